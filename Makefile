@@ -1,0 +1,215 @@
+# kube-reports: the PostgreSQL extension (PGXS) and the proxy.
+#
+#   make                     both, VARIANT=c
+#   make VARIANT=sql         the extension in SQL alone
+#   make install             PGXS for the extension, prefix and DESTDIR for the proxy
+#   make installcheck        regression tests against a running server
+#   make up | down | clean-run | check | bench      see README.md
+#
+# PG_CONFIG chooses the PostgreSQL.
+
+EXTVERSION = 0.1
+VARIANT ?= c
+PG_CONFIG ?= pg_config
+
+# ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
+
+SCRIPT_GOALS = up down clean-run check bench
+
+ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
+
+.PHONY: $(MAKECMDGOALS)
+.NOTPARALLEL:
+
+$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)):
+	@.ci/$@
+
+$(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)):
+	$(MAKE) $@
+
+else
+
+# ---- the extension ----
+
+ifeq (,$(filter c sql,$(VARIANT)))
+$(error VARIANT must be c or sql)
+endif
+
+# The document engine is every C file of extension/ that includes nothing of PostgreSQL; the proxy and the fuzz targets share it.
+ENGINE = $(shell grep -LE '^.include "(postgres|backend)[.]h"' extension/*.c)
+
+WARNINGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wmissing-prototypes -Werror
+
+# The built-in types; a type's number is its place in this list.
+CURRENT_TYPES = policyreports.wgpolicyk8s.io clusterpolicyreports.wgpolicyk8s.io reports.openreports.io clusterreports.openreports.io
+INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports.reports.kyverno.io \
+	admissionreports.kyverno.io clusteradmissionreports.kyverno.io \
+	backgroundscanreports.kyverno.io clusterbackgroundscanreports.kyverno.io
+
+# Parts of the install script: 00 to 79, the built-in types, 80 to 99.  NN_name_c.sql is of the C variant only, NN_name_sql.sql
+# of the SQL variant only.
+OTHER_VARIANT = $(if $(filter c,$(VARIANT)),sql,c)
+SCRIPT_BUILD = sql/build/$(VARIANT)
+SCRIPT_PARTS = $(filter-out sql/%_$(OTHER_VARIANT).sql,\
+	$(sort $(wildcard sql/[0-7]*.sql)) sql/build/builtin.sql $(sort $(wildcard sql/[89]*.sql)))
+
+DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql
+DATA = $(wildcard sql/kube_reports--*--*.sql)
+
+REGRESS_OPTS = --inputdir=regress --load-extension=kube_reports
+ISOLATION_OPTS = --inputdir=regress --outputdir=. --load-extension=kube_reports
+EXTRA_CLEAN = extension/build sql/build proxy/build regress/fuzz/build regress/bench/build
+
+ifeq ($(VARIANT),c)
+EXTENSION = extension/kube_reports
+MODULE_big = kube_reports
+OBJS = $(patsubst extension/%.c,extension/build/%.o,$(wildcard extension/*.c))
+REGRESS = $(sort $(notdir $(basename $(wildcard regress/sql/*.sql))))
+ISOLATION = $(sort $(notdir $(basename $(wildcard regress/specs/*.spec))))
+# PostgreSQL's headers are system headers: our warnings are about our own code.
+PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server)
+PG_CFLAGS = $(WARNINGS) -Wno-declaration-after-statement
+# The server exports all its functions: ours must not be bound to a namesake there.
+SHLIB_LINK = -Wl,-Bsymbolic -lpcre2-8
+else
+EXTENSION = $(SCRIPT_BUILD)/kube_reports
+REGRESS = $(shell grep -v '^\#' regress/sql_variant_tests)
+endif
+
+# No bitcode: nothing here is worth inlining into a query.
+override with_llvm := no
+
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifeq (,$(wildcard $(PGXS)))
+$(error $(PG_CONFIG) --pgxs names no file: install the server's development package, or see .ci/packages)
+endif
+# PGXS sets prefix to PostgreSQL's own; the proxy follows the caller's.
+PROXY_PREFIX := $(if $(filter undefined,$(origin prefix)),/usr/local,$(prefix))
+.DEFAULT_GOAL := all
+include $(PGXS)
+
+# ---- rebuild when the server's version or the flags change ----
+
+EXTENSION_FLAGS = $(VERSION_NUM) $(CC) $(CFLAGS) $(CPPFLAGS)
+
+.PHONY: always
+extension/build/flags: always
+	@mkdir -p $(@D)
+	@echo '$(EXTENSION_FLAGS)' | cmp -s - $@ || echo '$(EXTENSION_FLAGS)' >$@
+
+extension/build/%.o: extension/%.c extension/build/flags
+	$(CC) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(wildcard extension/build/*.d)
+
+# ---- the install script ----
+
+sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDIATE_TYPES)) Makefile
+	@mkdir -p $(@D)
+	number=0; results=current; \
+	for type in $(CURRENT_TYPES) : $(INTERMEDIATE_TYPES); do \
+		if [ $$type = : ]; then results=intermediate; continue; fi; \
+		number=$$((number + 1)); \
+		printf "SELECT kube_reports.install_builtin(%d, '%s', \$$crd\$$" $$number $$results; \
+		cat sql/crds/$$type.json; \
+		printf '$$crd$$);\n\n'; \
+	done >$@.new && mv $@.new $@
+
+$(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) Makefile
+	@mkdir -p $(@D)
+	cat $(SCRIPT_PARTS) >$@.new && mv $@.new $@
+
+sql/build/sql/kube_reports.control: extension/kube_reports.control
+	@mkdir -p $(@D)
+	sed -e '/^module_pathname/d' -e 's/^trusted.*/superuser = false/' $< >$@
+
+# ---- the proxy ----
+
+PROXY = proxy/build/kube-reports-proxy
+PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
+PROXY_PACKAGES = libh2o-evloop libpq jansson openssl
+PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
+	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))
+PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c))
+ENGINE_OBJS = $(patsubst extension/%.c,proxy/build/engine/%.o,$(ENGINE))
+
+all: $(PROXY)
+
+proxy/build/flags: always
+	@mkdir -p $(@D)/engine
+	@echo "$(subst ",,$(PROXY_COMPILE))" | cmp -s - $@ || echo "$(subst ",,$(PROXY_COMPILE))" >$@
+
+proxy/build/%.o: proxy/%.c proxy/build/flags
+	$(PROXY_COMPILE) -MMD -MP -c -o $@ $<
+
+proxy/build/engine/%.o: extension/%.c proxy/build/flags
+	$(PROXY_COMPILE) -MMD -MP -c -o $@ $<
+
+proxy/build/engine.a: $(ENGINE_OBJS)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(PROXY): $(PROXY_OBJS) proxy/build/engine.a
+	$(CC) $(PROXY_CFLAGS) -o $@ $^ -Wl,--as-needed $(shell pkg-config --libs $(PROXY_PACKAGES)) -lpcre2-8 -lm
+
+-include $(wildcard proxy/build/*.d proxy/build/engine/*.d)
+
+.PHONY: install-proxy uninstall-proxy
+install: install-proxy
+install-proxy: $(PROXY)
+	$(MKDIR_P) '$(DESTDIR)$(PROXY_PREFIX)/bin'
+	$(INSTALL_PROGRAM) $(PROXY) '$(DESTDIR)$(PROXY_PREFIX)/bin/'
+
+uninstall: uninstall-proxy
+uninstall-proxy:
+	rm -f '$(DESTDIR)$(PROXY_PREFIX)/bin/kube-reports-proxy'
+
+# ---- fuzz targets: replay.c runs each over its corpus, under sanitizers ----
+
+FUZZ_CFLAGS = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FUZZ_TARGETS = $(patsubst regress/fuzz/%.c,regress/fuzz/build/%,$(wildcard regress/fuzz/*_fuzz.c))
+FUZZ_ENGINE = $(patsubst extension/%.c,regress/fuzz/build/engine/%.o,$(ENGINE))
+FUZZ_COMPILE = $(CC) $(WARNINGS) $(FUZZ_CFLAGS) -D_GNU_SOURCE -Iextension -Iproxy
+
+.PHONY: fuzz
+fuzz: $(FUZZ_TARGETS)
+
+regress/fuzz/build/flags: always
+	@mkdir -p $(@D)/engine
+	@echo '$(FUZZ_COMPILE)' | cmp -s - $@ || echo '$(FUZZ_COMPILE)' >$@
+
+regress/fuzz/build/engine/%.o: extension/%.c regress/fuzz/build/flags
+	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
+
+regress/fuzz/build/%.o: regress/fuzz/%.c regress/fuzz/build/flags
+	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
+
+regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay.o $(FUZZ_ENGINE)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -lpcre2-8 -lm
+
+.SECONDARY:
+-include $(wildcard regress/fuzz/build/*.d regress/fuzz/build/engine/*.d)
+
+# ---- benchmark programs ----
+
+BENCH_PROGRAMS = regress/bench/build/static_server regress/bench/build/load
+
+.PHONY: bench-programs
+bench-programs: $(BENCH_PROGRAMS)
+
+regress/bench/build/static_server: regress/bench/static_server.c
+	@mkdir -p $(@D)
+	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -o $@ $< $(shell pkg-config --cflags --libs libh2o-evloop openssl)
+
+regress/bench/build/load: regress/bench/load.c
+	@mkdir -p $(@D)
+	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -o $@ $< $(shell pkg-config --cflags --libs openssl) -lpthread
+
+# ---- layout: what no tool but the eye would otherwise see ----
+
+.PHONY: format-check
+format-check:
+	@! grep -nE '[[:blank:]]+$$' extension/*.[ch] proxy/*.[ch] sql/*.sql Makefile || { echo 'trailing blanks'; false; }
+	@! grep -nE '^ {2,}[^ *]' extension/*.[ch] proxy/*.[ch] || { echo 'C is indented by tabs'; false; }
+
+endif

@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * backend.h
+ *	  Between the document engine and PostgreSQL.
+ *
+ * Files that include this one are the only ones of the extension that see
+ * postgres.h.  An SQL-callable function makes an Arena, calls the engine,
+ * copies what it returns out of the arena, and ends the arena; when an error
+ * is raised in between, the memory context frees the arena's chunks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef BACKEND_H
+#define BACKEND_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "access/htup_details.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+#include "definition.h"
+#include "request.h"
+
+/* KR and the HTTP code that the API would answer. */
+#define ERRCODE_REPORT_INVALID	MAKE_SQLSTATE('K', 'R', '4', '2', '2')
+
+/* definition_cache.c: the compiled definition; lives until the session ends. */
+extern const Definition *definition_lookup(int64 id, Datum document);
+
+/* datum.c: arguments and results.  Texts of arguments point into detoasted copies in the current memory context. */
+extern JsonText datum_text(Datum datum);
+extern text *text_of(const char *bytes, size_t len);
+extern text *text_of_json(Arena *arena, const JsonNode *node);
+extern Datum text_array(const JsonText *texts, size_t count);
+extern Datum uuid_datum(const char *uid);
+
+/* Parses a document that is known to be JSON; raises an error (a bug, or bytes from elsewhere) when it is not. */
+extern JsonNode *parse_document(Arena *arena, JsonText text);
+
+/* A parsed request; raises an error when it is none. */
+extern void parse_request(Arena *arena, Datum datum, ApiRequest *request);
+
+/* The blessed row type of a function that returns a record; kept for the rest of the query. */
+extern TupleDesc result_row(FunctionCallInfo fcinfo);
+
+/* Raises the errors as one, with the message the API would answer. */
+extern void raise_invalid(Arena *arena, const char *kind, const char *group, const char *name,
+						  const FieldErrorList *errors) pg_attribute_noreturn();
+
+#endif							/* BACKEND_H */

@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * datum.c
+ *	  Arguments and results of SQL functions for the document engine.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "backend.h"
+
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/uuid.h"
+
+JsonText
+datum_text(Datum datum)
+{
+	text	   *value = DatumGetTextPP(datum);
+	JsonText	result = {VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
+
+	return result;
+}
+
+text *
+text_of(const char *bytes, size_t len)
+{
+	if (len > MaxAllocSize - VARHDRSZ)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("document of %zu bytes is too large", len)));
+	return cstring_to_text_with_len(bytes, (int) len);
+}
+
+text *
+text_of_json(Arena *arena, const JsonNode *node)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	json_write(&buf, node);
+	return text_of(buf.bytes, buf.len);
+}
+
+Datum
+text_array(const JsonText *texts, size_t count)
+{
+	Datum	   *elements = palloc(sizeof(Datum) * Max(count, 1));
+
+	for (size_t i = 0; i < count; i++)
+		elements[i] = PointerGetDatum(text_of(texts[i].bytes, texts[i].len));
+	return PointerGetDatum(construct_array(elements, (int) count, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+Datum
+uuid_datum(const char *uid)
+{
+	return DirectFunctionCall1(uuid_in, CStringGetDatum(uid));
+}
+
+JsonNode *
+parse_document(Arena *arena, JsonText text)
+{
+	JsonError	error;
+	JsonNode   *node = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
+
+	if (node == NULL || node->kind != JSON_OBJECT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("document is not a JSON object"),
+				 node != NULL ? errdetail("It is of type %s.", json_kind_name(node->kind))
+				 : errdetail("%s at byte %zu.", error.message, error.offset + 1)));
+	return node;
+}
+
+void
+parse_request(Arena *arena, Datum datum, ApiRequest *request)
+{
+	JsonText	text = datum_text(datum);
+
+	if (!request_parse(arena, text.bytes, text.len, request))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("request is not an API request"),
+				 errdetail("A request is a JSON object with verb, group, version and resource.")));
+}
+
+TupleDesc
+result_row(FunctionCallInfo fcinfo)
+{
+	TupleDesc	row = fcinfo->flinfo->fn_extra;
+
+	if (row == NULL)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+
+		if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+			elog(ERROR, "return type must be a row type");
+		row = BlessTupleDesc(CreateTupleDescCopy(row));
+		fcinfo->flinfo->fn_extra = row;
+		MemoryContextSwitchTo(caller);
+	}
+	return row;
+}
+
+void
+raise_invalid(Arena *arena, const char *kind, const char *group, const char *name, const FieldErrorList *errors)
+{
+	StrBuf		status;
+	JsonText	text;
+	JsonNode   *message;
+
+	strbuf_init(&status, arena);
+	status_invalid(&status, kind, group, name, errors);
+	text.bytes = status.bytes;
+	text.len = status.len;
+	message = json_get(parse_document(arena, text), "message");
+	ereport(ERROR,
+			(errcode(ERRCODE_REPORT_INVALID),
+			 errmsg_internal("%.*s", (int) message->u.string.len, message->u.string.bytes)));
+	pg_unreachable();
+}

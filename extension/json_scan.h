@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * json_scan.h
+ *	  What reading and writing JSON strings have in common.
+ *
+ * Most bytes of a report are plain: printable ASCII that stands for itself
+ * between quotes.  Both directions skip over them eight at a time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef JSON_SCAN_H
+#define JSON_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
+
+/* What Go puts in the place of bytes that are no UTF-8. */
+#define REPLACEMENT_CHARACTER "\xef\xbf\xbd"
+
+/* Eight bytes, the first one lowest, wherever they lie. */
+static inline uint64_t
+load_bytes(const char *p)
+{
+	uint64_t	word;
+
+	memcpy(&word, p, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	return word;
+}
+
+/*
+ * Marks the bytes that are not plain in their high bits.  Marks above the lowest one may be wrong, which is as much as
+ * a search for the first one needs.
+ */
+static inline uint64_t
+mark_special(uint64_t word)
+{
+	uint64_t	quote = word ^ EACH_BYTE('"');
+	uint64_t	backslash = word ^ EACH_BYTE('\\');
+
+	return ((quote - EACH_BYTE(1)) |
+			(backslash - EACH_BYTE(1)) |
+			(word - EACH_BYTE(0x20)) |
+			word) & EACH_BYTE(0x80);
+}
+
+/* The first byte from p on that is a quote, a backslash, a control character or not ASCII; end when there is none. */
+static inline const char *
+skip_plain(const char *p, const char *end)
+{
+	while (end - p >= 8)
+	{
+		uint64_t	special = mark_special(load_bytes(p));
+
+		if (special != 0)
+			return p + (__builtin_ctzll(special) >> 3);
+		p += 8;
+	}
+	while (p < end && (unsigned char) *p >= 0x20 && (unsigned char) *p < 0x80 && *p != '"' && *p != '\\')
+		p++;
+	return p;
+}
+
+/*
+ * Length of the UTF-8 sequence of a character beyond ASCII at p; 0 when there is none: overlong, a surrogate, beyond
+ * U+10FFFF or cut off.
+ */
+static inline size_t
+utf8_sequence(const char *p, const char *end)
+{
+	const unsigned char *byte = (const unsigned char *) p;
+	size_t		left = (size_t) (end - p);
+	unsigned char lowest = 0x80;
+	unsigned char highest = 0xbf;
+
+	if (left < 2 || byte[0] < 0xc2 || byte[0] > 0xf4)
+		return 0;
+	if (byte[0] < 0xe0)
+		return (byte[1] & 0xc0) == 0x80 ? 2 : 0;
+
+	if (byte[0] == 0xe0)
+		lowest = 0xa0;
+	else if (byte[0] == 0xed)
+		highest = 0x9f;
+	else if (byte[0] == 0xf0)
+		lowest = 0x90;
+	else if (byte[0] == 0xf4)
+		highest = 0x8f;
+	if (byte[1] < lowest || byte[1] > highest || left < 3 || (byte[2] & 0xc0) != 0x80)
+		return 0;
+	if (byte[0] < 0xf0)
+		return 3;
+	return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
+}
+
+#endif							/* JSON_SCAN_H */

@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * report_type.c
+ *	  Type report: one JSON object as text.
+ *
+ * Stored and sent exactly as text is; input only checks.  Reading a report
+ * out is a copy, which is why lists and watches are built from it and not
+ * from jsonb.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "backend.h"
+
+#include "access/detoast.h"
+#include "libpq/pqformat.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+
+PG_FUNCTION_INFO_V1(report_in);
+PG_FUNCTION_INFO_V1(report_out);
+PG_FUNCTION_INFO_V1(report_recv);
+PG_FUNCTION_INFO_V1(report_send);
+PG_FUNCTION_INFO_V1(report_from_text);
+PG_FUNCTION_INFO_V1(report_to_jsonb);
+PG_FUNCTION_INFO_V1(report_from_jsonb);
+PG_FUNCTION_INFO_V1(document_size);
+
+/* Raises an error with the position unless the text is one JSON object. */
+static void
+check_report(const char *bytes, size_t len)
+{
+	Arena		arena;
+	JsonError	error;
+	JsonNode   *node;
+
+	arena_init(&arena);
+	node = json_parse(&arena, bytes, len, NULL, NULL, &error);
+	if (node == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid input syntax for type %s", "report"),
+				 errdetail("%s, at byte %zu.", error.message, error.offset + 1)));
+	if (node->kind != JSON_OBJECT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid input syntax for type %s", "report"),
+				 errdetail("A report is a JSON object, not %s, at byte 1.", json_kind_name(node->kind))));
+	arena_free(&arena);
+}
+
+Datum
+report_in(PG_FUNCTION_ARGS)
+{
+	char	   *input = PG_GETARG_CSTRING(0);
+	size_t		len = strlen(input);
+
+	check_report(input, len);
+	PG_RETURN_TEXT_P(text_of(input, len));
+}
+
+Datum
+report_out(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_CSTRING(TextDatumGetCString(PG_GETARG_DATUM(0)));
+}
+
+Datum
+report_recv(PG_FUNCTION_ARGS)
+{
+	StringInfo	message = (StringInfo) PG_GETARG_POINTER(0);
+	int			len;
+	char	   *input = pq_getmsgtext(message, message->len - message->cursor, &len);
+
+	check_report(input, len);
+	PG_RETURN_TEXT_P(text_of(input, len));
+}
+
+Datum
+report_send(PG_FUNCTION_ARGS)
+{
+	return textsend(fcinfo);
+}
+
+Datum
+report_from_text(PG_FUNCTION_ARGS)
+{
+	JsonText	input = datum_text(PG_GETARG_DATUM(0));
+
+	check_report(input.bytes, input.len);
+	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+}
+
+Datum
+report_to_jsonb(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_DATUM(DirectFunctionCall1(jsonb_in, CStringGetDatum(TextDatumGetCString(PG_GETARG_DATUM(0)))));
+}
+
+Datum
+report_from_jsonb(PG_FUNCTION_ARGS)
+{
+	Jsonb	   *value = PG_GETARG_JSONB_P(0);
+	char	   *printed;
+
+	if (!JB_ROOT_IS_OBJECT(value))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("a report is a JSON object")));
+	printed = JsonbToCString(NULL, &value->root, VARSIZE(value));
+	PG_RETURN_TEXT_P(cstring_to_text(printed));
+}
+
+Datum
+document_size(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32((int32) (toast_raw_datum_size(PG_GETARG_DATUM(0)) - VARHDRSZ));
+}

@@ -1,0 +1,325 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_read.c
+ *	  SQL functions that plan reads and render answers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "backend.h"
+
+#include <time.h>
+
+#include "funcapi.h"
+#include "render.h"
+#include "selector.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+
+PG_FUNCTION_INFO_V1(sql_get_plan);
+PG_FUNCTION_INFO_V1(sql_list_plan);
+PG_FUNCTION_INFO_V1(sql_render_object);
+PG_FUNCTION_INFO_V1(sql_render_item);
+PG_FUNCTION_INFO_V1(sql_render_change);
+PG_FUNCTION_INFO_V1(sql_render_list);
+PG_FUNCTION_INFO_V1(sql_render_bookmark);
+PG_FUNCTION_INFO_V1(sql_continue_token);
+PG_FUNCTION_INFO_V1(sql_status_document);
+
+static void parse_transform(Datum datum, Transform *transform);
+static JsonText argument_text(FunctionCallInfo fcinfo, int number);
+static text *text_of_buffer(StrBuf *buf);
+
+Datum
+sql_get_plan(PG_FUNCTION_ARGS)
+{
+	TupleDesc	row = result_row(fcinfo);
+	Arena		arena;
+	ApiRequest	request;
+	Transform	transform;
+	StrBuf		status;
+	int64_t		version = 0;
+	int			code = 200;
+	HeapTuple	tuple;
+
+	(void) definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	arena_init(&arena);
+	strbuf_init(&status, &arena);
+	memset(&transform, 0, sizeof(transform));
+	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	if (request_negotiate(&arena, &request, false, false, &transform, &code, &status))
+	{
+		const char *given = request_query(&arena, &request, "resourceVersion");
+		const char *error;
+
+		if (given != NULL && given[0] != '\0' && !parse_go_version(&arena, given, &version, &error))
+		{
+			code = 400;
+			status_bad_request(&status, arena_printf(&arena, "invalid resource version: %s", error));
+		}
+	}
+	{
+		Datum		values[] = {
+			Int32GetDatum(code),
+			code != 200 ? PointerGetDatum(text_of_buffer(&status)) : (Datum) 0,
+			CStringGetTextDatum(transform_token(&arena, &transform)),
+			Int64GetDatum(version)
+		};
+		bool		nulls[] = {false, code == 200, false, false};
+
+		tuple = heap_form_tuple(row, values, nulls);
+	}
+	arena_free(&arena);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+}
+
+Datum
+sql_list_plan(PG_FUNCTION_ARGS)
+{
+	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	TupleDesc	row = result_row(fcinfo);
+	Arena		arena;
+	ApiRequest	request;
+	Transform	transform;
+	ListOptions options;
+	StrBuf		status;
+	int			code = 200;
+	bool		watch;
+	bool		fits;
+	HeapTuple	tuple;
+	Datum		values[20];
+	bool		nulls[20] = {false};
+
+	arena_init(&arena);
+	strbuf_init(&status, &arena);
+	memset(&transform, 0, sizeof(transform));
+	memset(&options, 0, sizeof(options));
+	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	watch = strcmp(request.verb, "watch") == 0;
+	fits = request_negotiate(&arena, &request, true, watch, &transform, &code, &status) &&
+		request_list_options(&arena, &request, definition->namespaced, watch, &options, &code, &status);
+
+	if (!fits)
+	{
+		memset(nulls, true, sizeof(nulls));
+		values[0] = Int32GetDatum(code);
+		values[1] = PointerGetDatum(text_of_buffer(&status));
+		nulls[0] = nulls[1] = false;
+	}
+	else
+	{
+		static const char match_letter[] = {
+			[VERSION_MOST_RECENT] = 'r', [VERSION_ANY] = 'a', [VERSION_NOT_OLDER] = 'n', [VERSION_EXACT] = 'e'
+		};
+		const char *error;
+		JsonText   *terms = NULL;
+		size_t		term_count = 0;
+		Selector   *selector = selector_parse(&arena, options.label_selector, strlen(options.label_selector), &error);
+
+		if (selector != NULL)
+			term_count = selector_terms(&arena, selector, &terms);
+		values[0] = Int32GetDatum(200);
+		nulls[1] = true;
+		values[2] = CStringGetTextDatum(transform_token(&arena, &transform));
+		values[3] = BoolGetDatum(render_needs_body(definition, &transform));
+		values[4] = CStringGetTextDatum(options.label_selector);
+		values[5] = text_array(terms, term_count);
+		values[6] = CStringGetTextDatum(options.field_selector);
+		nulls[7] = options.field_name == NULL;
+		values[7] = options.field_name != NULL ? CStringGetTextDatum(options.field_name) : (Datum) 0;
+		values[8] = Int64GetDatum(options.limit);
+		values[9] = BoolGetDatum(options.has_continue);
+		values[10] = Int64GetDatum(options.continue_version);
+		nulls[11] = options.continue_namespace == NULL;
+		values[11] = options.continue_namespace != NULL ? CStringGetTextDatum(options.continue_namespace) : (Datum) 0;
+		nulls[12] = options.continue_name == NULL;
+		values[12] = options.continue_name != NULL ? CStringGetTextDatum(options.continue_name) : (Datum) 0;
+		values[13] = CharGetDatum(match_letter[options.match]);
+		values[14] = Int64GetDatum(options.version);
+		values[15] = BoolGetDatum(options.initial_events);
+		values[16] = BoolGetDatum(options.initial_bookmark);
+		values[17] = BoolGetDatum(options.from_now);
+		values[18] = BoolGetDatum(options.bookmarks);
+		values[19] = Int64GetDatum(options.timeout_seconds);
+	}
+	tuple = heap_form_tuple(row, values, nulls);
+	arena_free(&arena);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+}
+
+/* What to render: every rendering function begins with (definition_id, definition, transform). */
+#define RENDER_BEGIN() \
+	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1)); \
+	Arena		arena; \
+	StrBuf		buf; \
+	Transform	transform; \
+	text	   *result; \
+	\
+	parse_transform(PG_GETARG_DATUM(2), &transform); \
+	arena_init(&arena); \
+	strbuf_init(&buf, &arena)
+
+#define RENDER_END() \
+	result = text_of_buffer(&buf); \
+	arena_free(&arena); \
+	PG_RETURN_DATUM(PointerGetDatum(result))
+
+Datum
+sql_render_object(PG_FUNCTION_ARGS)
+{
+	RENDER_BEGIN();
+	if (PG_ARGISNULL(3))
+		PG_RETURN_NULL();
+	render_object(&buf, definition, &transform, false, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
+				  PG_ARGISNULL(5) ? 0 : PG_GETARG_INT64(5), (int64_t) time(NULL));
+	strbuf_putc(&buf, '\n');
+	RENDER_END();
+}
+
+Datum
+sql_render_item(PG_FUNCTION_ARGS)
+{
+	RENDER_BEGIN();
+	if (PG_GETARG_BOOL(3))
+		render_event(&buf, "ADDED", definition, &transform, argument_text(fcinfo, 4), argument_text(fcinfo, 5),
+					 PG_GETARG_INT64(6), (int64_t) time(NULL));
+	else
+		render_item(&buf, definition, &transform, argument_text(fcinfo, 4), argument_text(fcinfo, 5),
+					PG_GETARG_INT64(6), (int64_t) time(NULL));
+	RENDER_END();
+}
+
+Datum
+sql_render_change(PG_FUNCTION_ARGS)
+{
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(3))
+		PG_RETURN_NULL();
+	{
+		RENDER_BEGIN();
+		render_object(&buf, definition, &transform, true, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
+					  PG_GETARG_INT64(5), (int64_t) time(NULL));
+		RENDER_END();
+	}
+}
+
+Datum
+sql_render_list(PG_FUNCTION_ARGS)
+{
+	RENDER_BEGIN();
+	switch (PG_GETARG_CHAR(3))
+	{
+		case 'h':
+			render_list_head(&buf, definition, &transform);
+			break;
+		case 's':
+			strbuf_puts(&buf, render_list_separator(&transform));
+			break;
+		case 't':
+			render_list_tail(&buf, definition, &transform, PG_GETARG_INT64(4),
+							 PG_ARGISNULL(5) ? "" : TextDatumGetCString(PG_GETARG_DATUM(5)),
+							 PG_ARGISNULL(6) ? -1 : PG_GETARG_INT64(6));
+			break;
+		default:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("unknown part of a list: \"%c\"", PG_GETARG_CHAR(3)),
+					 errhint("Parts are h, s and t.")));
+	}
+	RENDER_END();
+}
+
+Datum
+sql_render_bookmark(PG_FUNCTION_ARGS)
+{
+	RENDER_BEGIN();
+	render_bookmark(&buf, definition, &transform, PG_GETARG_INT64(3), PG_GETARG_BOOL(4));
+	RENDER_END();
+}
+
+Datum
+sql_continue_token(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	text	   *result;
+
+	arena_init(&arena);
+	result = cstring_to_text(continue_token(&arena, PG_GETARG_INT64(0), PG_GETARG_BOOL(1),
+											TextDatumGetCString(PG_GETARG_DATUM(2)),
+											TextDatumGetCString(PG_GETARG_DATUM(3)),
+											TextDatumGetCString(PG_GETARG_DATUM(4))));
+	arena_free(&arena);
+	PG_RETURN_TEXT_P(result);
+}
+
+Datum
+sql_status_document(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	StrBuf		buf;
+	StatusDetails details;
+	text	   *result;
+
+	arena_init(&arena);
+	strbuf_init(&buf, &arena);
+	memset(&details, 0, sizeof(details));
+	if (!PG_ARGISNULL(3))
+	{
+		Jsonb	   *given = PG_GETARG_JSONB_P(3);
+		char	   *printed = JsonbToCString(NULL, &given->root, VARSIZE(given));
+		JsonText	source = {printed, strlen(printed)};
+		JsonNode   *node = parse_document(&arena, source);
+		JsonNode   *causes = json_get(node, "causes");
+		JsonNode   *retry = json_get(node, "retryAfterSeconds");
+
+		details.name = json_get_cstring(&arena, node, "name");
+		details.group = json_get_cstring(&arena, node, "group");
+		details.kind = json_get_cstring(&arena, node, "kind");
+		details.uid = json_get_cstring(&arena, node, "uid");
+		if (retry != NULL && retry->kind == JSON_INTEGER)
+			details.retry_after_seconds = (int) retry->u.integer;
+		if (causes != NULL && causes->kind == JSON_ARRAY)
+		{
+			StatusCause *list = arena_alloc0(&arena, sizeof(StatusCause) * (causes->u.array.count + 1));
+
+			for (size_t i = 0; i < causes->u.array.count; i++)
+			{
+				list[i].reason = json_get_cstring(&arena, causes->u.array.items[i], "reason");
+				list[i].message = json_get_cstring(&arena, causes->u.array.items[i], "message");
+				list[i].field = json_get_cstring(&arena, causes->u.array.items[i], "field");
+			}
+			details.causes = list;
+			details.cause_count = causes->u.array.count;
+		}
+	}
+	status_failure(&buf, PG_GETARG_INT32(0), TextDatumGetCString(PG_GETARG_DATUM(1)),
+				   TextDatumGetCString(PG_GETARG_DATUM(2)), PG_ARGISNULL(3) ? NULL : &details);
+	result = text_of_buffer(&buf);
+	arena_free(&arena);
+	PG_RETURN_DATUM(PointerGetDatum(result));
+}
+
+static void
+parse_transform(Datum datum, Transform *transform)
+{
+	char	   *token = TextDatumGetCString(datum);
+
+	if (!transform_parse(token, transform))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown transform \"%s\"", token)));
+	pfree(token);
+}
+
+/* Empty for a null: a body that was not read. */
+static JsonText
+argument_text(FunctionCallInfo fcinfo, int number)
+{
+	JsonText	none = {"", 0};
+
+	return PG_ARGISNULL(number) ? none : datum_text(PG_GETARG_DATUM(number));
+}
+
+static text *
+text_of_buffer(StrBuf *buf)
+{
+	return text_of(buf->len > 0 ? buf->bytes : "", buf->len);
+}

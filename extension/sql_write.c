@@ -1,0 +1,285 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_write.c
+ *	  SQL functions that decide on writes.
+ *
+ * They see documents only; locks, versions and tables are 60_write.sql's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "backend.h"
+
+#include <time.h>
+
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "write.h"
+
+/* What a proxy lets through at most; its own flag is lower as a rule. */
+#define MAX_BODY ((size_t) 64 << 20)
+
+PG_FUNCTION_INFO_V1(sql_write_admit);
+PG_FUNCTION_INFO_V1(sql_write_decide);
+PG_FUNCTION_INFO_V1(sql_write_document);
+
+static void fill_context(WriteContext *context);
+static char action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome);
+static Datum warning_array(const JsonNode *warnings);
+
+/* Columns that the two functions have in common, in the order of write_decide(). */
+typedef struct OutcomeColumns
+{
+	Datum		uid,
+				metadata,
+				body,
+				versioned,
+				status,
+				transform,
+				retry_after,
+				warnings;
+	bool		uid_null,
+				metadata_null,
+				body_null,
+				status_null,
+				warnings_null;
+} OutcomeColumns;
+
+static void outcome_columns(Arena *arena, const WriteOutcome *outcome, OutcomeColumns *columns);
+
+Datum
+sql_write_admit(PG_FUNCTION_ARGS)
+{
+	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	JsonText	document = {"", 0};
+	Arena		arena;
+	ApiRequest	request;
+	WriteContext context;
+	WriteOutcome outcome;
+	OutcomeColumns columns;
+	TupleDesc	row = result_row(fcinfo);
+	HeapTuple	tuple;
+
+	arena_init(&arena);
+	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	if (!PG_ARGISNULL(3))
+		document = datum_text(PG_GETARG_DATUM(3));
+	fill_context(&context);
+	memset(&outcome, 0, sizeof(outcome));
+	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &outcome);
+	outcome_columns(&arena, &outcome, &columns);
+	{
+		Datum		values[] = {
+			CharGetDatum(action_letter(&arena, &request, &outcome)),
+			Int32GetDatum(outcome.code),
+			outcome.namespace_name != NULL ? CStringGetTextDatum(outcome.namespace_name) : (Datum) 0,
+			outcome.name != NULL ? CStringGetTextDatum(outcome.name) : (Datum) 0,
+			columns.uid, columns.metadata, columns.body, columns.versioned, columns.status,
+			columns.transform, columns.retry_after, columns.warnings,
+			request.username[0] != '\0' ? CStringGetTextDatum(request.username) : (Datum) 0
+		};
+		bool		nulls[] = {
+			false, false, outcome.namespace_name == NULL, outcome.name == NULL,
+			columns.uid_null, columns.metadata_null, columns.body_null, false, columns.status_null,
+			false, false, columns.warnings_null, request.username[0] == '\0'
+		};
+
+		tuple = heap_form_tuple(row, values, nulls);
+	}
+	arena_free(&arena);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+}
+
+Datum
+sql_write_decide(PG_FUNCTION_ARGS)
+{
+	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	JsonText	document = {"", 0};
+	Arena		arena;
+	ApiRequest	request;
+	WriteContext context;
+	WriteOutcome admitted;
+	WriteOutcome outcome;
+	StoredObject stored;
+	OutcomeColumns columns;
+	TupleDesc	row = result_row(fcinfo);
+	HeapTuple	tuple;
+
+	arena_init(&arena);
+	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	if (!PG_ARGISNULL(3))
+		document = datum_text(PG_GETARG_DATUM(3));
+	if (!PG_ARGISNULL(6))
+	{
+		stored.metadata = datum_text(PG_GETARG_DATUM(4));
+		stored.body = datum_text(PG_GETARG_DATUM(5));
+		stored.version = PG_GETARG_INT64(6);
+	}
+	fill_context(&context);
+	memset(&admitted, 0, sizeof(admitted));
+	memset(&outcome, 0, sizeof(outcome));
+	/* Admission is repeated: it is cheaper than handing a parsed document from one SQL function to the next. */
+	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &admitted);
+	/* A name that was generated the first time is the one that is taken. */
+	if (!PG_ARGISNULL(6) && strcmp(request.verb, "create") == 0)
+		admitted.name = json_get_cstring(&arena, parse_document(&arena, stored.metadata), "name");
+	if (admitted.action == WRITE_PENDING)
+		write_decide(&arena, definition, &request, document.bytes, document.len, &context, &admitted,
+					 PG_ARGISNULL(6) ? NULL : &stored, &outcome);
+	else
+		outcome = admitted;
+	outcome_columns(&arena, &outcome, &columns);
+	{
+		Datum		values[] = {
+			CharGetDatum(action_letter(&arena, &request, &outcome)),
+			Int32GetDatum(outcome.code),
+			columns.uid, columns.metadata, columns.body, columns.versioned, columns.status,
+			columns.transform, columns.retry_after, columns.warnings
+		};
+		bool		nulls[] = {
+			false, false, columns.uid_null, columns.metadata_null, columns.body_null, false, columns.status_null,
+			false, false, columns.warnings_null
+		};
+
+		tuple = heap_form_tuple(row, values, nulls);
+	}
+	arena_free(&arena);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+}
+
+/* The key columns are the truth: a document that names another object is refused, one that names none gets their names. */
+static void
+agree_on_key(Arena *arena, JsonNode *metadata, const char *member, Datum column, FieldErrorList *errors)
+{
+	JsonText	text = datum_text(column);
+	JsonNode   *given = json_get(metadata, member);
+
+	if (given == NULL && text.len > 0)
+		json_set(arena, metadata, member, json_new_string(arena, text.bytes, text.len));
+	else if (given != NULL && (given->kind != JSON_STRING || json_text_compare(given->u.string, text) != 0))
+		field_error_at(errors, FIELD_INVALID, arena_printf(arena, "metadata.%s", member), given,
+					   "does not match the row's column");
+}
+
+Datum
+sql_write_document(PG_FUNCTION_ARGS)
+{
+	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	Arena		arena;
+	JsonNode   *metadata;
+	JsonNode   *body;
+	JsonNode   *uid;
+	FieldErrorList errors;
+	StoredObject stored = {{NULL, 0}, {NULL, 0}, 0};
+	WriteContext context;
+	TupleDesc	row = result_row(fcinfo);
+	HeapTuple	tuple;
+
+	arena_init(&arena);
+	field_errors_init(&errors, &arena);
+	metadata = PG_ARGISNULL(4) ? json_new_object(&arena) : parse_document(&arena, datum_text(PG_GETARG_DATUM(4)));
+	body = PG_ARGISNULL(5) ? json_new_object(&arena) : parse_document(&arena, datum_text(PG_GETARG_DATUM(5)));
+	agree_on_key(&arena, metadata, "namespace", PG_GETARG_DATUM(2), &errors);
+	agree_on_key(&arena, metadata, "name", PG_GETARG_DATUM(3), &errors);
+	if (!PG_ARGISNULL(6))
+	{
+		stored.metadata = datum_text(PG_GETARG_DATUM(6));
+		stored.body = datum_text(PG_GETARG_DATUM(7));
+	}
+	fill_context(&context);
+	if (errors.count > 0 ||
+		!write_document(&arena, definition, metadata, body, PG_ARGISNULL(6) ? NULL : &stored, &context, &errors))
+		raise_invalid(&arena, definition->kind, definition->group, TextDatumGetCString(PG_GETARG_DATUM(3)), &errors);
+	uid = json_get(metadata, "uid");
+	{
+		Datum		values[] = {
+			PointerGetDatum(text_of_json(&arena, metadata)),
+			PointerGetDatum(text_of_json(&arena, body)),
+			uuid_datum(arena_strndup(&arena, uid->u.string.bytes, uid->u.string.len))
+		};
+		bool		nulls[] = {false, false, false};
+
+		tuple = heap_form_tuple(row, values, nulls);
+	}
+	arena_free(&arena);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+}
+
+static void
+fill_context(WriteContext *context)
+{
+	uint8		random[16 + lengthof(context->random)];
+
+	if (!pg_strong_random(random, sizeof(random)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
+	context->now = (int64_t) time(NULL);
+	context->max_body = MAX_BODY;
+	memcpy(context->random, random + 16, sizeof(context->random));
+	random[6] = (random[6] & 0x0f) | 0x40;	/* RFC 4122: version 4 ... */
+	random[8] = (random[8] & 0x3f) | 0x80;	/* ... of variant 1 */
+	snprintf(context->uid, sizeof(context->uid),
+			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+			 random[0], random[1], random[2], random[3], random[4], random[5], random[6], random[7],
+			 random[8], random[9], random[10], random[11], random[12], random[13], random[14], random[15]);
+}
+
+/*
+ * A create that was admitted is an insert unless the object exists, which SQL finds out by itself; with a dry run
+ * nothing is inserted, so that write_decide() has to answer.
+ */
+static char
+action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome)
+{
+	switch (outcome->action)
+	{
+		case WRITE_ANSWER:
+			return 'n';
+		case WRITE_INSERT:
+			return 'i';
+		case WRITE_UPDATE:
+			return 'u';
+		case WRITE_DELETE:
+			return 'd';
+		case WRITE_PENDING:
+			if (outcome->metadata != NULL && strcmp(request->verb, "create") == 0 &&
+				request_query(arena, request, "dryRun") == NULL)
+				return 'i';
+			return 'p';
+	}
+	pg_unreachable();
+}
+
+static void
+outcome_columns(Arena *arena, const WriteOutcome *outcome, OutcomeColumns *columns)
+{
+	memset(columns, 0, sizeof(*columns));
+	columns->uid_null = outcome->uid == NULL;
+	if (!columns->uid_null)
+		columns->uid = uuid_datum(outcome->uid);
+	columns->metadata_null = outcome->metadata == NULL;
+	if (!columns->metadata_null)
+		columns->metadata = PointerGetDatum(text_of_json(arena, outcome->metadata));
+	columns->body_null = outcome->body == NULL;
+	if (!columns->body_null)
+		columns->body = PointerGetDatum(text_of_json(arena, outcome->body));
+	columns->versioned = BoolGetDatum(outcome->versioned);
+	columns->status_null = outcome->status == NULL;
+	if (!columns->status_null)
+		columns->status = PointerGetDatum(text_of(outcome->status, outcome->status_len));
+	columns->transform = CStringGetTextDatum(transform_token(arena, &outcome->transform));
+	columns->retry_after = Int32GetDatum(outcome->retry_after);
+	columns->warnings_null = outcome->warnings == NULL;
+	if (!columns->warnings_null)
+		columns->warnings = warning_array(outcome->warnings);
+}
+
+static Datum
+warning_array(const JsonNode *warnings)
+{
+	JsonText   *texts = palloc(sizeof(JsonText) * Max(warnings->u.array.count, 1));
+
+	for (size_t i = 0; i < warnings->u.array.count; i++)
+		texts[i] = warnings->u.array.items[i]->u.string;
+	return text_array(texts, warnings->u.array.count);
+}

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * write_private.h
+ *	  What the files write*.c share.
+ *
+ * Functions that can refuse a write return false (or NULL) after they have
+ * put the Status into the outcome: their callers just return.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef WRITE_PRIVATE_H
+#define WRITE_PRIVATE_H
+
+#include <string.h>
+
+#include "metadata.h"
+#include "patch.h"
+#include "write.h"
+
+/* Complaints (unknown and duplicate fields) about one document; upstream's decoder stops at as many. */
+#define COMPLAINTS_MAX 100
+
+typedef enum FieldValidation
+{
+	FIELD_VALIDATION_WARN,
+	FIELD_VALIDATION_STRICT,
+	FIELD_VALIDATION_IGNORE
+} FieldValidation;
+
+typedef enum Propagation
+{
+	PROPAGATION_UNSET,
+	PROPAGATION_ORPHAN,
+	PROPAGATION_FOREGROUND,
+	PROPAGATION_BACKGROUND
+} Propagation;
+
+typedef struct WriteOptions
+{
+	bool		dry_run;
+	FieldValidation validation;
+
+	/* Deletes only. */
+	Propagation propagation;	/* orphanDependents is translated into it */
+	bool		accepts;		/* orphanDependents=false: a delete that has to wait is 202 */
+	const JsonNode *uid;		/* preconditions; NULL for none */
+	const JsonNode *version;
+} WriteOptions;
+
+/* A way to patch; one row of the table in write_update.c. */
+typedef struct PatchType
+{
+	const char *content_type;
+	PatchResult (*apply) (Arena *arena, JsonNode **document, const JsonNode *patch, const char **error);
+	void		(*complain) (Arena *arena, const JsonNode *patch, JsonNode *complaints);
+	const char *complaint_prefix;
+} PatchType;
+
+/* What write_admit() found out for write_decide(). */
+typedef struct AdmittedWrite
+{
+	WriteOptions options;
+	JsonNode   *document;		/* of an update: the decoded body */
+	const PatchType *patch_type;
+	const JsonNode *patch;
+	const JsonNode *complaints; /* about the patch's own text */
+} AdmittedWrite;
+
+/* One step of one write. */
+typedef struct Writing
+{
+	Arena	   *arena;
+	const Definition *definition;
+	const ApiRequest *request;
+	const WriteContext *context;
+	const char *body;
+	size_t		body_len;
+	AdmittedWrite *admitted;
+	const StoredObject *stored;
+	WriteOutcome *outcome;
+	StrBuf		reply;			/* a Status being made */
+} Writing;
+
+/*
+ * The stored object, parsed: with defaults that the schema has gained since, without resourceVersion, and without its
+ * body where nobody needs that.
+ */
+typedef struct OldObject
+{
+	JsonNode   *document;
+	JsonNode   *metadata;		/* of the document */
+} OldObject;
+
+/* write.c: answers */
+extern void write_answer_status(Writing *writing, WriteAction action, int code);	/* the Status is in reply */
+extern bool write_refuse(Writing *writing, int code);
+extern bool write_bad_request(Writing *writing, const char *message);
+extern bool write_not_found(Writing *writing);
+extern void write_warn(Writing *writing, const char *text);
+extern void write_answer_object(Writing *writing, WriteAction action, int code, const JsonNode *document,
+								bool versioned);
+
+/* write.c: the parts of a request */
+extern bool write_check_content_type(Writing *writing);
+extern bool write_check_size(Writing *writing);
+extern bool write_take_options(Writing *writing, const char *kind, const char *forbidden);
+extern void write_check_dry_run(const JsonNode *values, WriteOptions *options, FieldErrorList *errors);
+extern bool write_set_key(Writing *writing);
+
+/* write_document.c: documents */
+extern JsonNode *write_decode_body(Writing *writing);
+extern bool write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
+								 bool *kind_known, const char **error);
+extern bool write_check_version(Writing *writing, const JsonNode *document);
+extern JsonNode *write_metadata(Arena *arena, JsonNode *document);
+extern bool write_agree_namespace(Writing *writing, JsonNode *document);
+extern bool write_agree_name(Writing *writing, const JsonNode *document);
+extern void write_dedup_owners(Writing *writing, JsonNode *document, bool patched);
+extern bool write_validate(Writing *writing, const JsonNode *document, const OldObject *old);
+extern void write_warn_finalizers(Writing *writing, const JsonNode *document, const OldObject *old);
+extern JsonNode *document_join(Arena *arena, const Definition *definition, JsonNode *metadata, const JsonNode *body);
+extern JsonNode *document_body(Arena *arena, const JsonNode *document);
+extern bool write_parse_stored(Writing *writing, bool with_body, OldObject *old);
+extern int64_t metadata_generation(const JsonNode *metadata);
+extern JsonNode *next_generation(Arena *arena, int64_t generation);
+extern const char *metadata_text(Arena *arena, const JsonNode *document, const char *key);
+
+/* The verbs. */
+extern void write_admit_create(Writing *writing);
+extern void write_decide_create(Writing *writing);
+extern void write_admit_update(Writing *writing);
+extern void write_decide_update(Writing *writing);
+extern void write_admit_patch(Writing *writing);
+extern void write_decide_patch(Writing *writing);
+extern void write_admit_delete(Writing *writing);
+extern void write_decide_delete(Writing *writing);
+
+#endif							/* WRITE_PRIVATE_H */

@@ -1,0 +1,478 @@
+/*-------------------------------------------------------------------------
+ *
+ * api.c
+ *	  The API of a worker: from an HTTP request to whoever answers it.
+ *
+ * A request is routed, authenticated and authorized before anything is said
+ * about whether what it names exists; then it is handed on by its verb.  This
+ * file owns every Exchange: it is made here and ends when the HTTP request
+ * does.
+ *
+ * Reference: k8s-conformance sections 5.1, 5.2, 6.3, 20.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "feed.h"
+#include "list.h"
+#include "log.h"
+#include "metrics.h"
+#include "reply.h"
+#include "server.h"
+#include "watch.h"
+#include "write.h"
+
+/* How often one worker sees to the change log and counts the objects; other steps follow at once while there is more to do. */
+#define UPKEEP_MS 60000
+#define UPKEEP_STEPS 10
+#define UPKEEP_TIMEOUT_MS 30000
+
+static bool shutting_down;
+
+static void exchange_closed(void *state);
+static void exchange_authenticated(void *state, const User *user);
+static void exchange_authorized(void *state, Decision decision, const char *reason);
+static void exchange_expired(void *state);
+static void upkeep_begin(void *state);
+
+/* ---------- the worker ---------- */
+
+void
+api_start(int worker)
+{
+	static LoopTimer upkeep_timer;
+
+	pg_start(worker);
+	watches_start();
+	/* One worker does it for all; proxies take turns by a lock in the database. */
+	if (worker == 0)
+		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, &upkeep_timer);
+}
+
+bool
+api_ready(const char **why)
+{
+	const char *reason = NULL;
+
+	if (!pg_connected(&reason))
+	{
+		*why = reason;
+		return false;
+	}
+	if (!registry_known())
+	{
+		*why = "the registry has not been read yet";
+		return false;
+	}
+	if (!feed_database_answers())
+	{
+		*why = "the database does not answer";
+		return false;
+	}
+	return true;
+}
+
+void
+api_shutdown(void)
+{
+	shutting_down = true;
+	watches_end();
+}
+
+bool
+api_shutting_down(void)
+{
+	return shutting_down;
+}
+
+/* ---------- upkeep ---------- */
+
+static int	upkeep_steps;
+
+static void upkeep_step(void);
+
+static void
+upkeep_maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
+
+	pg_result_free(result);
+	if (more && ++upkeep_steps < UPKEEP_STEPS)
+		upkeep_step();
+}
+
+static void
+upkeep_step(void)
+{
+	pg_send(pg_call_new(PG_MAINTAIN), false, UPKEEP_TIMEOUT_MS, upkeep_maintained, NULL);
+}
+
+static void
+upkeep_counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome != PG_OK)
+		return;
+	for (size_t row = 0; row < pg_rows(result); row++)
+		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
+	pg_result_free(result);
+}
+
+static void
+upkeep_begin(void *state)
+{
+	upkeep_steps = 0;
+	if (pg_connected(NULL))
+	{
+		upkeep_step();
+		pg_send(pg_call_new(PG_COUNTS), false, UPKEEP_TIMEOUT_MS, upkeep_counted, NULL);
+	}
+	loop_timer_start(state, UPKEEP_MS, upkeep_begin, state);
+}
+
+/* ---------- a request ---------- */
+
+uint64_t
+exchange_time_left(const Exchange *exchange)
+{
+	uint64_t	now = loop_now();
+
+	return exchange->deadline.due > now ? exchange->deadline.due - now : 1;
+}
+
+void
+api_request(HttpRequest *request)
+{
+	Exchange   *exchange = calloc(1, sizeof(Exchange));
+	const char *error = NULL;
+
+	if (exchange == NULL)
+		abort();
+	exchange->http = request;
+	exchange->verb = "";
+	exchange->started = loop_now();
+	exchange->head = strcmp(http_method(request), "HEAD") == 0;
+	arena_init(&exchange->arena);
+	http_on_close(request, exchange_closed, exchange);
+	exchange->route = arena_alloc0(&exchange->arena, sizeof(Route));
+	if (!route_parse(&exchange->arena, http_method(request), http_path(request), http_query(request), exchange->route, &error))
+	{
+		reply_status(exchange, 400, "BadRequest", error, NULL);
+		return;
+	}
+	identity_authenticate(request, &exchange->arena, exchange_authenticated, exchange);
+}
+
+static void
+exchange_closed(void *state)
+{
+	Exchange   *exchange = state;
+	const RegistryType *type = exchange->type;
+
+	if (exchange->closed != NULL)
+		exchange->closed(exchange);
+	if (exchange->call != NULL)
+		pg_cancel(exchange->call);
+	loop_timer_stop(&exchange->deadline);
+	if (!exchange->counted_elsewhere)
+		metrics_request(exchange->verb, type != NULL ? type->group : "", type != NULL ? type->version : "",
+						type != NULL ? type->resource : "", exchange->code, (double) (loop_now() - exchange->started) / 1000);
+	registry_release(exchange->registry);
+	arena_free(&exchange->arena);
+	free(exchange);
+}
+
+static void
+exchange_authenticated(void *state, const User *user)
+{
+	Exchange   *exchange = state;
+
+	if (user == NULL)
+	{
+		reply_status(exchange, 401, "Unauthorized", "Unauthorized", NULL);
+		return;
+	}
+	exchange->user = user;
+	http_set_user(exchange->http, user->name);
+	identity_authorize(&exchange->arena, user, exchange->route, exchange_authorized, exchange);
+}
+
+/* ---------- what it is about ---------- */
+
+static void
+answer_not_served(Exchange *exchange)
+{
+	StatusDetails details = {0};
+
+	reply_status(exchange, 404, "NotFound", "the server could not find the requested resource", &details);
+}
+
+static void
+answer_method_not_allowed(Exchange *exchange)
+{
+	StatusDetails details = {0};
+
+	reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
+}
+
+/*
+ * Section 6.3.  False when the path names nothing that is served or the verb is not one for it: then that has been answered.
+ */
+static bool
+exchange_resolve(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	bool		collection = route->name[0] == '\0';
+	bool		version_known = false;
+
+	exchange->registry = registry_acquire();
+	if (exchange->registry == NULL)
+	{
+		registry_answer_unknown(exchange);
+		return false;
+	}
+	exchange->type = registry_find(exchange->registry, route->group, route->version, route->resource_name, &version_known);
+	if (exchange->type == NULL)
+	{
+		if (version_known)
+			answer_not_served(exchange);
+		else
+			reply_plain(exchange, 404, "404 page not found\n", 0);
+		return false;
+	}
+	if (route->overlong)
+	{
+		answer_not_served(exchange);
+		return false;
+	}
+	/* Across all namespaces there are only lists and watches (ERR-22, ERR-23); a watch of a name is one of the list. */
+	if (exchange->type->namespaced != (route->namespace_name[0] != '\0') &&
+		!(exchange->type->namespaced && (strcmp(route->verb, "list") == 0 || strcmp(route->verb, "watch") == 0)))
+	{
+		answer_not_served(exchange);
+		return false;
+	}
+	if (route->subresource[0] != '\0' && !(exchange->type->status && strcmp(route->subresource, "status") == 0))
+	{
+		StrBuf		name;
+
+		strbuf_init(&name, &exchange->arena);
+		strbuf_printf(&name, "%s.%s \"%s\" not found", route->resource_name, route->group, route->name);
+		reply_status(exchange, 404, "NotFound", name.bytes,
+					 &(StatusDetails) {.name = route->name,.group = route->group,.kind = route->resource_name});
+		return false;
+	}
+	if (route->verb[0] == '\0' ||
+		(strcmp(route->verb, "create") == 0) != (strcmp(route->method, "POST") == 0 && collection) ||
+		(collection && (strcmp(route->verb, "update") == 0 || strcmp(route->verb, "patch") == 0)) ||
+		(route->subresource[0] != '\0' && strcmp(route->verb, "delete") == 0))
+	{
+		answer_method_not_allowed(exchange);
+		return false;
+	}
+	exchange->verb = route->verb;
+	return true;
+}
+
+static void
+set_text(Arena *arena, JsonNode *object, const char *key, const char *value)
+{
+	if (value != NULL && value[0] != '\0')
+		json_set(arena, object, key, json_new_cstring(arena, value));
+}
+
+/* extension/request.h */
+static JsonText
+exchange_request_text(Exchange *exchange)
+{
+	Arena	   *arena = &exchange->arena;
+	const Route *route = exchange->route;
+	JsonNode   *request = json_new_object(arena);
+	JsonNode   *query = json_new_object(arena);
+	JsonNode   *user = json_new_object(arena);
+	JsonNode   *groups = json_new_array(arena);
+	StrBuf		buf;
+	JsonText	text;
+
+	set_text(arena, request, "verb", route->verb);
+	set_text(arena, request, "group", route->group);
+	set_text(arena, request, "version", route->version);
+	set_text(arena, request, "resource", route->resource_name);
+	set_text(arena, request, "namespace", route->namespace_name);
+	if (strcmp(route->verb, "watch") != 0)
+		set_text(arena, request, "name", route->name);
+	set_text(arena, request, "subresource", route->subresource);
+	set_text(arena, request, "accept", http_header(exchange->http, "accept"));
+	set_text(arena, request, "contentType", http_header(exchange->http, "content-type"));
+	set_text(arena, request, "userAgent", http_header(exchange->http, "user-agent"));
+	for (size_t i = 0; i < route->parameter_count; i++)
+	{
+		const RouteParameter *parameter = &route->parameters[i];
+		JsonNode   *values = json_get_text(query, parameter->key);
+
+		if (values == NULL)
+		{
+			values = json_new_array(arena);
+			json_set_text(arena, query, parameter->key, values);
+		}
+		json_append(arena, values, json_new_string(arena, parameter->value.bytes, parameter->value.len));
+	}
+	json_set(arena, request, "query", query);
+	set_text(arena, user, "username", exchange->user->name);
+	for (size_t i = 0; i < exchange->user->group_count; i++)
+		json_append(arena, groups, json_new_cstring(arena, exchange->user->groups[i]));
+	json_set(arena, user, "groups", groups);
+	json_set(arena, request, "user", user);
+
+	strbuf_init(&buf, arena);
+	json_write(&buf, request);
+	text.bytes = buf.bytes;
+	text.len = buf.len;
+	return text;
+}
+
+/* ---------- who answers ---------- */
+
+static void
+get_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Exchange   *exchange = state;
+	Reply		reply;
+
+	exchange->call = NULL;
+	if (outcome != PG_OK)
+	{
+		reply_outcome(exchange, outcome, error);
+		return;
+	}
+	reply = reply_read(&exchange->arena, result, 0);
+	reply_send(exchange, &reply, result);
+}
+
+static void
+get_start(Exchange *exchange)
+{
+	exchange->call = pg_call_new(PG_GET);
+	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	pg_send(exchange->call, false, exchange_time_left(exchange), get_done, exchange);
+}
+
+static void
+list_objects(Exchange *exchange)
+{
+	list_start(exchange, PG_LIST);
+}
+
+static void
+delete_objects(Exchange *exchange)
+{
+	list_start(exchange, PG_DELETE_COLLECTION);
+}
+
+static void
+answer_metrics(Exchange *exchange)
+{
+	Reply		reply = {.code = 200,.content_type = "text/plain; version=0.0.4; charset=utf-8"};
+	StrBuf		buf;
+
+	strbuf_init(&buf, &exchange->arena);
+	metrics_write(&buf);
+	reply.body.bytes = buf.bytes;
+	reply.body.len = buf.len;
+	reply_send(exchange, &reply, NULL);
+}
+
+typedef struct VerbStart
+{
+	const char *verb;
+	void		(*start) (Exchange *exchange);
+} VerbStart;
+
+static const VerbStart verb_starts[] = {
+	{"get", get_start},
+	{"list", list_objects},
+	{"watch", watch_start},
+	{"create", write_start},
+	{"update", write_start},
+	{"patch", write_start},
+	{"delete", write_start},
+	{"deletecollection", delete_objects},
+};
+
+static void
+exchange_authorized(void *state, Decision decision, const char *reason)
+{
+	Exchange   *exchange = state;
+	const Route *route = exchange->route;
+	const char *error = NULL;
+	uint64_t	timeout;
+
+	if (decision == DECISION_ERROR)
+	{
+		reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized", NULL);
+		return;
+	}
+	if (decision == DECISION_DENY)
+	{
+		StatusDetails details = {0};
+
+		if (route->resource)
+		{
+			details.name = identity_object_name(&exchange->arena, route);
+			details.group = route->group;
+			details.kind = route->resource_name;
+		}
+		reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, route, reason), &details);
+		return;
+	}
+	if (!route->resource)
+	{
+		exchange->counted_elsewhere = health_answer(exchange->http);
+		if (exchange->counted_elsewhere)
+			return;
+		if (strcmp(route->path, "/metrics") == 0)
+			answer_metrics(exchange);
+		else
+			registry_answer(exchange);
+		return;
+	}
+	if (shutting_down)
+	{
+		reply_plain(exchange, 429, "The apiserver is shutting down, please try again later.\n", 5);
+		return;
+	}
+	if (!exchange_resolve(exchange))
+		return;
+	if (!route_timeout(&exchange->arena, route, &timeout, &error))
+	{
+		reply_status(exchange, 400, "BadRequest", error, NULL);
+		return;
+	}
+	if (timeout == 0 || timeout > (uint64_t) config.request_timeout * 1000)
+		timeout = (uint64_t) config.request_timeout * 1000;
+	loop_timer_start(&exchange->deadline, timeout, exchange_expired, exchange);
+	exchange->request = exchange_request_text(exchange);
+	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)
+	{
+		if (strcmp(route->verb, verb_starts[i].verb) == 0)
+		{
+			verb_starts[i].start(exchange);
+			return;
+		}
+	}
+}
+
+static void
+exchange_expired(void *state)
+{
+	Exchange   *exchange = state;
+
+	if (exchange->expired != NULL)
+		exchange->expired(exchange);
+	else
+		reply_timeout(exchange);
+}

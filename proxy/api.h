@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * api.h
+ *	  One request of the Kubernetes API on its way through this worker.
+ *
+ * Made by api.c for every request of the API port, ended by it when the
+ * request ends, however that comes about.  Whoever works on it (list.c,
+ * write.c, watch.c) keeps its own state in work and is told through closed:
+ * afterwards nothing may point at the exchange any more.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef API_H
+#define API_H
+
+#include "http.h"
+#include "identity.h"
+#include "loop.h"
+#include "pg.h"
+#include "registry.h"
+#include "route.h"
+
+typedef struct Exchange Exchange;
+
+struct Exchange
+{
+	HttpRequest *http;
+	Arena		arena;			/* freed with the exchange; by a watch when its stream begins */
+	Route	   *route;			/* these three live in the arena */
+	const User *user;
+	JsonText	request;		/* the JSON object of extension/request.h */
+	Registry   *registry;		/* the reading that type belongs to; a reference */
+	const RegistryType *type;	/* NULL for non-resource requests */
+	const char *verb;			/* for the metrics; a literal */
+	uint64_t	started;
+	int			code;			/* of the answer, 0 while there is none */
+	bool		head;			/* HEAD: the answer has no body */
+	bool		counted_elsewhere;	/* health.c answers */
+	LoopTimer	deadline;		/* --request-timeout or ?timeout=; not for watches */
+	PgCall	   *call;			/* in flight for this exchange alone */
+	void	   *work;
+	void		(*closed) (Exchange *exchange);
+	void		(*expired) (Exchange *exchange);	/* instead of 504 when the deadline passes */
+};
+
+/* Milliseconds until the deadline, at least 1. */
+extern uint64_t exchange_time_left(const Exchange *exchange);
+
+#endif							/* API_H */

@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * config.c
+ *	  Settings of the proxy: one table of flags, defaults, checks and help.
+ *
+ * A flag is written --name=value or --name value; a boolean flag may stand
+ * alone.  Durations are Go's (30s, 1m30s, 500ms), as in kube-apiserver.  The
+ * last of several values wins.  A wrong command line ends the process with
+ * code 2 and one line that names the flag and the reason.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXIT_USAGE 2
+#define MAX_DEFAULT_WORKERS 8
+
+typedef enum FlagKind
+{
+	FLAG_STRING,
+	FLAG_FILE,					/* readable, when it is given */
+	FLAG_ADDRESS,				/* IPv4 or IPv6 */
+	FLAG_UUID,
+	FLAG_INTEGER,
+	FLAG_SIZE,
+	FLAG_SECONDS,				/* a duration, rounded up */
+	FLAG_MILLISECONDS,
+	FLAG_BOOLEAN,
+	FLAG_AUTHORIZATION
+} FlagKind;
+
+typedef struct Flag
+{
+	const char *name;
+	FlagKind	kind;
+	void	   *target;
+	const char *initial;		/* shown in the help, parsed like a value */
+	double		least;			/* numbers and durations, in the unit of the target */
+	double		most;
+	const char *help;
+} Flag;
+
+Config		config;
+
+static const Flag flags[] =
+{
+	{"bind-address", FLAG_ADDRESS, &config.bind_address, "0.0.0.0", 0, 0,
+	"address of the API port; :: serves IPv6 and IPv4"},
+	{"secure-port", FLAG_INTEGER, &config.secure_port, "6443", 1, 65535,
+	"port of the API, HTTPS"},
+	{"metrics-bind-address", FLAG_ADDRESS, &config.metrics_bind_address, "0.0.0.0", 0, 0,
+	"address of the plain port"},
+	{"metrics-port", FLAG_INTEGER, &config.metrics_port, "8080", 0, 65535,
+	"port for health and metrics, plain HTTP; 0 for none"},
+	{"tls-cert-file", FLAG_FILE, &config.tls_cert_file, "", 0, 0,
+	"certificate chain of the server, PEM; read again when it changes"},
+	{"tls-private-key-file", FLAG_FILE, &config.tls_private_key_file, "", 0, 0,
+	"private key of the server, PEM; read again when it changes"},
+	{"client-ca-file", FLAG_FILE, &config.client_ca_file, "", 0, 0,
+	"CAs of client certificates (user is the CN, groups are the O values), PEM; read again when it changes"},
+	{"require-client-cert", FLAG_BOOLEAN, &config.require_client_cert, "false", 0, 0,
+	"refuse clients without a valid certificate in the TLS handshake"},
+	{"requestheader-client-ca-file", FLAG_FILE, &config.requestheader_client_ca_file, "", 0, 0,
+	"CAs of the front proxy, whose X-Remote-* headers are believed, PEM; read again when it changes"},
+	{"requestheader-allowed-names", FLAG_STRING, &config.requestheader_allowed_names, "", 0, 0,
+	"common names allowed for the front proxy, separated by commas; empty for any"},
+	{"authorization-mode", FLAG_AUTHORIZATION, &config.authorization_mode, "AlwaysDeny", 0, 0,
+	"AlwaysAllow or AlwaysDeny; system:masters is always allowed"},
+	{"authorization-always-allow-paths", FLAG_STRING, &config.authorization_always_allow_paths, "/healthz,/livez,/readyz", 0, 0,
+	"paths that need no authorization, separated by commas; a trailing * stands for any rest"},
+	{"database", FLAG_STRING, &config.database, "", 0, 0,
+	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
+	{"database-connections", FLAG_INTEGER, &config.connections, "2", 1, 64,
+	"connections for reads of each worker; one more is for writes"},
+	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
+	"uid of the cluster that is served"},
+	{"cluster-name", FLAG_STRING, &config.cluster_name, "", 0, 0,
+	"name of the cluster, for people"},
+	{"workers", FLAG_INTEGER, &config.workers, NULL, 1, 64,
+	"worker processes; by default one for each processor, at most 8"},
+	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
+	"larger request bodies are refused with code 413"},
+	{"request-timeout", FLAG_SECONDS, &config.request_timeout, "1m0s", 1, 3600,
+	"time for a request that is not a watch"},
+	{"shutdown-delay-duration", FLAG_SECONDS, &config.shutdown_delay, "0s", 0, 3600,
+	"time between SIGTERM, when readyz begins to fail, and the end of accepting connections"},
+	{"shutdown-timeout", FLAG_SECONDS, &config.shutdown_timeout, "30s", 0, 60,
+	"time after that for requests to end"},
+	{"watch-poll-interval", FLAG_MILLISECONDS, &config.poll_interval, "30ms", 1, 60000,
+	"how often the change log is looked at"},
+	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
+	"file to write the process id to"},
+	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,
+	"what is logged: 0 errors, 1 also every request, 2 also details"},
+};
+
+#define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
+
+static _Noreturn void
+usage_error(const char *flag, const char *value, const char *reason)
+{
+	if (value != NULL)
+		fprintf(stderr, "kube-reports-proxy: invalid argument \"%s\" for --%s: %s\n", value, flag, reason);
+	else
+		fprintf(stderr, "kube-reports-proxy: --%s: %s\n", flag, reason);
+	exit(EXIT_USAGE);
+}
+
+static void
+print_help(void)
+{
+	printf("kube-reports-proxy serves policy reports kept in PostgreSQL as a Kubernetes API.\n\n"
+		   "Usage:\n  kube-reports-proxy --tls-cert-file=FILE --tls-private-key-file=FILE [flags]\n\nFlags:\n");
+	for (size_t i = 0; i < FLAG_COUNT; i++)
+	{
+		static const char *const kinds[] = {"string", "file", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string"};
+		const Flag *flag = &flags[i];
+
+		printf("  --%s %s\n        %s", flag->name, kinds[flag->kind], flag->help);
+		if (flag->initial != NULL && flag->initial[0] != '\0')
+			printf(" (default %s)", flag->initial);
+		printf("\n");
+	}
+	printf("  --help\n        show this help\n  --version\n        show the version\n");
+}
+
+/* Parses a Go duration into seconds; false when it is none. */
+static bool
+parse_duration(const char *text, double *seconds)
+{
+	static const struct
+	{
+		const char *name;
+		double		seconds;
+	}			units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+
+	*seconds = 0;
+	if (strcmp(text, "0") == 0)
+		return true;
+	if (*text == '\0')
+		return false;
+	while (*text != '\0')
+	{
+		char	   *end;
+		double		number;
+		size_t		unit;
+		size_t		unit_len;
+
+		/* strtod takes more than Go does: signs, exponents, names. */
+		if (!isdigit((unsigned char) *text) && *text != '.')
+			return false;
+		if (strspn(text, "0123456789.") > 30)
+			return false;
+		number = strtod(text, &end);
+		if (end != text + strspn(text, "0123456789."))
+			return false;
+		text = end;
+		unit_len = strspn(text, "numsh");
+		for (unit = 0; unit < sizeof(units) / sizeof(units[0]); unit++)
+			if (strlen(units[unit].name) == unit_len && strncmp(text, units[unit].name, unit_len) == 0)
+				break;
+		if (unit == sizeof(units) / sizeof(units[0]))
+			return false;
+		*seconds += number * units[unit].seconds;
+		text += unit_len;
+	}
+	return true;
+}
+
+static bool
+is_uuid(const char *text)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	if (strlen(text) != strlen(form))
+		return false;
+	for (size_t i = 0; form[i] != '\0'; i++)
+		if (form[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char) text[i]))
+			return false;
+	return true;
+}
+
+static void
+check_range(const Flag *flag, const char *value, double number, const char *unit)
+{
+	char		reason[120];
+
+	if (number >= flag->least && number <= flag->most)
+		return;
+	snprintf(reason, sizeof(reason), "must be between %.0f%s and %.0f%s", flag->least, unit, flag->most, unit);
+	usage_error(flag->name, value, reason);
+}
+
+static double
+parse_number(const Flag *flag, const char *value)
+{
+	char	   *end;
+	long		number;
+
+	errno = 0;
+	number = strtol(value, &end, 10);
+	if (*value == '\0' || isspace((unsigned char) *value) || *end != '\0' || errno != 0)
+		usage_error(flag->name, value, "must be a whole number");
+	check_range(flag, value, (double) number, "");
+	return (double) number;
+}
+
+static void
+set_flag(const Flag *flag, const char *value)
+{
+	struct in6_addr address;
+	double		number;
+
+	switch (flag->kind)
+	{
+		case FLAG_ADDRESS:
+			if (inet_pton(AF_INET, value, &address) != 1 && inet_pton(AF_INET6, value, &address) != 1)
+				usage_error(flag->name, value, "must be an IP address");
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_UUID:
+			if (value[0] != '\0' && !is_uuid(value))
+				usage_error(flag->name, value, "must be a UUID");
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_STRING:
+		case FLAG_FILE:
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_INTEGER:
+			*(int *) flag->target = (int) parse_number(flag, value);
+			break;
+		case FLAG_SIZE:
+			*(size_t *) flag->target = (size_t) parse_number(flag, value);
+			break;
+		case FLAG_SECONDS:
+			if (!parse_duration(value, &number))
+				usage_error(flag->name, value, "must be a duration such as 30s or 1m30s");
+			number = ceil(number);
+			check_range(flag, value, number, "s");
+			*(int *) flag->target = (int) number;
+			break;
+		case FLAG_MILLISECONDS:
+			if (!parse_duration(value, &number))
+				usage_error(flag->name, value, "must be a duration such as 30ms or 1s");
+			number = ceil(number * 1000 - 1e-6);
+			check_range(flag, value, number, "ms");
+			*(int *) flag->target = (int) number;
+			break;
+		case FLAG_BOOLEAN:
+			if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
+				*(bool *) flag->target = true;
+			else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
+				*(bool *) flag->target = false;
+			else
+				usage_error(flag->name, value, "must be true or false");
+			break;
+		case FLAG_AUTHORIZATION:
+			if (strcmp(value, "AlwaysAllow") == 0)
+				*(AuthorizationMode *) flag->target = AUTHORIZATION_ALWAYS_ALLOW;
+			else if (strcmp(value, "AlwaysDeny") == 0)
+				*(AuthorizationMode *) flag->target = AUTHORIZATION_ALWAYS_DENY;
+			else
+				usage_error(flag->name, value, "must be AlwaysAllow or AlwaysDeny");
+			break;
+	}
+}
+
+static const Flag *
+find_flag(const char *name, size_t len)
+{
+	for (size_t i = 0; i < FLAG_COUNT; i++)
+		if (strlen(flags[i].name) == len && strncmp(flags[i].name, name, len) == 0)
+			return &flags[i];
+	return NULL;
+}
+
+static void
+set_defaults(void)
+{
+	long		processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	for (size_t i = 0; i < FLAG_COUNT; i++)
+		if (flags[i].initial != NULL)
+			set_flag(&flags[i], flags[i].initial);
+	config.workers = processors < 1 ? 1 : processors > MAX_DEFAULT_WORKERS ? MAX_DEFAULT_WORKERS : (int) processors;
+}
+
+/* What can only be said once all flags are known. */
+static void
+check_all(void)
+{
+	for (size_t i = 0; i < FLAG_COUNT; i++)
+	{
+		const char *path;
+		int			fd;
+
+		if (flags[i].kind != FLAG_FILE)
+			continue;
+		path = *(const char **) flags[i].target;
+		if (path[0] == '\0')
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			usage_error(flags[i].name, path, strerror(errno));
+		close(fd);
+	}
+	if (config.tls_cert_file[0] == '\0')
+		usage_error("tls-cert-file", NULL, "is required");
+	if (config.tls_private_key_file[0] == '\0')
+		usage_error("tls-private-key-file", NULL, "is required");
+	if (config.require_client_cert && config.client_ca_file[0] == '\0' && config.requestheader_client_ca_file[0] == '\0')
+		usage_error("require-client-cert", NULL, "needs --client-ca-file or --requestheader-client-ca-file");
+	if (config.metrics_port == config.secure_port)
+		usage_error("metrics-port", NULL, "must not be the same as --secure-port");
+}
+
+void
+config_parse(int argc, char **argv)
+{
+	set_defaults();
+	for (int i = 1; i < argc; i++)
+	{
+		const char *argument = argv[i];
+		const char *name;
+		const char *equals;
+		const char *value;
+		const Flag *flag;
+
+		if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
+		{
+			print_help();
+			exit(0);
+		}
+		if (strcmp(argument, "--version") == 0)
+		{
+			printf("kube-reports-proxy %s\n", PROXY_VERSION);
+			exit(0);
+		}
+		if (strncmp(argument, "--", 2) == 0)
+			name = argument + 2;
+		else if (strncmp(argument, "-v", 2) == 0 && (argument[2] == '=' || argument[2] == '\0'))
+			name = argument + 1;
+		else
+		{
+			fprintf(stderr, "kube-reports-proxy: unexpected argument \"%s\"; see --help\n", argument);
+			exit(EXIT_USAGE);
+		}
+		equals = strchr(name, '=');
+		flag = find_flag(name, equals != NULL ? (size_t) (equals - name) : strlen(name));
+		if (flag == NULL)
+		{
+			fprintf(stderr, "kube-reports-proxy: unknown flag: %.*s; see --help\n",
+					equals != NULL ? (int) (equals - argument) : (int) strlen(argument), argument);
+			exit(EXIT_USAGE);
+		}
+		if (equals != NULL)
+			value = equals + 1;
+		else if (flag->kind == FLAG_BOOLEAN)
+			value = "true";
+		else if (i + 1 < argc)
+			value = argv[++i];
+		else
+			usage_error(flag->name, NULL, "needs a value");
+		set_flag(flag, value);
+	}
+	check_all();
+}

@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * config.h
+ *	  Settings of the proxy: one table of flags, defaults, checks and help.
+ *
+ * Flags are kube-apiserver's where it has one of the same meaning.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum AuthorizationMode
+{
+	AUTHORIZATION_ALWAYS_ALLOW,
+	AUTHORIZATION_ALWAYS_DENY
+} AuthorizationMode;
+
+typedef struct Config
+{
+	const char *bind_address;	/* --bind-address, default 0.0.0.0 */
+	int			secure_port;	/* --secure-port, default 6443 */
+	int			metrics_port;	/* --metrics-port: plain HTTP, health and metrics; default 8080, 0 for none */
+	const char *metrics_bind_address;
+	const char *tls_cert_file;
+	const char *tls_private_key_file;
+	const char *client_ca_file;
+	bool		require_client_cert;
+	const char *requestheader_client_ca_file;
+	const char *requestheader_allowed_names;	/* comma separated; "" for any */
+	AuthorizationMode authorization_mode;	/* --authorization-mode, default AlwaysDeny: only system:masters */
+	const char *authorization_always_allow_paths;	/* comma separated; default /healthz,/livez,/readyz */
+	const char *database;		/* --database: connection string; "" for libpq's environment */
+	const char *cluster_id;		/* --cluster-id: uid of the cluster */
+	const char *cluster_name;	/* --cluster-name */
+	int			workers;		/* --workers, default the number of processors, at most 8 */
+	int			connections;	/* --database-connections: for reads, per worker; one more is for writes; default 2 */
+	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
+	int			request_timeout;	/* --request-timeout, seconds, default 60 */
+	int			shutdown_delay; /* --shutdown-delay-duration, seconds, default 0 */
+	int			shutdown_timeout;	/* --shutdown-timeout, seconds to let requests end, default 30, at most 60 */
+	int			poll_interval;	/* --watch-poll-interval, milliseconds, default 30 */
+	const char *pid_file;		/* --pid-file; "" for none */
+	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
+} Config;
+
+#define PROXY_VERSION "0.1.0"
+
+extern Config config;			/* set once, before the workers are forked */
+
+/* Parses the command line; prints help or a clear error and exits when asked or wrong. */
+extern void config_parse(int argc, char **argv);
+
+#endif							/* CONFIG_H */

@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * http.h
+ *	  HTTP requests and answers, without libh2o's types.
+ *
+ * Only http.c includes h2o.h: the library has no maintained release any
+ * more and may have to be replaced.
+ *
+ * Life of a request: on_request() of the listener's handler is called with
+ * the whole body at hand.  It answers at once or later, with http_reply() or
+ * with a stream.  An HttpRequest is valid until its on_close function has run;
+ * that function runs exactly once, however the request ends: answer sent,
+ * stream ended, or client gone.  After it no function here may be called
+ * with that request.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef HTTP_H
+#define HTTP_H
+
+#include "../extension/arena.h"
+
+typedef struct HttpRequest HttpRequest;
+
+typedef struct HttpHeader
+{
+	const char *name;			/* lower case */
+	const char *value;
+} HttpHeader;
+
+/* Who the peer proved to be in the TLS handshake; all NULL/0 without a client certificate. */
+typedef struct HttpPeer
+{
+	bool		verified;
+	bool		front_proxy;	/* its certificate chains to the requestheader CA (and the CN is allowed) */
+	const char *common_name;
+	const char *const *organizations;
+	size_t		organization_count;
+	const char *credential_id;	/* "X509SHA256=" and the hex digest of the certificate */
+} HttpPeer;
+
+extern const char *http_method(HttpRequest *request);
+extern const char *http_path(HttpRequest *request);		/* as sent, still percent-encoded, without the query */
+extern const char *http_query(HttpRequest *request);	/* as sent, without the ?; "" when there is none */
+extern const char *http_header(HttpRequest *request, const char *lower_case_name);	/* first value or NULL */
+extern const char *http_body(HttpRequest *request, size_t *len);
+extern const HttpPeer *http_peer(HttpRequest *request);
+extern Arena *http_arena(HttpRequest *request);		/* freed when the request ends */
+
+/* Visits every header, in order; name is lower case. */
+extern void http_each_header(HttpRequest *request, void (*visit) (void *state, const char *name, const char *value), void *state);
+
+/* Names the authenticated user for the access log; the name is copied. */
+extern void http_set_user(HttpRequest *request, const char *user);
+
+/* At most one function; set it before anything asynchronous is begun. */
+extern void http_on_close(HttpRequest *request, void (*closed) (void *state), void *state);
+
+/*
+ * A whole answer.  body is copied.  content-length is set; audit-id, date and cache-control are added by http.c when headers do
+ * not have them.  HEAD sends no body.  429 and 503 should carry retry-after.
+ */
+extern void http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
+					   const char *body, size_t len);
+
+/* As http_reply, but the bytes stay the caller's: release(state) is called once they are no longer needed. */
+extern void http_reply_borrowed(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
+								const char *body, size_t len, void (*release) (void *state), void *state);
+
+/*
+ * A chunked answer.  writable(state) is called whenever the client has taken what was sent; one send at a time, never of zero bytes.
+ * The bytes of a send must stay until the next writable() (or on_close).
+ */
+extern void http_stream_begin(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
+							  void (*writable) (void *state), void *state);
+extern void http_stream_send(HttpRequest *request, const char *bytes, size_t len);
+extern bool http_stream_busy(HttpRequest *request);
+/* Ends cleanly; not while a send is in flight. */
+extern void http_stream_end(HttpRequest *request);
+
+/* Resets the connection: the client must see that the answer is not whole. */
+extern void http_abort(HttpRequest *request);
+
+#endif							/* HTTP_H */

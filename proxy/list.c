@@ -1,0 +1,243 @@
+/*-------------------------------------------------------------------------
+ *
+ * list.c
+ *	  Lists of any size in bounded memory.
+ *
+ * Status and headers are those of the first piece.  A list of one piece is an
+ * ordinary answer with its length; a longer one is chunked, and when a later
+ * piece cannot be had the connection is reset, so that half a list never
+ * looks like a whole one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "reply.h"
+
+#define COLUMN_BODY 4
+#define COLUMN_CURSOR 5
+
+/* ---------- pieces ---------- */
+
+static void
+piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Pieces	   *pieces = state;
+
+	pieces->call = NULL;
+	if (outcome != PG_OK)
+	{
+		pieces->failed(pieces->state, outcome, error);
+		return;
+	}
+	pieces->ready = result;
+	free(pieces->cursor);
+	pieces->cursor = NULL;
+	if (pg_is_null(result, 0, COLUMN_CURSOR))
+		pieces->complete = true;
+	else
+	{
+		pieces->cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
+		if (pieces->cursor == NULL)
+			abort();
+	}
+	pieces->arrived(pieces->state);
+}
+
+void
+pieces_fetch(Pieces *pieces)
+{
+	PgCall	   *call;
+
+	if (pieces->call != NULL || pieces->ready != NULL || pieces->complete)
+		return;
+	call = pg_call_new(pieces->statement);
+	pg_add_bytes(call, pieces->request.bytes, pieces->request.len);
+	if (pieces->statement == PG_DELETE_COLLECTION)
+		pg_add_bytes(call, pieces->body.bytes, pieces->body.len);
+	if (pieces->cursor != NULL)
+		pg_add_text(call, pieces->cursor);
+	else
+		pg_add_null(call);
+	pieces->call = call;
+	pg_send(call, false, pieces->time_left(pieces->state), piece_done, pieces);
+}
+
+PgResult *
+pieces_take(Pieces *pieces)
+{
+	PgResult   *result = pieces->ready;
+
+	pieces->ready = NULL;
+	if (result != NULL)
+		pieces_fetch(pieces);
+	return result;
+}
+
+void
+pieces_end(Pieces *pieces)
+{
+	if (pieces->call != NULL)
+		pg_cancel(pieces->call);
+	pg_result_free(pieces->ready);
+	free(pieces->cursor);
+	pieces->call = NULL;
+	pieces->ready = NULL;
+	pieces->cursor = NULL;
+	pieces->complete = true;
+}
+
+/* ---------- lists ---------- */
+
+typedef struct List
+{
+	Exchange   *exchange;
+	Pieces		pieces;
+	PgResult   *sending;
+	bool		begun;			/* the head of a chunked answer is out */
+} List;
+
+static void
+list_abort(List *list, const char *why)
+{
+	log_line(LOG_WARNING, "a list is cut off: %s", why);
+	pieces_end(&list->pieces);
+	http_abort(list->exchange->http);
+}
+
+/* Sends what has arrived; ends the answer behind the last piece. */
+static void
+list_advance(List *list)
+{
+	while (list->sending == NULL)
+	{
+		PgResult   *result = pieces_take(&list->pieces);
+		JsonText	body;
+
+		if (result == NULL)
+		{
+			if (list->pieces.complete)
+			{
+				loop_timer_stop(&list->exchange->deadline);
+				http_stream_end(list->exchange->http);
+			}
+			return;
+		}
+		if (pg_int4(result, 0, 0) != 200)
+		{
+			pg_result_free(result);
+			list_abort(list, "a later piece was refused");
+			return;
+		}
+		body = pg_text(result, 0, COLUMN_BODY);
+		if (body.len == 0)
+		{
+			pg_result_free(result);
+			continue;
+		}
+		list->sending = result;
+		http_stream_send(list->exchange->http, body.bytes, body.len);
+		return;
+	}
+}
+
+static void
+list_writable(void *state)
+{
+	List	   *list = state;
+
+	pg_result_free(list->sending);
+	list->sending = NULL;
+	list_advance(list);
+}
+
+static void
+list_arrived(void *state)
+{
+	List	   *list = state;
+	Exchange   *exchange = list->exchange;
+	Reply		reply;
+
+	if (list->begun)
+	{
+		list_advance(list);
+		return;
+	}
+	reply = reply_read(&exchange->arena, list->pieces.ready, 0);
+	if (reply.code != 200 || list->pieces.complete || exchange->head)
+	{
+		PgResult   *result = list->pieces.ready;
+
+		list->pieces.ready = NULL;
+		reply_send(exchange, &reply, result);
+		return;
+	}
+	list->begun = true;
+	reply_stream_begin(exchange, &reply, list_writable, list);
+	list_advance(list);
+}
+
+static void
+list_failed(void *state, PgOutcome outcome, const PgError *error)
+{
+	List	   *list = state;
+
+	if (list->begun)
+		list_abort(list, error != NULL ? error->message : "the database is away");
+	else
+		reply_outcome(list->exchange, outcome, error);
+}
+
+static void
+list_expired(Exchange *exchange)
+{
+	List	   *list = exchange->work;
+
+	if (list->begun)
+		list_abort(list, "--request-timeout");
+	else
+	{
+		pieces_end(&list->pieces);
+		reply_timeout(exchange);
+	}
+}
+
+static void
+list_closed(Exchange *exchange)
+{
+	List	   *list = exchange->work;
+
+	pieces_end(&list->pieces);
+	pg_result_free(list->sending);
+}
+
+static uint64_t
+list_time_left(void *state)
+{
+	List	   *list = state;
+
+	return exchange_time_left(list->exchange);
+}
+
+void
+list_start(Exchange *exchange, PgStatement statement)
+{
+	List	   *list = arena_alloc0(&exchange->arena, sizeof(List));
+
+	list->exchange = exchange;
+	list->pieces.statement = statement;
+	list->pieces.request = exchange->request;
+	list->pieces.body.bytes = http_body(exchange->http, &list->pieces.body.len);
+	list->pieces.time_left = list_time_left;
+	list->pieces.arrived = list_arrived;
+	list->pieces.failed = list_failed;
+	list->pieces.state = list;
+	exchange->work = list;
+	exchange->closed = list_closed;
+	exchange->expired = list_expired;
+	pieces_fetch(&list->pieces);
+}

@@ -1,0 +1,44 @@
+/*-------------------------------------------------------------------------
+ *
+ * list.h
+ *	  Lists of any size in bounded memory.
+ *
+ * A list comes from the extension in pieces.  At most two are here at a time:
+ * the one that is being sent and the next one, which is asked for as soon as
+ * the sending begins.  While a client does not take what it has, no call is
+ * in flight for it: a slow reader holds no connection and no snapshot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LIST_H
+#define LIST_H
+
+#include "api.h"
+
+typedef struct Pieces
+{
+	PgStatement statement;		/* PG_LIST or PG_DELETE_COLLECTION */
+	JsonText	request;		/* these two stay the owner's */
+	JsonText	body;
+	char	   *cursor;			/* of the next piece; NULL for the first one */
+	bool		complete;		/* the last piece has arrived */
+	PgCall	   *call;
+	PgResult   *ready;			/* arrived, not yet taken */
+	uint64_t	(*time_left) (void *state);
+	void		(*arrived) (void *state);	/* a piece can be taken */
+	void		(*failed) (void *state, PgOutcome outcome, const PgError *error);	/* pieces_fetch() tries again */
+	void	   *state;
+} Pieces;
+
+/* Asks for the next piece unless one is there or under way. */
+extern void pieces_fetch(Pieces *pieces);
+
+/* The piece that has arrived, which is then the caller's, or NULL; asks for the one behind it. */
+extern PgResult *pieces_take(Pieces *pieces);
+
+extern void pieces_end(Pieces *pieces);
+
+/* Answers a list or a deletecollection. */
+extern void list_start(Exchange *exchange, PgStatement statement);
+
+#endif							/* LIST_H */

@@ -1,0 +1,366 @@
+/*-------------------------------------------------------------------------
+ *
+ * main.c
+ *	  The parent process and the life of a worker.
+ *
+ * The parent reads the settings, opens the listening sockets (one for each
+ * worker and port, with SO_REUSEPORT, so that the kernel spreads connections
+ * evenly) and forks the workers.  It keeps the sockets: connections that wait
+ * on the socket of a worker that died are served by its successor.
+ *
+ * Shutdown, as kube-apiserver does it: on SIGTERM readyz fails at once and
+ * everything is still served for --shutdown-delay-duration; then no more
+ * connections are accepted, watches are ended, and what is under way may take
+ * --shutdown-timeout.  A second SIGTERM or SIGINT to the parent ends
+ * everything at once.  Workers never outlive the parent.
+ *
+ * Exit codes: 0 after a shutdown, 1 when it was forced or when the start
+ * failed, 2 for a wrong command line.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "log.h"
+#include "loop.h"
+#include "metrics.h"
+#include "server.h"
+#include "sockets.h"
+#include "tls.h"
+
+/* Allocations above this are given back to the system when they are freed. */
+#define LARGE_ALLOCATION (1024 * 1024)
+
+/* A worker that lived so long is started again at once; otherwise the delay doubles. Milliseconds. */
+#define LONG_LIFE (60 * 1000)
+#define FIRST_RESTART_DELAY 100
+#define LAST_RESTART_DELAY 5000
+
+/* What workers get above their own deadline before they are killed. */
+#define KILL_GRACE 5000
+
+#define MAX_OPEN_FILES 1048576
+
+typedef struct Worker
+{
+	pid_t		pid;			/* 0 when it does not run */
+	int			api_fd;
+	int			metrics_fd;		/* -1 for none */
+	uint64_t	started_at;
+	uint64_t	start_at;		/* when it is to be started again */
+	uint64_t	delay;			/* before the next restart */
+} Worker;
+
+static Worker *workers;
+static volatile sig_atomic_t term_received;
+
+bool
+server_terminating(void)
+{
+	return term_received != 0;
+}
+
+/* --- A worker --- */
+
+static void
+on_term(int signal_number)
+{
+	term_received = 1;
+}
+
+/* The time for requests to end is over. */
+static void
+give_up(void *state)
+{
+	log_line(LOG_WARNING, "%zu requests are cut by the shutdown", http_server_open_requests());
+	http_server_exit();
+}
+
+static void
+stop_serving(void *state)
+{
+	static LoopTimer timer;
+
+	http_server_stop_accepting();
+	api_shutdown();
+	loop_timer_start(&timer, (uint64_t) config.shutdown_timeout * 1000, give_up, NULL);
+}
+
+static void
+worker_tick(void)
+{
+	static LoopTimer timer;
+	static bool begun;
+
+	metrics_tick();
+	health_tick();
+	if (!term_received || begun)
+		return;
+	begun = true;
+	log_line(LOG_INFO, "shutdown begins");
+	loop_timer_start(&timer, (uint64_t) config.shutdown_delay * 1000, stop_serving, NULL);
+}
+
+static _Noreturn void
+run_worker(int index, pid_t parent)
+{
+	const Worker *worker = &workers[index];
+	struct sigaction action = {.sa_handler = on_term};
+	sigset_t	none;
+	HttpListener listeners[2];
+	size_t		count = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	log_set_worker(index);
+	/* An interrupt from the terminal reaches every process; the parent passes it on as SIGTERM. */
+	signal(SIGINT, SIG_IGN);
+	sigaction(SIGTERM, &action, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	metrics_attach(index);
+
+	/* A predecessor that was stopped by a signal has shut its socket down. */
+	listen(worker->api_fd, SOMAXCONN);
+	listeners[count++] = (HttpListener) {.fd = worker->api_fd, .tls = true, .on_request = api_request};
+	if (worker->metrics_fd >= 0)
+		listeners[count++] = (HttpListener) {.fd = dup(worker->metrics_fd), .tls = false, .on_request = health_request};
+	http_server_start(listeners, count);
+	api_start(index);
+	http_server_run(worker_tick);
+	log_line(LOG_INFO, "shutdown is complete");
+	exit(0);
+}
+
+/* --- The parent --- */
+
+static _Noreturn void
+start_error(const char *what, const char *why)
+{
+	fprintf(stderr, "kube-reports-proxy: %s: %s\n", what, why);
+	exit(1);
+}
+
+static void
+open_listeners(void)
+{
+	int			fds[config.workers];
+	char		why[256];
+
+	if (!sockets_listen(config.bind_address, config.secure_port, fds, config.workers, why, sizeof(why)))
+		start_error("the API port", why);
+	for (int i = 0; i < config.workers; i++)
+	{
+		workers[i].api_fd = fds[i];
+		workers[i].metrics_fd = -1;
+	}
+	if (config.metrics_port == 0)
+		return;
+	if (!sockets_listen(config.metrics_bind_address, config.metrics_port, fds, config.workers, why, sizeof(why)))
+		start_error("the port for health and metrics", why);
+	for (int i = 0; i < config.workers; i++)
+		workers[i].metrics_fd = fds[i];
+}
+
+static void
+start_worker(int index)
+{
+	Worker	   *worker = &workers[index];
+	pid_t		parent = getpid();
+	pid_t		pid = fork();
+
+	if (pid == 0)
+		run_worker(index, parent);
+	worker->started_at = loop_now();
+	if (pid < 0)
+	{
+		log_line(LOG_ERROR, "cannot start worker %d: %s", index, strerror(errno));
+		worker->start_at = worker->started_at + LAST_RESTART_DELAY;
+		return;
+	}
+	worker->pid = pid;
+}
+
+static void
+on_worker_gone(int index, int status, bool stopping)
+{
+	Worker	   *worker = &workers[index];
+	uint64_t	now = loop_now();
+
+	worker->pid = 0;
+	metrics_worker_gone(index, !stopping);
+	if (stopping)
+		return;
+	if (now - worker->started_at >= LONG_LIFE)
+		worker->delay = 0;
+	if (WIFSIGNALED(status))
+		log_line(LOG_ERROR, "worker %d was killed by signal %d and is started again in %d ms", index, WTERMSIG(status),
+				 (int) worker->delay);
+	else
+		log_line(LOG_ERROR, "worker %d ended with code %d and is started again in %d ms", index, WEXITSTATUS(status),
+				 (int) worker->delay);
+	worker->start_at = now + worker->delay;
+	worker->delay = worker->delay == 0 ? FIRST_RESTART_DELAY : worker->delay * 2;
+	if (worker->delay > LAST_RESTART_DELAY)
+		worker->delay = LAST_RESTART_DELAY;
+}
+
+static void
+reap_workers(bool stopping)
+{
+	int			status;
+	pid_t		pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (int i = 0; i < config.workers; i++)
+			if (workers[i].pid == pid)
+				on_worker_gone(i, status, stopping);
+}
+
+static int
+signal_workers(int signal_number)
+{
+	int			alive = 0;
+
+	for (int i = 0; i < config.workers; i++)
+		if (workers[i].pid > 0)
+		{
+			alive++;
+			if (signal_number != 0)
+				kill(workers[i].pid, signal_number);
+		}
+	return alive;
+}
+
+/* Starts the workers that are due; milliseconds until the next one is, at most a minute. */
+static uint64_t
+start_due_workers(void)
+{
+	uint64_t	wait = 60 * 1000;
+
+	for (int i = 0; i < config.workers; i++)
+	{
+		uint64_t	now = loop_now();
+
+		if (workers[i].pid > 0)
+			continue;
+		if (workers[i].start_at <= now)
+			start_worker(i);
+		else if (workers[i].start_at - now < wait)
+			wait = workers[i].start_at - now;
+	}
+	return wait;
+}
+
+/* Keeps the workers alive until a signal, then sees them off; the exit code. */
+static int
+supervise(const sigset_t *signals)
+{
+	bool		stopping = false;
+	uint64_t	kill_at = 0;
+	int			code = 0;
+
+	for (;;)
+	{
+		uint64_t	wait;
+		struct timespec timeout;
+		int			received;
+
+		reap_workers(stopping);
+		if (stopping && signal_workers(0) == 0)
+			return code;
+		wait = stopping ? 1000 : start_due_workers();
+		if (stopping && loop_now() >= kill_at)
+		{
+			log_line(LOG_ERROR, "workers that did not end are killed");
+			signal_workers(SIGKILL);
+			code = 1;
+		}
+		timeout.tv_sec = (time_t) (wait / 1000);
+		timeout.tv_nsec = (long) (wait % 1000) * 1000000;
+		received = sigtimedwait(signals, NULL, &timeout);
+		if (received != SIGTERM && received != SIGINT)
+			continue;
+		if (stopping)
+		{
+			log_line(LOG_WARNING, "a second signal: everything ends at once");
+			signal_workers(SIGKILL);
+			code = 1;
+			continue;
+		}
+		stopping = true;
+		kill_at = loop_now() + (uint64_t) (config.shutdown_delay + config.shutdown_timeout) * 1000 + KILL_GRACE;
+		signal_workers(SIGTERM);
+	}
+}
+
+static void
+write_pid_file(void)
+{
+	FILE	   *file;
+
+	if (config.pid_file[0] == '\0')
+		return;
+	file = fopen(config.pid_file, "we");
+	if (file == NULL || fprintf(file, "%d\n", (int) getpid()) < 0 || fclose(file) != 0)
+		start_error(config.pid_file, strerror(errno));
+}
+
+static void
+raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max < MAX_OPEN_FILES ? limit.rlim_max : MAX_OPEN_FILES;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int
+main(int argc, char **argv)
+{
+	char		why[512];
+	sigset_t	signals;
+	int			code;
+
+	config_parse(argc, argv);
+	if (!tls_start(why, sizeof(why)))
+		start_error("cannot use the TLS files", why);
+	workers = calloc((size_t) config.workers, sizeof(*workers));
+	if (workers == NULL)
+		start_error("start", strerror(errno));
+	signal(SIGPIPE, SIG_IGN);
+	raise_file_limit();
+	mallopt(M_MMAP_THRESHOLD, LARGE_ALLOCATION);
+	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
+	metrics_init(config.workers);
+	open_listeners();
+	write_pid_file();
+
+	/* Blocked from before the first fork on, so that none is lost; workers unblock them. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers", PROXY_VERSION, config.bind_address,
+			 config.secure_port, config.workers);
+	code = supervise(&signals);
+	if (config.pid_file[0] != '\0')
+		unlink(config.pid_file);
+	return code;
+}

@@ -1,0 +1,1117 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg.c
+ *	  Calls of the extension's functions over a pool of connections.
+ *
+ * Every connection is in libpq's pipeline mode and has a short row of steps,
+ * in the order in which they were sent: one for each statement that had to be
+ * prepared and one for each call, each between two Syncs of its own.  A CALL
+ * that commits inside is therefore alone in its implicit transaction, and an
+ * error never reaches the next call.
+ *
+ * No connection is closed while its results are being handed out: what must
+ * go is marked and closed by the sweep, which runs every 100 ms.
+ *
+ * libpq resolves host names in PQconnectStartParams, which blocks: give
+ * hostaddr where the resolver is slow.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "log.h"
+#include "loop.h"
+#include "metrics.h"
+#include "pg.h"
+
+#define QUEUE_LIMIT 1000		/* waiting requests of a pool */
+#define PIPELINE_DEPTH 4		/* brief reads on one connection */
+#define STEP_LIMIT (2 * PIPELINE_DEPTH + 4)
+#define WRITE_CONNECTIONS 2
+#define PARAMETER_LIMIT 6
+#define SWEEP_MS 100
+#define AWAY_MS 2000			/* how long a call waits for a connection to come back */
+#define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
+#define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
+#define BACK_OFF_MIN_MS 100
+#define BACK_OFF_MAX_MS 2000
+
+#define OID_BYTEA 17
+#define OID_INT4 23
+#define OID_TEXT 25
+
+typedef struct Statement
+{
+	const char *name;
+	const char *text;
+	int			columns;		/* at least so many in the answer */
+	bool		one_row;
+	bool		writes;			/* goes to the pool for writes */
+	bool		brief;			/* may be pipelined */
+} Statement;
+
+static const Statement statements[PG_STATEMENT_COUNT] = {
+	[PG_SETTINGS] = {"settings",
+		"SELECT pg_catalog.set_config('application_name', 'kube-reports-proxy', false),"
+		" pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', false),"
+		" pg_catalog.set_config('client_connection_check_interval', '1s', false),"
+		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
+	" pg_catalog.set_config('jit', 'off', false)", 1, true, false, true},
+	[PG_HELLO] = {"hello", "SELECT * FROM kube_reports.api_hello($1::uuid, $2::text)", 1, true, false, false},
+	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 7, false, false, false},
+	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports.api_documents($1::uuid)", 4, false, false, false},
+	[PG_GET] = {"get", "SELECT * FROM kube_reports.api_get($1::uuid, $2::text)", 5, true, false, true},
+	[PG_LIST] = {"list", "SELECT * FROM kube_reports.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_WRITE] = {"write",
+		"CALL kube_reports.api_write($1::uuid, $2::text[], $3::bytea[], NULL, NULL, NULL, NULL, NULL, NULL)",
+	6, true, true, false},
+	[PG_DELETE_COLLECTION] = {"delete_collection",
+		"CALL kube_reports.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
+	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
+	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports.api_watch($1::uuid, $2::text)", 16, true, false, true},
+	[PG_CHANGES] = {"changes",
+		"SELECT * FROM kube_reports.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
+	9, false, false, true},
+	[PG_BOOKMARK] = {"bookmark",
+		"SELECT kube_reports.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
+	[PG_POLL] = {"poll", "SELECT * FROM kube_reports.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
+	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, false, false},
+	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, false, false},
+};
+
+typedef struct Pool Pool;
+typedef struct Connection Connection;
+
+struct PgCall
+{
+	PgStatement statement;
+	PgDone		done;			/* NULL when nobody wants the answer any more */
+	void	   *state;
+	Connection *connection;		/* NULL while it waits */
+	bool		urgent;
+	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
+	bool		internal;		/* part of a connection's greeting: ends with it */
+	uint64_t	queued_at;
+	uint64_t	deadline;
+	uint64_t	abandoned_at;
+	PgOutcome	outcome;		/* of a refused call */
+	PgCall	   *previous;		/* in the queue */
+	PgCall	   *next;
+	int			parameter_count;
+	int			formats[PARAMETER_LIMIT];
+	int			lengths[PARAMETER_LIMIT];	/* -1 is NULL */
+	size_t		offsets[PARAMETER_LIMIT];
+	char	   *buffer;
+	size_t		size;
+	size_t		capacity;
+};
+
+/* What a connection has been asked; the first one is being answered. */
+typedef struct Step
+{
+	PgCall	   *call;			/* NULL: statement is being prepared */
+	PgStatement statement;
+} Step;
+
+typedef enum ConnectionState
+{
+	CONNECTION_CLOSED,
+	CONNECTION_CONNECTING,
+	CONNECTION_GREETING,
+	CONNECTION_READY
+} ConnectionState;
+
+struct Connection
+{
+	Pool	   *pool;
+	PGconn	   *conn;
+	LoopSocket *socket;
+	ConnectionState state;
+	bool		doomed;			/* to be closed by the sweep */
+	bool		broken;			/* by the peer, not by us */
+	bool		flushing;		/* waits until the socket takes bytes */
+	bool		wanted;			/* reconnect when closed */
+	bool		prepared[PG_STATEMENT_COUNT];
+	Step		steps[STEP_LIMIT];
+	size_t		first_step;
+	size_t		step_count;
+	size_t		call_count;		/* steps that are calls */
+	PGresult   *result;			/* of the first step */
+	uint64_t	connect_deadline;
+	uint64_t	back_off;
+	LoopTimer	retry;
+};
+
+struct Pool
+{
+	Connection *connections;
+	int			count;
+	int			ready;			/* connections that can take calls */
+	PgCall	   *first;
+	PgCall	   *last;
+	size_t		waiting;		/* calls that count against the limit */
+	uint64_t	away_since;		/* 0 when a connection is ready */
+};
+
+static Pool reads;
+static Pool writes;
+static LoopTimer sweep_timer;
+static char trouble[512] = "not connected yet";
+
+static void connection_open(Connection *connection);
+static void connection_step(void *state);
+static void connection_writable(void *state);
+static void pool_dispatch(Pool *pool);
+
+/* ---------- calls and their parameters ---------- */
+
+static void *
+allocate(size_t size)
+{
+	void	   *pointer = calloc(1, size);
+
+	if (pointer == NULL)
+		abort();
+	return pointer;
+}
+
+/* Appends to the call's buffer and returns where the new bytes are. */
+static char *
+call_extend(PgCall *call, size_t size)
+{
+	size_t		at = call->size;
+
+	if (call->size + size > call->capacity)
+	{
+		call->capacity = (call->size + size) * 2 + 64;
+		call->buffer = realloc(call->buffer, call->capacity);
+		if (call->buffer == NULL)
+			abort();
+	}
+	call->size += size;
+	return call->buffer + at;
+}
+
+static void
+call_begin_parameter(PgCall *call, int format)
+{
+	if (call->parameter_count == PARAMETER_LIMIT)
+		abort();
+	call->formats[call->parameter_count] = format;
+	call->offsets[call->parameter_count] = call->size;
+}
+
+static void
+call_end_parameter(PgCall *call)
+{
+	call->lengths[call->parameter_count] = (int) (call->size - call->offsets[call->parameter_count]);
+	call->parameter_count++;
+}
+
+static void
+put_int4(PgCall *call, int32_t value)
+{
+	uint32_t	big = htonl((uint32_t) value);
+
+	memcpy(call_extend(call, 4), &big, 4);
+}
+
+static void
+put_bytes(PgCall *call, const char *bytes, size_t len)
+{
+	char	   *at = call_extend(call, len);
+
+	if (len > 0)
+		memcpy(at, bytes, len);
+}
+
+static void
+put_array_header(PgCall *call, int32_t element_type, size_t count)
+{
+	put_int4(call, count > 0 ? 1 : 0);
+	put_int4(call, 0);
+	put_int4(call, element_type);
+	if (count > 0)
+	{
+		put_int4(call, (int32_t) count);
+		put_int4(call, 1);
+	}
+}
+
+PgCall *
+pg_call_new(PgStatement statement)
+{
+	PgCall	   *call = allocate(sizeof(PgCall));
+
+	call->statement = statement;
+	if (statement != PG_SETTINGS)
+	{
+		/* The only parameter in text form, with its NUL: the server parses the uuid. */
+		call_begin_parameter(call, 0);
+		put_bytes(call, config.cluster_id, strlen(config.cluster_id) + 1);
+		call_end_parameter(call);
+	}
+	return call;
+}
+
+void
+pg_add_null(PgCall *call)
+{
+	call_begin_parameter(call, 1);
+	call->lengths[call->parameter_count++] = -1;
+}
+
+void
+pg_add_bytes(PgCall *call, const char *bytes, size_t len)
+{
+	call_begin_parameter(call, 1);
+	put_bytes(call, bytes, len);
+	call_end_parameter(call);
+}
+
+void
+pg_add_text(PgCall *call, const char *text)
+{
+	pg_add_bytes(call, text, strlen(text));
+}
+
+void
+pg_add_int4(PgCall *call, int32_t value)
+{
+	call_begin_parameter(call, 1);
+	put_int4(call, value);
+	call_end_parameter(call);
+}
+
+void
+pg_add_int8(PgCall *call, int64_t value)
+{
+	uint64_t	big = htobe64((uint64_t) value);
+
+	pg_add_bytes(call, (const char *) &big, 8);
+}
+
+void
+pg_add_int4_array(PgCall *call, const int32_t *values, size_t count)
+{
+	call_begin_parameter(call, 1);
+	put_array_header(call, OID_INT4, count);
+	for (size_t i = 0; i < count; i++)
+	{
+		put_int4(call, 4);
+		put_int4(call, values[i]);
+	}
+	call_end_parameter(call);
+}
+
+static void
+add_bytes_array(PgCall *call, int32_t element_type, const JsonText *values, size_t count)
+{
+	call_begin_parameter(call, 1);
+	put_array_header(call, element_type, count);
+	for (size_t i = 0; i < count; i++)
+	{
+		put_int4(call, (int32_t) values[i].len);
+		put_bytes(call, values[i].bytes, values[i].len);
+	}
+	call_end_parameter(call);
+}
+
+void
+pg_add_text_array(PgCall *call, const JsonText *values, size_t count)
+{
+	add_bytes_array(call, OID_TEXT, values, count);
+}
+
+void
+pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count)
+{
+	add_bytes_array(call, OID_BYTEA, values, count);
+}
+
+static void
+call_free(PgCall *call)
+{
+	free(call->buffer);
+	free(call);
+}
+
+static void
+call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error)
+{
+	PgDone		done = call->done;
+	void	   *state = call->state;
+
+	if (outcome != PG_OK)
+		metrics_count(COUNTER_DB_ERRORS, 1);
+	call_free(call);
+	if (done != NULL)
+		done(state, outcome, (PgResult *) result, error);
+	else if (result != NULL)
+		PQclear(result);
+}
+
+/* ---------- the queue ---------- */
+
+static Pool *
+call_pool(const PgCall *call)
+{
+	return statements[call->statement].writes ? &writes : &reads;
+}
+
+static void
+queue_insert(Pool *pool, PgCall *call, bool front)
+{
+	if (!call->urgent)
+	{
+		pool->waiting++;
+		metrics_gauge_add(GAUGE_DB_QUEUED, 1);
+	}
+	call->connection = NULL;
+	call->previous = front ? NULL : pool->last;
+	call->next = front ? pool->first : NULL;
+	if (call->previous != NULL)
+		call->previous->next = call;
+	else
+		pool->first = call;
+	if (call->next != NULL)
+		call->next->previous = call;
+	else
+		pool->last = call;
+}
+
+static void
+queue_remove(Pool *pool, PgCall *call)
+{
+	if (!call->urgent)
+	{
+		pool->waiting--;
+		metrics_gauge_add(GAUGE_DB_QUEUED, -1);
+	}
+	if (call->previous != NULL)
+		call->previous->next = call->next;
+	else
+		pool->first = call->next;
+	if (call->next != NULL)
+		call->next->previous = call->previous;
+	else
+		pool->last = call->previous;
+	call->previous = call->next = NULL;
+}
+
+static void
+refused_run(void *state)
+{
+	PgCall	   *call = state;
+
+	call_finish(call, call->outcome, NULL, NULL);
+}
+
+static void
+call_refuse(PgCall *call, PgOutcome outcome)
+{
+	call->refused = true;
+	call->outcome = outcome;
+	loop_defer(refused_run, call);
+}
+
+static void
+dispatch_run(void *state)
+{
+	pool_dispatch(state);
+}
+
+void
+pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state)
+{
+	Pool	   *pool = call_pool(call);
+
+	call->urgent = urgent;
+	call->done = done;
+	call->state = state;
+	call->queued_at = loop_now();
+	call->deadline = call->queued_at + timeout_ms;
+	metrics_count(COUNTER_DB_CALLS, 1);
+
+	if (pool->away_since != 0 && call->queued_at - pool->away_since > AWAY_MS)
+		call_refuse(call, PG_AWAY);
+	else if (!urgent && pool->waiting >= QUEUE_LIMIT)
+		call_refuse(call, PG_BUSY);
+	else
+	{
+		queue_insert(pool, call, urgent);
+		pool_dispatch(pool);
+	}
+}
+
+void
+pg_cancel(PgCall *call)
+{
+	call->done = NULL;
+	if (call->refused)
+		return;
+	if (call->connection == NULL)
+	{
+		queue_remove(call_pool(call), call);
+		call_free(call);
+	}
+	else
+		call->abandoned_at = loop_now();
+}
+
+/* ---------- connections ---------- */
+
+static void
+connection_close(Connection *connection)
+{
+	Pool	   *pool = connection->pool;
+
+	if (connection->state == CONNECTION_READY)
+	{
+		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
+		if (--pool->ready == 0)
+			pool->away_since = loop_now();
+	}
+	if (connection->call_count > 0)
+		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+	if (connection->socket != NULL)
+		loop_socket_close(connection->socket);
+	if (connection->result != NULL)
+		PQclear(connection->result);
+	PQfinish(connection->conn);
+	connection->socket = NULL;
+	connection->result = NULL;
+	connection->conn = NULL;
+	connection->state = CONNECTION_CLOSED;
+	connection->flushing = false;
+	connection->doomed = false;
+	memset(connection->prepared, 0, sizeof(connection->prepared));
+}
+
+static void
+connection_retry(void *state)
+{
+	connection_open(state);
+}
+
+/*
+ * Ends a connection.  When we closed it ourselves because its first call took too long, the brief reads that stood behind that
+ * call have not begun and are sent again elsewhere.
+ */
+static void
+connection_end(Connection *connection)
+{
+	Pool	   *pool = connection->pool;
+	Step		steps[STEP_LIMIT];
+	size_t		count = connection->step_count;
+	bool		broken = connection->broken;
+	bool		first = true;
+	uint64_t	now = loop_now();
+
+	for (size_t i = 0; i < count; i++)
+		steps[i] = connection->steps[(connection->first_step + i) % STEP_LIMIT];
+	connection_close(connection);
+	connection->broken = false;
+	connection->first_step = connection->step_count = connection->call_count = 0;
+
+	if (connection->wanted)
+	{
+		connection->back_off = connection->back_off == 0 ? BACK_OFF_MIN_MS : connection->back_off * 2;
+		if (connection->back_off > BACK_OFF_MAX_MS)
+			connection->back_off = BACK_OFF_MAX_MS;
+		loop_timer_start(&connection->retry, connection->back_off, connection_retry, connection);
+	}
+
+	for (size_t i = 0; i < count; i++)
+	{
+		PgCall	   *call = steps[i].call;
+
+		if (call == NULL)
+			continue;
+		if (call->internal)
+			call->done = NULL;
+		if (call->done == NULL)
+			call_finish(call, PG_LOST, NULL, NULL);
+		else if (!broken && !first && statements[call->statement].brief && now < call->deadline)
+			queue_insert(pool, call, true);
+		else
+			call_finish(call, now >= call->deadline ? PG_EXPIRED : PG_LOST, NULL, NULL);
+		first = false;
+	}
+	pool_dispatch(pool);
+}
+
+/* Says why a connection cannot be used; it is closed by the next sweep. */
+static void
+connection_doom(Connection *connection, const char *why)
+{
+	if (connection->doomed)
+		return;
+	connection->doomed = true;
+	connection->broken = true;
+	if (why != NULL)
+	{
+		size_t		len;
+
+		snprintf(trouble, sizeof(trouble), "%s", why);
+		len = strlen(trouble);
+		while (len > 0 && trouble[len - 1] == '\n')
+			trouble[--len] = '\0';
+		log_line(LOG_WARNING, "database: %s", trouble);
+	}
+	if (connection->state == CONNECTION_READY)
+	{
+		/* It must not take another call before the sweep comes. */
+		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
+		if (--connection->pool->ready == 0)
+			connection->pool->away_since = loop_now();
+		connection->state = CONNECTION_GREETING;
+	}
+}
+
+static void
+connection_flush(Connection *connection)
+{
+	int			rest;
+
+	if (connection->flushing || connection->doomed)
+		return;
+	rest = PQflush(connection->conn);
+	if (rest < 0)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	else if (rest > 0)
+	{
+		connection->flushing = true;
+		loop_socket_notify_write(connection->socket, connection_writable);
+	}
+}
+
+static void
+connection_push_step(Connection *connection, PgCall *call, PgStatement statement)
+{
+	Step	   *step = &connection->steps[(connection->first_step + connection->step_count) % STEP_LIMIT];
+
+	step->call = call;
+	step->statement = statement;
+	connection->step_count++;
+	if (call != NULL && connection->call_count++ == 0)
+		metrics_gauge_add(GAUGE_DB_BUSY, 1);
+}
+
+static void
+connection_send(Connection *connection, PgCall *call)
+{
+	const Statement *statement = &statements[call->statement];
+	const char *values[PARAMETER_LIMIT];
+	bool		sent = true;
+
+	call->connection = connection;
+	if (!connection->prepared[call->statement])
+	{
+		sent = PQsendPrepare(connection->conn, statement->name, statement->text, 0, NULL) == 1 &&
+			PQpipelineSync(connection->conn) == 1;
+		connection->prepared[call->statement] = true;
+		connection_push_step(connection, NULL, call->statement);
+	}
+	for (int i = 0; i < call->parameter_count; i++)
+		values[i] = call->lengths[i] < 0 ? NULL : call->buffer + call->offsets[i];
+	sent = sent &&
+		PQsendQueryPrepared(connection->conn, statement->name, call->parameter_count, values,
+							call->lengths, call->formats, 1) == 1 &&
+		PQpipelineSync(connection->conn) == 1;
+	connection_push_step(connection, call, call->statement);
+
+	/* libpq has its own copy of the parameters now; a brief read keeps them because it may be sent again. */
+	if (!statement->brief)
+	{
+		free(call->buffer);
+		call->buffer = NULL;
+	}
+	if (sent)
+		connection_flush(connection);
+	else
+		connection_doom(connection, PQerrorMessage(connection->conn));
+}
+
+static void
+connection_writable(void *state)
+{
+	Connection *connection = state;
+
+	connection->flushing = false;
+	connection_flush(connection);
+}
+
+/* The first step has been answered. */
+static void
+connection_step_done(Connection *connection)
+{
+	Step		step = connection->steps[connection->first_step];
+	PGresult   *result = connection->result;
+	ExecStatusType status = result != NULL ? PQresultStatus(result) : PGRES_FATAL_ERROR;
+	const Statement *statement = &statements[step.statement];
+	PgError		error = {"XX000", "no answer"};
+
+	connection->result = NULL;
+	connection->first_step = (connection->first_step + 1) % STEP_LIMIT;
+	connection->step_count--;
+
+	if (step.call == NULL)
+	{
+		/* The call behind a failed preparation fails with 26000; what is wrong is in the log. */
+		if (status != PGRES_COMMAND_OK)
+		{
+			connection->prepared[step.statement] = false;
+			log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name,
+					 result != NULL ? PQresultErrorMessage(result) : "");
+		}
+		PQclear(result);
+		return;
+	}
+
+	if (--connection->call_count == 0)
+		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+	if (status == PGRES_TUPLES_OK)
+	{
+		if (PQnfields(result) >= statement->columns && (!statement->one_row || PQntuples(result) >= 1))
+		{
+			call_finish(step.call, PG_OK, result, NULL);
+			return;
+		}
+		error.message = "the function's answer has another shape than this proxy expects";
+	}
+	else if (result != NULL)
+	{
+		const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+		if (sqlstate != NULL)
+			snprintf(error.sqlstate, sizeof(error.sqlstate), "%s", sqlstate);
+		if (message != NULL)
+			error.message = message;
+
+		/* A changed function leaves the prepared statement with the old result type. */
+		if (strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL)
+			connection_doom(connection, error.message);
+	}
+	if (step.call->done != NULL)
+		log_line(LOG_WARNING, "database: %s failed with %s: %s", statement->name, error.sqlstate, error.message);
+	call_finish(step.call, PG_FAILED, NULL, &error);
+	PQclear(result);
+}
+
+/* Hands out everything that has arrived. */
+static void
+connection_drain(Connection *connection)
+{
+	while (!connection->doomed && connection->step_count > 0 && !PQisBusy(connection->conn))
+	{
+		PGresult   *result = PQgetResult(connection->conn);
+
+		if (result == NULL)
+			continue;
+		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+		{
+			PQclear(result);
+			connection_step_done(connection);
+		}
+		else if (connection->result == NULL)
+			connection->result = result;
+		else
+			PQclear(result);
+	}
+}
+
+static void
+connection_readable(void *state)
+{
+	Connection *connection = state;
+
+	if (connection->doomed)
+		return;
+	if (PQconsumeInput(connection->conn) == 0)
+	{
+		/* The reason that the server gave (57P01 and the like) may already be there. */
+		connection_drain(connection);
+		connection_doom(connection, PQerrorMessage(connection->conn));
+		return;
+	}
+	connection_drain(connection);
+	if (!connection->doomed && PQstatus(connection->conn) == CONNECTION_BAD)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	if (!connection->doomed)
+		connection_flush(connection);
+	if (connection->state == CONNECTION_READY)
+		pool_dispatch(connection->pool);
+}
+
+/* api_hello has been answered: the role is the right one, the cluster is known. */
+static void
+connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Connection *connection = state;
+
+	pg_result_free(result);
+	if (outcome != PG_OK)
+	{
+		connection_doom(connection, error != NULL ? error->message : "connection lost while greeting");
+		return;
+	}
+	connection->state = CONNECTION_READY;
+	connection->back_off = 0;
+	connection->pool->ready++;
+	connection->pool->away_since = 0;
+	metrics_gauge_add(GAUGE_DB_CONNECTIONS, 1);
+	pool_dispatch(connection->pool);
+}
+
+static void
+connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	pg_result_free(result);
+	if (outcome != PG_OK)
+		connection_doom(state, error != NULL ? error->message : "connection lost while greeting");
+}
+
+static void
+connection_greet(Connection *connection)
+{
+	PgCall	   *settings = pg_call_new(PG_SETTINGS);
+	PgCall	   *hello = pg_call_new(PG_HELLO);
+
+	connection->state = CONNECTION_GREETING;
+	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
+	settings->done = connection_set;
+	hello->done = connection_greeted;
+	settings->state = hello->state = connection;
+	settings->internal = hello->internal = true;
+	settings->urgent = hello->urgent = true;
+	settings->deadline = hello->deadline = connection->connect_deadline;
+	connection_send(connection, settings);
+	connection_send(connection, hello);
+}
+
+/* One step of connecting; libpq may have changed the socket, so it is watched anew. */
+static void
+connection_poll(Connection *connection)
+{
+	PostgresPollingStatusType status = PQconnectPoll(connection->conn);
+
+	if (connection->socket != NULL)
+		loop_socket_close(connection->socket);
+	connection->socket = NULL;
+	if (status == PGRES_POLLING_FAILED)
+	{
+		connection_doom(connection, PQerrorMessage(connection->conn));
+		return;
+	}
+	if (status == PGRES_POLLING_OK)
+	{
+		connection->socket = loop_socket_open(PQsocket(connection->conn), connection_readable, connection);
+		connection_greet(connection);
+		return;
+	}
+	connection->socket = loop_socket_open(PQsocket(connection->conn),
+										  connection_step, connection);
+	if (status == PGRES_POLLING_WRITING)
+		loop_socket_notify_write(connection->socket, connection_step);
+}
+
+static void
+connection_step(void *state)
+{
+	Connection *connection = state;
+
+	if (!connection->doomed && connection->state == CONNECTION_CONNECTING)
+		connection_poll(connection);
+}
+
+static void
+connection_open(Connection *connection)
+{
+	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
+	"tcp_user_timeout", "client_encoding", "dbname", NULL};
+	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", config.database, NULL};
+
+	/* Without a connection string everything comes from libpq's environment. */
+	if (config.database == NULL || config.database[0] == '\0')
+		keywords[6] = NULL;
+	loop_timer_stop(&connection->retry);
+	connection->wanted = true;
+	connection->state = CONNECTION_CONNECTING;
+	connection->connect_deadline = loop_now() + CONNECT_MS;
+	connection->conn = PQconnectStartParams(keywords, values, 1);
+	if (connection->conn == NULL || PQstatus(connection->conn) == CONNECTION_BAD)
+	{
+		connection_doom(connection, connection->conn != NULL ? PQerrorMessage(connection->conn) : "out of memory");
+		return;
+	}
+	connection->socket = loop_socket_open(PQsocket(connection->conn), connection_step, connection);
+	loop_socket_notify_write(connection->socket, connection_step);
+}
+
+/* ---------- the pool ---------- */
+
+/* The connection for a call: an idle one, else one that can be given another brief read. */
+static Connection *
+pool_choose(Pool *pool, const PgCall *call)
+{
+	Connection *best = NULL;
+	Connection *closed = NULL;
+
+	for (int i = 0; i < pool->count; i++)
+	{
+		Connection *connection = &pool->connections[i];
+		bool		brief = statements[call->statement].brief;
+
+		if (connection->state == CONNECTION_CLOSED && !connection->wanted)
+			closed = connection;
+		if (connection->state != CONNECTION_READY || connection->doomed)
+			continue;
+		if (connection->call_count == 0)
+			return connection;
+		if (!brief || connection->call_count >= PIPELINE_DEPTH)
+			continue;
+		for (size_t s = 0; s < connection->step_count && brief; s++)
+		{
+			const Step *step = &connection->steps[(connection->first_step + s) % STEP_LIMIT];
+
+			brief = statements[step->statement].brief && (step->call == NULL || step->call->done != NULL);
+		}
+		if (brief && (best == NULL || connection->call_count < best->call_count))
+			best = connection;
+	}
+
+	/* All are busy: one more may be opened, for this call or for the next. */
+	if (closed != NULL && pool->ready > 0)
+		connection_open(closed);
+	return best;
+}
+
+static void
+pool_dispatch(Pool *pool)
+{
+	while (pool->first != NULL)
+	{
+		PgCall	   *call = pool->first;
+		Connection *connection = pool_choose(pool, call);
+
+		if (connection == NULL)
+			return;
+		queue_remove(pool, call);
+		connection_send(connection, call);
+	}
+}
+
+static void
+pool_sweep(Pool *pool)
+{
+	uint64_t	now = loop_now();
+	bool		away = pool->away_since != 0 && now - pool->away_since > AWAY_MS;
+	PgCall	   *next;
+
+	for (int i = 0; i < pool->count; i++)
+	{
+		Connection *connection = &pool->connections[i];
+
+		if (connection->state == CONNECTION_CLOSED && !connection->doomed)
+			continue;
+		if (!connection->doomed && connection->state != CONNECTION_READY && now > connection->connect_deadline)
+			connection_doom(connection, "timeout while connecting");
+		if (!connection->doomed && connection->step_count > 0)
+		{
+			PgCall	   *call = connection->steps[connection->first_step].call;
+
+			if (call != NULL && ((call->done != NULL && now > call->deadline) ||
+								 (call->done == NULL && now - call->abandoned_at > ABANDONED_MS)))
+			{
+				log_line(LOG_WARNING, "database: %s is cut off after %llu ms", statements[call->statement].name,
+						 (unsigned long long) (now - call->queued_at));
+				connection_doom(connection, NULL);
+				connection->broken = false;
+			}
+		}
+		if (connection->doomed)
+			connection_end(connection);
+	}
+	for (PgCall *call = pool->first; call != NULL; call = next)
+	{
+		next = call->next;
+		if (now <= call->deadline && !(away && now - call->queued_at > AWAY_MS))
+			continue;
+		queue_remove(pool, call);
+		call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
+	}
+}
+
+static void
+sweep(void *state)
+{
+	pool_sweep(&reads);
+	pool_sweep(&writes);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+static void
+pool_start(Pool *pool, int count)
+{
+	pool->count = count;
+	pool->connections = allocate((size_t) count * sizeof(Connection));
+	pool->away_since = loop_now() > 0 ? loop_now() : 1;
+	for (int i = 0; i < count; i++)
+		pool->connections[i].pool = pool;
+	connection_open(&pool->connections[0]);
+	loop_defer(dispatch_run, pool);
+}
+
+void
+pg_start(int worker)
+{
+	pool_start(&reads, config.connections > 0 ? config.connections : 1);
+	pool_start(&writes, WRITE_CONNECTIONS);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+bool
+pg_connected(const char **why)
+{
+	if (why != NULL)
+		*why = trouble;
+	return reads.ready > 0;
+}
+
+/* ---------- results ---------- */
+
+size_t
+pg_rows(const PgResult *result)
+{
+	return (size_t) PQntuples((const PGresult *) result);
+}
+
+bool
+pg_is_null(const PgResult *result, size_t row, int column)
+{
+	return PQgetisnull((const PGresult *) result, (int) row, column) != 0;
+}
+
+JsonText
+pg_text(const PgResult *result, size_t row, int column)
+{
+	JsonText	text;
+
+	text.bytes = PQgetvalue((const PGresult *) result, (int) row, column);
+	text.len = (size_t) PQgetlength((const PGresult *) result, (int) row, column);
+	return text;
+}
+
+int32_t
+pg_array_int4(JsonText value)
+{
+	uint32_t	big;
+
+	if (value.bytes == NULL || value.len != 4)
+		return 0;
+	memcpy(&big, value.bytes, 4);
+	return (int32_t) ntohl(big);
+}
+
+int64_t
+pg_array_int8(JsonText value)
+{
+	uint64_t	big;
+
+	if (value.bytes == NULL || value.len != 8)
+		return 0;
+	memcpy(&big, value.bytes, 8);
+	return (int64_t) be64toh(big);
+}
+
+int32_t
+pg_int4(const PgResult *result, size_t row, int column)
+{
+	return pg_array_int4(pg_text(result, row, column));
+}
+
+int64_t
+pg_int8(const PgResult *result, size_t row, int column)
+{
+	return pg_array_int8(pg_text(result, row, column));
+}
+
+bool
+pg_bool(const PgResult *result, size_t row, int column)
+{
+	JsonText	text = pg_text(result, row, column);
+
+	return text.len == 1 && text.bytes[0] != 0;
+}
+
+void
+pg_result_free(PgResult *result)
+{
+	PQclear((PGresult *) result);
+}
+
+/* Takes 4 bytes from the front; 0 when there are not so many. */
+static int32_t
+array_take_int4(PgArray *array)
+{
+	JsonText	text = {array->next, 4};
+
+	if (array->end - array->next < 4)
+	{
+		array->next = array->end;
+		return 0;
+	}
+	array->next += 4;
+	return pg_array_int4(text);
+}
+
+PgArray
+pg_array(const PgResult *result, size_t row, int column)
+{
+	JsonText	text = pg_text(result, row, column);
+	PgArray		array = {text.bytes, text.bytes + text.len, 0};
+	int32_t		dimensions = array_take_int4(&array);
+
+	array_take_int4(&array);	/* whether there are NULLs */
+	array_take_int4(&array);	/* element type */
+	if (dimensions == 1)
+	{
+		int32_t		count = array_take_int4(&array);
+
+		array_take_int4(&array);	/* lower bound */
+		array.left = count > 0 ? (size_t) count : 0;
+	}
+	return array;
+}
+
+bool
+pg_array_next(PgArray *array, JsonText *value)
+{
+	int32_t		len;
+
+	value->bytes = NULL;
+	value->len = 0;
+	if (array->left == 0 || array->end - array->next < 4)
+		return false;
+	array->left--;
+	len = array_take_int4(array);
+	if (len >= 0)
+	{
+		if (len > array->end - array->next)
+			return false;
+		value->bytes = array->next;
+		value->len = (size_t) len;
+		array->next += len;
+	}
+	return true;
+}

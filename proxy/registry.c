@@ -1,0 +1,469 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry.c
+ *	  What is served, and the discovery and OpenAPI documents.
+ *
+ * A reading is two calls; the generation noted for it is one that was seen
+ * before them, so that a change in between leads to another reading.
+ *
+ * Reference: k8s-conformance DISC-01 to DISC-18, OAPI-01 to OAPI-20, NEG-01.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api.h"
+#include "log.h"
+#include "reply.h"
+
+#define READ_TIMEOUT_MS 30000
+#define YEAR_SECONDS (365 * 24 * 3600)
+#define CLAUSE_LIMIT 64			/* of an Accept header; those behind are ignored */
+
+typedef struct Document
+{
+	const char *path;
+	const char *content_type;
+	const char *etag;
+	JsonText	body;
+	size_t		row;			/* keeps the first row of a path first */
+} Document;
+
+struct Registry
+{
+	unsigned	references;
+	Arena		arena;
+	RegistryType *types;
+	size_t		type_count;
+	Document   *documents;		/* by path, then row */
+	size_t		document_count;
+	PgResult   *document_rows;	/* holds the bodies */
+};
+
+static Registry *current;
+static int64_t known_generation = -1;	/* of current */
+static int64_t wanted_generation;
+static Registry *reading;		/* half read, NULL when none is being read */
+static int64_t reading_generation;
+
+static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+
+/* ---------- reading ---------- */
+
+void
+registry_generation(int64_t generation)
+{
+	wanted_generation = generation;
+	if (reading != NULL || (current != NULL && generation == known_generation))
+		return;
+	reading = calloc(1, sizeof(Registry));
+	if (reading == NULL)
+		abort();
+	reading->references = 1;
+	arena_init(&reading->arena);
+	reading_generation = generation;
+	pg_send(pg_call_new(PG_REGISTRY), true, READ_TIMEOUT_MS, read_types_done, NULL);
+}
+
+static void
+reading_failed(const char *what)
+{
+	log_line(LOG_WARNING, "the registry could not be read: %s", what);
+	registry_release(reading);
+	reading = NULL;
+}
+
+/* A copy of a text column. */
+static const char *
+keep(Arena *arena, const PgResult *result, size_t row, int column)
+{
+	JsonText	text = pg_text(result, row, column);
+
+	return arena_strndup(arena, text.bytes, text.len);
+}
+
+static void
+read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome != PG_OK)
+	{
+		reading_failed(error != NULL ? error->message : "no answer");
+		return;
+	}
+	reading->type_count = pg_rows(result);
+	reading->types = arena_alloc0(&reading->arena, (reading->type_count + 1) * sizeof(RegistryType));
+	for (size_t row = 0; row < reading->type_count; row++)
+	{
+		RegistryType *type = &reading->types[row];
+
+		type->lane = pg_int4(result, row, 0);
+		type->group = keep(&reading->arena, result, row, 1);
+		type->version = keep(&reading->arena, result, row, 2);
+		type->resource = keep(&reading->arena, result, row, 3);
+		type->kind = keep(&reading->arena, result, row, 4);
+		type->namespaced = pg_bool(result, row, 5);
+		type->status = pg_bool(result, row, 6);
+	}
+	pg_result_free(result);
+	pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);
+}
+
+static int
+compare_documents(const void *left, const void *right)
+{
+	const Document *a = left;
+	const Document *b = right;
+	int			order = strcmp(a->path, b->path);
+
+	return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
+}
+
+static void
+read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome != PG_OK)
+	{
+		reading_failed(error != NULL ? error->message : "no answer");
+		return;
+	}
+	reading->document_rows = result;
+	reading->document_count = pg_rows(result);
+	reading->documents = arena_alloc0(&reading->arena, (reading->document_count + 1) * sizeof(Document));
+	for (size_t row = 0; row < reading->document_count; row++)
+	{
+		Document   *document = &reading->documents[row];
+
+		document->path = keep(&reading->arena, result, row, 0);
+		document->content_type = keep(&reading->arena, result, row, 1);
+		document->etag = keep(&reading->arena, result, row, 2);
+		document->body = pg_text(result, row, 3);
+		document->row = row;
+
+		/* The header wants it quoted, whichever way it is kept. */
+		if (document->etag[0] != '\0' && document->etag[0] != '"')
+			document->etag = arena_printf(&reading->arena, "\"%s\"", document->etag);
+	}
+	qsort(reading->documents, reading->document_count, sizeof(Document), compare_documents);
+
+	log_line(LOG_INFO, "registry read: %zu types, %zu documents, generation %lld", reading->type_count,
+			 reading->document_count, (long long) reading_generation);
+	if (current != NULL)
+		registry_release(current);
+	current = reading;
+	known_generation = reading_generation;
+	reading = NULL;
+	if (wanted_generation != known_generation)
+		registry_generation(wanted_generation);
+}
+
+Registry *
+registry_acquire(void)
+{
+	if (current != NULL)
+		current->references++;
+	return current;
+}
+
+void
+registry_release(Registry *registry)
+{
+	if (registry == NULL || --registry->references > 0)
+		return;
+	pg_result_free(registry->document_rows);
+	arena_free(&registry->arena);
+	free(registry);
+}
+
+bool
+registry_known(void)
+{
+	return current != NULL;
+}
+
+const RegistryType *
+registry_find(const Registry *registry, const char *group, const char *version, const char *resource, bool *version_known)
+{
+	*version_known = false;
+	for (size_t i = 0; i < registry->type_count; i++)
+	{
+		const RegistryType *type = &registry->types[i];
+
+		if (strcmp(type->version, version) != 0 || strcmp(type->group, group) != 0)
+			continue;
+		*version_known = true;
+		if (strcmp(type->resource, resource) == 0)
+			return type;
+	}
+	return NULL;
+}
+
+/* ---------- negotiation ---------- */
+
+/* The parameters that make a media type another one; empty when absent. */
+typedef struct MediaType
+{
+	JsonText	type;			/* without parameters */
+	JsonText	g;
+	JsonText	v;
+	JsonText	as;
+	double		quality;
+} MediaType;
+
+static JsonText
+trim(const char *begin, const char *end)
+{
+	JsonText	text;
+
+	while (begin < end && (*begin == ' ' || *begin == '\t'))
+		begin++;
+	while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	if (end - begin >= 2 && *begin == '"' && end[-1] == '"')
+	{
+		begin++;
+		end--;
+	}
+	text.bytes = begin;
+	text.len = (size_t) (end - begin);
+	return text;
+}
+
+static MediaType
+parse_media_type(const char *begin, const char *end)
+{
+	MediaType	media = {.quality = 1};
+	bool		first = true;
+
+	while (begin <= end)
+	{
+		const char *stop = memchr(begin, ';', (size_t) (end - begin));
+		const char *equals;
+
+		if (stop == NULL)
+			stop = end;
+		equals = memchr(begin, '=', (size_t) (stop - begin));
+		if (first)
+			media.type = trim(begin, stop);
+		else if (equals != NULL)
+		{
+			JsonText	key = trim(begin, equals);
+			JsonText	value = trim(equals + 1, stop);
+
+			if (json_text_is(key, "g"))
+				media.g = value;
+			else if (json_text_is(key, "v"))
+				media.v = value;
+			else if (json_text_is(key, "as"))
+				media.as = value;
+			else if (json_text_is(key, "q"))
+			{
+				char		digits[16] = "";
+
+				memcpy(digits, value.bytes, value.len < sizeof(digits) - 1 ? value.len : sizeof(digits) - 1);
+				media.quality = strtod(digits, NULL);
+				if (!(media.quality >= 0 && media.quality <= 1))
+					media.quality = 0;
+			}
+		}
+		first = false;
+		begin = stop + 1;
+	}
+	return media;
+}
+
+/* Media types compare without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the same. */
+static bool
+same_type(JsonText a, JsonText b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++)
+	{
+		char		x = a.bytes[i] == '@' ? '.' : a.bytes[i];
+		char		y = b.bytes[i] == '@' ? '.' : b.bytes[i];
+
+		if (x >= 'A' && x <= 'Z')
+			x = (char) (x + 32);
+		if (y >= 'A' && y <= 'Z')
+			y = (char) (y + 32);
+		if (x != y)
+			return false;
+	}
+	return true;
+}
+
+static bool
+clause_accepts(const MediaType *clause, const Document *document, bool is_default)
+{
+	MediaType	offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
+
+	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
+		return is_default && clause->as.len == 0;
+	return same_type(clause->type, offered.type) && same_type(clause->g, offered.g) && same_type(clause->v, offered.v) &&
+		same_type(clause->as, offered.as);
+}
+
+/* The document for an Accept header among those of one path; NULL when nothing fits. */
+static const Document *
+negotiate(const Document *documents, size_t count, const char *accept)
+{
+	const Document *best = NULL;
+	double		best_quality = 0;
+	size_t		clauses = 0;
+
+	if (accept == NULL || accept[strspn(accept, " \t")] == '\0')
+		return documents;
+	for (const char *next = accept; *next != '\0' && clauses < CLAUSE_LIMIT; clauses++)
+	{
+		size_t		len = strcspn(next, ",");
+		MediaType	clause = parse_media_type(next, next + len);
+
+		/* Among equal qualities the first clause wins. */
+		for (size_t i = 0; i < count && clause.quality > best_quality; i++)
+		{
+			if (!clause_accepts(&clause, &documents[i], i == 0))
+				continue;
+			best = &documents[i];
+			best_quality = clause.quality;
+		}
+		next += len + (next[len] == ',');
+	}
+	return best;
+}
+
+/* If-None-Match: a list of entity tags, or *. */
+static bool
+etag_matches(const char *header, const char *etag)
+{
+	while (header != NULL && *header != '\0')
+	{
+		size_t		len = strcspn(header, ",");
+		JsonText	tag = trim(header, header + len);
+
+		/* trim() took the quotes of both away. */
+		if (tag.len > 2 && memcmp(tag.bytes, "W/", 2) == 0)
+			tag = trim(tag.bytes + 2, tag.bytes + tag.len);
+		if (json_text_is(tag, "*") || json_text_compare(tag, trim(etag, etag + strlen(etag))) == 0)
+			return true;
+		header += len + (header[len] == ',');
+	}
+	return false;
+}
+
+/* ---------- answers ---------- */
+
+void
+registry_answer_unknown(Exchange *exchange)
+{
+	StatusDetails details = {.retry_after_seconds = 5};
+
+	reply_status(exchange, 503, "ServiceUnavailable",
+				 "the request has been made before all known HTTP paths have been installed, please try again", &details);
+}
+
+static void
+release_registry(void *state)
+{
+	registry_release(state);
+}
+
+/* Whether the request came through an index entry whose hash is still that of the document (OAPI-02). */
+static bool
+hash_matches(const Exchange *exchange, const Document *document)
+{
+	const JsonText *hash = route_parameter(exchange->route, "hash");
+
+	return hash != NULL && hash->len > 0 && strncmp(document->path, "/openapi/v3/", 12) == 0 &&
+		json_text_compare(*hash, trim(document->etag, document->etag + strlen(document->etag))) == 0;
+}
+
+static void
+send_document(Exchange *exchange, const Document *document)
+{
+	HttpHeader	headers[6] = {{"content-type", document->content_type}, {"vary", "Accept"}};
+	size_t		count = 2;
+
+	if (document->etag[0] != '\0')
+		headers[count++] = (HttpHeader) {"etag", document->etag};
+	if (hash_matches(exchange, document))
+	{
+		time_t		then = time(NULL) + YEAR_SECONDS;
+		struct tm	tm;
+		char	   *expires = arena_alloc(&exchange->arena, 64);
+
+		strftime(expires, 64, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &tm));
+		headers[count++] = (HttpHeader) {"cache-control", "public, immutable"};
+		headers[count++] = (HttpHeader) {"expires", expires};
+	}
+	else if (strstr(document->content_type, "as=APIGroupDiscoveryList") != NULL)
+		headers[count++] = (HttpHeader) {"cache-control", "public"};
+
+	loop_timer_stop(&exchange->deadline);
+	if (document->etag[0] != '\0' && etag_matches(http_header(exchange->http, "if-none-match"), document->etag))
+	{
+		exchange->code = 304;
+		http_reply(exchange->http, 304, headers + 1, count - 1, "", 0);
+		return;
+	}
+	exchange->code = 200;
+	http_reply_borrowed(exchange->http, 200, headers, count, document->body.bytes, document->body.len,
+						release_registry, registry_acquire());
+}
+
+void
+registry_answer(Exchange *exchange)
+{
+	const char *path = exchange->route->path;
+	const Document *document;
+	size_t		low = 0;
+	size_t		high;
+	size_t		count = 0;
+
+	if (current == NULL)
+	{
+		registry_answer_unknown(exchange);
+		return;
+	}
+	high = current->document_count;
+	while (low < high)
+	{
+		size_t		middle = (low + high) / 2;
+
+		if (strcmp(current->documents[middle].path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low + count < current->document_count && strcmp(current->documents[low + count].path, path) == 0)
+		count++;
+	if (count == 0)
+	{
+		reply_plain(exchange, 404, "404 page not found\n", 0);
+		return;
+	}
+	if (strcmp(exchange->route->method, "GET") != 0 && strcmp(exchange->route->method, "HEAD") != 0)
+	{
+		StatusDetails details = {0};
+
+		reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
+		return;
+	}
+	document = negotiate(&current->documents[low], count, http_header(exchange->http, "accept"));
+	if (document == NULL)
+	{
+		StrBuf		message;
+
+		strbuf_init(&message, &exchange->arena);
+		strbuf_puts(&message, "only the following media types are accepted: ");
+		for (size_t i = 0; i < count; i++)
+			strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", current->documents[low + i].content_type);
+		reply_status(exchange, 406, "NotAcceptable", message.bytes, NULL);
+		return;
+	}
+	send_document(exchange, document);
+}

@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * reply.h
+ *	  Answers: replies of the extension's functions and Status objects of our own.
+ *
+ * Every answer to an exchange goes through here (or through
+ * reply_stream_begin), so that it is counted once and its deadline stops.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef REPLY_H
+#define REPLY_H
+
+#include "../extension/status.h"
+#include "api.h"
+
+/* The first columns of every function that replies, in this order. */
+typedef struct Reply
+{
+	int			code;
+	const char *content_type;
+	int			retry_after;	/* 0 for none */
+	JsonText   *warnings;
+	size_t		warning_count;
+	JsonText	body;
+} Reply;
+
+/* Columns 0 to 4 of a row; what it points to lives in the result and in the arena. */
+extern Reply reply_read(Arena *arena, const PgResult *result, size_t row);
+
+/* A whole answer.  With a result, the body is borrowed from it and the result is freed when it has been sent; else it is copied. */
+extern void reply_send(Exchange *exchange, const Reply *reply, PgResult *result);
+
+/* The head of a chunked answer. */
+extern void reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (void *state), void *state);
+
+/* A Status.  details may be NULL (none); its retry_after_seconds becomes Retry-After. */
+extern void reply_status(Exchange *exchange, int code, const char *reason, const char *message,
+						 const StatusDetails *details);
+
+/* The answer to a call that gave no result. */
+extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error);
+
+/* Whether a failure would not go away by trying the parts of a batch one by one. */
+extern bool reply_is_transient(PgOutcome outcome, const PgError *error);
+
+extern void reply_too_many_requests(Exchange *exchange);
+extern void reply_timeout(Exchange *exchange);
+extern void reply_plain(Exchange *exchange, int code, const char *text, int retry_after);
+
+#endif							/* REPLY_H */

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * watch.h
+ *	  Watches: streams of events.
+ *
+ * A watch is begun by api_watch, may send the present state first (the bytes
+ * of a list that are event frames), reads the log on its own until it has
+ * caught up, and then follows the feed of its lane.  It stays open while the
+ * database is away and goes on from its position afterwards.  It ends cleanly
+ * at its timeout, at shutdown and when its client reads too slowly, and with
+ * an ERROR event (410) only when its own position is no longer in the log.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include "api.h"
+
+/* Begins the feeds and the clock of the watches. */
+extern void watches_start(void);
+
+extern void watch_start(Exchange *exchange);
+
+/* Ends all of them cleanly. */
+extern void watches_end(void);
+
+#endif							/* WATCH_H */

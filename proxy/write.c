@@ -1,0 +1,386 @@
+/*-------------------------------------------------------------------------
+ *
+ * write.c
+ *	  Writes of one object each, gathered into batches.
+ *
+ * A Write lives in its exchange's arena and is either in the queue of its
+ * lane or in the batch in flight; whichever holds it is told when the
+ * exchange ends.  A batch outlives the exchanges of its members.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "feed.h"
+#include "metrics.h"
+#include "reply.h"
+
+#define BATCH_WRITES 64
+#define BATCH_BYTES (4 * 1024 * 1024)
+#define WAITING_WRITES 4096
+#define WAITING_BYTES (64 * 1024 * 1024)
+#define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
+
+typedef struct Write Write;
+typedef struct Batch Batch;
+typedef struct WriteLane WriteLane;
+
+struct Write
+{
+	Exchange   *exchange;
+	WriteLane  *lane;
+	uint64_t	key;			/* hash of the object's namespace and name; 0 when it will get a name of its own */
+	bool		alone;			/* not together with any other */
+	JsonText	body;
+	Batch	   *batch;			/* NULL while it waits */
+	size_t		index;			/* in the batch */
+	Write	   *previous;		/* in the queue */
+	Write	   *next;
+};
+
+struct Batch
+{
+	WriteLane  *lane;
+	size_t		count;
+	Write	   *writes[BATCH_WRITES];	/* NULL when its client has gone */
+};
+
+/* One for each lane that was ever written by this worker. */
+struct WriteLane
+{
+	int			lane;
+	Write	   *first;
+	Write	   *last;
+	Batch	   *batch;			/* in flight */
+	WriteLane  *next;
+};
+
+static WriteLane *lanes;
+static size_t waiting_writes;
+static size_t waiting_bytes;
+
+static void lane_send(WriteLane *lane);
+
+static void *
+allocate(size_t size)
+{
+	void	   *pointer = calloc(1, size);
+
+	if (pointer == NULL)
+		abort();
+	return pointer;
+}
+
+static WriteLane *
+lane_find(int number)
+{
+	WriteLane  *lane;
+
+	for (lane = lanes; lane != NULL; lane = lane->next)
+	{
+		if (lane->lane == number)
+			return lane;
+	}
+	lane = allocate(sizeof(WriteLane));
+	lane->lane = number;
+	lane->next = lanes;
+	lanes = lane;
+	return lane;
+}
+
+/* ---------- the queue of a lane ---------- */
+
+static size_t
+write_size(const Write *write)
+{
+	return write->body.len + write->exchange->request.len;
+}
+
+static void
+queue_insert(Write *write, bool front)
+{
+	WriteLane  *lane = write->lane;
+
+	write->batch = NULL;
+	write->previous = front ? NULL : lane->last;
+	write->next = front ? lane->first : NULL;
+	if (write->previous != NULL)
+		write->previous->next = write;
+	else
+		lane->first = write;
+	if (write->next != NULL)
+		write->next->previous = write;
+	else
+		lane->last = write;
+	waiting_writes++;
+	waiting_bytes += write_size(write);
+}
+
+static void
+queue_remove(Write *write)
+{
+	WriteLane  *lane = write->lane;
+
+	if (write->previous != NULL)
+		write->previous->next = write->next;
+	else
+		lane->first = write->next;
+	if (write->next != NULL)
+		write->next->previous = write->previous;
+	else
+		lane->last = write->previous;
+	write->previous = write->next = NULL;
+	waiting_writes--;
+	waiting_bytes -= write_size(write);
+}
+
+/* Takes the write out of whatever holds it. */
+static void
+write_detach(Exchange *exchange)
+{
+	Write	   *write = exchange->work;
+
+	if (write == NULL)
+		return;
+	if (write->batch != NULL)
+		write->batch->writes[write->index] = NULL;
+	else
+		queue_remove(write);
+	exchange->work = NULL;
+}
+
+static void
+write_expired(Exchange *exchange)
+{
+	write_detach(exchange);
+	reply_timeout(exchange);
+}
+
+/* ---------- batches ---------- */
+
+/* Each member gets its element of the answer. */
+static void
+batch_answer(Batch *batch, const PgResult *result)
+{
+	PgArray		codes = pg_array(result, 0, 0);
+	PgArray		content_types = pg_array(result, 0, 1);
+	PgArray		retry_afters = pg_array(result, 0, 2);
+	PgArray		warnings = pg_array(result, 0, 3);
+	PgArray		replies = pg_array(result, 0, 4);
+	PgArray		versions = pg_array(result, 0, 5);
+	int64_t		newest = 0;
+
+	for (size_t i = 0; i < batch->count; i++)
+	{
+		Write	   *write = batch->writes[i];
+		JsonText	code;
+		JsonText	content_type;
+		JsonText	retry_after;
+		JsonText	warning;
+		JsonText	version;
+		Reply		reply = {0};
+		bool		there = pg_array_next(&codes, &code);
+
+		pg_array_next(&content_types, &content_type);
+		pg_array_next(&retry_afters, &retry_after);
+		pg_array_next(&warnings, &warning);
+		pg_array_next(&versions, &version);
+		pg_array_next(&replies, &reply.body);
+		if (pg_array_int8(version) > newest)
+			newest = pg_array_int8(version);
+		if (write == NULL)
+			continue;
+
+		batch->writes[i] = NULL;
+		write->exchange->work = NULL;
+		if (!there || pg_array_int4(code) < 200 || pg_array_int4(code) > 599)
+		{
+			reply_status(write->exchange, 500, "InternalError", "Internal error occurred: a batch was answered in part", NULL);
+			continue;
+		}
+		reply.code = pg_array_int4(code);
+		reply.content_type = content_type.bytes == NULL ? "application/json" :
+			arena_strndup(&write->exchange->arena, content_type.bytes, content_type.len);
+		reply.retry_after = pg_array_int4(retry_after);
+		if (warning.len > 0)
+		{
+			size_t		lines = 1;
+
+			for (size_t c = 0; c < warning.len; c++)
+				lines += warning.bytes[c] == '\n';
+			reply.warnings = arena_alloc(&write->exchange->arena, lines * sizeof(JsonText));
+			for (const char *next = warning.bytes; reply.warning_count < lines;)
+			{
+				const char *end = warning.bytes + warning.len;
+				const char *stop = memchr(next, '\n', (size_t) (end - next));
+
+				if (stop == NULL)
+					stop = end;
+				reply.warnings[reply.warning_count].bytes = next;
+				reply.warnings[reply.warning_count++].len = (size_t) (stop - next);
+				next = stop + 1;
+			}
+		}
+		reply_send(write->exchange, &reply, NULL);
+	}
+	if (newest > 0)
+		feed_wake(batch->lane->lane, newest);
+}
+
+static void
+batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
+{
+	bool		again = batch->count > 1 && !reply_is_transient(outcome, error);
+
+	/* Backwards, so that they stand in their old order before all that wait. */
+	for (size_t i = batch->count; i-- > 0;)
+	{
+		Write	   *write = batch->writes[i];
+
+		if (write == NULL)
+			continue;
+		if (again)
+		{
+			write->alone = true;
+			queue_insert(write, true);
+		}
+		else
+		{
+			write->exchange->work = NULL;
+			batch->writes[i] = NULL;
+			reply_outcome(write->exchange, outcome, error);
+		}
+	}
+}
+
+static void
+batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Batch	   *batch = state;
+	WriteLane  *lane = batch->lane;
+
+	lane->batch = NULL;
+	if (outcome == PG_OK)
+		batch_answer(batch, result);
+	else
+		batch_fail(batch, outcome, error);
+	pg_result_free(result);
+	free(batch);
+	if (lane->batch == NULL)
+		lane_send(lane);
+}
+
+static bool
+batch_has_key(const Batch *batch, uint64_t key)
+{
+	for (size_t i = 0; i < batch->count && key != 0; i++)
+	{
+		if (batch->writes[i]->key == key)
+			return true;
+	}
+	return false;
+}
+
+static void
+lane_send(WriteLane *lane)
+{
+	JsonText	requests[BATCH_WRITES];
+	JsonText	bodies[BATCH_WRITES];
+	Batch	   *batch;
+	PgCall	   *call;
+	size_t		size = 0;
+	size_t		looked = 0;
+	Write	   *next;
+
+	if (lane->first == NULL)
+		return;
+	batch = allocate(sizeof(Batch));
+	batch->lane = lane;
+	for (Write *write = lane->first; write != NULL && batch->count < BATCH_WRITES && looked++ < LOOK_AHEAD; write = next)
+	{
+		next = write->next;
+
+		/* What must be alone, or is too large for the rest of this batch, is first in a later one: nothing overtakes it. */
+		if (batch->count > 0 && (write->alone || size + write_size(write) > BATCH_BYTES))
+			break;
+		if (batch_has_key(batch, write->key))
+			continue;
+		queue_remove(write);
+		size += write_size(write);
+		requests[batch->count] = write->exchange->request;
+		bodies[batch->count] = write->body;
+		write->batch = batch;
+		write->index = batch->count;
+		batch->writes[batch->count++] = write;
+		if (write->alone)
+			break;
+	}
+	lane->batch = batch;
+	metrics_count(COUNTER_BATCHES, 1);
+	metrics_count(COUNTER_BATCHED_WRITES, batch->count);
+	call = pg_call_new(PG_WRITE);
+	pg_add_text_array(call, requests, batch->count);
+	pg_add_bytea_array(call, bodies, batch->count);
+	pg_send(call, false, (uint64_t) config.request_timeout * 1000, batch_done, batch);
+}
+
+/* ---------- a write ---------- */
+
+/* FNV-1a; two objects with one hash are only kept out of one batch. */
+static uint64_t
+hash(uint64_t seed, const char *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		seed = (seed ^ (unsigned char) bytes[i]) * 1099511628211u;
+	return seed;
+}
+
+static void
+write_identify(Write *write)
+{
+	const Route *route = write->exchange->route;
+	JsonText	name = {route->name, strlen(route->name)};
+
+	if (name.len == 0)
+	{
+		switch (route_body_name(write->body.bytes, write->body.len, &name))
+		{
+			case BODY_NAME_GIVEN:
+				break;
+			case BODY_NAME_ABSENT:
+				return;
+			case BODY_NAME_UNKNOWN:
+				write->alone = true;
+				return;
+		}
+	}
+	write->key = hash(14695981039346656037u, route->namespace_name, strlen(route->namespace_name) + 1);
+	write->key = hash(write->key, name.bytes, name.len) | 1;
+}
+
+void
+write_start(Exchange *exchange)
+{
+	Write	   *write;
+
+	if (waiting_writes >= WAITING_WRITES || waiting_bytes >= WAITING_BYTES)
+	{
+		reply_too_many_requests(exchange);
+		return;
+	}
+	write = arena_alloc0(&exchange->arena, sizeof(Write));
+	write->exchange = exchange;
+	write->lane = lane_find(exchange->type->lane);
+	write->body.bytes = http_body(exchange->http, &write->body.len);
+	write_identify(write);
+	exchange->work = write;
+	exchange->closed = write_detach;
+	exchange->expired = write_expired;
+	queue_insert(write, false);
+	if (write->lane->batch == NULL)
+		lane_send(write->lane);
+}

@@ -1,0 +1,107 @@
+/*-------------------------------------------------------------------------
+ *
+ * json_fuzz.c
+ *	  Fuzz target: any bytes as JSON text.
+ *
+ * Whatever parses is printed, parsed and printed again: both trees are equal
+ * and both texts are the same bytes, in the plain form and the indented one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static void
+check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void
+count_duplicate(void *state, const char *path)
+{
+	*(size_t *) state += 1;
+	check(path != NULL);
+}
+
+static void
+check_sorted(const JsonNode *node)
+{
+	if (node->kind == JSON_ARRAY)
+	{
+		for (size_t i = 0; i < node->u.array.count; i++)
+			check_sorted(node->u.array.items[i]);
+	}
+	else if (node->kind == JSON_OBJECT)
+	{
+		for (size_t i = 0; i < node->u.object.count; i++)
+		{
+			const JsonMember *member = &node->u.object.members[i];
+
+			check(i == 0 || json_text_compare(member[-1].key, member->key) < 0);
+			check(json_get_text(node, member->key) == member->value);
+			check_sorted(member->value);
+		}
+	}
+}
+
+static void
+check_round_trip(Arena *arena, const JsonNode *tree)
+{
+	StrBuf		plain;
+	StrBuf		pretty;
+	StrBuf		again;
+	JsonNode   *reparsed;
+	JsonError	error;
+
+	strbuf_init(&plain, arena);
+	json_write(&plain, tree);
+	strbuf_init(&pretty, arena);
+	json_write_pretty(&pretty, tree, 0);
+
+	reparsed = json_parse(arena, plain.bytes, plain.len, NULL, NULL, &error);
+	check(reparsed != NULL && json_equal(tree, reparsed) && json_equal(reparsed, tree));
+	strbuf_init(&again, arena);
+	json_write(&again, reparsed);
+	check(again.len == plain.len && memcmp(again.bytes, plain.bytes, plain.len) == 0);
+
+	reparsed = json_parse(arena, pretty.bytes, pretty.len, NULL, NULL, &error);
+	check(reparsed != NULL && json_equal(tree, reparsed));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	Arena		arena;
+	JsonError	error = {NULL, 0};
+	JsonNode   *tree;
+	StrBuf		literal;
+	size_t		duplicates = 0;
+
+	arena_init(&arena);
+	tree = json_parse(&arena, (const char *) bytes, size, count_duplicate, &duplicates, &error);
+	if (tree == NULL)
+	{
+		check(error.message != NULL && error.offset <= size);
+	}
+	else
+	{
+		check_sorted(tree);
+		check_round_trip(&arena, tree);
+		check_round_trip(&arena, json_copy(&arena, tree));
+	}
+
+	/* The same bytes as the inside of a string: whatever they are, the literal is one. */
+	strbuf_init(&literal, &arena);
+	json_write_string(&literal, (const char *) bytes, size);
+	tree = json_parse(&arena, literal.bytes, literal.len, NULL, NULL, &error);
+	check(tree != NULL && tree->kind == JSON_STRING);
+	arena_free(&arena);
+	return 0;
+}

@@ -1,0 +1,74 @@
+/*-------------------------------------------------------------------------
+ *
+ * patch_fuzz.c
+ *	  Fuzz target: JSON patch and JSON merge patch.
+ *
+ * The input is a document, a newline and a patch.  Both kinds are tried.  A
+ * patched document is as good as a parsed one: it prints, it parses again, no
+ * deeper than allowed; and the patch is what it was before.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "patch.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, const char **error);
+
+static void
+check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void
+check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const JsonNode *patch)
+{
+	JsonNode   *document = json_copy(arena, original);
+	const JsonNode *patch_before = json_copy(arena, patch);
+	const char *message = NULL;
+	JsonNode   *reparsed;
+	JsonError	error;
+	StrBuf		text;
+
+	if (apply(arena, &document, patch, &message) != PATCH_OK)
+	{
+		check(message != NULL);
+		return;
+	}
+	check(document->kind == JSON_OBJECT);
+	check(json_equal(patch_before, patch));
+	strbuf_init(&text, arena);
+	json_write(&text, document);
+	reparsed = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
+	check(reparsed != NULL && json_equal(document, reparsed));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	const char *text = (const char *) bytes;
+	const char *newline = size > 0 ? memchr(text, '\n', size) : NULL;
+	JsonNode   *document;
+	JsonNode   *patch;
+	JsonError	error;
+	Arena		arena;
+
+	if (newline == NULL)
+		return 0;
+	arena_init(&arena);
+	document = json_parse(&arena, text, (size_t) (newline - text), NULL, NULL, &error);
+	patch = json_parse(&arena, newline + 1, size - (size_t) (newline - text) - 1, NULL, NULL, &error);
+	if (document != NULL && document->kind == JSON_OBJECT && patch != NULL)
+	{
+		check_patch(&arena, json_patch_apply, document, patch);
+		check_patch(&arena, merge_patch_apply, document, patch);
+	}
+	arena_free(&arena);
+	return 0;
+}

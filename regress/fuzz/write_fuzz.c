@@ -1,0 +1,217 @@
+/*-------------------------------------------------------------------------
+ *
+ * write_fuzz.c
+ *	  Fuzz target: writes to one object.
+ *
+ * The input is a request, a body, and the metadata and the body that are
+ * stored (both empty when nothing is), each but the last ended by a newline.
+ * An outcome is always complete; what a create stores can be written again
+ * and then changes nothing, and can be deleted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metadata.h"
+#include "write.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static const char schema_text[] =
+"{\"type\":\"object\",\"properties\":{"
+"\"spec\":{\"type\":\"object\",\"required\":[\"x\"],\"properties\":{\"x\":{\"type\":\"integer\",\"maximum\":10},"
+"\"mode\":{\"type\":\"string\",\"default\":\"auto\",\"enum\":[\"auto\",\"manual\"]}}},"
+"\"results\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"policy\":{\"type\":\"string\"}}}},"
+"\"any\":{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},"
+"\"status\":{\"type\":\"object\",\"properties\":{\"phase\":{\"type\":\"string\",\"maxLength\":5}}}}}";
+
+static const WriteContext context = {
+	.now = INT64_C(1767225600),.uid = "6f000000-0000-4000-8000-000000000000",.random = {1, 2, 3, 4, 5},
+	.max_body = 1024 * 1024
+};
+
+static void
+check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* Made once for all inputs. */
+static const Definition *
+definition(void)
+{
+	static Definition made = {
+		.group = "openreports.io",.version = "v1alpha1",.api_version = "openreports.io/v1alpha1",.kind = "Report",
+		.list_kind = "ReportList",.plural = "reports",.singular = "report",.namespaced = true,
+		.status_subresource = true
+	};
+	static Arena arena;
+	FieldErrorList errors;
+	JsonError	error;
+
+	if (made.schema == NULL)
+	{
+		arena_init(&arena);
+		field_errors_init(&errors, &arena);
+		made.schema = schema_compile(&arena, json_parse(&arena, schema_text, strlen(schema_text), NULL, NULL, &error),
+									 "schema", &errors);
+		check(made.schema != NULL);
+	}
+	return &made;
+}
+
+static void
+check_outcome(Arena *arena, const WriteOutcome *outcome)
+{
+	JsonError	error;
+
+	check(outcome->namespace_name != NULL && outcome->name != NULL);
+	if (outcome->action == WRITE_PENDING)
+		return;
+	check((outcome->status == NULL) == (outcome->metadata != NULL));
+	check((outcome->metadata == NULL) == (outcome->body == NULL));
+	if (outcome->status != NULL)
+	{
+		const JsonNode *status = json_parse(arena, outcome->status, outcome->status_len, NULL, NULL, &error);
+
+		check(json_is_string(json_get(status, "kind"), "Status"));
+		check(outcome->status[outcome->status_len - 1] == '\n');
+		check(outcome->code >= 400 ? json_get(status, "code")->u.integer == outcome->code : outcome->code == 200);
+		check(outcome->action == WRITE_ANSWER || outcome->code < 400);
+		return;
+	}
+	check(outcome->code == 200 || outcome->code == 201 || outcome->code == 202);
+	check(outcome->metadata->kind == JSON_OBJECT && outcome->body->kind == JSON_OBJECT);
+	check(json_get(outcome->metadata, "resourceVersion") == NULL);
+	check(json_get(outcome->body, "metadata") == NULL && json_get(outcome->body, "kind") == NULL);
+}
+
+static void
+run(Arena *arena, const ApiRequest *request, JsonText body, const StoredObject *stored, WriteOutcome *outcome)
+{
+	WriteOutcome admitted;
+
+	write_admit(arena, definition(), request, body.bytes, body.len, &context, &admitted);
+	check_outcome(arena, &admitted);
+	*outcome = admitted;
+	if (admitted.action != WRITE_PENDING)
+		return;
+	write_decide(arena, definition(), request, body.bytes, body.len, &context, &admitted, stored, outcome);
+	check_outcome(arena, outcome);
+	check(outcome->action != WRITE_PENDING);
+}
+
+static JsonText
+print(Arena *arena, const JsonNode *node)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	json_write(&buf, node);
+	return (JsonText) {buf.bytes, buf.len};
+}
+
+/* What was created, written again as it is read, and deleted. */
+static void
+check_stored(Arena *arena, const ApiRequest *created, const WriteOutcome *insert)
+{
+	StoredObject stored = {print(arena, insert->metadata), print(arena, insert->body), 7};
+	ApiRequest	request = *created;
+	JsonNode   *document = json_copy(arena, insert->body);
+	JsonNode   *metadata = json_copy(arena, insert->metadata);
+	bool		held = json_get(metadata, "finalizers") != NULL;
+	JsonText	empty = {"", 0};
+	WriteOutcome outcome;
+
+	check(json_is_string(json_get(metadata, "uid"), context.uid));
+	json_set(arena, metadata, "resourceVersion", json_new_cstring(arena, "7"));
+	json_set(arena, document, "apiVersion", json_new_cstring(arena, definition()->api_version));
+	json_set(arena, document, "kind", json_new_cstring(arena, definition()->kind));
+	json_set(arena, document, "metadata", metadata);
+	request.name = insert->name;
+	request.namespace_name = insert->namespace_name;
+	request.query = NULL;
+	request.content_type = "";
+
+	request.verb = "update";
+	run(arena, &request, print(arena, document), &stored, &outcome);
+	check(outcome.action == WRITE_ANSWER && outcome.code == 200);
+
+	request.verb = "patch";
+	request.content_type = "application/merge-patch+json";
+	run(arena, &request, (JsonText) {"{}", 2}, &stored, &outcome);
+	check(outcome.action == WRITE_ANSWER && outcome.code == 200);
+
+	request.verb = "delete";
+	request.content_type = "";
+	run(arena, &request, empty, &stored, &outcome);
+	check(outcome.code == 200 && outcome.action == (held ? WRITE_UPDATE : WRITE_DELETE));
+}
+
+/* The owner's way in: what it accepts has all the server's fields. */
+static void
+check_document(Arena *arena, const StoredObject *given)
+{
+	JsonError	error;
+	JsonNode   *metadata = json_parse(arena, given->metadata.bytes, given->metadata.len, NULL, NULL, &error);
+	JsonNode   *body = json_parse(arena, given->body.bytes, given->body.len, NULL, NULL, &error);
+	FieldErrorList errors;
+
+	if (metadata == NULL || body == NULL)
+		return;
+	field_errors_init(&errors, arena);
+	if (!write_document(arena, definition(), metadata, body, NULL, &context, &errors))
+	{
+		check(errors.count > 0);
+		return;
+	}
+	check(json_get(metadata, "uid") != NULL && json_get(metadata, "creationTimestamp") != NULL);
+	check(json_get(metadata, "generation") != NULL && json_get(metadata, "name") != NULL);
+}
+
+/* The text up to the next newline. */
+static JsonText
+next_line(const char **at, const char *end)
+{
+	const char *newline = *at < end ? memchr(*at, '\n', (size_t) (end - *at)) : NULL;
+	JsonText	line = {*at, (size_t) ((newline != NULL ? newline : end) - *at)};
+
+	*at = newline != NULL ? newline + 1 : end;
+	return line;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	const char *at = (const char *) bytes;
+	const char *end = at + size;
+	JsonText	request_text = next_line(&at, end);
+	JsonText	body = next_line(&at, end);
+	StoredObject stored = {.version = 7};
+	ApiRequest	request;
+	WriteOutcome outcome;
+	Arena		arena;
+
+	stored.metadata = next_line(&at, end);
+	stored.body = (JsonText) {at, (size_t) (end - at)};
+
+	arena_init(&arena);
+	if (request_parse(&arena, request_text.bytes, request_text.len, &request))
+	{
+		bool		collection = strcmp(request.verb, "deletecollection") == 0;
+
+		if (stored.metadata.len > 0 || !collection)
+		{
+			run(&arena, &request, body, stored.metadata.len > 0 ? &stored : NULL, &outcome);
+			if (outcome.action == WRITE_INSERT)
+				check_stored(&arena, &request, &outcome);
+		}
+	}
+	if (stored.metadata.len > 0)
+		check_document(&arena, &stored);
+	arena_free(&arena);
+	return 0;
+}

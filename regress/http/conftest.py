@@ -1,0 +1,285 @@
+"""Throw-away stacks: a PostgreSQL with the extension, and proxies in front of it."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import uuid
+
+import pytest
+
+from client import Api, until, run
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+STACK = str(TOP / ".ci" / "stack.sh")
+CACHE = TOP / "regress" / ".cache"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def stack_command(*arguments, **more):
+    """A function of .ci/stack.sh."""
+    return run(["/bin/bash", STACK, *map(str, arguments)], **more).out.strip()
+
+
+class Database:
+    """A PostgreSQL server in a directory of its own."""
+
+    def __init__(self):
+        self.directory = stack_command("server_directory")
+        self.started = False
+        stack_command("server_install", self.directory)
+
+    def start(self, *settings):
+        stack_command("server_start", self.directory, "", "fsync = off", *settings)
+        self.started = True
+
+    def stop(self, mode="fast"):
+        stack_command("server_stop", self.directory, mode)
+        self.started = False
+
+    def prepare(self, cluster):
+        """Roles, database, extension, grants."""
+        stack_command("server_database", self.directory, "5432", cluster)
+
+    def connection(self, user="kube_reports_owner", database="kube_reports"):
+        return f"host={self.directory} user={user} dbname={database}"
+
+    def psql(self, sql, user="kube_reports_owner", database="kube_reports", check=True, **variables):
+        """Runs SQL; returns its unaligned output without headings, or the finished process when check is off."""
+        command = ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(user, database)]
+        for name, value in variables.items():
+            command += ["-v", f"{name}={value}"]
+        done = run(command, check=check, input=sql)
+        return done.out.strip() if check else done
+
+    def remove(self):
+        self.stop("immediate")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Proxy:
+    """A proxy process with its workers."""
+
+    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=()):
+        self.pki = pki
+        self.port = free_port()
+        self.metrics_port = free_port()
+        self.log_path = pathlib.Path(pki) / f"proxy-{self.port}.log"
+        command = [
+            "/bin/bash", STACK, "become_server",
+            f"{database.directory}/dest/usr/bin/kube-reports-proxy",
+            "--bind-address=127.0.0.1", f"--secure-port={self.port}",
+            "--metrics-bind-address=127.0.0.1", f"--metrics-port={self.metrics_port}",
+            f"--tls-cert-file={pki}/serving.crt", f"--tls-private-key-file={pki}/serving.key",
+            f"--client-ca-file={pki}/ca.crt", "--authorization-mode=AlwaysDeny",
+            f"--database={connection or database.connection(user)}", f"--cluster-id={cluster}", "--cluster-name=test",
+            "--workers=2", *flags]
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                                            start_new_session=True)
+
+    def api(self, user="admin", keep=False):
+        return Api(self.port, f"{self.pki}/ca.crt", f"{self.pki}/{user}" if user else None, keep)
+
+    def answers(self, path="/readyz"):
+        """The answer to a path without a client certificate's privileges, or None while nothing listens."""
+        assert self.process.poll() is None, f"the proxy has ended: {self.log_path.read_text()[-2000:]}"
+        try:
+            return self.api().get(path)
+        except OSError:
+            return None
+
+    def wait_ready(self, seconds=30):
+        def ready():
+            answer = self.answers()
+            return answer is not None and answer.code == 200
+        until(ready, seconds, "readiness of the proxy")
+        return self
+
+    def processes(self):
+        """Ids of the parent and its workers."""
+        def below(pid):
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+                for child in children.read().split():
+                    yield int(child)
+                    yield from below(int(child))
+        return [self.process.pid, *below(self.process.pid)]
+
+    def memory(self, field="VmRSS"):
+        """Sum of a memory counter of all its processes, in bytes."""
+        total = 0
+        for pid in self.processes():
+            with open(f"/proc/{pid}/status", encoding="ascii") as lines:
+                total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":"))
+        return total
+
+    def reset_peak(self):
+        """Makes VmHWM start from now."""
+        for pid in self.processes():
+            with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")
+
+    def kubeconfig(self):
+        path = f"{self.pki}/kubeconfig-{self.port}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(stack_command("kubeconfig", self.pki, self.port))
+        return path
+
+    def stop(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait(15)
+
+
+class Stack:
+    """One database and the proxies that a test module wants."""
+
+    def __init__(self):
+        self.database = Database()
+        self.cluster = str(uuid.uuid4())
+        self.proxies = []
+        self.pki = f"{self.database.directory}/pki"
+        stack_command("certificates", self.pki)
+        stack_command("certificate", self.pki, "nobody", "/O=dev/CN=nobody", "clientAuth")
+        if os.getuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            for entry in [self.pki, *(os.path.join(self.pki, name) for name in os.listdir(self.pki))]:
+                os.chown(entry, owner.pw_uid, owner.pw_gid)
+
+    def begin(self, *settings):
+        self.database.start(*settings)
+        self.database.prepare(self.cluster)
+        return self
+
+    def proxy(self, cluster=None, ready=True, **more):
+        started = Proxy(self.database, cluster or self.cluster, self.pki, **more)
+        self.proxies.append(started)
+        return started.wait_ready() if ready else started
+
+    def end(self):
+        for proxy in self.proxies:
+            proxy.stop()
+        self.database.remove()
+
+
+@pytest.fixture(scope="session")
+def stack():
+    """The stack that most tests share: two proxies of one cluster, a third of another."""
+    shared = Stack()
+    try:
+        shared.begin()
+        shared.other_cluster = str(uuid.uuid4())
+        shared.database.psql("CREATE ROLE kube_reports_proxy_b LOGIN", user="postgres")
+        shared.database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy_b', '{shared.other_cluster}')")
+        shared.first = shared.proxy()
+        shared.second = shared.proxy()
+        shared.other = shared.proxy(cluster=shared.other_cluster, user="kube_reports_proxy_b")
+        yield shared
+    finally:
+        shared.end()
+
+
+@pytest.fixture
+def own_stack():
+    """A stack for a test that breaks it; nothing is started yet."""
+    own = Stack()
+    try:
+        yield own
+    finally:
+        own.end()
+
+
+@pytest.fixture(scope="session")
+def api(stack):
+    return stack.first.api()
+
+
+@pytest.fixture(scope="session")
+def second_api(stack):
+    return stack.second.api()
+
+
+@pytest.fixture
+def ns():
+    """A namespace of the test's own: stores need no namespace objects."""
+    return "t-" + uuid.uuid4().hex[:10]
+
+
+def debian_kubectl():
+    """Debian's own kubectl, however old: the installed one, or unpacked into a cache beside the tests."""
+    owner = run(["dpkg-query", "-W", "-f", "${Status}", "kubernetes-client"], check=False)
+    if owner.out == "install ok installed":
+        return "/usr/bin/kubectl"
+    unpacked = CACHE / "kubernetes-client" / "usr" / "bin" / "kubectl"
+    if not unpacked.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        # apt reads into a directory that its unprivileged user may write to, or complains and goes on.
+        done = run(["apt-get", "download", "kubernetes-client"], check=False, cwd=CACHE)
+        packages = sorted(CACHE.glob("kubernetes-client_*.deb"))
+        if done.code != 0 or not packages:
+            return None
+        run(["dpkg", "-x", str(packages[-1]), str(CACHE / "kubernetes-client")])
+        for package in packages:
+            package.unlink()
+    return str(unpacked)
+
+
+def kubectl_binaries():
+    found = []
+    on_path = shutil.which("kubectl")
+    for path in (debian_kubectl(), on_path):
+        if path and os.path.realpath(path) not in [os.path.realpath(other) for other in found]:
+            found.append(path)
+    return found
+
+
+def kubectl_version(path):
+    done = run([path, "version", "--client"], check=False)
+    words = done.out.replace('"', " ").replace(",", " ").split()
+    return next((word for word in words if word.startswith("v1.")), "unknown")
+
+
+KUBECTLS = kubectl_binaries()
+
+
+def pytest_report_header():
+    return "kubectl: " + (", ".join(f"{path} {kubectl_version(path)}" for path in KUBECTLS) or "none")
+
+
+class Kubectl:
+    def __init__(self, binary, proxy, cache):
+        self.binary = binary
+        self.kubeconfig = proxy.kubeconfig()
+        self.cache = cache
+        minor = kubectl_version(binary).split(".")
+        self.minor = int(minor[1]) if len(minor) > 1 else 0
+
+    def command(self, *arguments):
+        return [self.binary, f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.cache}", *arguments]
+
+    def __call__(self, *arguments, check=True, **more):
+        return run(self.command(*arguments), check=check, **more)
+
+    def out(self, *arguments, **more):
+        return self(*arguments, **more).out
+
+    def start(self, *arguments):
+        return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture(params=KUBECTLS or [None], ids=[kubectl_version(path) for path in KUBECTLS] or ["none"])
+def kubectl(request, stack, tmp_path):
+    assert request.param is not None, "no kubectl on this machine"
+    return Kubectl(request.param, stack.first, tmp_path / "cache")

@@ -1,0 +1,70 @@
+"""Two clusters in one database see nothing of each other."""
+
+from client import CPOLR, POLR, failure, path_of, report
+
+
+def test_objects_and_lists(stack, ns):
+    ours, theirs = stack.first.api(), stack.other.api()
+    stored = ours.create(POLR, report("r", labels={"test": ns}), ns)
+    assert theirs.get(path_of(POLR, ns, "r")).code == 404
+    assert theirs.names(POLR, ns) == [] and theirs.names(POLR, labelSelector=f"test={ns}") == []
+    other = theirs.create(POLR, report("r", labels={"test": ns}, results=[]), ns)
+    assert other["metadata"]["uid"] != stored["metadata"]["uid"]
+    assert ours.get(path_of(POLR, ns, "r")).json == stored
+    failure(theirs.put(path_of(POLR, ns, "r"), stored), 409, "Conflict")
+    assert theirs.delete(path_of(POLR, ns, "r")).code == 200
+    assert ours.get(path_of(POLR, ns, "r")).json == stored
+    assert theirs.delete(path_of(POLR, ns)).code == 200
+    assert ours.names(POLR, ns) == ["r"]
+
+
+def test_cluster_scope(stack, ns):
+    stack.first.api().create(CPOLR, report(ns, resource=CPOLR))
+    assert ns not in stack.other.api().names(CPOLR)
+    assert stack.first.api().delete(path_of(CPOLR, name=ns)).code == 200
+
+
+def test_watches_and_versions(stack, ns):
+    """A write elsewhere is no event here and does not move a version here"""
+    ours, theirs = stack.first.api(), stack.other.api()
+    before = theirs.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"]
+    with theirs.watch(path_of(POLR, ns), resourceVersion=before) as watch:
+        ours.create(POLR, report("ours"), ns)
+        assert theirs.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"] == before
+        theirs.create(POLR, report("theirs"), ns)
+        watch.expect(("ADDED", "theirs"))
+
+
+def test_continue_tokens(stack, ns):
+    """A token is worth nothing at another cluster"""
+    ours, theirs = stack.first.api(), stack.other.api()
+    for number in range(4):
+        ours.create(POLR, report(f"r{number}"), ns)
+    token = ours.get(path_of(POLR, ns), limit=2).json["metadata"]["continue"]
+    answer = theirs.get(path_of(POLR, ns), limit=2, **{"continue": token})
+    assert answer.code in (400, 410, 504) or answer.json["items"] == []
+
+
+def test_a_role_serves_its_cluster_only(stack):
+    """The database refuses a proxy that claims another cluster"""
+    for user, cluster in (("kube_reports_proxy", stack.other_cluster), ("kube_reports_proxy_b", stack.cluster)):
+        done = stack.database.psql(f"SELECT kube_reports.api_hello('{cluster}', 'x')", user=user, check=False)
+        assert done.code != 0 and "may not serve" in done.err
+        request = '{"verb": "list", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports"}'
+        done = stack.database.psql(f"SELECT code FROM kube_reports.api_list('{cluster}', '{request}', NULL)", user=user, check=False)
+        assert done.code != 0 or done.out.strip() not in ("200",), done
+    done = stack.database.psql("SELECT 1 FROM kube_reports.object", user="kube_reports_proxy", check=False)
+    assert done.code != 0 and "permission denied" in done.err
+
+
+def test_a_proxy_of_an_unknown_cluster_is_not_ready(stack):
+    import uuid
+
+    proxy = stack.proxy(cluster=str(uuid.uuid4()), ready=False)
+    try:
+        from client import until
+        until(lambda: proxy.answers("/livez") is not None, 20, "an answer")
+        assert proxy.api().get("/readyz").code in (500, 503)
+        failure(proxy.api().get("/apis"), 503, "ServiceUnavailable")
+    finally:
+        proxy.stop()

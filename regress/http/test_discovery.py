@@ -1,0 +1,171 @@
+"""Discovery: /api, /apis, groups, versions, /version, health, metrics (conformance section 2, 20)."""
+
+import pytest
+
+from client import POLR, failure, report
+
+VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+
+# group, version, plural, kind, namespaced, short name
+BUILT_IN = [
+    ("wgpolicyk8s.io", "v1alpha2", "policyreports", "PolicyReport", True, "polr"),
+    ("wgpolicyk8s.io", "v1alpha2", "clusterpolicyreports", "ClusterPolicyReport", False, "cpolr"),
+    ("openreports.io", "v1alpha1", "reports", "Report", True, "reps"),
+    ("openreports.io", "v1alpha1", "clusterreports", "ClusterReport", False, "creps"),
+    ("reports.kyverno.io", "v1", "ephemeralreports", "EphemeralReport", True, "ephr"),
+    ("reports.kyverno.io", "v1", "clusterephemeralreports", "ClusterEphemeralReport", False, "cephr"),
+    ("kyverno.io", "v1alpha2", "admissionreports", "AdmissionReport", True, "admr"),
+    ("kyverno.io", "v1alpha2", "clusteradmissionreports", "ClusterAdmissionReport", False, "cadmr"),
+    ("kyverno.io", "v1alpha2", "backgroundscanreports", "BackgroundScanReport", True, "bgscanr"),
+    ("kyverno.io", "v1alpha2", "clusterbackgroundscanreports", "ClusterBackgroundScanReport", False, "cbgscanr"),
+]
+
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+V2BETA1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+
+
+@pytest.mark.parametrize("accept, version", [
+    (V2 + "," + V2BETA1 + ",application/json", "v2"),
+    (V2BETA1 + ",application/json", "v2beta1"),
+    (V2 + ";profile=nopeer,application/json", "v2"),
+])
+def test_aggregated(api, accept, version):
+    """DISC-01, DISC-02, DISC-05"""
+    answer = api.get("/apis", accept=accept, timeout="32s")
+    assert answer.code == 200
+    assert answer.headers["Content-Type"] == f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    assert answer.headers["Vary"] == "Accept"
+    document = answer.json
+    assert (document["kind"], document["apiVersion"]) == ("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}")
+    found = {}
+    for group in document["items"]:
+        for served in group["versions"]:
+            assert served["freshness"] == "Current"
+            for resource in served["resources"]:
+                found[group["metadata"]["name"], served["version"], resource["resource"]] = resource
+    for group, served, plural, kind, namespaced, short in BUILT_IN:
+        resource = found[group, served, plural]
+        assert resource["responseKind"] == {"group": group, "version": served, "kind": kind}
+        assert resource["scope"] == ("Namespaced" if namespaced else "Cluster")
+        assert resource["singularResource"] == kind.lower()
+        assert resource["shortNames"] == [short]
+        assert sorted(resource["verbs"]) == VERBS
+
+
+def test_aggregated_not_modified(api):
+    """DISC-03"""
+    first = api.get("/apis", accept=V2)
+    again = api.request("GET", "/apis", headers={"Accept": V2, "If-None-Match": first.headers["ETag"]})
+    assert (again.code, again.body) == (304, b"")
+    assert again.headers["ETag"] == first.headers["ETag"]
+
+
+def test_both_proxies_agree(api, second_api):
+    for path in ("/apis", "/openapi/v2", "/openapi/v3", "/apis/wgpolicyk8s.io/v1alpha2"):
+        assert api.get(path).body == second_api.get(path).body
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_legacy(api, slash):
+    """DISC-10 to DISC-13"""
+    groups = {group["name"]: group for group in api.get("/apis" + slash).json["groups"]}
+    for group, version, plural, kind, namespaced, short in BUILT_IN:
+        assert {"groupVersion": f"{group}/{version}", "version": version} in groups[group]["versions"]
+        assert groups[group]["preferredVersion"] == {"groupVersion": f"{group}/{version}", "version": version}
+        one = api.get(f"/apis/{group}{slash}").json
+        assert (one["kind"], one["apiVersion"], one["name"]) == ("APIGroup", "v1", group)
+        resources = api.get(f"/apis/{group}/{version}{slash}").json
+        assert (resources["kind"], resources["groupVersion"]) == ("APIResourceList", f"{group}/{version}")
+        names = [resource["name"] for resource in resources["resources"]]
+        assert names == sorted(names)
+        entry = next(resource for resource in resources["resources"] if resource["name"] == plural)
+        assert entry["kind"] == kind and entry["namespaced"] is namespaced
+        assert entry["singularName"] == kind.lower() and entry["shortNames"] == [short]
+        assert entry["verbs"] == VERBS
+
+
+def test_api(api):
+    """DISC-17: the legacy group is not ours; 404 or an empty document, in the form that was asked for"""
+    for accept, kind in ((None, "APIVersions"), (V2 + ",application/json", "APIGroupDiscoveryList")):
+        answer = api.get("/api", accept=accept)
+        assert answer.code in (200, 404)
+        if answer.code == 200:
+            assert answer.json["kind"] == kind
+
+
+@pytest.mark.parametrize("path", ["/apis/none.example", "/apis/none.example/v1", "/apis/wgpolicyk8s.io/v9", "/nowhere"])
+def test_unknown_path(api, path):
+    """DISC-14"""
+    answer = api.get(path)
+    assert answer.code == 404
+    if answer.headers["Content-Type"].startswith("application/json"):
+        failure(answer, 404, "NotFound")
+    else:
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert answer.body == b"404 page not found\n"
+
+
+@pytest.mark.parametrize("path", [
+    "/apis/wgpolicyk8s.io/v1alpha2/pods", "/apis/wgpolicyk8s.io/v1alpha2/namespaces/a/pods",
+    "/apis/wgpolicyk8s.io/v1alpha2/namespaces/a/clusterpolicyreports"])
+def test_unknown_resource(api, path):
+    """ERR-20, ERR-23"""
+    status = failure(api.get(path), 404, "NotFound")
+    assert status["message"] == "the server could not find the requested resource"
+
+
+def test_yaml(api):
+    """DISC-16: asked for, or 406; never another form under that name"""
+    answer = api.get("/apis", accept="application/yaml")
+    assert answer.code in (200, 406)
+    if answer.code == 200:
+        assert answer.headers["Content-Type"] == "application/yaml"
+        assert b"kind: APIGroupList" in answer.body or answer.body.startswith(b"{")
+
+
+def test_version(api):
+    """DISC-18"""
+    answer = api.get("/version")
+    assert answer.code == 200 and answer.headers["Content-Type"] == "application/json"
+    assert answer.json["gitVersion"].startswith("v1.") and answer.json["major"] == "1"
+
+
+def test_health_without_certificate(stack):
+    """HL-01, HL-02"""
+    anonymous = stack.first.api(user=None)
+    for path in ("/livez", "/readyz", "/healthz"):
+        answer = anonymous.get(path)
+        assert (answer.code, answer.body) == (200, b"ok"), path
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    verbose = anonymous.get("/readyz", verbose="")
+    assert verbose.code == 200 and b"check passed" in verbose.body
+
+
+def test_authorization(stack, ns):
+    """Only system:masters may do anything in stand-alone mode with AlwaysDeny; nobody else learns what exists."""
+    path = f"/apis/wgpolicyk8s.io/v1alpha2/namespaces/{ns}/policyreports"
+    stack.first.api().create(POLR, report("r", ns), ns)
+    failure(stack.first.api(user="nobody").get(path + "/r"), 403, "Forbidden")
+    failure(stack.first.api(user="nobody").get(path + "/missing"), 403, "Forbidden")
+    failure(stack.first.api(user="nobody").delete(path), 403, "Forbidden")
+    answer = stack.first.api(user=None).get(path)
+    assert answer.code in (401, 403), answer
+    assert stack.first.api().names(POLR, ns) == ["r"]
+
+
+def test_metrics(stack, api, ns):
+    """HL-05; the names that dashboards use"""
+    import urllib.request
+
+    api.create(POLR, report("r", ns), ns)
+    url = f"http://127.0.0.1:{stack.first.metrics_port}"
+    with urllib.request.urlopen(url + "/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    for name in ("apiserver_storage_objects", "apiserver_request_total", "apiserver_request_duration_seconds_bucket"):
+        assert f"\n{name}{{" in "\n" + text, name
+    created = [line for line in text.splitlines()
+               if line.startswith("apiserver_request_total{") and 'resource="policyreports"' in line and 'code="201"' in line]
+    assert created and float(created[0].rsplit(" ", 1)[1]) >= 1
+    for path in ("/livez", "/readyz"):
+        with urllib.request.urlopen(url + path, timeout=10) as answer:
+            assert answer.read() == b"ok"

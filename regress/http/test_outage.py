@@ -1,0 +1,141 @@
+"""The database away and back; a proxy that never saw its registry (DESIGN section 6)."""
+
+import pytest
+
+from client import POLR, failure, path_of, report, until
+
+DISCOVERY = ["/apis", "/apis/wgpolicyk8s.io", "/apis/wgpolicyk8s.io/v1alpha2", "/openapi/v2", "/openapi/v3"]
+
+
+def unavailable(answer):
+    status = failure(answer, 503, "ServiceUnavailable")
+    assert int(answer.headers["Retry-After"]) > 0
+    return status
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_away_and_back(own_stack, mode):
+    """ERR-02, HL-04"""
+    own_stack.begin()
+    proxies = [own_stack.proxy(), own_stack.proxy()]
+    first, second = proxies[0].api(), proxies[1].api()
+    path = path_of(POLR, "ns")
+    stored = first.create(POLR, report("before"), "ns")
+    watch = second.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    documents = {each: first.get(each).body for each in DISCOVERY}
+
+    own_stack.database.stop(mode)
+    for answer in (lambda: first.get(path), lambda: first.get(path + "/before"), lambda: first.post(path, report("r")),
+                   lambda: first.delete(path + "/before")):
+        until(lambda: answer().code == 503, 20, "a 503")
+        unavailable(answer())
+    for each, body in documents.items():
+        answer = first.get(each)
+        assert (answer.code, answer.body) == (200, body)
+    assert first.get("/livez").code == 200
+    until(lambda: first.get("/readyz").code in (500, 503), 20, "readyz to fail")
+
+    own_stack.database.start()
+    for proxy in proxies:
+        proxy.wait_ready(30)
+    until(lambda: first.get(path + "/before").code == 200, 20, "the answer")
+    assert first.get(path + "/before").json == stored
+    added = first.create(POLR, report("after"), "ns")
+    # The watch went on or ended; nothing is lost either way.
+    frame = watch.frames.get(timeout=30)
+    if frame is watch.ENDED:
+        with second.watch(path, resourceVersion=stored["metadata"]["resourceVersion"]) as again:
+            assert again.change() == ("ADDED", added)
+    else:
+        assert (frame["type"], frame["object"]) == ("ADDED", added)
+    watch.close()
+    assert int(added["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
+
+
+def test_registry_never_read(own_stack):
+    """DISC-15: 503, never an empty document and never 404; ready as soon as the database is"""
+    own_stack.database.start()
+    own_stack.database.stop()
+    proxy = own_stack.proxy(ready=False)
+    until(lambda: proxy.answers("/livez") is not None, 20, "an answer")
+    api = proxy.api()
+    assert api.get("/livez").code == 200
+    assert api.get("/readyz").code in (500, 503)
+    for path in DISCOVERY + ["/apis/none.example", "/apis/none.example/v1", path_of(POLR, "ns"), path_of(POLR), "/api"]:
+        answer = api.get(path)
+        assert answer.code == 503 or (path == "/api" and answer.code == 404), (path, answer)
+        if answer.code == 503:
+            unavailable(answer)
+
+    # The server is there, the database is not; then the database without the extension; then everything.
+    own_stack.database.start()
+    unavailable(api.get("/apis"))
+    own_stack.database.psql("CREATE ROLE kube_reports_owner LOGIN", user="postgres", database="postgres")
+    own_stack.database.psql("CREATE ROLE kube_reports_proxy LOGIN", user="postgres", database="postgres")
+    own_stack.database.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres", database="postgres")
+    unavailable(api.get("/apis"))
+    unavailable(api.get(path_of(POLR, "ns")))
+    own_stack.database.prepare(own_stack.cluster)
+    proxy.wait_ready(30)
+    assert [group["name"] for group in api.get("/apis").json["groups"]]
+    assert api.names(POLR, "ns") == []
+
+
+def test_backends_are_killed(own_stack):
+    """Answers are whole or 503; everything goes on by itself"""
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    api = proxy.api()
+    stored = {}
+    for number in range(60):
+        if number % 6 == 3:
+            own_stack.database.psql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres")
+        answer = api.post(path_of(POLR, "ns"), report(f"r{number}"))
+        assert answer.code in (201, 503), answer
+        if answer.code == 201:
+            stored[f"r{number}"] = answer.json
+        else:
+            unavailable(answer)
+
+    def listed():
+        answer = api.get(path_of(POLR, "ns"))
+        return answer if answer.code == 200 else None
+
+    items = {item["metadata"]["name"]: item for item in until(listed, 20, "a list").json["items"]}
+    assert {name: items.get(name) for name in stored} == stored
+    assert len(stored) > 30
+
+
+def test_worker_is_killed(own_stack):
+    """Worker processes: a fault costs one worker, and its place is filled"""
+    import os
+    import signal
+
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    parent, *workers = proxy.processes()
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    until(lambda: len(proxy.processes()) == 3 and workers[0] not in proxy.processes(), 20, "a new worker")
+    for _ in range(20):
+        until(lambda: proxy.answers("/readyz") is not None and proxy.answers("/readyz").code == 200, 20, "answers")
+    assert proxy.process.pid == parent
+
+
+def test_shutdown(own_stack):
+    """Watches end cleanly, the process ends by itself, no process stays"""
+    import signal
+
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    version = proxy.api().get(path_of(POLR, "ns")).json["metadata"]["resourceVersion"]
+    watch = proxy.api().watch(path_of(POLR, "ns"), resourceVersion=version)
+    processes = proxy.processes()
+    proxy.process.send_signal(signal.SIGTERM)
+    assert [kind for kind, _ in watch.end(20) if kind == "ERROR"] == []
+    assert watch.error is None
+    assert proxy.process.wait(20) == 0
+    for pid in processes:
+        with pytest.raises(ProcessLookupError):
+            import os
+            os.kill(pid, 0)

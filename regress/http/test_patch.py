@@ -1,0 +1,90 @@
+"""JSON patch and merge patch (conformance 13.1 to 13.3)."""
+
+import pytest
+
+from client import JSON_PATCH, MERGE, POLR, failure, path_of, report, result
+
+
+@pytest.fixture
+def path(api, ns):
+    api.create(POLR, report("r1", labels={"a": "1", "b/c": "2"}, results=[result("p1"), result("p2", "fail")]), ns)
+    return path_of(POLR, ns, "r1")
+
+
+def test_merge_patch(api, path):
+    """MP-01"""
+    before = api.get(path).json
+    answer = api.patch(path, {"metadata": {"labels": {"a": None, "d": "4"}}, "summary": {"fail": 7}, "results": [result("p3")],
+                              "scope": {"kind": "Pod", "name": "p"}})
+    assert answer.code == 200
+    after = answer.json
+    assert after["metadata"]["labels"] == {"b/c": "2", "d": "4"}
+    assert after["summary"]["fail"] == 7 and after["summary"]["pass"] == before["summary"]["pass"]
+    assert [entry["policy"] for entry in after["results"]] == ["p3"]
+    assert after["scope"] == {"kind": "Pod", "name": "p"}
+    assert after["metadata"]["generation"] == 2
+    assert api.patch(path, {"scope": None}).json.get("scope") is None
+
+
+def test_json_patch(api, path):
+    """JP-01: every operation"""
+    answer = api.patch(path, [
+        {"op": "test", "path": "/results/0/policy", "value": "p1"},
+        {"op": "add", "path": "/results/-", "value": result("p9")},
+        {"op": "add", "path": "/results/0", "value": result("p0")},
+        {"op": "remove", "path": "/results/1"},
+        {"op": "replace", "path": "/summary/pass", "value": 11},
+        {"op": "copy", "from": "/results/0", "path": "/results/-"},
+        {"op": "move", "from": "/metadata/labels/b~1c", "path": "/metadata/labels/moved"},
+        {"op": "add", "path": "/metadata/annotations", "value": {"x~y": "1"}},
+        {"op": "replace", "path": "/metadata/annotations/x~0y", "value": "2"},
+    ], kind=JSON_PATCH)
+    assert answer.code == 200, answer
+    after = answer.json
+    assert [entry["policy"] for entry in after["results"]] == ["p0", "p2", "p9", "p0"]
+    assert after["summary"]["pass"] == 11
+    assert after["metadata"]["labels"] == {"a": "1", "moved": "2"} and after["metadata"]["annotations"] == {"x~y": "2"}
+
+
+def test_json_patch_is_all_or_nothing(api, path):
+    before = api.get(path).json
+    failure(api.patch(path, [{"op": "replace", "path": "/summary/pass", "value": 50}, {"op": "test", "path": "/kind", "value": "x"}],
+                      kind=JSON_PATCH), 422, "Invalid")
+    assert api.get(path).json == before
+
+
+def test_json_patch_on_version(api, path):
+    """PAT-04: test on resourceVersion"""
+    version = api.get(path).json["metadata"]["resourceVersion"]
+    change = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, {"op": "replace", "path": "/summary/pass", "value": 3}]
+    assert api.patch(path, change, kind=JSON_PATCH).code == 200
+    assert api.patch(path, change, kind=JSON_PATCH).code in (409, 422)
+
+
+@pytest.mark.parametrize("kind, empty", [(MERGE, {}), (JSON_PATCH, [])])
+def test_no_op(api, path, kind, empty):
+    """UPD-04: no version, no event"""
+    before = api.get(path).json
+    with api.watch(path.rsplit("/", 1)[0], resourceVersion=before["metadata"]["resourceVersion"]) as watch:
+        answer = api.patch(path, empty, kind=kind)
+        assert answer.code == 200 and answer.json == before
+        assert api.patch(path, {"metadata": {"labels": {"a": "1"}}}).json == before
+        after = api.patch(path, {"metadata": {"labels": {"a": "2"}}}).json
+        assert watch.event()[1]["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+
+
+def test_unknown_fields(api, path):
+    """MP-02, FV-01"""
+    answer = api.patch(path, {"colour": "red"})
+    assert answer.code == 200 and "colour" not in answer.json
+    assert any("colour" in warning for warning in answer.warnings)
+    failure(api.patch(path, {"colour": "red"}, fieldValidation="Strict"), 422, "Invalid")
+
+
+def test_immutable_metadata(api, path):
+    """PAT-06, UPD-02"""
+    before = api.get(path).json
+    failure(api.patch(path, {"metadata": {"namespace": "other"}}), 400, "BadRequest")
+    failure(api.patch(path, {"metadata": {"uid": "x"}}), 409, "Conflict")
+    answer = api.patch(path, {"metadata": {"generation": 50, "labels": {"q": "1"}}})
+    assert answer.code == 200 and answer.json["metadata"]["generation"] == before["metadata"]["generation"]

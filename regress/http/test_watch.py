@@ -1,0 +1,416 @@
+"""Watches, always through the other proxy than the writes (conformance 15; DESIGN section 5)."""
+
+import json
+import random
+import socket
+import ssl
+import threading
+import urllib.parse
+
+import pytest
+
+from client import CPOLR, PARTIAL, POLR, TABLE, failure, path_of, report, until
+
+
+@pytest.fixture
+def watching(stack):
+    """The proxy that watches; writes go through the fixture api."""
+    return stack.second.api()
+
+
+def version_of(api, ns):
+    return api.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"]
+
+
+def test_events(api, watching, ns):
+    """W-01, W-02, W-11, RV-02"""
+    path = path_of(POLR, ns)
+    api.create(POLR, report("before"), ns)
+    with watching.watch(path, resourceVersion=version_of(api, ns)) as watch:
+        assert watch.code == 200 and watch.headers["Content-Type"] == "application/json"
+        assert watch.headers["Content-Length"] is None and watch.headers["Content-Encoding"] is None
+        added = api.create(POLR, report("r1"), ns)
+        modified = api.patch(path + "/r1", {"summary": {"pass": 5}}).json
+        api.delete(path + "/r1")
+        assert watch.event() == ("ADDED", added)
+        assert watch.event() == ("MODIFIED", modified)
+        kind, last = watch.event()
+        assert kind == "DELETED" and int(last["metadata"]["resourceVersion"]) > int(modified["metadata"]["resourceVersion"])
+        last["metadata"]["resourceVersion"] = modified["metadata"]["resourceVersion"]
+        assert last == modified
+
+
+def test_other_namespaces_are_not_seen(api, watching, ns):
+    with watching.watch(path_of(POLR, ns), resourceVersion=version_of(api, ns)) as watch:
+        api.create(POLR, report("r"), ns + "-b")
+        api.create(POLR, report("mine"), ns)
+        watch.expect(("ADDED", "mine"))
+        assert watch.quiet()
+
+
+def test_all_namespaces(api, watching, ns):
+    version = api.get(path_of(POLR)).json["metadata"]["resourceVersion"]
+    with watching.watch(path_of(POLR), resourceVersion=version, labelSelector=f"test={ns}") as watch:
+        for suffix in ("-a", "-b", "-c"):
+            api.create(POLR, report("r", labels={"test": ns}), ns + suffix)
+        for suffix in ("-a", "-b", "-c"):
+            kind, document = watch.event()
+            assert (kind, document["metadata"]["namespace"]) == ("ADDED", ns + suffix)
+
+
+def test_cluster_scope(api, watching, ns):
+    version = api.get(path_of(CPOLR)).json["metadata"]["resourceVersion"]
+    with watching.watch(path_of(CPOLR), resourceVersion=version, fieldSelector=f"metadata.name={ns}") as watch:
+        api.create(CPOLR, report(ns, resource=CPOLR))
+        api.delete(path_of(CPOLR, name=ns))
+        watch.expect(("ADDED", ns), ("DELETED", ns))
+
+
+def test_resume_from_every_version(api, watching, ns):
+    """W-11: no gap and no duplicate, wherever one begins"""
+    path = path_of(POLR, ns)
+    start = version_of(api, ns)
+    history = [("ADDED", api.create(POLR, report("r1"), ns))]
+    for number in range(3):
+        history.append(("MODIFIED", api.patch(path + "/r1", {"summary": {"pass": number + 10}}).json))
+    history.append(("ADDED", api.create(POLR, report("r2"), ns)))
+    versions = [start] + [document["metadata"]["resourceVersion"] for _, document in history]
+    for position, version in enumerate(versions):
+        with watching.watch(path, resourceVersion=version, timeoutSeconds=60) as watch:
+            for expected in history[position:]:
+                assert watch.event() == expected
+            last = api.create(POLR, report(f"end-{position}"), ns)
+            assert watch.event() == ("ADDED", last)
+            history.append(("ADDED", last))
+
+
+@pytest.mark.parametrize("version", [None, "0"])
+def test_initial_state(api, watching, ns, version):
+    """W-10, W-12"""
+    stored = [api.create(POLR, report(f"r{number}"), ns) for number in range(3)]
+    with watching.watch(path_of(POLR, ns), **({"resourceVersion": version} if version else {})) as watch:
+        for document in stored:
+            assert watch.event() == ("ADDED", document)
+        api.patch(path_of(POLR, ns, "r1"), {"summary": {"pass": 5}})
+        watch.expect(("MODIFIED", "r1"))
+
+
+def test_watch_list(api, watching, ns):
+    """WL-01, WL-04, WL-06, WL-08"""
+    for number in range(5):
+        api.create(POLR, report(f"r{number}", labels={"odd": str(number % 2)}), ns)
+    options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    for selector, names in ((None, ["r0", "r1", "r2", "r3", "r4"]), ("odd=1", ["r1", "r3"]), ("odd=7", [])):
+        for accept in (None, PARTIAL):
+            with watching.watch(path_of(POLR, ns), accept=accept, **options, **({"labelSelector": selector} if selector else {})) as watch:
+                newest = 0
+                for name in names:
+                    kind, document = watch.event()
+                    assert (kind, document["metadata"]["name"]) == ("ADDED", name)
+                    assert document["kind"] == ("PartialObjectMetadata" if accept else "PolicyReport")
+                    newest = max(newest, int(document["metadata"]["resourceVersion"]))
+                kind, bookmark = watch.event()
+                assert kind == "BOOKMARK"
+                assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+                assert bookmark["kind"] == ("PartialObjectMetadata" if accept else "PolicyReport")
+                assert int(bookmark["metadata"]["resourceVersion"]) >= newest
+    with watching.watch(path_of(POLR, ns), **options) as watch:
+        for _ in range(6):
+            watch.event()
+        api.create(POLR, report("r9"), ns)
+        watch.expect(("ADDED", "r9"))
+
+
+def test_watch_list_of_many(api, watching, ns):
+    """WL-08: more than fits one piece; nothing twice, nothing lost while others write"""
+    for number in range(60):
+        api.create(POLR, report(f"r{number:03}", results=[{"policy": "p", "message": "m" * 20000}]), ns)
+    done = threading.Event()
+
+    def write():
+        while not done.is_set():
+            api.patch(path_of(POLR, ns, "r001"), {"summary": {"pass": random.randrange(10 ** 6)}})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with watching.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true") as watch:
+            names = []
+            while True:
+                kind, document = watch.event()
+                if kind == "BOOKMARK":
+                    break
+                assert kind == "ADDED"
+                names.append(document["metadata"]["name"])
+            assert names == [f"r{n:03}" for n in range(60)]
+            base = int(document["metadata"]["resourceVersion"])
+            kind, document = watch.change()
+            assert kind == "MODIFIED" and int(document["metadata"]["resourceVersion"]) > base
+    finally:
+        done.set()
+        writer.join()
+
+
+def test_without_initial_events(api, watching, ns):
+    """WL-03"""
+    api.create(POLR, report("old"), ns)
+    with watching.watch(path_of(POLR, ns), sendInitialEvents="false", resourceVersionMatch="NotOlderThan") as watch:
+        api.create(POLR, report("new"), ns)
+        watch.expect(("ADDED", "new"))
+
+
+@pytest.mark.parametrize("query, text", [
+    ({"sendInitialEvents": "true"}, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+    ({"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1"}, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+    ({"sendInitialEvents": "true", "resourceVersionMatch": "Exact", "resourceVersion": "1"}, "resourceVersionMatch"),
+])
+def test_bad_options(watching, ns, query, text):
+    """WL-02"""
+    status = failure(watching.get(path_of(POLR, ns), watch="true", **query), 422, "Invalid")
+    assert text in status["message"]
+
+
+@pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"labelSelector": "a in"}, {"fieldSelector": "spec.x=1"}])
+def test_bad_options_400(watching, ns, query):
+    """W-06, W-10"""
+    failure(watching.get(path_of(POLR, ns), watch="true", **query), 400, "BadRequest")
+
+
+def test_watch_list_as_table(watching, ns):
+    """WL-06"""
+    options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    failure(watching.get(path_of(POLR, ns), accept=TABLE, watch="true", **options), 406, "NotAcceptable")
+    with watching.watch(path_of(POLR, ns), accept=TABLE + ",application/json", **options) as watch:
+        kind, document = watch.event()
+        assert kind == "BOOKMARK" and document["kind"] == "PolicyReport"
+
+
+def test_label_transitions(api, watching, ns):
+    """W-20: into and out of the selector, and removal outside of it"""
+    path = path_of(POLR, ns)
+    with watching.watch(path, resourceVersion=version_of(api, ns), labelSelector="team=a") as watch:
+        api.create(POLR, report("r1", labels={"team": "b"}), ns)
+        api.patch(path + "/r1", {"metadata": {"labels": {"team": "a"}}})
+        api.patch(path + "/r1", {"summary": {"pass": 8}})
+        gone = api.patch(path + "/r1", {"metadata": {"labels": {"team": "b"}}, "summary": {"pass": 99}}).json
+        api.patch(path + "/r1", {"summary": {"pass": 5}})
+        api.patch(path + "/r1", {"metadata": {"labels": {"team": "a"}}})
+        api.delete(path + "/r1")
+        api.create(POLR, report("r2", labels={"team": "c"}), ns)
+        api.delete(path + "/r2")
+        api.create(POLR, report("end", labels={"team": "a"}), ns)
+        watch.expect(("ADDED", "r1"), ("MODIFIED", "r1"))
+        kind, previous = watch.event()
+        # The content before the change, with the version of the change.
+        assert kind == "DELETED" and previous["summary"]["pass"] == 8 and previous["metadata"]["labels"] == {"team": "a"}
+        assert previous["metadata"]["resourceVersion"] == gone["metadata"]["resourceVersion"]
+        watch.expect(("ADDED", "r1"), ("DELETED", "r1"), ("ADDED", "end"))
+
+
+@pytest.mark.parametrize("accept", [PARTIAL, TABLE])
+def test_transitions_in_other_forms(api, watching, ns, accept):
+    """W-20, PART-01, TAB-05"""
+    path = path_of(POLR, ns)
+    with watching.watch(path, accept=accept, resourceVersion=version_of(api, ns), labelSelector="team=a") as watch:
+        api.create(POLR, report("r1", labels={"team": "a"}), ns)
+        api.patch(path + "/r1", {"metadata": {"labels": {"team": "b"}}})
+        (first, added), (second, deleted) = watch.event(), watch.event()
+        assert (first, second) == ("ADDED", "DELETED")
+        if accept == PARTIAL:
+            assert deleted["kind"] == "PartialObjectMetadata" and deleted["metadata"]["labels"] == {"team": "a"}
+        else:
+            assert added["kind"] == "Table" and added["columnDefinitions"] and not deleted["columnDefinitions"]
+            assert deleted["rows"][0]["cells"][0] == "r1" and deleted["rows"][0]["object"]["metadata"]["labels"] == {"team": "a"}
+
+
+def test_field_selector(api, watching, ns):
+    """W-21, SEL-12"""
+    with watching.watch(path_of(POLR, ns), resourceVersion=version_of(api, ns), fieldSelector="metadata.name=r2") as watch:
+        for name in ("r1", "r2", "r3"):
+            api.create(POLR, report(name), ns)
+        api.delete(path_of(POLR, ns, "r2"))
+        watch.expect(("ADDED", "r2"), ("DELETED", "r2"))
+
+
+def test_watch_of_one(api, watching, ns):
+    """W-61, SEL-13"""
+    api.create(POLR, report("r1"), ns)
+    api.create(POLR, report("r2"), ns)
+    with watching.watch(path_of(POLR, ns, "r1"), resourceVersion=version_of(api, ns)) as watch:
+        api.delete(path_of(POLR, ns, "r2"))
+        api.delete(path_of(POLR, ns, "r1"))
+        watch.expect(("DELETED", "r1"))
+
+
+def test_timeout_ends_cleanly(api, watching, ns):
+    """W-03, W-40: a bookmark before the end, when they are asked for"""
+    version = version_of(api, ns)
+    with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=3, allowWatchBookmarks="true") as watch:
+        api.create(POLR, report("elsewhere"), ns + "-b")
+        events = watch.end(seconds=20)
+        assert watch.error is None
+        assert events and {kind for kind, _ in events} == {"BOOKMARK"}
+        bookmark = events[-1][1]
+        assert bookmark["kind"] == "PolicyReport" and set(bookmark["metadata"]) - {"creationTimestamp"} == {"resourceVersion"}
+        # It counts what happened elsewhere, too.
+        assert int(bookmark["metadata"]["resourceVersion"]) > int(version)
+    with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=1) as watch:
+        assert watch.end(seconds=20) == [] and watch.error is None
+
+
+def test_first_byte(stack, ns):
+    """W-01: headers at once; the first byte belongs to the first frame's line"""
+    context = ssl.create_default_context(cafile=f"{stack.pki}/ca.crt")
+    context.load_cert_chain(f"{stack.pki}/admin.crt", f"{stack.pki}/admin.key")
+    query = urllib.parse.urlencode({"watch": "true", "resourceVersion": version_of(stack.first.api(), ns)})
+    with socket.create_connection(("127.0.0.1", stack.second.port), 10) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+        tls.settimeout(10)
+        tls.sendall(f"GET {path_of(POLR, ns)}?{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += tls.recv(4096)
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert b"transfer-encoding: chunked" in head.lower()
+        assert b"\n" not in head.split(b"\r\n\r\n", 1)[1].replace(b"\r\n", b"")
+
+
+def test_version_too_old(api, watching, ns):
+    """W-50: an HTTP status at the start"""
+    answer = watching.get(path_of(POLR, ns), watch="true", resourceVersion="1")
+    status = failure(answer, 410, "Expired")
+    assert "too old resource version: 1 (" in status["message"]
+
+
+def test_version_of_the_future(api, watching, ns):
+    """W-10: stays open; WL-05: refused with sendInitialEvents"""
+    future = str(int(version_of(api, ns)) + 10 ** 12)
+    with watching.watch(path_of(POLR, ns), resourceVersion=future, timeoutSeconds=2) as watch:
+        assert watch.code == 200
+        api.create(POLR, report("r1"), ns)
+        assert [kind for kind, _ in watch.end(20) if kind != "BOOKMARK"] == []
+    answer = watching.get(path_of(POLR, ns), watch="true", resourceVersion=future, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+    status = failure(answer, 504, "Timeout")
+    assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+def test_owner_changes_by_sql(stack, watching, ns):
+    """Owner DML, one statement and several rows, is seen like any write"""
+    with watching.watch(path_of(POLR, ns), resourceVersion=version_of(watching, ns)) as watch:
+        document = json.dumps(report("r1", ns, labels={"a": "1"}))
+        stack.database.psql(f"SELECT kube_reports.create_report('{stack.cluster}', $doc${document}$doc$)")
+        kind, added = watch.event()
+        assert kind == "ADDED" and added["metadata"]["name"] == "r1"
+        stack.database.psql(f"""UPDATE kube_reports.object
+            SET body = jsonb_set(body::jsonb, '{{summary,pass}}', '42')::kube_reports.report WHERE namespace = '{ns}'""")
+        kind, modified = watch.event()
+        assert kind == "MODIFIED" and modified["summary"]["pass"] == 42
+        assert int(modified["metadata"]["resourceVersion"]) > int(added["metadata"]["resourceVersion"])
+        stack.database.psql(f"""BEGIN; DELETE FROM kube_reports.object WHERE namespace = '{ns}'; ROLLBACK;
+            DELETE FROM kube_reports.object WHERE namespace = '{ns}'""")
+        watch.expect(("DELETED", "r1"))
+        stack.first.api().create(POLR, report("end"), ns)
+        watch.expect(("ADDED", "end"))
+
+
+def test_list_plus_events_is_the_list(stack, ns):
+    """Invariant 2 of DESIGN section 5, with concurrent writers and watchers through both proxies"""
+    apis = [stack.first.api(keep=True), stack.second.api(keep=True)]
+    path = path_of(POLR, ns)
+    first = apis[0].get(path).json
+    watches = [api.watch(path, resourceVersion=first["metadata"]["resourceVersion"]) for api in (stack.first.api(), stack.second.api())]
+    failures = []
+
+    def write(seed):
+        api = [stack.first.api(keep=True), stack.second.api(keep=True)][seed % 2]
+        choice = random.Random(seed)
+        for _ in range(40):
+            name = f"r{choice.randrange(8)}"
+            action = choice.randrange(3)
+            if action == 0:
+                code = api.post(path, report(name)).code
+            elif action == 1:
+                code = api.patch(f"{path}/{name}", {"summary": {"pass": choice.randrange(1000)}}).code
+            else:
+                code = api.delete(f"{path}/{name}").code
+            if code not in (200, 201, 404, 409):
+                failures.append(code)
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert not failures
+    apis[0].create(POLR, report("end"), ns)
+    last = apis[1].get(path).json
+    expected = {item["metadata"]["name"]: item for item in last["items"]}
+    for watch in watches:
+        state = {item["metadata"]["name"]: item for item in first["items"]}
+        newest = int(first["metadata"]["resourceVersion"])
+        while "end" not in state:
+            kind, document = watch.event()
+            name, version = document["metadata"]["name"], int(document["metadata"]["resourceVersion"])
+            assert version > newest
+            newest = version
+            assert (name in state) is (kind != "ADDED"), (kind, name)
+            if kind == "DELETED":
+                del state[name]
+            else:
+                state[name] = document
+        assert state == expected
+        watch.close()
+
+
+def test_a_reader_that_does_not_read(stack, api, ns):
+    """W-31: it costs a bounded queue and then its stream; writers and other watchers go on"""
+    context = ssl.create_default_context(cafile=f"{stack.pki}/ca.crt")
+    context.load_cert_chain(f"{stack.pki}/admin.crt", f"{stack.pki}/admin.key")
+    path = path_of(POLR, ns)
+    api.create(POLR, report("big"), ns)
+    before = stack.second.memory("RssAnon")
+    with socket.socket() as plain:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect(("127.0.0.1", stack.second.port))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+            tls.sendall(f"GET {path}?watch=true&resourceVersion={version_of(api, ns)} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            tls.settimeout(20)
+            tls.recv(1)
+            with stack.second.api().watch(path, resourceVersion=version_of(api, ns)) as lively:
+                for number in range(120):
+                    answer = api.patch(path + "/big", {"results": [{"policy": "p", "message": f"{number}" + "m" * 1000000}]})
+                    assert answer.code == 200
+                for _ in range(120):
+                    assert lively.event()[0] == "MODIFIED"
+            assert stack.second.memory("RssAnon") - before < 64 * 1024 * 1024
+
+
+def test_many_watchers_of_one_namespace(stack, api, ns):
+    """Every event to every watcher"""
+    version = version_of(api, ns)
+    watches = [stack.second.api().watch(path_of(POLR, ns), resourceVersion=version) for _ in range(40)]
+    try:
+        stored = [api.create(POLR, report(f"r{number}"), ns) for number in range(5)]
+        for watch in watches:
+            for document in stored:
+                assert watch.event() == ("ADDED", document)
+    finally:
+        for watch in watches:
+            watch.close()
+
+
+def test_a_client_that_leaves_is_noticed(stack, api, ns):
+    """TR-05"""
+    import urllib.request
+
+    def watchers():
+        with urllib.request.urlopen(f"http://127.0.0.1:{stack.second.metrics_port}/metrics", timeout=10) as answer:
+            for line in answer.read().decode().splitlines():
+                if "watchers" in line and not line.startswith("#"):
+                    return float(line.rsplit(" ", 1)[1])
+        raise AssertionError("no metric for watchers")
+
+    until(lambda: watchers() == 0, 30, "the end of earlier watches")
+    watch = stack.second.api().watch(path_of(POLR, ns), resourceVersion=version_of(api, ns))
+    until(lambda: watchers() == 1, 10, "the count of the watch")
+    watch.close()
+    until(lambda: watchers() == 0, 10, "the end of the watch")

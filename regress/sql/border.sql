@@ -1,0 +1,29 @@
+-- What both variants have in common: the same functions, the same tables, the same basic behaviour.
+\set VERBOSITY terse
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+
+SELECT p.oid::regprocedure AS function, pg_get_function_result(p.oid) AS result
+	FROM pg_proc p
+	WHERE p.pronamespace = 'kube_reports'::regnamespace
+		AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send', 'is_report', 'only_in_c')
+	ORDER BY p.oid::regprocedure::text COLLATE "C";
+SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull
+	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v') AND a.attnum > 0
+	ORDER BY c.relname COLLATE "C", a.attnum;
+
+-- Reports are JSON objects in both.
+SELECT '{"a": 1}'::kube_reports.report, ('{"a": 1}'::kube_reports.report)::jsonb, ('{"a": 1}'::kube_reports.report)::text,
+	'{"a": 1}'::jsonb::kube_reports.report, '{"a": 1}'::json::kube_reports.report, kube_reports.document_size('{"a": 1}');
+SELECT kube_reports.label_terms('{"labels":{"b":"2","a":"1","B":"3"}}'), kube_reports.label_terms('{"labels":{}}'), kube_reports.label_terms('{}');
+
+-- Both know the same types.
+SELECT "group", plural, kind, namespaced, results FROM kube_reports.resource_type ORDER BY id;
+SELECT kube_reports.crd_definitions(t.crd)->'versions'->0->>'kind' AS kind FROM kube_reports.resource_type t WHERE t.id = 1;
+SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000001', 'one') IS NOT NULL AS known;
+SELECT count(*) AS lanes, bool_and(floor > 0) AS numbered FROM kube_reports.lane;
+SELECT convert_from(kube_reports.status_document(404, 'NotFound', 'not here', '{"name":"x"}'), 'UTF8')::jsonb;
+SELECT kube_reports.continue_token(42, true, '', 'ns', 'a') AS all_namespaces, kube_reports.continue_token(42, true, 'ns', 'ns', 'a') AS one_namespace,
+	kube_reports.continue_token(-1, false, '', '', 'a') AS cluster_scope;
+SELECT kube_reports.new_incarnation() > 0 AS moved, kube_reports.compact() AS more;

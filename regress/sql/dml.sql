@@ -1,0 +1,29 @@
+-- The owner's DML is checked, versioned and logged like any other write.
+\set VERBOSITY terse
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+
+\set one '00000000-0000-0000-0000-000000000001'
+SELECT kube_reports.register_cluster(:'one', 'one') AS cluster_id \gset
+SELECT id AS type_id FROM kube_reports.resource_type WHERE plural = 'policyreports' \gset
+
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	VALUES (:cluster_id, :type_id, 'default', 'a', '{"labels":{"app":"x"}}', '{"summary":{"pass":1,"unknown":2}}');
+SELECT namespace, name, labels, metadata::jsonb - 'uid' - 'creationTimestamp' AS metadata, body FROM kube_reports.object;
+SELECT metadata::jsonb->>'uid' = uid::text AS same_uid FROM kube_reports.object;
+UPDATE kube_reports.object SET body = '{"summary":{"fail":1}}' WHERE name = 'a';
+SELECT metadata::jsonb->'generation' AS generation, body FROM kube_reports.object;
+-- Nothing changed: nothing written.
+UPDATE kube_reports.object SET body = '{"summary":{"fail":1}}' WHERE name = 'a';
+UPDATE kube_reports.object SET body = '{"summary":{"fail":"one"}}' WHERE name = 'a';
+UPDATE kube_reports.object SET name = 'b' WHERE name = 'a';
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, 'default', 'Bad', '{}', '{}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, 'default', 'c', '{"name":"d"}', '{}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, 999, 'default', 'c', '{}', '{}');
+TRUNCATE kube_reports.object;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+DELETE FROM kube_reports.object;
+ROLLBACK;
+DELETE FROM kube_reports.object WHERE name = 'a';
+SELECT c.operation, c.name, c.actor = session_user AS mine, c.old_body FROM kube_reports.change c ORDER BY c.version;
+SELECT array_agg(c.version ORDER BY c.version) = array_agg(c.version ORDER BY c.at) AS in_order FROM kube_reports.change c;

@@ -1,0 +1,34 @@
+-- What CREATE EXTENSION makes, whose it is, and that it goes away again.
+SELECT extversion FROM pg_extension WHERE extname = 'kube_reports';
+
+-- Nothing belongs to anybody but the role that installed the extension.
+SELECT count(*) FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relowner <> (SELECT extowner FROM pg_extension WHERE extname = 'kube_reports');
+SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proowner <> (SELECT extowner FROM pg_extension WHERE extname = 'kube_reports');
+
+-- Every object that a user sees has a comment.
+SELECT p.oid::regprocedure FROM pg_proc p
+	WHERE p.pronamespace = 'kube_reports'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL
+		AND p.proname NOT LIKE 'report\_%'
+	ORDER BY 1;
+SELECT c.oid::regclass FROM pg_class c
+	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v', 'S') AND obj_description(c.oid, 'pg_class') IS NULL
+	ORDER BY 1;
+
+-- Nothing but the work on documents is for everybody.
+SELECT p.proname FROM pg_proc p, LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+	WHERE p.pronamespace = 'kube_reports'::regnamespace AND a.grantee = 0 AND a.privilege_type = 'EXECUTE'
+	ORDER BY 1;
+
+-- SECURITY DEFINER functions have a fixed search_path.
+SELECT p.oid::regprocedure FROM pg_proc p
+	WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prosecdef
+		AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false);
+
+-- The built-in types.
+SELECT id, "group", plural, kind, namespaced, results, builtin FROM kube_reports.resource_type ORDER BY id;
+
+-- Gone and back again.
+DROP EXTENSION kube_reports;
+SELECT count(*) FROM pg_class WHERE relnamespace = 'kube_reports'::regnamespace;
+CREATE EXTENSION kube_reports;
+SELECT objects, clusters, restore_pending FROM kube_reports.status;

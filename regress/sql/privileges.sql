@@ -1,0 +1,57 @@
+-- Who may do what.
+\set VERBOSITY terse
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+CREATE ROLE regress_proxy_one LOGIN;
+CREATE ROLE regress_proxy_two LOGIN;
+CREATE ROLE regress_reader LOGIN;
+CREATE ROLE regress_nobody LOGIN;
+CREATE ROLE regress_admin LOGIN;
+SELECT current_user AS owner \gset
+SELECT kube_reports.grant_proxy('regress_proxy_one', '00000000-0000-0000-0000-000000000001');
+SELECT kube_reports.grant_proxy('regress_proxy_two', '00000000-0000-0000-0000-000000000002');
+SELECT kube_reports.grant_proxy('regress_proxy_two', '00000000-0000-0000-0000-000000000001');
+SELECT kube_reports.grant_proxy('regress_proxy_one', '00000000-0000-0000-0000-000000000001');
+SELECT kube_reports.grant_reader('regress_reader');
+SELECT kube_reports.grant_admin('regress_admin');
+SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"}}') IS NOT NULL AS created;
+
+-- A proxy acts for its cluster, by the functions, and for no other.
+\c - regress_proxy_one
+SELECT kube_reports.api_hello('00000000-0000-0000-0000-000000000001', 'one') > 0 AS welcome;
+SELECT kube_reports.api_hello('00000000-0000-0000-0000-000000000002', 'two') > 0 AS welcome;
+SELECT count(*) > 0 AS served FROM kube_reports.api_registry('00000000-0000-0000-0000-000000000001');
+SELECT count(*) FROM kube_reports.api_registry('00000000-0000-0000-0000-000000000002');
+SELECT code FROM kube_reports.api_get('00000000-0000-0000-0000-000000000001', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT code FROM kube_reports.api_get('00000000-0000-0000-0000-000000000002', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT codes FROM kube_reports.write_batch('00000000-0000-0000-0000-000000000002', ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}'], ARRAY[''::bytea]);
+SELECT count(*) FROM kube_reports.object;
+DELETE FROM kube_reports.object;
+SELECT kube_reports.register_crd('{}');
+SELECT kube_reports.new_incarnation();
+
+\c - regress_proxy_two
+SELECT code FROM kube_reports.api_get('00000000-0000-0000-0000-000000000001', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT code FROM kube_reports.api_get('00000000-0000-0000-0000-000000000002', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+
+-- A reader reads the views and nothing else.
+\c - regress_reader
+SELECT resource, namespace, name FROM kube_reports.stored_report;
+SELECT objects FROM kube_reports.status;
+SELECT count(*) FROM kube_reports.object;
+SELECT kube_reports.delete_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', 'default', 'a');
+UPDATE kube_reports.stored_report SET name = 'b';
+
+-- An administrator writes, for every cluster, through the functions and the table.
+\c - regress_admin
+SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000002', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"b"}}') IS NOT NULL AS created;
+UPDATE kube_reports.object SET body = '{"summary":{"pass":1}}' WHERE name = 'b';
+SELECT body FROM kube_reports.object WHERE name = 'b';
+
+\c - regress_nobody
+SELECT count(*) FROM kube_reports.stored_report;
+
+\c - :owner
+GRANT regress_proxy_one, regress_proxy_two, regress_reader, regress_admin TO current_user;
+DROP OWNED BY regress_proxy_one, regress_proxy_two, regress_reader, regress_admin;
+DROP ROLE regress_proxy_one, regress_proxy_two, regress_reader, regress_nobody, regress_admin;

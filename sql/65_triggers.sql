@@ -1,0 +1,113 @@
+-- 65_triggers.sql
+--	  Writes by the owner's DML, and rows of a dump.
+--
+-- DML excludes API writers for the rest of its transaction: the store lock is
+-- taken before the statement's first row, row triggers take no lock.  A row of
+-- object that arrives with its version is one that pg_restore brings: it is
+-- stored as it is and after_restore() has to follow.
+
+CREATE FUNCTION kube_reports.dml_begins() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store();
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
+
+CREATE FUNCTION kube_reports.dml_object() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	served		record;
+	checked		record;
+	change_lane	integer;
+BEGIN
+	IF TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
+		UPDATE kube_reports.store SET restore_pending = true WHERE NOT restore_pending;
+		RETURN NEW;
+	END IF;
+	IF TG_OP = 'UPDATE' AND (NEW.cluster_id, NEW.resource_type, NEW.namespace, NEW.name)
+			IS DISTINCT FROM (OLD.cluster_id, OLD.resource_type, OLD.namespace, OLD.name) THEN
+		RAISE EXCEPTION 'cannot change the identity of object "%"', OLD.name
+			USING ERRCODE = 'KR422', DETAIL = 'cluster_id, resource_type, namespace and name are fixed.',
+				HINT = 'Delete the row and insert another.';
+	END IF;
+	SELECT l.id INTO change_lane FROM kube_reports.lane l
+		WHERE (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type));
+	IF TG_OP = 'DELETE' THEN
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
+			VALUES (change_lane, nextval('kube_reports.version_seq'), 'D', OLD.namespace, OLD.name, session_user,
+				OLD.version, OLD.metadata, OLD.body);
+		RETURN OLD;
+	END IF;
+
+	SELECT v.id, v.definition INTO served FROM kube_reports.resource_version v
+		WHERE v.resource_type = NEW.resource_type ORDER BY v.priority LIMIT 1;
+	IF NOT FOUND OR change_lane IS NULL THEN
+		RAISE EXCEPTION 'there is no cluster % with resource type %', NEW.cluster_id, NEW.resource_type
+			USING ERRCODE = 'foreign_key_violation';
+	END IF;
+	SELECT * INTO checked FROM kube_reports.write_document(served.id, served.definition, NEW.namespace, NEW.name,
+		NEW.metadata, NEW.body, CASE WHEN TG_OP = 'UPDATE' THEN OLD.metadata END, CASE WHEN TG_OP = 'UPDATE' THEN OLD.body END);
+	IF TG_OP = 'UPDATE' AND (checked.metadata::text, checked.body::text) = (OLD.metadata::text, OLD.body::text) THEN
+		RETURN NULL;
+	END IF;
+	NEW.metadata := checked.metadata;
+	NEW.body := checked.body;
+	NEW.uid := checked.uid;
+	NEW.version := nextval('kube_reports.version_seq');
+	IF TG_OP = 'INSERT' THEN
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor)
+			VALUES (change_lane, NEW.version, 'A', NEW.namespace, NEW.name, session_user);
+	ELSE
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
+			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, session_user, OLD.version, OLD.metadata, OLD.body);
+	END IF;
+	RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dml_object()
+	IS 'trigger: a row written by DML is checked, completed, versioned and logged like one written through the API';
+
+CREATE FUNCTION kube_reports.dml_refused() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'cannot truncate table "%"', TG_TABLE_NAME
+		USING ERRCODE = 'feature_not_supported',
+			DETAIL = 'Watchers would never learn of it.',
+			HINT = 'Use DELETE.';
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dml_refused() IS 'trigger: refuses TRUNCATE';
+
+CREATE FUNCTION kube_reports.dml_restored() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE kube_reports.store SET restore_pending = true WHERE NOT restore_pending;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dml_restored() IS 'trigger: rows that no function of ours made come from a dump';
+
+CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
+	FOR EACH STATEMENT WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_begins();
+CREATE TRIGGER dml_object BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
+	FOR EACH ROW WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_object();
+CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.object
+	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
+CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.change
+	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
+CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.lane
+	FOR EACH STATEMENT WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_restored();
+CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.cluster
+	FOR EACH STATEMENT WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_restored();
+

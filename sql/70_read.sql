@@ -1,0 +1,301 @@
+-- 70_read.sql
+--	  Get and list.
+--
+-- A list is read in pieces, each a short query of its own at one version, so
+-- that neither a slow client nor a page that is continued an hour later holds
+-- a snapshot.  The state at version R is what is stored now with a version of
+-- at most R, and for every key that changed after R the state before its first
+-- such change.
+
+CREATE FUNCTION kube_reports.version_too_large(asked bigint, current bigint) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT kube_reports.status_document(504, 'Timeout',
+		format('Timeout: Too large resource version: %s, current: %s', asked, current),
+		'{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}');
+END;
+COMMENT ON FUNCTION kube_reports.version_too_large(bigint, bigint) IS 'the Status for a version that has not been given yet';
+
+CREATE FUNCTION kube_reports.api_get(cluster uuid, request text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	asked		jsonb := request::jsonb;
+	target		record;
+	plan		record;
+	stored		record;
+BEGIN
+	content_type := 'application/json';
+	retry_after := 0;
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	IF NOT FOUND THEN
+		code := 404;
+		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN;
+	END IF;
+	SELECT * INTO plan FROM kube_reports.get_plan(target.definition_id, target.definition, request);
+	code := plan.code;
+	IF code <> 200 THEN
+		body := plan.status;
+		RETURN;
+	END IF;
+	IF plan.version > kube_reports.lane_version(target.lane) THEN
+		code := 504;
+		retry_after := 1;
+		body := kube_reports.version_too_large(plan.version, kube_reports.lane_version(target.lane));
+		RETURN;
+	END IF;
+	SELECT o.metadata, o.body, o.version INTO stored FROM kube_reports.object o
+		WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+			AND o.namespace = coalesce(asked->>'namespace', '') AND o.name = asked->>'name';
+	IF NOT FOUND THEN
+		code := 404;
+		body := kube_reports.status_document(404, 'NotFound',
+			format('%s.%s "%s" not found', asked->>'resource', asked->>'group', asked->>'name'),
+			jsonb_build_object('name', asked->>'name', 'group', asked->>'group', 'kind', asked->>'resource'));
+		RETURN;
+	END IF;
+	body := kube_reports.render_object(target.definition_id, target.definition, plan.transform,
+		stored.metadata, stored.body, stored.version);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_get(uuid, text) IS 'answers a get';
+
+-- The next objects of the state at a version, rendered and joined.  next_*: the key up to which everything was looked at.
+-- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because only they tell
+-- whether the index of labels helps.
+CREATE FUNCTION kube_reports.list_window(target_cluster integer, target_type integer, target_lane integer,
+		definition_id bigint, definition kube_reports.report, transform text, events boolean, needs_body boolean,
+		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
+		terms text[], label_selector text, field_selector text, max_items bigint, max_rows integer, max_bytes bigint,
+		OUT items bytea, OUT item_count bigint, OUT byte_count bigint, OUT next_namespace text, OUT next_name text, OUT more boolean)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = auto
+SET jit = off
+SET enable_seqscan = off
+SET max_parallel_workers_per_gather = 0
+SET work_mem = '32MB'
+AS $$
+DECLARE
+	-- Behind every name of a namespace in byte order.
+	last_namespace CONSTANT text := coalesce(only_namespace, '~');
+	separator	bytea := '';
+	edge_namespace text;
+	edge_name	text;
+BEGIN
+	PERFORM set_config('plan_cache_mode',
+		CASE WHEN terms = '{}' AND only_name IS NULL THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true);
+	IF NOT events THEN
+		separator := kube_reports.render_list(definition_id, definition, transform, 's', 0, '', NULL);
+	END IF;
+	-- Where this window ends is asked first, so that it bounds the walk through the log.
+	SELECT o.namespace, o.name INTO edge_namespace, edge_name
+		FROM kube_reports.object o
+		WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+			AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+			AND (only_name IS NULL OR o.name = only_name)
+			AND (terms = '{}' OR o.labels @> terms)
+		ORDER BY o.namespace, o.name
+		OFFSET max_rows - 1 LIMIT 1;
+
+	-- The aggregates see the rows in the order of the window function below them.
+	SELECT string_agg(CASE WHEN k.keep THEN
+				kube_reports.render_item(definition_id, definition, transform, events, k.metadata, k.body, k.version) END, separator),
+			count(*) FILTER (WHERE k.keep), coalesce(max(k.total) FILTER (WHERE k.keep), 0),
+			(array_agg(k.namespace) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
+			(array_agg(k.name) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
+			coalesce(bool_or(NOT k.keep), false)
+		INTO items, item_count, byte_count, next_namespace, next_name, more
+		FROM (SELECT m.*, m.position <= max_items AND m.total - m.size < max_bytes AS keep
+			FROM (SELECT s.*, row_number() OVER keys AS position, sum(s.size) OVER keys AS total
+				FROM (SELECT c.*, kube_reports.document_size(c.metadata) + coalesce(kube_reports.document_size(c.body), 0) + 100 AS size
+					FROM (SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END AS body, o.labels
+						FROM kube_reports.object o
+						WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+							AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+							AND (o.namespace, o.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
+							AND (only_name IS NULL OR o.name = only_name)
+							AND (terms = '{}' OR o.labels @> terms)
+							AND o.version <= at_version
+						UNION ALL
+						SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body, kube_reports.label_terms(u.old_metadata)
+						FROM (SELECT DISTINCT ON (c.namespace, c.name) c.namespace, c.name, c.old_version, c.old_metadata,
+								CASE WHEN needs_body THEN c.old_body END AS old_body
+							FROM kube_reports.change c
+							WHERE changed AND c.lane = target_lane AND c.version > at_version
+								AND (c.namespace, c.name) > (after_namespace, after_name) AND c.namespace <= last_namespace
+								AND (c.namespace, c.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
+								AND (only_name IS NULL OR c.name = only_name)
+							ORDER BY c.namespace, c.name, c.version) u
+						WHERE u.old_version IS NOT NULL) c
+					WHERE (label_selector = '' OR kube_reports.matches_labels(c.labels, label_selector))
+						AND (field_selector = '' OR kube_reports.matches_fields(c.namespace, c.name, field_selector))) s
+				WINDOW keys AS (ORDER BY s.namespace, s.name ROWS UNBOUNDED PRECEDING)) m) k;
+	IF NOT more AND edge_name IS NOT NULL THEN
+		next_namespace := edge_namespace;
+		next_name := edge_name;
+		more := true;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, boolean, boolean, bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)
+	IS 'the next items of a list at a version, bounded by items, rows looked at and bytes';
+
+
+CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	piece_bytes	CONSTANT bigint := 2097152;
+	asked		jsonb := request::jsonb;
+	place		jsonb := cursor::jsonb;
+	target		record;
+	plan		record;
+	piece		record;
+	newest		bigint;
+	at_version	bigint;
+	after_namespace text;
+	after_name	text;
+	items_left	bigint;
+	items_before bigint := coalesce((place->>'items')::bigint, 0);
+	bytes		bigint := 0;
+	window_rows	integer := coalesce((place->>'window')::integer, 400);
+	token		text := '';
+	remaining	bigint;
+	separator	bytea;
+BEGIN
+	content_type := 'application/json';
+	retry_after := 0;
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	IF NOT FOUND THEN
+		code := 404;
+		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN;
+	END IF;
+	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
+	code := plan.code;
+	IF code <> 200 THEN
+		body := plan.status;
+		RETURN;
+	END IF;
+
+	newest := kube_reports.lane_version(target.lane);
+	IF place IS NOT NULL THEN
+		at_version := (place->>'version')::bigint;
+		after_namespace := place->>'namespace';
+		after_name := place->>'name';
+	ELSE
+		after_namespace := CASE WHEN plan.has_continue THEN plan.continue_namespace ELSE coalesce(asked->>'namespace', '') END;
+		after_name := CASE WHEN plan.has_continue THEN plan.continue_name ELSE '' END;
+		at_version := CASE
+			WHEN plan.has_continue AND plan.continue_version > 0 THEN plan.continue_version
+			WHEN plan.match = 'e' THEN plan.version
+			ELSE newest END;
+		IF greatest(at_version, plan.version) > newest THEN
+			code := 504;
+			retry_after := 1;
+			body := kube_reports.version_too_large(greatest(at_version, plan.version), newest);
+			RETURN;
+		END IF;
+	END IF;
+	IF at_version < target.floor OR target.lost @> at_version THEN
+		IF place IS NOT NULL THEN
+			-- The answer has begun: it can only be cut.
+			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
+		END IF;
+		code := 410;
+		IF plan.has_continue THEN
+			body := kube_reports.continue_expired(kube_reports.continue_token(-1, target.namespaced,
+				coalesce(asked->>'namespace', ''), after_namespace, after_name));
+		ELSE
+			body := kube_reports.status_document(410, 'Expired', 'The resourceVersion for the provided list is too old.', NULL);
+		END IF;
+		RETURN;
+	END IF;
+
+	body := CASE WHEN place IS NULL AND NOT plan.initial_events
+		THEN kube_reports.render_list(target.definition_id, target.definition, plan.transform, 'h', at_version, '', NULL) ELSE '' END;
+	separator := CASE WHEN plan.initial_events THEN ''
+		ELSE kube_reports.render_list(target.definition_id, target.definition, plan.transform, 's', at_version, '', NULL) END;
+	items_left := CASE WHEN plan.max_items > 0 THEN plan.max_items - items_before ELSE 9223372036854775806 END;
+	LOOP
+		SELECT * INTO piece FROM kube_reports.list_window(target.cluster_id, target.type_id, target.lane,
+			target.definition_id, target.definition, plan.transform, plan.initial_events, plan.needs_body,
+			at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
+			plan.terms, plan.label_selector, plan.field_selector, items_left, least(window_rows, items_left + 1)::integer, piece_bytes - bytes);
+		IF piece.item_count > 0 THEN
+			body := body || CASE WHEN items_before > 0 THEN separator ELSE '' END || piece.items;
+		END IF;
+		items_before := items_before + piece.item_count;
+		items_left := items_left - piece.item_count;
+		bytes := bytes + piece.byte_count;
+		after_namespace := coalesce(piece.next_namespace, after_namespace);
+		after_name := coalesce(piece.next_name, after_name);
+		EXIT WHEN NOT piece.more OR items_left = 0 OR bytes >= piece_bytes;
+		-- Small objects, or few that match: look at more of them at a time.
+		window_rows := least(window_rows * 2, 16000);
+	END LOOP;
+
+	IF piece.more AND items_left > 0 THEN
+		next_cursor := jsonb_build_object('version', at_version, 'namespace', after_namespace, 'name', after_name,
+			'items', items_before, 'window', window_rows)::text;
+		RETURN;
+	END IF;
+	IF plan.initial_events THEN
+		RETURN;
+	END IF;
+	IF piece.more THEN
+		token := kube_reports.continue_token(at_version, target.namespaced, coalesce(asked->>'namespace', ''), after_namespace, after_name);
+		IF plan.label_selector = '' AND plan.field_selector = '' THEN
+			remaining := kube_reports.count_after(target.cluster_id, target.type_id, target.lane, at_version,
+				asked->>'namespace', after_namespace, after_name);
+		END IF;
+	END IF;
+	body := body || kube_reports.render_list(target.definition_id, target.definition, plan.transform, 't', at_version, token, remaining);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_list(uuid, text, text)
+	IS 'answers a list, piece by piece: call again with next_cursor until it is null. With a watch request: its initial events as frames';
+
+CREATE FUNCTION kube_reports.continue_expired(token text) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT convert_to(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', json_build_object('continue', token),
+		'status', 'Failure',
+		'message', 'The provided continue parameter is too old to display a consistent list result. You can start a new list without '
+			|| 'the continue parameter, or use the continue token in this response to retrieve the remainder of the results. '
+			|| 'Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted '
+			|| 'between the time the first chunk was returned and now may show up in the list.',
+		'reason', 'Expired', 'code', 410)::text || chr(10), 'UTF8');
+END;
+COMMENT ON FUNCTION kube_reports.continue_expired(text) IS 'the Status for a continue token that is too old, with one to go on with';
+
+-- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.
+CREATE FUNCTION kube_reports.count_after(target_cluster integer, target_type integer, target_lane integer, at_version bigint,
+		only_namespace text, after_namespace text, after_name text) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET jit = off
+AS $$
+BEGIN
+	RETURN (SELECT count(*) FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+				AND (o.namespace, o.name) > (after_namespace, after_name))
+		+ (SELECT coalesce(sum(CASE c.operation WHEN 'A' THEN -1 WHEN 'D' THEN 1 ELSE 0 END), 0) FROM kube_reports.change c
+			WHERE c.lane = target_lane AND c.version > at_version
+				AND (only_namespace IS NULL OR c.namespace = only_namespace)
+				AND (c.namespace, c.name) > (after_namespace, after_name));
+END
+$$;
+COMMENT ON FUNCTION kube_reports.count_after(integer, integer, integer, bigint, text, text, text)
+	IS 'how many objects the state at a version has behind a key (remainingItemCount)';
+

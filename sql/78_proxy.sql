@@ -1,0 +1,87 @@
+-- 78_proxy.sql
+--	  What a proxy asks besides reports: who it is, what is served, upkeep.
+
+CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text, OUT generation bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster
+			USING ERRCODE = 'insufficient_privilege',
+				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
+	END IF;
+	IF NOT pg_is_in_recovery() THEN
+		IF EXISTS (SELECT FROM kube_reports.store s WHERE s.restore_pending) THEN
+			PERFORM kube_reports.after_restore();
+		ELSE
+			PERFORM kube_reports.check_incarnation();
+		END IF;
+		UPDATE kube_reports.cluster c SET last_seen = now(), name = coalesce(nullif(api_hello.name, ''), c.name)
+			WHERE c.uid = cluster AND (c.last_seen IS NULL OR c.last_seen < now() - interval '10 seconds'
+				OR c.name IS DISTINCT FROM coalesce(nullif(api_hello.name, ''), c.name));
+	END IF;
+	SELECT s.generation INTO generation FROM kube_reports.store s;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_hello(uuid, text)
+	IS 'a proxy introduces itself: checks its role, finishes a restore, moves to a new incarnation when the server changed';
+
+CREATE FUNCTION kube_reports.api_registry(cluster uuid,
+		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced, (v.definition::jsonb->>'status')::boolean
+	FROM kube_reports.cluster c
+		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		JOIN kube_reports.resource_version v ON v.resource_type = t.id
+	WHERE c.uid = $1 AND kube_reports.may_serve(c.id)
+	ORDER BY t."group", v.priority, v.version, t.plural
+$$;
+COMMENT ON FUNCTION kube_reports.api_registry(uuid) IS 'what is served in a cluster';
+
+CREATE FUNCTION kube_reports.api_documents(cluster uuid, OUT path text, OUT content_type text, OUT etag text, OUT body bytea)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT d.path, d.content_type, d.etag, d.body
+	FROM kube_reports.served_documents(ARRAY(
+		SELECT v.definition
+		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		ORDER BY t."group", v.priority, v.version, t.plural)) WITH ORDINALITY d(path, content_type, etag, body, position)
+	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id))
+	ORDER BY d.position
+$$;
+COMMENT ON FUNCTION kube_reports.api_documents(uuid) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
+
+CREATE FUNCTION kube_reports.api_counts(cluster uuid, OUT "group" text, OUT resource text, OUT objects bigint)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT t."group", t.plural, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id AND o.resource_type = t.id)
+	FROM kube_reports.cluster c
+		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports.resource_type t ON t.id = l.resource_type
+	WHERE c.uid = $1 AND kube_reports.may_serve(c.id)
+	ORDER BY t."group", t.plural
+$$;
+COMMENT ON FUNCTION kube_reports.api_counts(uuid) IS 'stored objects of each type, for metrics';
+
+CREATE FUNCTION kube_reports.api_maintain(cluster uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+		RETURN false;
+	END IF;
+	RETURN kube_reports.compact(5000);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_maintain(uuid) IS 'one small step of upkeep; true when there is more to do';
+
