@@ -15,7 +15,7 @@
 /* Room of the first allocation of an array or object that grows. */
 #define FIRST_CAPACITY 4
 
-/* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits clear. */
+/* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits set. */
 #define CHECKPOINT_MASK 0xff
 
 static JsonNode *

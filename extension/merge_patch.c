@@ -90,13 +90,13 @@ merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch)
 		return;
 
 	members = arena_alloc(arena, (old_count + new_count) * sizeof(JsonMember));
-	while (old < old_count || new < new_count)
+	for (size_t steps = 0; old < old_count || new < new_count; steps++)
 	{
 		const JsonMember *old_member = old < old_count ? &target->u.object.members[old] : NULL;
 		const JsonMember *new_member = new < new_count ? &patch->u.object.members[new] : NULL;
 		int			order;
 
-		if (((old + new) & CHECKPOINT_MASK) == CHECKPOINT_MASK)
+		if ((steps & CHECKPOINT_MASK) == CHECKPOINT_MASK)
 			arena_checkpoint();
 		if (old_member == NULL)
 			order = 1;

@@ -500,16 +500,17 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		feed_note_lag(result, i);
 		ring_append(feed, &changes->events[i]);
 	}
-	if (changes->count < (size_t) feed->asked_rows)
+	/* An answer may be cut by its size: only an empty one says that there is nothing up to what was asked for. */
+	if (changes->count == 0)
 	{
 		if (feed->asked_for > feed->position)
 			feed->position = feed->asked_for;
 		else if (feed->position == before && feed->check)
 			feed->behind = feed->wanted;
 		feed->check = false;
-		if (feed->rows < ROWS_MOST)
-			feed->rows *= 2;
 	}
+	if (changes->count < (size_t) feed->asked_rows && feed->rows < ROWS_MOST)
+		feed->rows *= 2;
 	if (changes->size > ANSWER_BYTES && feed->rows > 1)
 		feed->rows /= 2;
 	if (feed->rows > ROWS_MOST)

@@ -710,12 +710,21 @@ connection_step_done(Connection *connection)
 static void
 connection_drain(Connection *connection)
 {
+	bool		ended = false;
+
 	while (!connection->doomed && connection->step_count > 0 && !PQisBusy(connection->conn))
 	{
 		PGresult   *result = PQgetResult(connection->conn);
 
+		/* One NULL ends the results of a statement; a second one means that a broken connection has nothing more to give. */
 		if (result == NULL)
+		{
+			if (ended)
+				break;
+			ended = true;
 			continue;
+		}
+		ended = false;
 		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
 		{
 			PQclear(result);

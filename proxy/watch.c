@@ -94,7 +94,6 @@ struct Watch
 	Changes    *changes;		/* what it gave */
 	size_t		next_change;
 	int			rows;
-	int			asked_rows;
 	int64_t		caught_up;		/* the position that an answer with few rows leads to */
 	uint64_t	retry_at;		/* after a failure; 0 otherwise */
 	uint64_t	ends_at;
@@ -342,7 +341,8 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	}
 	else
 	{
-		if (watch->changes->count == (size_t) watch->asked_rows)
+		/* An answer may be cut by its size: only an empty one leads to where the feed was. */
+		if (watch->changes->count > 0)
 			watch->caught_up = -1;
 		if (watch->changes->size > READ_BYTES)
 			watch->rows = watch->rows > 1 ? watch->rows / 2 : 1;
@@ -364,7 +364,6 @@ watch_read(Watch *watch)
 	if (follower->first_representation >= 0)
 		representations[count++] = representation_token(follower->first_representation);
 	watch->caught_up = feed_position(follower->feed);
-	watch->asked_rows = watch->rows;
 	watch->call = pg_call_new(PG_CHANGES);
 	pg_add_int4(watch->call, feed_lane(follower->feed));
 	pg_add_int8(watch->call, watch->position);

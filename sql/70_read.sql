@@ -98,6 +98,7 @@ BEGIN
 		FROM kube_reports.object o
 		WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
 			AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+			AND (only_namespace IS NULL OR o.namespace = only_namespace)
 			AND (only_name IS NULL OR o.name = only_name)
 			AND (terms = '{}' OR o.labels @> terms)
 		ORDER BY o.namespace, o.name
@@ -118,6 +119,7 @@ BEGIN
 						FROM kube_reports.object o
 						WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
 							AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+							AND (only_namespace IS NULL OR o.namespace = only_namespace)
 							AND (o.namespace, o.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
 							AND (only_name IS NULL OR o.name = only_name)
 							AND (terms = '{}' OR o.labels @> terms)
@@ -129,6 +131,7 @@ BEGIN
 							FROM kube_reports.change c
 							WHERE changed AND c.lane = target_lane AND c.version > at_version
 								AND (c.namespace, c.name) > (after_namespace, after_name) AND c.namespace <= last_namespace
+								AND (only_namespace IS NULL OR c.namespace = only_namespace)
 								AND (c.namespace, c.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
 								AND (only_name IS NULL OR c.name = only_name)
 							ORDER BY c.namespace, c.name, c.version) u
@@ -192,7 +195,8 @@ BEGIN
 		after_namespace := place->>'namespace';
 		after_name := place->>'name';
 	ELSE
-		after_namespace := CASE WHEN plan.has_continue THEN plan.continue_namespace ELSE coalesce(asked->>'namespace', '') END;
+		-- A token leads nowhere but into the namespace of its request.
+		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace, '');
 		after_name := CASE WHEN plan.has_continue THEN plan.continue_name ELSE '' END;
 		at_version := CASE
 			WHEN plan.has_continue AND plan.continue_version > 0 THEN plan.continue_version

@@ -53,7 +53,7 @@ BEGIN
 	timeout_seconds := least(plan.timeout_seconds, 2147483647);
 	-- A representation names the served version and the transform; the first event of a table brings its columns.
 	first_representation := concat_ws(' ', asked->>'version', plan.transform);
-	representation := concat_ws(' ', asked->>'version', replace(plan.transform, '/columns', ''));
+	representation := concat_ws(' ', asked->>'version', replace(plan.transform, '+columns', ''));
 	IF plan.initial_events THEN
 		cursor := jsonb_build_object('version', version, 'namespace', coalesce(namespace_name, ''), 'name', '', 'items', 0)::text;
 	END IF;

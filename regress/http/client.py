@@ -79,7 +79,7 @@ class Api:
     def connect(self, timeout=30):
         return http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context, timeout=timeout)
 
-    def request(self, method, path, body=None, headers=None, timeout=30, **query):
+    def request(self, method, path, body=None, headers=None, seconds=30, **query):
         if query:
             path += "?" + urllib.parse.urlencode(query, doseq=True)
         if body is not None and not isinstance(body, (bytes, str)):
@@ -91,7 +91,7 @@ class Api:
             all_headers["Content-Type"] = "application/json"
         all_headers.update(headers or {})
         all_headers = {name: value for name, value in all_headers.items() if value is not None}
-        connection = self.connection if self.keep and self.connection else self.connect(timeout)
+        connection = self.connection if self.keep and self.connection else self.connect(seconds)
         try:
             connection.request(method, path, body=body, headers=all_headers)
             response = connection.getresponse()
@@ -162,7 +162,8 @@ class Watch:
         try:
             while True:
                 line = self.response.readline()
-                if not line:
+                # The space that carried the headers out stands alone when no event followed.
+                if not line.strip(b" "):
                     break
                 assert line.endswith(b"\n"), f"a frame without its newline: {line[:200]!r}"
                 self.frames.put(json.loads(line))

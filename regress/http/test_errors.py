@@ -94,7 +94,7 @@ def test_long_label(api, collection, ns):
 
 @pytest.mark.parametrize("key, value, text", [
     ("-bad", "v", "name part must consist of alphanumeric characters"),
-    ("a/b/c", "v", "a qualified name must consist of"),
+    ("a/b/c", "v", "a valid label key must consist of"),
     ("good", "bad value", "a valid label must be an empty string or consist of alphanumeric characters"),
 ])
 def test_bad_label(api, collection, ns, key, value, text):
@@ -171,7 +171,8 @@ def test_deep_json(api, collection):
 def test_wrong_kind_and_version(api, collection, ns):
     """REQ-05"""
     document = report("r", ns)
-    failure(api.post(collection, {**document, "kind": "Pod"}), 400, "BadRequest")
+    status = failure(api.post(collection, {**document, "kind": "Pod"}), 422, "Invalid")
+    assert status["message"].endswith('is invalid: kind: Invalid value: "Pod": must be PolicyReport')
     status = failure(api.post(collection, {**document, "apiVersion": "wgpolicyk8s.io/v1beta1"}), 400, "BadRequest")
     assert "does not match the expected API version (wgpolicyk8s.io/v1alpha2)" in status["message"]
     missing = dict(document)
@@ -290,7 +291,7 @@ def test_patches_that_do_not_apply(api, collection):
 
 def test_write_options(api, collection, ns):
     """CRE-06, CRE-07, FV-01, DEL-02"""
-    for query, text in (({"dryRun": "x"}, 'dryRun: Unsupported value: "x": supported values: "All"'),
+    for query, text in (({"dryRun": "x"}, 'dryRun: Unsupported value: ["x"]: supported values: "All"'),
                         ({"fieldManager": "m" * 129}, "fieldManager: Too long: may not be more than 128 bytes"),
                         ({"fieldValidation": "x"}, 'fieldValidation: Unsupported value: "x": supported values: "", "Ignore", "Strict", "Warn"')):
         status = failure(api.post(collection, report("r", ns), **query), 422, "Invalid")

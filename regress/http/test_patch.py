@@ -36,14 +36,14 @@ def test_json_patch(api, path):
         {"op": "replace", "path": "/summary/pass", "value": 11},
         {"op": "copy", "from": "/results/0", "path": "/results/-"},
         {"op": "move", "from": "/metadata/labels/b~1c", "path": "/metadata/labels/moved"},
-        {"op": "add", "path": "/metadata/annotations", "value": {"x~y": "1"}},
-        {"op": "replace", "path": "/metadata/annotations/x~0y", "value": "2"},
+        {"op": "add", "path": "/results/0/properties", "value": {"x~y": "1"}},
+        {"op": "replace", "path": "/results/0/properties/x~0y", "value": "2"},
     ], kind=JSON_PATCH)
     assert answer.code == 200, answer
     after = answer.json
     assert [entry["policy"] for entry in after["results"]] == ["p0", "p2", "p9", "p0"]
     assert after["summary"]["pass"] == 11
-    assert after["metadata"]["labels"] == {"a": "1", "moved": "2"} and after["metadata"]["annotations"] == {"x~y": "2"}
+    assert after["metadata"]["labels"] == {"a": "1", "moved": "2"} and after["results"][0]["properties"] == {"x~y": "2"}
 
 
 def test_json_patch_is_all_or_nothing(api, path):
@@ -85,6 +85,6 @@ def test_immutable_metadata(api, path):
     """PAT-06, UPD-02"""
     before = api.get(path).json
     failure(api.patch(path, {"metadata": {"namespace": "other"}}), 400, "BadRequest")
-    failure(api.patch(path, {"metadata": {"uid": "x"}}), 409, "Conflict")
+    failure(api.patch(path, {"metadata": {"uid": "x"}}), 422, "Invalid")
     answer = api.patch(path, {"metadata": {"generation": 50, "labels": {"q": "1"}}})
     assert answer.code == 200 and answer.json["metadata"]["generation"] == before["metadata"]["generation"]
