@@ -33,12 +33,6 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.lock_lane(integer) IS 'taken before the lane''s next version is drawn';
 
-CREATE FUNCTION kube_reports.in_api_write() RETURNS boolean
-LANGUAGE sql STABLE
-RETURN coalesce(current_setting('kube_reports.api_write', true), '') = 'on';
-COMMENT ON FUNCTION kube_reports.in_api_write()
-	IS 'true while the extension itself writes: its triggers for DML have nothing to do then';
-
 -- A lock taken by a statement is worth nothing to a snapshot that is older than the lock.
 CREATE FUNCTION kube_reports.require_read_committed() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -60,10 +54,16 @@ COMMENT ON FUNCTION kube_reports.require_read_committed()
 -- The newest version of a lane: that of the log's last change, or the floor when the log is empty.  Exact in one snapshot, because
 -- versions become visible in order.
 CREATE FUNCTION kube_reports.lane_version(lane integer) RETURNS bigint
-LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT coalesce((SELECT max(c.version) FROM kube_reports.change c WHERE c.lane = $1),
-		(SELECT l.floor FROM kube_reports.lane l WHERE l.id = $1));
-END;
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+BEGIN
+	RETURN coalesce((SELECT c.version FROM kube_reports.change c WHERE c.lane = lane_version.lane ORDER BY c.version DESC LIMIT 1),
+		(SELECT l.floor FROM kube_reports.lane l WHERE l.id = lane_version.lane));
+END
+$$;
 COMMENT ON FUNCTION kube_reports.lane_version(integer) IS 'newest version of a lane in this snapshot; null when there is no such lane';
 

@@ -1,13 +1,16 @@
 -- 60_write.sql
 --	  Writes through the API: one batch, one lane, one transaction.
 
--- session_user: the functions that ask run as the owner.
+-- session_user: the functions that ask run as the owner.  PL/pgSQL: asked on every call, and its plan is kept.
 CREATE FUNCTION kube_reports.may_serve(cluster_id integer) RETURNS boolean
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-	SELECT EXISTS (SELECT FROM kube_reports.proxy_role p WHERE p.role = session_user AND p.cluster_id = $1)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports.proxy_role p WHERE p.role = session_user AND p.cluster_id = may_serve.cluster_id)
 		OR has_table_privilege(session_user, 'kube_reports.object', 'UPDATE');
-END;
+END
+$$;
 COMMENT ON FUNCTION kube_reports.may_serve(integer)
 	IS 'whether the session''s role may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table itself';
 
@@ -51,6 +54,7 @@ CREATE FUNCTION kube_reports.write_batch(cluster uuid, requests text[], bodies b
 		OUT replies bytea[], OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 SET enable_hashjoin = off

@@ -98,16 +98,17 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.dml_restored() IS 'trigger: rows that no function of ours made come from a dump';
 
+-- While the extension itself writes, kube_reports.api_write is on and these have nothing to do.
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_begins();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_begins();
 CREATE TRIGGER dml_object BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH ROW WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_object();
+	FOR EACH ROW WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_object();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.object
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.change
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.lane
-	FOR EACH STATEMENT WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_restored();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_restored();
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.cluster
-	FOR EACH STATEMENT WHEN (NOT kube_reports.in_api_write()) EXECUTE FUNCTION kube_reports.dml_restored();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_restored();
 

@@ -20,6 +20,7 @@ CREATE FUNCTION kube_reports.api_get(cluster uuid, request text,
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $$

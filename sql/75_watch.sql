@@ -71,6 +71,7 @@ CREATE FUNCTION kube_reports.api_changes(cluster uuid, lane integer, after_versi
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 SET enable_hashjoin = off
@@ -152,6 +153,7 @@ COMMENT ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) IS 't
 CREATE FUNCTION kube_reports.api_poll(cluster uuid, lanes integer[], OUT generation bigint, OUT versions bigint[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $$
