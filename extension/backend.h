@@ -18,8 +18,12 @@
 #include "fmgr.h"
 #include "access/htup_details.h"
 
+/* What differs between server versions stands here and nowhere else. */
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
+#endif
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
 #endif
 
 #include "definition.h"
@@ -31,12 +35,21 @@
 /* definition_cache.c: the compiled definition; lives until the session ends. */
 extern const Definition *definition_lookup(int64 id, Datum document);
 
+/* A definition document, checked; raises an error when crd_definitions() would not make it. */
+extern JsonNode *parse_definition(Arena *arena, Datum document);
+
 /* datum.c: arguments and results.  Texts of arguments point into detoasted copies in the current memory context. */
 extern JsonText datum_text(Datum datum);
 extern text *text_of(const char *bytes, size_t len);
 extern text *text_of_json(Arena *arena, const JsonNode *node);
 extern Datum text_array(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);
+
+/*
+ * Raises an error when one of these arguments, counted from 0, is null.  For functions that are not STRICT because some
+ * other argument may be: the role that owns the extension is no superuser, and must not be able to crash the server.
+ */
+extern void require_arguments(FunctionCallInfo fcinfo, int first, int last);
 
 /* Parses a document that is known to be JSON; raises an error (a bug, or bytes from elsewhere) when it is not. */
 extern JsonNode *parse_document(Arena *arena, JsonText text);
@@ -48,7 +61,7 @@ extern void parse_request(Arena *arena, Datum datum, ApiRequest *request);
 extern TupleDesc result_row(FunctionCallInfo fcinfo);
 
 /* Raises the errors as one, with the message the API would answer. */
-extern void raise_invalid(Arena *arena, const char *kind, const char *group, const char *name,
-						  const FieldErrorList *errors) pg_attribute_noreturn();
+pg_noreturn extern void raise_invalid(Arena *arena, const char *kind, const char *group, const char *name,
+									  const FieldErrorList *errors);
 
 #endif							/* BACKEND_H */

@@ -12,6 +12,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/regproc.h"
 #include "utils/uuid.h"
 
 JsonText
@@ -57,6 +58,16 @@ Datum
 uuid_datum(const char *uid)
 {
 	return DirectFunctionCall1(uuid_in, CStringGetDatum(uid));
+}
+
+void
+require_arguments(FunctionCallInfo fcinfo, int first, int last)
+{
+	for (int i = first; i <= last; i++)
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("argument %d of %s must not be null", i + 1, format_procedure(fcinfo->flinfo->fn_oid))));
 }
 
 JsonNode *

@@ -162,54 +162,6 @@ unexpected(Parser *parser, const char *p, const char *where)
 	return NULL;
 }
 
-static int
-hex_digit(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
-/* The four digits at p are known to be there. */
-static unsigned int
-hex_number(const char *p)
-{
-	return (unsigned int) (hex_digit(p[0]) << 12 | hex_digit(p[1]) << 8 |
-						   hex_digit(p[2]) << 4 | hex_digit(p[3]));
-}
-
-static char *
-put_utf8(char *to, unsigned int character)
-{
-	if (character < 0x80)
-	{
-		*to++ = (char) character;
-	}
-	else if (character < 0x800)
-	{
-		*to++ = (char) (0xc0 | character >> 6);
-		*to++ = (char) (0x80 | (character & 0x3f));
-	}
-	else if (character < 0x10000)
-	{
-		*to++ = (char) (0xe0 | character >> 12);
-		*to++ = (char) (0x80 | (character >> 6 & 0x3f));
-		*to++ = (char) (0x80 | (character & 0x3f));
-	}
-	else
-	{
-		*to++ = (char) (0xf0 | character >> 18);
-		*to++ = (char) (0x80 | (character >> 12 & 0x3f));
-		*to++ = (char) (0x80 | (character >> 6 & 0x3f));
-		*to++ = (char) (0x80 | (character & 0x3f));
-	}
-	return to;
-}
-
 /*
  * Reads \uXXXX at p, which is known to be one, and the second half of a surrogate pair; puts U+FFFD for a lone half.
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * json_scan.h
- *	  What reading and writing JSON strings have in common.
+ *	  The bytes and characters of JSON strings.
  *
  * Most bytes of a report are plain: printable ASCII that stands for itself
  * between quotes.  Both directions skip over them eight at a time.
@@ -96,6 +96,56 @@ utf8_sequence(const char *p, const char *end)
 	if (byte[0] < 0xf0)
 		return 3;
 	return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
+}
+
+/* -1 for what is no digit. */
+static inline int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* The four digits at p are known to be there. */
+static inline unsigned int
+hex_number(const char *p)
+{
+	return (unsigned int) (hex_digit(p[0]) << 12 | hex_digit(p[1]) << 8 |
+						   hex_digit(p[2]) << 4 | hex_digit(p[3]));
+}
+
+/* Gives the place behind the character. */
+static inline char *
+put_utf8(char *to, unsigned int character)
+{
+	if (character < 0x80)
+	{
+		*to++ = (char) character;
+	}
+	else if (character < 0x800)
+	{
+		*to++ = (char) (0xc0 | character >> 6);
+		*to++ = (char) (0x80 | (character & 0x3f));
+	}
+	else if (character < 0x10000)
+	{
+		*to++ = (char) (0xe0 | character >> 12);
+		*to++ = (char) (0x80 | (character >> 6 & 0x3f));
+		*to++ = (char) (0x80 | (character & 0x3f));
+	}
+	else
+	{
+		*to++ = (char) (0xf0 | character >> 18);
+		*to++ = (char) (0x80 | (character >> 12 & 0x3f));
+		*to++ = (char) (0x80 | (character >> 6 & 0x3f));
+		*to++ = (char) (0x80 | (character & 0x3f));
+	}
+	return to;
 }
 
 #endif							/* JSON_SCAN_H */

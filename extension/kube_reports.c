@@ -10,11 +10,16 @@
  */
 #include "backend.h"
 
+#include <malloc.h>
+
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
 PG_MODULE_MAGIC;
+
+/* Freed memory that a proxy's session keeps for itself, in bytes. */
+#define KEPT_MEMORY (32 * 1024 * 1024)
 
 void		_PG_init(void);
 
@@ -69,6 +74,22 @@ _PG_init(void)
 	arena_release = backend_release;
 	arena_checkpoint = backend_checkpoint;
 	RegisterXactCallback(end_of_transaction, NULL);
+}
+
+PG_FUNCTION_INFO_V1(keep_memory);
+
+/*
+ * Pieces of lists are a few megabytes that are copied from one level of the executor to the next.  By default glibc gives each
+ * copy back to the system at once and gets it again page by page, which cost more than all the rest of a list (measured).
+ */
+Datum
+keep_memory(PG_FUNCTION_ARGS)
+{
+#ifdef M_TRIM_THRESHOLD
+	(void) mallopt(M_MMAP_THRESHOLD, KEPT_MEMORY);
+	(void) mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY);
+#endif
+	PG_RETURN_VOID();
 }
 
 PG_FUNCTION_INFO_V1(refuse_prepare);

@@ -307,7 +307,8 @@ get_properties(Arena *arena, JsonNode *schema)
 {
 	JsonNode   *properties = json_get(schema, "properties");
 
-	if (properties == NULL)
+	/* null in a CustomResourceDefinition means that there are none. */
+	if (properties == NULL || properties->kind != JSON_OBJECT)
 	{
 		properties = json_new_object(arena);
 		json_set(arena, schema, "properties", properties);

@@ -148,12 +148,14 @@ sql_list_plan(PG_FUNCTION_ARGS)
 
 /* What to render: every rendering function begins with (definition_id, definition, transform). */
 #define RENDER_BEGIN() \
-	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1)); \
+	const Definition *definition; \
 	Arena		arena; \
 	StrBuf		buf; \
 	Transform	transform; \
 	text	   *result; \
 	\
+	require_arguments(fcinfo, 0, 2); \
+	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1)); \
 	parse_transform(PG_GETARG_DATUM(2), &transform); \
 	arena_init(&arena); \
 	strbuf_init(&buf, &arena)
@@ -166,19 +168,23 @@ sql_list_plan(PG_FUNCTION_ARGS)
 Datum
 sql_render_object(PG_FUNCTION_ARGS)
 {
-	RENDER_BEGIN();
 	if (PG_ARGISNULL(3))
 		PG_RETURN_NULL();
-	render_object(&buf, definition, &transform, false, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
-				  PG_ARGISNULL(5) ? 0 : PG_GETARG_INT64(5), (int64_t) time(NULL));
-	strbuf_putc(&buf, '\n');
-	RENDER_END();
+	{
+		RENDER_BEGIN();
+		render_object(&buf, definition, &transform, false, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
+					  PG_ARGISNULL(5) ? 0 : PG_GETARG_INT64(5), (int64_t) time(NULL));
+		strbuf_putc(&buf, '\n');
+		RENDER_END();
+	}
 }
 
 Datum
 sql_render_item(PG_FUNCTION_ARGS)
 {
 	RENDER_BEGIN();
+	require_arguments(fcinfo, 3, 4);
+	require_arguments(fcinfo, 6, 6);
 	if (PG_GETARG_BOOL(3))
 		render_event(&buf, "ADDED", definition, &transform, argument_text(fcinfo, 4), argument_text(fcinfo, 5),
 					 PG_GETARG_INT64(6), (int64_t) time(NULL));
@@ -195,6 +201,7 @@ sql_render_change(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	{
 		RENDER_BEGIN();
+		require_arguments(fcinfo, 5, 5);
 		render_object(&buf, definition, &transform, true, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
 					  PG_GETARG_INT64(5), (int64_t) time(NULL));
 		RENDER_END();
@@ -205,6 +212,7 @@ Datum
 sql_render_list(PG_FUNCTION_ARGS)
 {
 	RENDER_BEGIN();
+	require_arguments(fcinfo, 3, 4);
 	switch (PG_GETARG_CHAR(3))
 	{
 		case 'h':
@@ -258,6 +266,7 @@ sql_status_document(PG_FUNCTION_ARGS)
 	StatusDetails details;
 	text	   *result;
 
+	require_arguments(fcinfo, 0, 2);
 	arena_init(&arena);
 	strbuf_init(&buf, &arena);
 	memset(&details, 0, sizeof(details));

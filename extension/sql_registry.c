@@ -86,7 +86,7 @@ sql_served_documents(PG_FUNCTION_ARGS)
 					  &elements, NULL, &element_count);
 	definitions = arena_alloc(&arena, sizeof(JsonNode *) * (element_count + 1));
 	for (int i = 0; i < element_count; i++)
-		definitions[i] = parse_document(&arena, datum_text(elements[i]));
+		definitions[i] = parse_definition(&arena, elements[i]);
 	documents = served_documents(&arena, definitions, element_count, document_hash, &document_count);
 	for (size_t i = 0; i < document_count; i++)
 	{

@@ -52,7 +52,9 @@ label_terms(PG_FUNCTION_ARGS)
 			JsonMember *label = &labels->u.object.members[i];
 			char	   *term;
 
-			if (label->value->kind != JSON_STRING)
+			/* A text cannot hold a NUL; neither can a valid label. */
+			if (label->value->kind != JSON_STRING || memchr(label->key.bytes, '\0', label->key.len) != NULL ||
+				memchr(label->value->u.string.bytes, '\0', label->value->u.string.len) != NULL)
 				continue;
 			terms[count].len = label->key.len + 1 + label->value->u.string.len;
 			terms[count].bytes = term = arena_alloc(&arena, terms[count].len);

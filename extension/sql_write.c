@@ -49,7 +49,7 @@ static void outcome_columns(Arena *arena, const WriteOutcome *outcome, OutcomeCo
 Datum
 sql_write_admit(PG_FUNCTION_ARGS)
 {
-	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	const Definition *definition;
 	JsonText	document = {"", 0};
 	Arena		arena;
 	ApiRequest	request;
@@ -59,6 +59,8 @@ sql_write_admit(PG_FUNCTION_ARGS)
 	TupleDesc	row = result_row(fcinfo);
 	HeapTuple	tuple;
 
+	require_arguments(fcinfo, 0, 2);
+	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init(&arena);
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
 	if (!PG_ARGISNULL(3))
@@ -92,7 +94,7 @@ sql_write_admit(PG_FUNCTION_ARGS)
 Datum
 sql_write_decide(PG_FUNCTION_ARGS)
 {
-	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	const Definition *definition;
 	JsonText	document = {"", 0};
 	Arena		arena;
 	ApiRequest	request;
@@ -104,12 +106,15 @@ sql_write_decide(PG_FUNCTION_ARGS)
 	TupleDesc	row = result_row(fcinfo);
 	HeapTuple	tuple;
 
+	require_arguments(fcinfo, 0, 2);
+	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init(&arena);
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
 	if (!PG_ARGISNULL(3))
 		document = datum_text(PG_GETARG_DATUM(3));
 	if (!PG_ARGISNULL(6))
 	{
+		require_arguments(fcinfo, 4, 5);
 		stored.metadata = datum_text(PG_GETARG_DATUM(4));
 		stored.body = datum_text(PG_GETARG_DATUM(5));
 		stored.version = PG_GETARG_INT64(6);
@@ -163,7 +168,7 @@ agree_on_key(Arena *arena, JsonNode *metadata, const char *member, Datum column,
 Datum
 sql_write_document(PG_FUNCTION_ARGS)
 {
-	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	const Definition *definition;
 	Arena		arena;
 	JsonNode   *metadata;
 	JsonNode   *body;
@@ -174,6 +179,8 @@ sql_write_document(PG_FUNCTION_ARGS)
 	TupleDesc	row = result_row(fcinfo);
 	HeapTuple	tuple;
 
+	require_arguments(fcinfo, 0, 3);
+	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	arena_init(&arena);
 	field_errors_init(&errors, &arena);
 	metadata = PG_ARGISNULL(4) ? json_new_object(&arena) : parse_document(&arena, datum_text(PG_GETARG_DATUM(4)));
@@ -182,6 +189,7 @@ sql_write_document(PG_FUNCTION_ARGS)
 	agree_on_key(&arena, metadata, "name", PG_GETARG_DATUM(3), &errors);
 	if (!PG_ARGISNULL(6))
 	{
+		require_arguments(fcinfo, 7, 7);
 		stored.metadata = datum_text(PG_GETARG_DATUM(6));
 		stored.body = datum_text(PG_GETARG_DATUM(7));
 	}

@@ -124,6 +124,11 @@ CREATE FUNCTION kube_reports.refuse_prepare() RETURNS void
 COMMENT ON FUNCTION kube_reports.refuse_prepare()
 	IS 'makes PREPARE TRANSACTION fail in the current transaction: a prepared writer would hold its lane over a restart';
 
+CREATE FUNCTION kube_reports.keep_memory() RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION kube_reports.keep_memory()
+	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
+
 ---- answers ----
 
 CREATE FUNCTION kube_reports.get_plan(definition_id bigint, definition kube_reports.report, request text,

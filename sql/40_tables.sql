@@ -88,11 +88,13 @@ CREATE TABLE kube_reports.lane (
 	resource_type integer NOT NULL REFERENCES kube_reports.resource_type,
 	floor		bigint NOT NULL CHECK (floor > 0),
 	lost		int8multirange NOT NULL DEFAULT '{}',
+	store		uuid,
 	UNIQUE (cluster_id, resource_type)
 );
 COMMENT ON TABLE kube_reports.lane IS 'one order of versions: the objects of one type in one cluster';
 COMMENT ON COLUMN kube_reports.lane.floor IS 'the log holds every change above this version';
 COMMENT ON COLUMN kube_reports.lane.lost IS 'versions that a failed server may have given and this log does not know';
+COMMENT ON COLUMN kube_reports.lane.store IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
 
 CREATE TABLE kube_reports.object (
 	cluster_id	integer NOT NULL,
@@ -164,12 +166,14 @@ COMMENT ON TABLE kube_reports.setting
 CREATE TABLE kube_reports.store (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	generation	bigint NOT NULL DEFAULT 1,
+	identity	uuid NOT NULL DEFAULT gen_random_uuid(),
 	restore_pending boolean NOT NULL DEFAULT false,
 	system_identifier bigint,
 	timeline	bigint
 );
 COMMENT ON TABLE kube_reports.store IS 'one row: the state of this copy of the store; never dumped';
 COMMENT ON COLUMN kube_reports.store.generation IS 'counts changes of the registry';
+COMMENT ON COLUMN kube_reports.store.identity IS 'tells lanes made here from those of a dump';
 COMMENT ON COLUMN kube_reports.store.restore_pending IS 'rows of a dump were loaded and after_restore() has not run yet';
 COMMENT ON COLUMN kube_reports.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
 COMMENT ON COLUMN kube_reports.store.timeline IS 'its timeline';

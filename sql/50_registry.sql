@@ -8,9 +8,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM set_config('kube_reports.api_write', 'on', true);
-	INSERT INTO kube_reports.lane (cluster_id, resource_type, floor)
-		SELECT c.id, t.id, nextval('kube_reports.version_seq')
-		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t
+	INSERT INTO kube_reports.lane (cluster_id, resource_type, floor, store)
+		SELECT c.id, t.id, nextval('kube_reports.version_seq'), s.identity
+		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports.store s
 		WHERE NOT EXISTS (SELECT FROM kube_reports.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
 		ORDER BY c.id, t.id;
 	PERFORM set_config('kube_reports.api_write', '', true);

@@ -59,6 +59,7 @@ SET enable_seqscan = off
 SET jit = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET lock_timeout = '2s'
 AS $$
 DECLARE
 	first		jsonb := requests[1]::jsonb;
@@ -74,7 +75,6 @@ BEGIN
 	IF current_setting('synchronous_commit') = 'off' THEN
 		PERFORM set_config('synchronous_commit', 'on', true);
 	END IF;
-	PERFORM set_config('lock_timeout', '2s', true);
 
 	SELECT * INTO target FROM kube_reports.resolve(cluster, first->>'group', first->>'version', first->>'resource');
 	IF NOT FOUND THEN
@@ -128,10 +128,10 @@ BEGIN
 			coalesce(d.status, i.status) AS status, coalesce(d.transform, i.transform) AS transform,
 			coalesce(d.retry_after, i.retry_after) AS retry_after, coalesce(d.warnings, i.warnings) AS warnings
 		FROM item i
-			-- The condition stands inside: the function is not called for inserts that have nothing in their way.
+			-- The condition stands inside, kept there by OFFSET: the function is not called for inserts that have nothing in their way.
 			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(i.definition_id, i.definition, i.request, i.document,
 					i.old_metadata, i.old_body, i.old_version)
-				WHERE i.action = 'p' OR (i.action = 'i' AND i.old_version IS NOT NULL)) d ON true
+				WHERE i.action = 'p' OR (i.action = 'i' AND i.old_version IS NOT NULL) OFFSET 0) d ON true
 	), numbered AS MATERIALIZED (
 		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports.version_seq') END AS version
 		FROM (SELECT * FROM decided ORDER BY position) s
@@ -164,6 +164,7 @@ BEGIN
 
 	PERFORM set_config('kube_reports.api_write', '', true);
 	-- Catches a sequence that was cached, restarted or restored: a version must never go back.
+	newest := greatest(newest, target.floor);
 	IF first_version <= newest THEN
 		RAISE EXCEPTION 'version % is not above % in lane %', first_version, newest, target.lane
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
@@ -174,8 +175,7 @@ BEGIN
 		SELECT array_agg(a.position ORDER BY a.position) INTO taken
 			FROM unnest(admitted) WITH ORDINALITY
 				a(action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after, warnings, actor, position)
-			WHERE codes[a.position] = 409 AND a.action = 'i'
-				AND convert_from(bodies[a.position], 'UTF8')::jsonb #>> '{metadata,name}' IS NULL;
+			WHERE codes[a.position] = 409 AND a.action = 'i' AND retry_afters[a.position] > 0;
 		IF taken IS NOT NULL THEN
 			SELECT * INTO again FROM kube_reports.write_batch(cluster,
 				ARRAY(SELECT requests[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),

@@ -10,9 +10,18 @@ CREATE FUNCTION kube_reports.dml_begins() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	behind		integer;
 BEGIN
 	PERFORM kube_reports.require_read_committed();
 	PERFORM kube_reports.lock_store();
+	-- A sequence that was set back or restored: a version must never go back.
+	SELECT l.id INTO behind FROM kube_reports.lane l
+		WHERE kube_reports.lane_version(l.id) > (SELECT s.last_value FROM kube_reports.version_seq s) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports.lane_version(behind), behind
+			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
+	END IF;
 	RETURN NULL;
 END
 $$;
@@ -30,6 +39,9 @@ BEGIN
 	IF TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
 		UPDATE kube_reports.store SET restore_pending = true WHERE NOT restore_pending;
 		RETURN NEW;
+	END IF;
+	IF TG_OP <> 'DELETE' AND (NEW.namespace IS NULL OR NEW.name IS NULL) THEN
+		RETURN NEW;			-- and the table refuses it
 	END IF;
 	IF TG_OP = 'UPDATE' AND (NEW.cluster_id, NEW.resource_type, NEW.namespace, NEW.name)
 			IS DISTINCT FROM (OLD.cluster_id, OLD.resource_type, OLD.namespace, OLD.name) THEN
@@ -62,8 +74,11 @@ BEGIN
 	NEW.uid := checked.uid;
 	NEW.version := nextval('kube_reports.version_seq');
 	IF TG_OP = 'INSERT' THEN
+		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called again).
 		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor)
-			VALUES (change_lane, NEW.version, 'A', NEW.namespace, NEW.name, session_user);
+			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name, session_user
+			WHERE NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = NEW.cluster_id
+				AND o.resource_type = NEW.resource_type AND o.namespace = NEW.namespace AND o.name = NEW.name);
 	ELSE
 		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
 			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, session_user, OLD.version, OLD.metadata, OLD.body);

@@ -93,11 +93,9 @@ BEGIN
 
 	RETURN QUERY
 	WITH happened AS MATERIALIZED (
-		SELECT c.version, c.operation, c.namespace, c.name, c.at, c.old_version, c.old_metadata, c.old_body,
-			sum(coalesce(kube_reports.document_size(c.old_body), 8192)) OVER (ORDER BY c.version)
-				- coalesce(kube_reports.document_size(c.old_body), 8192) AS bytes_before
-		FROM (SELECT * FROM kube_reports.change c
-			WHERE c.lane = target.id AND c.version > after_version ORDER BY c.version LIMIT max_rows) c
+		SELECT c.version, c.operation, c.namespace, c.name, c.at, c.old_metadata, c.old_body
+		FROM kube_reports.change c
+		WHERE c.lane = target.id AND c.version > after_version ORDER BY c.version LIMIT max_rows
 	), complete AS (
 		SELECT h.version, h.operation, h.namespace, h.name, h.at, h.old_metadata, h.old_body,
 			CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
@@ -111,10 +109,15 @@ BEGIN
 				WHERE n.found IS NULL AND h.operation <> 'D' AND o.cluster_id = target.cluster_id
 					AND o.resource_type = target.resource_type AND o.namespace = h.namespace AND o.name = h.name
 				LIMIT 1) o ON true
-		WHERE h.bytes_before < 4194304
+	), measured AS (
+		SELECT s.*, sum(s.size) OVER (ORDER BY s.version) - s.size AS bytes_before
+		FROM (SELECT c.*, kube_reports.document_size(coalesce(c.metadata, c.old_metadata))
+				+ kube_reports.document_size(coalesce(c.body, c.old_body)) AS size
+			FROM complete c) s
 	), labelled AS (
-		SELECT c.*, kube_reports.label_terms(coalesce(c.metadata, c.old_metadata)) AS terms, kube_reports.label_terms(c.old_metadata) AS old_terms
-		FROM complete c
+		SELECT m.*, kube_reports.label_terms(coalesce(m.metadata, m.old_metadata)) AS terms, kube_reports.label_terms(m.old_metadata) AS old_terms
+		FROM measured m
+		WHERE m.bytes_before < 4194304
 	)
 	SELECT l.version, l.operation, l.namespace, l.name, l.at, l.terms, l.old_terms,
 		CASE l.operation WHEN 'D'
@@ -157,12 +160,15 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
 AS $$
+DECLARE
+	served		integer;
 BEGIN
 	SELECT s.generation INTO generation FROM kube_reports.store s;
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
 	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
 		FROM unnest(lanes) WITH ORDINALITY l(id, position)
-			LEFT JOIN kube_reports.lane a ON a.id = l.id
-			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports.change c WHERE c.lane = l.id ORDER BY c.version DESC LIMIT 1) c ON true;
+			LEFT JOIN kube_reports.lane a ON a.id = l.id AND a.cluster_id = served
+			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports.change c WHERE c.lane = a.id ORDER BY c.version DESC LIMIT 1) c ON true;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.api_poll(uuid, integer[])

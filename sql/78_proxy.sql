@@ -12,7 +12,9 @@ BEGIN
 				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
 	END IF;
 	IF NOT pg_is_in_recovery() THEN
-		IF EXISTS (SELECT FROM kube_reports.store s WHERE s.restore_pending) THEN
+		-- Restoring with triggers disabled notes nothing, but brings lanes of another store.
+		IF EXISTS (SELECT FROM kube_reports.store s
+				WHERE s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity)) THEN
 			PERFORM kube_reports.after_restore();
 		ELSE
 			PERFORM kube_reports.check_incarnation();
@@ -21,6 +23,7 @@ BEGIN
 			WHERE c.uid = cluster AND (c.last_seen IS NULL OR c.last_seen < now() - interval '10 seconds'
 				OR c.name IS DISTINCT FROM coalesce(nullif(api_hello.name, ''), c.name));
 	END IF;
+	PERFORM kube_reports.keep_memory();
 	SELECT s.generation INTO generation FROM kube_reports.store s;
 END
 $$;

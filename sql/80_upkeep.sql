@@ -57,7 +57,8 @@ BEGIN
 					ORDER BY c.version LIMIT max_rows) c) s
 			WHERE s.at < oldest_kept OR s.bytes <= excess;
 		CONTINUE WHEN removed = 0;
-		UPDATE kube_reports.lane l SET floor = new_floor WHERE l.id = this.id;
+		-- A new incarnation may have raised the floor further meanwhile.
+		UPDATE kube_reports.lane l SET floor = greatest(l.floor, new_floor) WHERE l.id = this.id;
 		DELETE FROM kube_reports.change c WHERE c.lane = this.id AND c.version > this.floor AND c.version <= new_floor;
 		more := more OR removed = max_rows;
 	END LOOP;
@@ -147,6 +148,7 @@ BEGIN
 	PERFORM kube_reports.require_read_committed();
 	PERFORM kube_reports.lock_store();
 	PERFORM kube_reports.make_lanes();
+	UPDATE kube_reports.lane l SET store = s.identity FROM kube_reports.store s;
 	UPDATE kube_reports.store s SET restore_pending = false, generation = s.generation + 1;
 	RETURN kube_reports.new_incarnation(true);
 END
@@ -156,7 +158,7 @@ COMMENT ON FUNCTION kube_reports.after_restore()
 
 CREATE VIEW kube_reports.status AS
 	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
-		s.restore_pending,
+		s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
 		s.generation AS registry_generation,
 		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
 		(SELECT count(*) FROM kube_reports.object) AS objects,

@@ -5,13 +5,16 @@
 -- makes belongs to that role: the role that ran CREATE EXTENSION could neither
 -- write nor dump it.  Everything goes to that role, and no SECURITY DEFINER
 -- function belongs to a superuser.
+--
+-- The owner is looked up: inside quotes, what CREATE EXTENSION puts for its owner
+-- placeholder would be quoted once only.
 
 DO $$
 DECLARE
 	member		record;
 BEGIN
 	FOR member IN
-		SELECT d.classid, d.objid,
+		SELECT e.extowner::regrole AS owner,
 			CASE d.classid
 				WHEN 'pg_proc'::regclass THEN 'ROUTINE ' || d.objid::regprocedure
 				WHEN 'pg_type'::regclass THEN (SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN ' ELSE 'TYPE ' END FROM pg_type t WHERE t.oid = d.objid) || d.objid::regtype
@@ -25,7 +28,7 @@ BEGIN
 				WHERE t.oid = d.objid AND (t.typcategory = 'A' OR c.relkind <> 'c')))
 			AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (SELECT FROM pg_class c WHERE c.oid = d.objid AND c.relkind = 'i'))
 	LOOP
-		EXECUTE format('ALTER %s OWNER TO @extowner@', member.object);
+		EXECUTE format('ALTER %s OWNER TO %s', member.object, member.owner);
 	END LOOP;
 END
 $$;

@@ -20,6 +20,8 @@ UPDATE kube_reports.object SET name = 'b' WHERE name = 'a';
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, 'default', 'Bad', '{}', '{}');
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, 'default', 'c', '{"name":"d"}', '{}');
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, 999, 'default', 'c', '{}', '{}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, 'default', NULL, '{}', '{}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, NULL, 'c', '{}', '{}');
 TRUNCATE kube_reports.object;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 DELETE FROM kube_reports.object;
@@ -27,3 +29,13 @@ ROLLBACK;
 DELETE FROM kube_reports.object WHERE name = 'a';
 SELECT c.operation, c.name, c.actor = session_user AS mine, c.old_body FROM kube_reports.change c ORDER BY c.version;
 SELECT array_agg(c.version ORDER BY c.version) = array_agg(c.version ORDER BY c.at) AS in_order FROM kube_reports.change c;
+
+-- ON CONFLICT logs what happened, not what was tried.
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	VALUES (:cluster_id, :type_id, 'default', 'e', '{}', '{}'), (:cluster_id, :type_id, 'default', 'e', '{}', '{"summary":{"fail":1}}') ON CONFLICT DO NOTHING;
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, :type_id, 'default', 'e', '{}', '{"summary":{"fail":2}}')
+	ON CONFLICT (cluster_id, resource_type, namespace, name) DO UPDATE SET body = excluded.body;
+WITH gone AS (DELETE FROM kube_reports.object WHERE name = 'e' RETURNING cluster_id, resource_type)
+	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) SELECT cluster_id, resource_type, 'default', 'e', '{}', '{"summary":{"fail":3}}' FROM gone;
+SELECT c.operation, c.old_body, c.old_version = lag(c.version) OVER (ORDER BY c.version) AS follows FROM kube_reports.change c WHERE c.name = 'e' ORDER BY c.version;
+SELECT o.body, o.version = kube_reports.lane_version(l.id) AS newest FROM kube_reports.object o JOIN kube_reports.lane l USING (cluster_id, resource_type) WHERE o.name = 'e';

@@ -32,3 +32,12 @@ DROP EXTENSION kube_reports;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'kube_reports'::regnamespace;
 CREATE EXTENSION kube_reports;
 SELECT objects, clusters, restore_pending FROM kube_reports.status;
+
+-- Documents are UTF-8, and so must be the database.
+\set VERBOSITY terse
+SELECT current_database() AS here \gset
+CREATE DATABASE regress_latin1 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
+\c regress_latin1
+CREATE EXTENSION kube_reports;
+\c :here
+DROP DATABASE regress_latin1;

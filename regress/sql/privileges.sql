@@ -15,6 +15,8 @@ SELECT kube_reports.grant_proxy('regress_proxy_one', '00000000-0000-0000-0000-00
 SELECT kube_reports.grant_reader('regress_reader');
 SELECT kube_reports.grant_admin('regress_admin');
 SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"}}') IS NOT NULL AS created;
+SELECT min(l.id) FILTER (WHERE c.uid::text LIKE '%1') AS lane_one, min(l.id) FILTER (WHERE c.uid::text LIKE '%2') AS lane_two
+	FROM kube_reports.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id \gset
 
 -- A proxy acts for its cluster, by the functions, and for no other.
 \c - regress_proxy_one
@@ -25,6 +27,11 @@ SELECT count(*) FROM kube_reports.api_registry('00000000-0000-0000-0000-00000000
 SELECT code FROM kube_reports.api_get('00000000-0000-0000-0000-000000000001', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
 SELECT code FROM kube_reports.api_get('00000000-0000-0000-0000-000000000002', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
 SELECT codes FROM kube_reports.write_batch('00000000-0000-0000-0000-000000000002', ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}'], ARRAY[''::bytea]);
+SELECT api_poll.versions AS of_others FROM kube_reports.api_poll('00000000-0000-0000-0000-000000000002', ARRAY[:lane_one, :lane_two]);
+SELECT array_position(api_poll.versions, 0) AS of_others_second FROM kube_reports.api_poll('00000000-0000-0000-0000-000000000001', ARRAY[:lane_one, :lane_two]);
+SELECT operation, version FROM kube_reports.api_changes('00000000-0000-0000-0000-000000000001', :lane_two, 0, '{}', 10);
+SELECT kube_reports.api_bookmark('00000000-0000-0000-0000-000000000001', :lane_two, 1, 'v1alpha2 object');
+SELECT count(*) FROM kube_reports.api_counts('00000000-0000-0000-0000-000000000002');
 SELECT count(*) FROM kube_reports.object;
 DELETE FROM kube_reports.object;
 SELECT kube_reports.register_crd('{}');

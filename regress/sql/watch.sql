@@ -75,3 +75,9 @@ SELECT c.name FROM kube_reports.api_changes(:'one', :lane, :known, '{}', 10) c;
 
 -- Polling.
 SELECT p.versions[1] = kube_reports.lane_version(:lane) AS newest, p.versions[2] AS unknown_lane FROM kube_reports.api_poll(:'one', ARRAY[:lane, -5]) p;
+
+-- However many changes are asked for, an answer ends with the first object beyond 4 MB.
+SELECT kube_reports.lane_version(:lane) AS start \gset
+SELECT pg_temp.put('big' || n) FROM generate_series(1, 3) n;
+SELECT pg_temp.patch('big' || n, jsonb_build_object('results', jsonb_build_array(jsonb_build_object('policy', repeat('x', 3000000))))) FROM generate_series(1, 3) n;
+SELECT c.operation, c.name FROM kube_reports.api_changes(:'one', :lane, :start, '{}', 100) c;

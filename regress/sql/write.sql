@@ -64,3 +64,21 @@ BEGIN;
 SELECT kube_reports.create_report(:'one', pg_temp.polr('x')) IS NOT NULL AS created;
 PREPARE TRANSACTION 'x';
 SELECT kube_reports.get_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'x');
+
+-- An error of the API's leaves the session as it was; so does a write, but for the lock.
+SHOW lock_timeout;
+BEGIN;
+SAVEPOINT before;
+SELECT kube_reports.create_report(:'one', pg_temp.polr('y')) IS NOT NULL AS created;
+SELECT kube_reports.create_report(:'one', pg_temp.polr('y'));
+ROLLBACK TO before;
+SELECT kube_reports.create_report(:'one', pg_temp.polr('y')) IS NOT NULL AS created;
+SHOW lock_timeout;
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT o.cluster_id, o.resource_type, o.namespace, 'z', '{}', '{}' FROM kube_reports.object o WHERE o.name = 'y';
+COMMIT;
+SELECT c.operation, c.name FROM kube_reports.change c WHERE c.name IN ('y', 'z') ORDER BY c.version;
+
+-- What jsonb cannot hold is no obstacle to a conflict.
+SELECT w.codes FROM generate_series(1, 2) n, LATERAL kube_reports.write_batch(:'one', ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default"}'],
+	ARRAY[convert_to(format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"nul"},"results":[{"policy":"\u0000%s"}]}', n), 'UTF8')]) w;

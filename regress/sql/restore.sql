@@ -1,0 +1,71 @@
+-- Rows of a dump: with the triggers as pg_restore leaves them, and with triggers disabled.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+
+\set one '00000000-0000-0000-0000-000000000001'
+SELECT kube_reports.register_cluster(:'one', 'one') AS cluster_id \gset
+SELECT count(kube_reports.create_report(:'one', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+	'metadata', jsonb_build_object('name', 'r' || n))::kube_reports.report)) AS created FROM generate_series(1, 3) n;
+CREATE TEMP TABLE dumped_cluster AS SELECT id, uid FROM kube_reports.cluster;
+CREATE TEMP TABLE dumped_lane AS SELECT id, cluster_id, resource_type, floor, lost, store FROM kube_reports.lane;
+CREATE TEMP TABLE dumped_object AS SELECT cluster_id, resource_type, namespace, name, uid, version, metadata::text, body::text FROM kube_reports.object;
+SELECT last_value AS dumped_version FROM kube_reports.version_seq \gset
+
+CREATE FUNCTION pg_temp.restore(dumped_version bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM setval('kube_reports.version_seq', dumped_version);
+	INSERT INTO kube_reports.cluster (id, uid) SELECT id, uid FROM dumped_cluster;
+	INSERT INTO kube_reports.lane (id, cluster_id, resource_type, floor, lost, store) SELECT * FROM dumped_lane;
+	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body)
+		SELECT cluster_id, resource_type, namespace, name, uid, version, metadata::kube_reports.report, body::kube_reports.report FROM dumped_object;
+END
+$$;
+CREATE FUNCTION pg_temp.list(cluster uuid, OUT code integer, OUT names text[], OUT version bigint) LANGUAGE sql AS $$
+	SELECT l.code, ARRAY(SELECT jsonb_path_query(convert_from(l.body, 'UTF8')::jsonb, '$.items[*].metadata.name') #>> '{}'),
+		(convert_from(l.body, 'UTF8')::jsonb #>> '{metadata,resourceVersion}')::bigint
+	FROM kube_reports.api_list(cluster, '{"verb":"list","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports"}', NULL) l
+$$;
+
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+SELECT pg_temp.restore(:dumped_version);
+SELECT restore_pending FROM kube_reports.status;
+SELECT kube_reports.api_hello(:'one', '') > 0 AS welcome;
+SELECT restore_pending FROM kube_reports.status;
+SELECT code, names, version > :dumped_version AS above FROM pg_temp.list(:'one');
+
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+ALTER TABLE kube_reports.cluster DISABLE TRIGGER USER;
+ALTER TABLE kube_reports.lane DISABLE TRIGGER USER;
+ALTER TABLE kube_reports.object DISABLE TRIGGER USER;
+SELECT pg_temp.restore(:dumped_version);
+ALTER TABLE kube_reports.cluster ENABLE TRIGGER USER;
+ALTER TABLE kube_reports.lane ENABLE TRIGGER USER;
+ALTER TABLE kube_reports.object ENABLE TRIGGER USER;
+SELECT restore_pending FROM kube_reports.status;
+SELECT kube_reports.api_hello(:'one', '') > 0 AS welcome;
+SELECT restore_pending FROM kube_reports.status;
+SELECT code, names, version > :dumped_version AS above FROM pg_temp.list(:'one');
+SELECT bool_and(floor > :dumped_version) AS floors_above FROM kube_reports.lane;
+
+-- A sequence that was set back is noticed, also when the log is empty.
+BEGIN;
+SELECT setval('kube_reports.version_seq', 1);
+\set VERBOSITY sqlstate
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'r1');
+ROLLBACK;
+BEGIN;
+SELECT setval('kube_reports.version_seq', 1);
+DELETE FROM kube_reports.object;
+ROLLBACK;
+\set VERBOSITY terse
+BEGIN;
+SELECT setval('kube_reports.version_seq', 1);
+SELECT kube_reports.new_incarnation() > :dumped_version AS moved;
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'r1');
+DELETE FROM kube_reports.object;
+COMMIT;
+SELECT code, names, version > :dumped_version AS above FROM pg_temp.list(:'one');
