@@ -127,7 +127,7 @@ sql/build/sql/kube_reports.control: extension/kube_reports.control
 
 PROXY = proxy/build/kube-reports-proxy
 PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
-PROXY_PACKAGES = libh2o-evloop libpq jansson openssl
+PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl yaml-0.1
 PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
 	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))
 PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c))
@@ -192,7 +192,7 @@ regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay
 
 # ---- benchmark programs ----
 
-BENCH_PROGRAMS = regress/bench/build/static_server regress/bench/build/load
+BENCH_PROGRAMS = $(addprefix regress/bench/build/,static_server load slow_flush.so)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
@@ -204,6 +204,10 @@ regress/bench/build/static_server: regress/bench/static_server.c
 regress/bench/build/load: regress/bench/load.c
 	@mkdir -p $(@D)
 	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -o $@ $< $(shell pkg-config --cflags --libs openssl) -lpthread
+
+regress/bench/build/slow_flush.so: regress/bench/slow_flush.c
+	@mkdir -p $(@D)
+	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -fPIC -shared -o $@ $< -ldl
 
 # ---- layout: what no tool but the eye would otherwise see ----
 

@@ -33,6 +33,7 @@
 #define UPKEEP_TIMEOUT_MS 30000
 
 static bool shutting_down;
+static LoopTimer upkeep_timer;
 
 static void exchange_closed(void *state);
 static void exchange_authenticated(void *state, const User *user);
@@ -45,13 +46,11 @@ static void upkeep_begin(void *state);
 void
 api_start(int worker)
 {
-	static LoopTimer upkeep_timer;
-
 	pg_start(worker);
 	watches_start();
 	/* One worker does it for all; proxies take turns by a lock in the database. */
 	if (worker == 0)
-		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, &upkeep_timer);
+		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, NULL);
 }
 
 bool
@@ -90,11 +89,20 @@ api_shutting_down(void)
 	return shutting_down;
 }
 
-/* ---------- upkeep ---------- */
+/* ---------- upkeep: one call after the other, so that it never holds more than one connection ---------- */
 
 static int	upkeep_steps;
 
 static void upkeep_step(void);
+
+static void
+upkeep_counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
+		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
+	pg_result_free(result);
+	loop_timer_start(&upkeep_timer, UPKEEP_MS, upkeep_begin, NULL);
+}
 
 static void
 upkeep_maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -104,6 +112,8 @@ upkeep_maintained(void *state, PgOutcome outcome, PgResult *result, const PgErro
 	pg_result_free(result);
 	if (more && ++upkeep_steps < UPKEEP_STEPS)
 		upkeep_step();
+	else
+		pg_send(pg_call_new(PG_COUNTS), false, UPKEEP_TIMEOUT_MS, upkeep_counted, NULL);
 }
 
 static void
@@ -113,25 +123,10 @@ upkeep_step(void)
 }
 
 static void
-upkeep_counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	if (outcome != PG_OK)
-		return;
-	for (size_t row = 0; row < pg_rows(result); row++)
-		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
-	pg_result_free(result);
-}
-
-static void
 upkeep_begin(void *state)
 {
 	upkeep_steps = 0;
-	if (pg_connected(NULL))
-	{
-		upkeep_step();
-		pg_send(pg_call_new(PG_COUNTS), false, UPKEEP_TIMEOUT_MS, upkeep_counted, NULL);
-	}
-	loop_timer_start(state, UPKEEP_MS, upkeep_begin, state);
+	upkeep_step();
 }
 
 /* ---------- a request ---------- */
@@ -403,13 +398,49 @@ static const VerbStart verb_starts[] = {
 	{"deletecollection", delete_objects},
 };
 
+/* False when the timeout parameter is not one: then that has been answered.  For a watch it means nothing (W-03). */
+static bool
+exchange_start_clock(Exchange *exchange)
+{
+	uint64_t	most = (uint64_t) config.request_timeout * 1000;
+	uint64_t	timeout = 0;
+	const char *error = NULL;
+
+	if (strcmp(exchange->route->verb, "watch") != 0 && !route_timeout(&exchange->arena, exchange->route, &timeout, &error))
+	{
+		reply_status(exchange, 400, "BadRequest", error, NULL);
+		return false;
+	}
+	loop_timer_start(&exchange->deadline, timeout == 0 || timeout > most ? most : timeout, exchange_expired, exchange);
+	return true;
+}
+
+static void
+exchange_serve(Exchange *exchange)
+{
+	if (!exchange->route->resource)
+	{
+		registry_answer(exchange);
+		return;
+	}
+	if (!exchange_resolve(exchange))
+		return;
+	exchange->request = exchange_request_text(exchange);
+	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)
+	{
+		if (strcmp(exchange->route->verb, verb_starts[i].verb) == 0)
+		{
+			verb_starts[i].start(exchange);
+			return;
+		}
+	}
+}
+
 static void
 exchange_authorized(void *state, Decision decision, const char *reason)
 {
 	Exchange   *exchange = state;
 	const Route *route = exchange->route;
-	const char *error = NULL;
-	uint64_t	timeout;
 
 	if (decision == DECISION_ERROR)
 	{
@@ -435,35 +466,22 @@ exchange_authorized(void *state, Decision decision, const char *reason)
 		if (exchange->counted_elsewhere)
 			return;
 		if (strcmp(route->path, "/metrics") == 0)
+		{
 			answer_metrics(exchange);
-		else
-			registry_answer(exchange);
-		return;
+			return;
+		}
 	}
-	if (shutting_down)
+	else if (shutting_down)
 	{
 		reply_plain(exchange, 429, "The apiserver is shutting down, please try again later.\n", 5);
 		return;
 	}
-	if (!exchange_resolve(exchange))
+	if (!exchange_start_clock(exchange))
 		return;
-	if (!route_timeout(&exchange->arena, route, &timeout, &error))
-	{
-		reply_status(exchange, 400, "BadRequest", error, NULL);
-		return;
-	}
-	if (timeout == 0 || timeout > (uint64_t) config.request_timeout * 1000)
-		timeout = (uint64_t) config.request_timeout * 1000;
-	loop_timer_start(&exchange->deadline, timeout, exchange_expired, exchange);
-	exchange->request = exchange_request_text(exchange);
-	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)
-	{
-		if (strcmp(route->verb, verb_starts[i].verb) == 0)
-		{
-			verb_starts[i].start(exchange);
-			return;
-		}
-	}
+	if (registry_serves(route))
+		exchange_serve(exchange);
+	else
+		registry_refresh(exchange, exchange_serve);
 }
 
 static void

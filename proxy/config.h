@@ -34,7 +34,8 @@ typedef struct Config
 	AuthorizationMode authorization_mode;	/* --authorization-mode, default AlwaysDeny: only system:masters */
 	const char *authorization_always_allow_paths;	/* comma separated; default /healthz,/livez,/readyz */
 	const char *database;		/* --database: connection string; "" for libpq's environment */
-	const char *cluster_id;		/* --cluster-id: uid of the cluster */
+	const char *authentication_kubeconfig;	/* --authentication-kubeconfig; "": the pod's service account */
+	const char *cluster_id;		/* --cluster-id: uid of the cluster; "" until main.c has asked kube-apiserver */
 	const char *cluster_name;	/* --cluster-name */
 	int			workers;		/* --workers, default the number of processors, at most 8 */
 	int			connections;	/* --database-connections: for reads, per worker; one more is for writes; default 2 */

@@ -284,7 +284,11 @@ event_frame(Event *event, EventType type, int representation)
 			JsonText	object = type == EVENT_DELETED && event->operation != 'D' && view->old_object.bytes != NULL ?
 				view->old_object : view->object;
 			size_t		head = strlen(heads[type]);
-			Frame	   *frame = frame_allocate(head + object.len + 2);
+			Frame	   *frame;
+
+			if (object.bytes == NULL)
+				return NULL;
+			frame = frame_allocate(head + object.len + 2);
 
 			memcpy(frame->bytes, heads[type], head);
 			memcpy(frame->bytes + head, object.bytes, object.len);
@@ -579,6 +583,9 @@ feed_polled(Feed *feed, int64_t version)
 		for (size_t i = 0; i < feed->use_count; i++)
 			feed->uses[i].since = version;
 		feed_pump(feed);
+		/* Versions are above 0: the lane is gone, and api_changes says so. */
+		feed->check = version == 0;
+		feed_read(feed);
 		return;
 	}
 	if (version > feed->wanted)

@@ -92,7 +92,7 @@ struct Changes
 extern Changes *changes_new(PgResult *result, const int *representations, size_t representation_count);
 extern void changes_release(Changes *changes);
 
-/* The frame of an event, which stays the event's; NULL when the event does not carry the representation. */
+/* The frame of an event, which stays the event's; NULL when the event does not carry the object in the representation. */
 extern Frame *event_frame(Event *event, EventType type, int representation);
 
 /* Tokens of representations, as small numbers that stay valid for the worker's life. */

@@ -38,7 +38,7 @@
 #include <h2o/http1.h>
 
 #include "config.h"
-#include "exchange.h"
+#include "http_exchange.h"
 #include "log.h"
 #include "loop.h"
 #include "metrics.h"
@@ -54,6 +54,7 @@
 #define LINGER_TIMEOUT (5 * 1000)
 #define ACCEPT_PAUSE 500		/* when there are no descriptors left */
 #define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
+#define DRAIN_STEP 100			/* how often is looked whether all is done */
 #define TRIM_INTERVAL (5 * 1000)
 
 #define MAX_LISTENERS 8
@@ -62,7 +63,8 @@
 #define SEND_SLICE ((size_t) 256 * 1024)	/* of a whole answer; TLS copies what is sent */
 #define COPIED_CHUNK ((size_t) 16000)	/* chunks up to here are put together, to fit one TLS record */
 #define CHUNK_HEAD 20			/* room for the length of a chunk */
-#define LARGE_BODY ((size_t) 1024 * 1024)	/* after one of these, free memory is given back */
+#define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* after so much was let go, free memory is given back to the system */
+#define CONNECTION_BYTES ((size_t) 32 * 1024)	/* what the end of a connection counts for that */
 
 /*
  * libh2o refuses bodies itself so much above our own limit; between the two the
@@ -99,7 +101,7 @@ typedef enum AnswerKind
 
 struct HttpRequest
 {
-	Exchange	exchange;		/* first: exchange.c knows */
+	HttpExchange exchange;		/* first: http_exchange.c knows */
 	h2o_generator_t generator;
 	h2o_req_t  *req;
 	Connection *connection;
@@ -118,8 +120,7 @@ struct HttpRequest
 	bool		cut;			/* the connection was reset */
 	size_t		bytes_sent;		/* of the body, without framing */
 	uint64_t	sent_in_turn;
-	uint64_t	progress_at;	/* when the client last took bytes */
-	uint64_t	acknowledged;	/* bytes the client had taken then */
+	SocketProgress progress;
 	const char *rest;			/* of a whole answer: what is still to be sent */
 	size_t		rest_len;
 	void		(*release) (void *state);
@@ -163,7 +164,7 @@ static uint64_t turn;			/* of the loop, counted */
 static bool stopping;
 static uint64_t stopped_at;
 static bool exiting;
-static bool large_body_seen;
+static size_t freed_bytes;		/* since memory was last given back; an estimate */
 
 static void resume_accepting(void *state);
 static void on_proceed(h2o_generator_t *self, h2o_req_t *req);
@@ -206,21 +207,20 @@ close_request(void *pointer)
 	loop_timer_stop(&request->linger);
 	if (request->connection->lingering == request)
 		request->connection->lingering = NULL;
-	if (request->req->entity.len >= LARGE_BODY || request->bytes_sent >= LARGE_BODY)
-		large_body_seen = true;
+	freed_bytes += request->req->entity.len + request->bytes_sent;
 	if (request->release != NULL)
 		request->release(request->release_state);
 	if (request->closed != NULL)
 		request->closed(request->closed_state);
 	free(request->chunk);
-	exchange_end(&request->exchange, request->bytes_sent, request->last_sent && !request->cut);
+	http_exchange_end(&request->exchange, request->bytes_sent, request->last_sent && !request->cut);
 }
 
 static HttpRequest *
 new_request(h2o_req_t *req)
 {
 	HttpRequest *request = h2o_mem_alloc_shared(&req->pool, sizeof(*request), close_request);
-	Exchange   *exchange = &request->exchange;
+	HttpExchange *exchange = &request->exchange;
 
 	memset(request, 0, sizeof(*request));
 	request->req = req;
@@ -229,19 +229,19 @@ new_request(h2o_req_t *req)
 	h2o_linklist_insert(&open_requests, &request->open);
 	open_count++;
 	/* Two more than in the list: libh2o keeps these apart. */
-	exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base, req->input.path.len,
-				  req->headers.size + 2);
+	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base, req->input.path.len,
+					   req->headers.size + 2);
 	if (req->input.authority.base != NULL)
-		exchange_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
+		http_exchange_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
 	if (req->upgrade.base != NULL)
-		exchange_add_header(exchange, "upgrade", 7, req->upgrade.base, req->upgrade.len);
+		http_exchange_add_header(exchange, "upgrade", 7, req->upgrade.base, req->upgrade.len);
 	for (size_t i = 0; i < req->headers.size; i++)
 	{
 		const h2o_header_t *header = &req->headers.entries[i];
 
-		exchange_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
+		http_exchange_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
 	}
-	exchange_ready(exchange);
+	http_exchange_ready(exchange);
 	return request;
 }
 
@@ -274,7 +274,7 @@ begin_answer(HttpRequest *request, AnswerKind kind, int status, const HttpHeader
 	h2o_req_t  *req = request->req;
 	AnswerHead	head;
 
-	exchange_answer(&request->exchange, status, headers, header_count, length, &head);
+	http_exchange_answer(&request->exchange, status, headers, header_count, length, &head);
 	request->answer = kind;
 	req->res.status = status;
 	req->res.reason = head.reason;
@@ -288,12 +288,13 @@ begin_answer(HttpRequest *request, AnswerKind kind, int status, const HttpHeader
 	}
 	if (kind == ANSWER_STREAM && head.length == SIZE_MAX && status != 204 && status != 304)
 	{
-		request->chunked = req->version >= 0x101 && !request->exchange.is_head;
-		if (request->chunked)
+		/* With this header libh2o leaves the body alone; the answer to HEAD has the header and no chunk. */
+		if (req->version >= 0x101)
 			h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_TRANSFER_ENCODING, NULL, H2O_STRLIT("chunked"));
 		else if (!request->exchange.is_head)
 			/* Only the end of the connection tells the end of the answer. */
 			req->http1_is_persistent = 0;
+		request->chunked = req->version >= 0x101 && !request->exchange.is_head;
 	}
 	if (head.close || stopping)
 		req->http1_is_persistent = 0;
@@ -308,7 +309,7 @@ send_pieces(HttpRequest *request, h2o_iovec_t *pieces, size_t count, h2o_send_st
 	request->in_flight = true;
 	request->last_sent = state != H2O_SEND_STATE_IN_PROGRESS;
 	request->sent_in_turn = turn;
-	request->progress_at = loop_now();
+	request->progress.at = loop_now();
 	h2o_send(request->req, pieces, count, state);
 }
 
@@ -448,6 +449,53 @@ http_reply_borrowed(HttpRequest *request, int status, const HttpHeader *headers,
 	send_slice(request);
 }
 
+/* Makes a text of the request follow when the input moves. */
+static void
+follow(h2o_iovec_t *text, const h2o_buffer_t *from, h2o_buffer_t *to)
+{
+	if (text->base >= from->bytes && text->base < from->bytes + from->size)
+		text->base = to->bytes + (text->base - from->bytes);
+}
+
+/*
+ * libh2o keeps the input buffer of 8 KB as long as the answer is open, which
+ * is long for a watch: what is in it moves to a buffer of its size.
+ */
+static void
+shrink_input(HttpRequest *request)
+{
+	h2o_req_t  *req = request->req;
+	h2o_buffer_t **input = &request_socket(request)->input;
+	h2o_buffer_t *old = *input;
+	h2o_buffer_t *small;
+
+	if (req->entity.base != NULL || old->bytes == NULL || old->size > old->capacity / 2)
+		return;
+	small = h2o_mem_alloc(sizeof(*small) + old->size);
+	small->capacity = old->size;
+	small->size = old->size;
+	small->bytes = small->_buf;
+	small->_prototype = old->_prototype;
+	small->_fd = -1;
+	memcpy(small->bytes, old->bytes, old->size);
+	follow(&req->input.method, old, small);
+	follow(&req->input.path, old, small);
+	follow(&req->input.authority, old, small);
+	follow(&req->method, old, small);
+	follow(&req->path, old, small);
+	follow(&req->path_normalized, old, small);
+	follow(&req->authority, old, small);
+	follow(&req->upgrade, old, small);
+	for (size_t i = 0; i < req->headers.size; i++)
+	{
+		if (!h2o_iovec_is_token(req->headers.entries[i].name))
+			follow(req->headers.entries[i].name, old, small);
+		follow(&req->headers.entries[i].value, old, small);
+	}
+	*input = small;
+	h2o_buffer__do_free(old);
+}
+
 void
 http_stream_begin(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
 				  void (*writable) (void *state), void *state)
@@ -457,6 +505,7 @@ http_stream_begin(HttpRequest *request, int status, const HttpHeader *headers, s
 	request->writable = writable;
 	request->writable_state = state;
 	begin_answer(request, ANSWER_STREAM, status, headers, header_count, SIZE_MAX);
+	shrink_input(request);
 	/* The headers are the whole answer to HEAD, however long the stream would have been. */
 	if (request->exchange.is_head)
 		http_stream_end(request);
@@ -596,12 +645,12 @@ refuse(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
 
 	stream->super.do_send = send_refusal;
 	stream->request = request;
-	stream->body.base = (char *) exchange_refusal(&request->exchange, status, &stream->body.len);
+	stream->body.base = (char *) http_exchange_refusal(&request->exchange, status, &stream->body.len);
 	stream->sent = false;
 	request->refusal = &stream->super;
 	memset(&req->res.headers, 0, sizeof(req->res.headers));
 	begin_answer(request, ANSWER_REFUSAL, status, &type, 1, stream->body.len);
-	metrics_request("", "", "", "", status, exchange_seconds(&request->exchange));
+	metrics_request("", "", "", "", status, http_exchange_seconds(&request->exchange));
 	h2o_setup_next_ostream(req, &stream->super.next);
 }
 
@@ -611,10 +660,10 @@ reply_status(HttpRequest *request, int status)
 {
 	HttpHeader	type = {"content-type", "application/json"};
 	size_t		len;
-	const char *text = exchange_refusal(&request->exchange, status, &len);
+	const char *text = http_exchange_refusal(&request->exchange, status, &len);
 
 	http_reply_borrowed(request, status, &type, 1, text, len, NULL, NULL);
-	metrics_request("", "", "", "", status, exchange_seconds(&request->exchange));
+	metrics_request("", "", "", "", status, http_exchange_seconds(&request->exchange));
 }
 
 static int
@@ -641,6 +690,7 @@ close_connection(void *pointer)
 
 	tls_peer_clear(&connection->peer);
 	free(connection);
+	freed_bytes += CONNECTION_BYTES;
 	metrics_gauge_add(GAUGE_CONNECTIONS, -1);
 }
 
@@ -806,24 +856,6 @@ http_server_start(const HttpListener *given, size_t count)
 		h2o_socket_read_start(listeners[i].socket, on_accept);
 }
 
-/* Has the client taken nothing for too long? */
-static bool
-is_stalled(HttpRequest *request, int fd, uint64_t now)
-{
-	uint64_t	acknowledged;
-
-	if (!request->in_flight || now - request->progress_at < TICK_INTERVAL)
-		return false;
-	acknowledged = socket_acknowledged(fd);
-	if (acknowledged != request->acknowledged)
-	{
-		request->acknowledged = acknowledged;
-		request->progress_at = now;
-		return false;
-	}
-	return now - request->progress_at >= WRITE_TIMEOUT;
-}
-
 /* Finds the open requests whose client is gone, or takes nothing any more. */
 static void
 sweep(uint64_t now)
@@ -856,7 +888,7 @@ sweep(uint64_t now)
 	{
 		if (polled[i].revents != 0)
 			cut_connection(owners[i]);
-		else if (is_stalled(owners[i], polled[i].fd, now))
+		else if (owners[i]->in_flight && socket_stalled(polled[i].fd, &owners[i]->progress, now) >= WRITE_TIMEOUT)
 		{
 			log_line(LOG_WARNING, "the client of %s %s took nothing for %d s and is cut", http_method(owners[i]), owners[i]->exchange.uri,
 					 WRITE_TIMEOUT / 1000);
@@ -872,10 +904,10 @@ run_tick(uint64_t now, void (*tick) (void))
 
 	sweep(now);
 	reload_tls();
-	if (large_body_seen && now - trimmed_at >= TRIM_INTERVAL)
+	if (freed_bytes >= FREED_BYTES && now - trimmed_at >= TRIM_INTERVAL)
 	{
 		malloc_trim(0);
-		large_body_seen = false;
+		freed_bytes = 0;
 		trimmed_at = now;
 	}
 	tick();
@@ -916,14 +948,16 @@ http_server_run(void (*tick) (void))
 			interrupted = false;
 			run_tick(now, tick);
 		}
-		wait = loop_run_due(TICK_INTERVAL);
+		loop_run_due();
+		/*
+		 * What was sent here may have completed at once.  Its callbacks must run before libh2o waits again: it would not look at
+		 * them first, and it could leave the socket waiting to write without a callback, which ends the process.
+		 */
+		h2o_timeout__do_post_callback(context.loop);
 		if (stopping && is_drained())
 			break;
-		if (stopping && wait > LEAST_DRAIN_TIME / 5)
-			wait = LEAST_DRAIN_TIME / 5;
-		/* libh2o does not look at its own pending callbacks before it waits. */
-		if (!h2o_linklist_is_empty(&ready_requests) ||
-			context.loop->_pending_as_server != NULL || context.loop->_pending_as_client != NULL)
+		wait = loop_next_due(stopping ? DRAIN_STEP : TICK_INTERVAL);
+		if (!h2o_linklist_is_empty(&ready_requests))
 			wait = 0;
 		if (h2o_evloop_run(context.loop, (int32_t) wait) == 0)
 			continue;

@@ -8,6 +8,9 @@
  * piece cannot be had the connection is reset, so that half a list never
  * looks like a whole one.
  *
+ * The pieces of a deletecollection are steps without a body; its answer is
+ * that of the last step, or of the first one that failed.
+ *
  *-------------------------------------------------------------------------
  */
 #include "list.h"
@@ -20,6 +23,7 @@
 
 #define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
+#define SEND_BYTES ((size_t) 256 * 1024)
 
 /* ---------- pieces ---------- */
 
@@ -91,13 +95,39 @@ pieces_end(Pieces *pieces)
 	pieces->complete = true;
 }
 
+bool
+piece_send_more(PieceSending *sending, HttpRequest *http)
+{
+	size_t		len = sending->rest.len < SEND_BYTES ? sending->rest.len : SEND_BYTES;
+	const char *bytes = sending->rest.bytes;
+
+	if (len == 0)
+	{
+		pg_result_free(sending->result);
+		sending->result = NULL;
+		return false;
+	}
+	sending->rest.bytes += len;
+	sending->rest.len -= len;
+	http_stream_send(http, bytes, len);
+	return true;
+}
+
+void
+piece_send(PieceSending *sending, PgResult *piece, HttpRequest *http)
+{
+	sending->result = piece;
+	sending->rest = pg_text(piece, 0, COLUMN_BODY);
+	piece_send_more(sending, http);
+}
+
 /* ---------- lists ---------- */
 
 typedef struct List
 {
 	Exchange   *exchange;
 	Pieces		pieces;
-	PgResult   *sending;
+	PieceSending sending;
 	bool		begun;			/* the head of a chunked answer is out */
 } List;
 
@@ -113,10 +143,9 @@ list_abort(List *list, const char *why)
 static void
 list_advance(List *list)
 {
-	while (list->sending == NULL)
+	while (list->sending.result == NULL)
 	{
 		PgResult   *result = pieces_take(&list->pieces);
-		JsonText	body;
 
 		if (result == NULL)
 		{
@@ -133,15 +162,7 @@ list_advance(List *list)
 			list_abort(list, "a later piece was refused");
 			return;
 		}
-		body = pg_text(result, 0, COLUMN_BODY);
-		if (body.len == 0)
-		{
-			pg_result_free(result);
-			continue;
-		}
-		list->sending = result;
-		http_stream_send(list->exchange->http, body.bytes, body.len);
-		return;
+		piece_send(&list->sending, result, list->exchange->http);
 	}
 }
 
@@ -150,9 +171,8 @@ list_writable(void *state)
 {
 	List	   *list = state;
 
-	pg_result_free(list->sending);
-	list->sending = NULL;
-	list_advance(list);
+	if (!piece_send_more(&list->sending, list->exchange->http))
+		list_advance(list);
 }
 
 static void
@@ -168,12 +188,25 @@ list_arrived(void *state)
 		return;
 	}
 	reply = reply_read(&exchange->arena, list->pieces.ready, 0);
-	if (reply.code != 200 || list->pieces.complete || exchange->head)
+	if (reply.code != 200 || list->pieces.complete)
 	{
 		PgResult   *result = list->pieces.ready;
 
 		list->pieces.ready = NULL;
 		reply_send(exchange, &reply, result);
+		return;
+	}
+	if (list->pieces.statement == PG_DELETE_COLLECTION)
+	{
+		pg_result_free(pieces_take(&list->pieces));
+		return;
+	}
+	if (exchange->head)
+	{
+		/* Headers are all there is to it; they are those of the chunked answer. */
+		loop_timer_stop(&exchange->deadline);
+		reply_stream_begin(exchange, &reply, list_writable, list);
+		pieces_end(&list->pieces);
 		return;
 	}
 	list->begun = true;
@@ -212,7 +245,7 @@ list_closed(Exchange *exchange)
 	List	   *list = exchange->work;
 
 	pieces_end(&list->pieces);
-	pg_result_free(list->sending);
+	pg_result_free(list->sending.result);
 }
 
 static uint64_t

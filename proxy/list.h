@@ -38,6 +38,19 @@ extern PgResult *pieces_take(Pieces *pieces);
 
 extern void pieces_end(Pieces *pieces);
 
+/* A piece on its way to the client, 256 KB at a time: TLS copies what it is given. */
+typedef struct PieceSending
+{
+	PgResult   *result;			/* NULL when nothing is left */
+	JsonText	rest;
+} PieceSending;
+
+/* The body of a piece, which is the sender's from here on. */
+extern void piece_send(PieceSending *sending, PgResult *piece, HttpRequest *http);
+
+/* When the client has taken the last part: sends the next one, or ends the piece and returns false. */
+extern bool piece_send_more(PieceSending *sending, HttpRequest *http);
+
 /* Answers a list or a deletecollection. */
 extern void list_start(Exchange *exchange, PgStatement statement);
 

@@ -164,15 +164,20 @@ run_deferred(void)
 	spare = batch;
 }
 
-uint64_t
-loop_run_due(uint64_t max_wait)
+void
+loop_run_due(void)
 {
-	uint64_t	now;
-
 	if (heap_count > 0)
 		run_timers();
 	if (deferred.count > 0)
 		run_deferred();
+}
+
+uint64_t
+loop_next_due(uint64_t max_wait)
+{
+	uint64_t	now;
+
 	if (deferred.count > 0)
 		return 0;
 	if (heap_count == 0)

@@ -45,10 +45,9 @@ extern void loop_socket_notify_write(LoopSocket *socket, void (*writable) (void 
 /* No callback comes afterwards. */
 extern void loop_socket_close(LoopSocket *socket);
 
-/*
- * For the loop itself: runs the timers that are due and the functions deferred before this call; returns the milliseconds until
- * there is more to do, at most max_wait.
- */
-extern uint64_t loop_run_due(uint64_t max_wait);
+/* For the loop itself: runs the timers that are due, and the functions deferred before this call. */
+extern void loop_run_due(void);
+/* For the loop itself: milliseconds until there is something to run, at most max_wait. */
+extern uint64_t loop_next_due(uint64_t max_wait);
 
 #endif							/* LOOP_H */

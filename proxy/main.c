@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "kubeapi.h"
 #include "log.h"
 #include "loop.h"
 #include "metrics.h"
@@ -52,6 +53,9 @@
 #define KILL_GRACE 5000
 
 #define MAX_OPEN_FILES 1048576
+
+/* How often kube-apiserver is asked for the cluster's id, a second apart, before the proxy gives up. */
+#define CLUSTER_ID_ATTEMPTS 60
 
 typedef struct Worker
 {
@@ -330,6 +334,32 @@ raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* A cluster that is starting up may need a while to answer; its identity is never guessed. */
+static void
+learn_cluster_id(void)
+{
+	static Arena arena;			/* holds the uid for good */
+	static const char what[] = "cannot learn the cluster's id; give --cluster-id or --authentication-kubeconfig";
+	KubeConfig	kubeconfig;
+	const char *why = "";
+
+	arena_init(&arena);
+	if (!kubeconfig_load(&arena, config.authentication_kubeconfig, &kubeconfig, &why))
+		start_error(what, why);
+	for (int attempt = 0; attempt < CLUSTER_ID_ATTEMPTS; attempt++)
+	{
+		config.cluster_id = kubeapi_cluster_uid(&arena, &kubeconfig, &why);
+		if (config.cluster_id != NULL)
+		{
+			log_line(LOG_INFO, "serving the cluster with the id %s", config.cluster_id);
+			return;
+		}
+		log_line(LOG_ERROR, "the cluster's id is not known yet: %s", why);
+		sleep(1);
+	}
+	start_error(what, why);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -340,6 +370,8 @@ main(int argc, char **argv)
 	config_parse(argc, argv);
 	if (!tls_start(why, sizeof(why)))
 		start_error("cannot use the TLS files", why);
+	if (config.cluster_id[0] == '\0')
+		learn_cluster_id();
 	workers = calloc((size_t) config.workers, sizeof(*workers));
 	if (workers == NULL)
 		start_error("start", strerror(errno));

@@ -17,8 +17,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <arpa/inet.h>
-#include <endian.h>
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +27,12 @@
 #include "loop.h"
 #include "metrics.h"
 #include "pg.h"
+#include "pg_call.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define PIPELINE_DEPTH 4		/* brief reads on one connection */
 #define STEP_LIMIT (2 * PIPELINE_DEPTH + 4)
 #define WRITE_CONNECTIONS 2
-#define PARAMETER_LIMIT 6
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
 #define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
@@ -42,75 +40,8 @@
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
 
-#define OID_BYTEA 17
-#define OID_INT4 23
-#define OID_TEXT 25
-
-typedef struct Statement
-{
-	const char *name;
-	const char *text;
-	int			columns;		/* at least so many in the answer */
-	bool		one_row;
-	bool		writes;			/* goes to the pool for writes */
-	bool		brief;			/* may be pipelined */
-} Statement;
-
-static const Statement statements[PG_STATEMENT_COUNT] = {
-	[PG_SETTINGS] = {"settings",
-		"SELECT pg_catalog.set_config('application_name', 'kube-reports-proxy', false),"
-		" pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', false),"
-		" pg_catalog.set_config('client_connection_check_interval', '1s', false),"
-		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
-	" pg_catalog.set_config('jit', 'off', false)", 1, true, false, true},
-	[PG_HELLO] = {"hello", "SELECT * FROM kube_reports.api_hello($1::uuid, $2::text)", 1, true, false, false},
-	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 7, false, false, false},
-	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports.api_documents($1::uuid)", 4, false, false, false},
-	[PG_GET] = {"get", "SELECT * FROM kube_reports.api_get($1::uuid, $2::text)", 5, true, false, true},
-	[PG_LIST] = {"list", "SELECT * FROM kube_reports.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
-	[PG_WRITE] = {"write",
-		"CALL kube_reports.api_write($1::uuid, $2::text[], $3::bytea[], NULL, NULL, NULL, NULL, NULL, NULL)",
-	6, true, true, false},
-	[PG_DELETE_COLLECTION] = {"delete_collection",
-		"CALL kube_reports.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
-	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
-	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports.api_watch($1::uuid, $2::text)", 16, true, false, true},
-	[PG_CHANGES] = {"changes",
-		"SELECT * FROM kube_reports.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
-	9, false, false, true},
-	[PG_BOOKMARK] = {"bookmark",
-		"SELECT kube_reports.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
-	[PG_POLL] = {"poll", "SELECT * FROM kube_reports.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
-	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, false, false},
-	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, false, false},
-};
-
 typedef struct Pool Pool;
-typedef struct Connection Connection;
-
-struct PgCall
-{
-	PgStatement statement;
-	PgDone		done;			/* NULL when nobody wants the answer any more */
-	void	   *state;
-	Connection *connection;		/* NULL while it waits */
-	bool		urgent;
-	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
-	bool		internal;		/* part of a connection's greeting: ends with it */
-	uint64_t	queued_at;
-	uint64_t	deadline;
-	uint64_t	abandoned_at;
-	PgOutcome	outcome;		/* of a refused call */
-	PgCall	   *previous;		/* in the queue */
-	PgCall	   *next;
-	int			parameter_count;
-	int			formats[PARAMETER_LIMIT];
-	int			lengths[PARAMETER_LIMIT];	/* -1 is NULL */
-	size_t		offsets[PARAMETER_LIMIT];
-	char	   *buffer;
-	size_t		size;
-	size_t		capacity;
-};
+typedef struct PgConnection Connection;
 
 /* What a connection has been asked; the first one is being answered. */
 typedef struct Step
@@ -127,7 +58,7 @@ typedef enum ConnectionState
 	CONNECTION_READY
 } ConnectionState;
 
-struct Connection
+struct PgConnection
 {
 	Pool	   *pool;
 	PGconn	   *conn;
@@ -169,178 +100,7 @@ static void connection_step(void *state);
 static void connection_writable(void *state);
 static void pool_dispatch(Pool *pool);
 
-/* ---------- calls and their parameters ---------- */
-
-static void *
-allocate(size_t size)
-{
-	void	   *pointer = calloc(1, size);
-
-	if (pointer == NULL)
-		abort();
-	return pointer;
-}
-
-/* Appends to the call's buffer and returns where the new bytes are. */
-static char *
-call_extend(PgCall *call, size_t size)
-{
-	size_t		at = call->size;
-
-	if (call->size + size > call->capacity)
-	{
-		call->capacity = (call->size + size) * 2 + 64;
-		call->buffer = realloc(call->buffer, call->capacity);
-		if (call->buffer == NULL)
-			abort();
-	}
-	call->size += size;
-	return call->buffer + at;
-}
-
-static void
-call_begin_parameter(PgCall *call, int format)
-{
-	if (call->parameter_count == PARAMETER_LIMIT)
-		abort();
-	call->formats[call->parameter_count] = format;
-	call->offsets[call->parameter_count] = call->size;
-}
-
-static void
-call_end_parameter(PgCall *call)
-{
-	call->lengths[call->parameter_count] = (int) (call->size - call->offsets[call->parameter_count]);
-	call->parameter_count++;
-}
-
-static void
-put_int4(PgCall *call, int32_t value)
-{
-	uint32_t	big = htonl((uint32_t) value);
-
-	memcpy(call_extend(call, 4), &big, 4);
-}
-
-static void
-put_bytes(PgCall *call, const char *bytes, size_t len)
-{
-	char	   *at = call_extend(call, len);
-
-	if (len > 0)
-		memcpy(at, bytes, len);
-}
-
-static void
-put_array_header(PgCall *call, int32_t element_type, size_t count)
-{
-	put_int4(call, count > 0 ? 1 : 0);
-	put_int4(call, 0);
-	put_int4(call, element_type);
-	if (count > 0)
-	{
-		put_int4(call, (int32_t) count);
-		put_int4(call, 1);
-	}
-}
-
-PgCall *
-pg_call_new(PgStatement statement)
-{
-	PgCall	   *call = allocate(sizeof(PgCall));
-
-	call->statement = statement;
-	if (statement != PG_SETTINGS)
-	{
-		/* The only parameter in text form, with its NUL: the server parses the uuid. */
-		call_begin_parameter(call, 0);
-		put_bytes(call, config.cluster_id, strlen(config.cluster_id) + 1);
-		call_end_parameter(call);
-	}
-	return call;
-}
-
-void
-pg_add_null(PgCall *call)
-{
-	call_begin_parameter(call, 1);
-	call->lengths[call->parameter_count++] = -1;
-}
-
-void
-pg_add_bytes(PgCall *call, const char *bytes, size_t len)
-{
-	call_begin_parameter(call, 1);
-	put_bytes(call, bytes, len);
-	call_end_parameter(call);
-}
-
-void
-pg_add_text(PgCall *call, const char *text)
-{
-	pg_add_bytes(call, text, strlen(text));
-}
-
-void
-pg_add_int4(PgCall *call, int32_t value)
-{
-	call_begin_parameter(call, 1);
-	put_int4(call, value);
-	call_end_parameter(call);
-}
-
-void
-pg_add_int8(PgCall *call, int64_t value)
-{
-	uint64_t	big = htobe64((uint64_t) value);
-
-	pg_add_bytes(call, (const char *) &big, 8);
-}
-
-void
-pg_add_int4_array(PgCall *call, const int32_t *values, size_t count)
-{
-	call_begin_parameter(call, 1);
-	put_array_header(call, OID_INT4, count);
-	for (size_t i = 0; i < count; i++)
-	{
-		put_int4(call, 4);
-		put_int4(call, values[i]);
-	}
-	call_end_parameter(call);
-}
-
-static void
-add_bytes_array(PgCall *call, int32_t element_type, const JsonText *values, size_t count)
-{
-	call_begin_parameter(call, 1);
-	put_array_header(call, element_type, count);
-	for (size_t i = 0; i < count; i++)
-	{
-		put_int4(call, (int32_t) values[i].len);
-		put_bytes(call, values[i].bytes, values[i].len);
-	}
-	call_end_parameter(call);
-}
-
-void
-pg_add_text_array(PgCall *call, const JsonText *values, size_t count)
-{
-	add_bytes_array(call, OID_TEXT, values, count);
-}
-
-void
-pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count)
-{
-	add_bytes_array(call, OID_BYTEA, values, count);
-}
-
-static void
-call_free(PgCall *call)
-{
-	free(call->buffer);
-	free(call);
-}
+/* ---------- calls ---------- */
 
 static void
 call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error)
@@ -350,7 +110,7 @@ call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *er
 
 	if (outcome != PG_OK)
 		metrics_count(COUNTER_DB_ERRORS, 1);
-	call_free(call);
+	pg_call_free(call);
 	if (done != NULL)
 		done(state, outcome, (PgResult *) result, error);
 	else if (result != NULL)
@@ -362,7 +122,7 @@ call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *er
 static Pool *
 call_pool(const PgCall *call)
 {
-	return statements[call->statement].writes ? &writes : &reads;
+	return pg_statements[call->statement].writes ? &writes : &reads;
 }
 
 static void
@@ -459,7 +219,7 @@ pg_cancel(PgCall *call)
 	if (call->connection == NULL)
 	{
 		queue_remove(call_pool(call), call);
-		call_free(call);
+		pg_call_free(call);
 	}
 	else
 		call->abandoned_at = loop_now();
@@ -501,8 +261,8 @@ connection_retry(void *state)
 }
 
 /*
- * Ends a connection.  When we closed it ourselves because its first call took too long, the brief reads that stood behind that
- * call have not begun and are sent again elsewhere.
+ * Ends a connection.  When we closed it ourselves because a call took too long, the brief reads on it that still have time are
+ * sent again elsewhere.
  */
 static void
 connection_end(Connection *connection)
@@ -511,7 +271,6 @@ connection_end(Connection *connection)
 	Step		steps[STEP_LIMIT];
 	size_t		count = connection->step_count;
 	bool		broken = connection->broken;
-	bool		first = true;
 	uint64_t	now = loop_now();
 
 	for (size_t i = 0; i < count; i++)
@@ -528,7 +287,8 @@ connection_end(Connection *connection)
 		loop_timer_start(&connection->retry, connection->back_off, connection_retry, connection);
 	}
 
-	for (size_t i = 0; i < count; i++)
+	/* Backwards, so that they stand in the queue in their old order. */
+	for (size_t i = count; i-- > 0;)
 	{
 		PgCall	   *call = steps[i].call;
 
@@ -538,11 +298,10 @@ connection_end(Connection *connection)
 			call->done = NULL;
 		if (call->done == NULL)
 			call_finish(call, PG_LOST, NULL, NULL);
-		else if (!broken && !first && statements[call->statement].brief && now < call->deadline)
+		else if (!broken && pg_statements[call->statement].brief && now < call->deadline)
 			queue_insert(pool, call, true);
 		else
 			call_finish(call, now >= call->deadline ? PG_EXPIRED : PG_LOST, NULL, NULL);
-		first = false;
 	}
 	pool_dispatch(pool);
 }
@@ -607,8 +366,8 @@ connection_push_step(Connection *connection, PgCall *call, PgStatement statement
 static void
 connection_send(Connection *connection, PgCall *call)
 {
-	const Statement *statement = &statements[call->statement];
-	const char *values[PARAMETER_LIMIT];
+	const PgStatementText *statement = &pg_statements[call->statement];
+	const char *values[PG_PARAMETERS];
 	bool		sent = true;
 
 	call->connection = connection;
@@ -655,7 +414,7 @@ connection_step_done(Connection *connection)
 	Step		step = connection->steps[connection->first_step];
 	PGresult   *result = connection->result;
 	ExecStatusType status = result != NULL ? PQresultStatus(result) : PGRES_FATAL_ERROR;
-	const Statement *statement = &statements[step.statement];
+	const PgStatementText *statement = &pg_statements[step.statement];
 	PgError		error = {"XX000", "no answer"};
 
 	connection->result = NULL;
@@ -808,6 +567,16 @@ connection_greet(Connection *connection)
 	connection_send(connection, hello);
 }
 
+/* Watches libpq's socket; false when there is no descriptor left for that. */
+static bool
+connection_watch(Connection *connection, void (*readable) (void *state))
+{
+	connection->socket = loop_socket_open(PQsocket(connection->conn), readable, connection);
+	if (connection->socket == NULL)
+		connection_doom(connection, "no descriptor is left for the connection");
+	return connection->socket != NULL;
+}
+
 /* One step of connecting; libpq may have changed the socket, so it is watched anew. */
 static void
 connection_poll(Connection *connection)
@@ -824,13 +593,11 @@ connection_poll(Connection *connection)
 	}
 	if (status == PGRES_POLLING_OK)
 	{
-		connection->socket = loop_socket_open(PQsocket(connection->conn), connection_readable, connection);
-		connection_greet(connection);
+		if (connection_watch(connection, connection_readable))
+			connection_greet(connection);
 		return;
 	}
-	connection->socket = loop_socket_open(PQsocket(connection->conn),
-										  connection_step, connection);
-	if (status == PGRES_POLLING_WRITING)
+	if (connection_watch(connection, connection_step) && status == PGRES_POLLING_WRITING)
 		loop_socket_notify_write(connection->socket, connection_step);
 }
 
@@ -841,6 +608,13 @@ connection_step(void *state)
 
 	if (!connection->doomed && connection->state == CONNECTION_CONNECTING)
 		connection_poll(connection);
+}
+
+/* What libpq would print: every line of ours is JSON. */
+static void
+connection_notice(void *state, const char *message)
+{
+	log_line(LOG_WARNING, "database: %.*s", (int) strcspn(message, "\n"), message);
 }
 
 static void
@@ -863,8 +637,9 @@ connection_open(Connection *connection)
 		connection_doom(connection, connection->conn != NULL ? PQerrorMessage(connection->conn) : "out of memory");
 		return;
 	}
-	connection->socket = loop_socket_open(PQsocket(connection->conn), connection_step, connection);
-	loop_socket_notify_write(connection->socket, connection_step);
+	PQsetNoticeProcessor(connection->conn, connection_notice, NULL);
+	if (connection_watch(connection, connection_step))
+		loop_socket_notify_write(connection->socket, connection_step);
 }
 
 /* ---------- the pool ---------- */
@@ -879,7 +654,7 @@ pool_choose(Pool *pool, const PgCall *call)
 	for (int i = 0; i < pool->count; i++)
 	{
 		Connection *connection = &pool->connections[i];
-		bool		brief = statements[call->statement].brief;
+		bool		brief = pg_statements[call->statement].brief;
 
 		if (connection->state == CONNECTION_CLOSED && !connection->wanted)
 			closed = connection;
@@ -893,7 +668,7 @@ pool_choose(Pool *pool, const PgCall *call)
 		{
 			const Step *step = &connection->steps[(connection->first_step + s) % STEP_LIMIT];
 
-			brief = statements[step->statement].brief && (step->call == NULL || step->call->done != NULL);
+			brief = pg_statements[step->statement].brief && (step->call == NULL || step->call->done != NULL);
 		}
 		if (brief && (best == NULL || connection->call_count < best->call_count))
 			best = connection;
@@ -935,14 +710,19 @@ pool_sweep(Pool *pool)
 			continue;
 		if (!connection->doomed && connection->state != CONNECTION_READY && now > connection->connect_deadline)
 			connection_doom(connection, "timeout while connecting");
-		if (!connection->doomed && connection->step_count > 0)
+		/*
+		 * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang while
+		 * it is prepared.  An abandoned one costs something only while it runs.
+		 */
+		for (size_t s = 0; s < connection->step_count && !connection->doomed; s++)
 		{
-			PgCall	   *call = connection->steps[connection->first_step].call;
+			PgCall	   *call = connection->steps[(connection->first_step + s) % STEP_LIMIT].call;
+			bool		runs = s == 0 || (s == 1 && connection->steps[connection->first_step].call == NULL);
 
 			if (call != NULL && ((call->done != NULL && now > call->deadline) ||
-								 (call->done == NULL && now - call->abandoned_at > ABANDONED_MS)))
+								 (runs && call->done == NULL && now - call->abandoned_at > ABANDONED_MS)))
 			{
-				log_line(LOG_WARNING, "database: %s is cut off after %llu ms", statements[call->statement].name,
+				log_line(LOG_WARNING, "database: %s is cut off after %llu ms", pg_statements[call->statement].name,
 						 (unsigned long long) (now - call->queued_at));
 				connection_doom(connection, NULL);
 				connection->broken = false;
@@ -973,7 +753,9 @@ static void
 pool_start(Pool *pool, int count)
 {
 	pool->count = count;
-	pool->connections = allocate((size_t) count * sizeof(Connection));
+	pool->connections = calloc((size_t) count, sizeof(Connection));
+	if (pool->connections == NULL)
+		abort();
 	pool->away_since = loop_now() > 0 ? loop_now() : 1;
 	for (int i = 0; i < count; i++)
 		pool->connections[i].pool = pool;
@@ -995,132 +777,4 @@ pg_connected(const char **why)
 	if (why != NULL)
 		*why = trouble;
 	return reads.ready > 0;
-}
-
-/* ---------- results ---------- */
-
-size_t
-pg_rows(const PgResult *result)
-{
-	return (size_t) PQntuples((const PGresult *) result);
-}
-
-bool
-pg_is_null(const PgResult *result, size_t row, int column)
-{
-	return PQgetisnull((const PGresult *) result, (int) row, column) != 0;
-}
-
-JsonText
-pg_text(const PgResult *result, size_t row, int column)
-{
-	JsonText	text;
-
-	text.bytes = PQgetvalue((const PGresult *) result, (int) row, column);
-	text.len = (size_t) PQgetlength((const PGresult *) result, (int) row, column);
-	return text;
-}
-
-int32_t
-pg_array_int4(JsonText value)
-{
-	uint32_t	big;
-
-	if (value.bytes == NULL || value.len != 4)
-		return 0;
-	memcpy(&big, value.bytes, 4);
-	return (int32_t) ntohl(big);
-}
-
-int64_t
-pg_array_int8(JsonText value)
-{
-	uint64_t	big;
-
-	if (value.bytes == NULL || value.len != 8)
-		return 0;
-	memcpy(&big, value.bytes, 8);
-	return (int64_t) be64toh(big);
-}
-
-int32_t
-pg_int4(const PgResult *result, size_t row, int column)
-{
-	return pg_array_int4(pg_text(result, row, column));
-}
-
-int64_t
-pg_int8(const PgResult *result, size_t row, int column)
-{
-	return pg_array_int8(pg_text(result, row, column));
-}
-
-bool
-pg_bool(const PgResult *result, size_t row, int column)
-{
-	JsonText	text = pg_text(result, row, column);
-
-	return text.len == 1 && text.bytes[0] != 0;
-}
-
-void
-pg_result_free(PgResult *result)
-{
-	PQclear((PGresult *) result);
-}
-
-/* Takes 4 bytes from the front; 0 when there are not so many. */
-static int32_t
-array_take_int4(PgArray *array)
-{
-	JsonText	text = {array->next, 4};
-
-	if (array->end - array->next < 4)
-	{
-		array->next = array->end;
-		return 0;
-	}
-	array->next += 4;
-	return pg_array_int4(text);
-}
-
-PgArray
-pg_array(const PgResult *result, size_t row, int column)
-{
-	JsonText	text = pg_text(result, row, column);
-	PgArray		array = {text.bytes, text.bytes + text.len, 0};
-	int32_t		dimensions = array_take_int4(&array);
-
-	array_take_int4(&array);	/* whether there are NULLs */
-	array_take_int4(&array);	/* element type */
-	if (dimensions == 1)
-	{
-		int32_t		count = array_take_int4(&array);
-
-		array_take_int4(&array);	/* lower bound */
-		array.left = count > 0 ? (size_t) count : 0;
-	}
-	return array;
-}
-
-bool
-pg_array_next(PgArray *array, JsonText *value)
-{
-	int32_t		len;
-
-	value->bytes = NULL;
-	value->len = 0;
-	if (array->left == 0 || array->end - array->next < 4)
-		return false;
-	array->left--;
-	len = array_take_int4(array);
-	if (len >= 0)
-	{
-		if (len > array->end - array->next)
-			return false;
-		value->bytes = array->next;
-		value->len = (size_t) len;
-		array->next += len;
-	}
-	return true;
 }

@@ -19,7 +19,7 @@
  * closed socket within a second (client_connection_check_interval) and stops
  * the query.
  *
- * Only pg.c includes libpq-fe.h.
+ * Only pg.c and pg_call.c include libpq-fe.h.
  *
  *-------------------------------------------------------------------------
  */

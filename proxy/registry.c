@@ -6,6 +6,9 @@
  * A reading is two calls; the generation noted for it is one that was seen
  * before them, so that a change in between leads to another reading.
  *
+ * Types outlive their reading with the watches that began under it, for their
+ * metrics; the documents, which are large, are kept by answers alone.
+ *
  * Reference: k8s-conformance DISC-01 to DISC-18, OAPI-01 to OAPI-20, NEG-01.
  *
  *-------------------------------------------------------------------------
@@ -21,6 +24,7 @@
 #include "reply.h"
 
 #define READ_TIMEOUT_MS 30000
+#define ASK_TIMEOUT_MS 5000		/* for the generation; then the last reading has to do */
 #define YEAR_SECONDS (365 * 24 * 3600)
 #define CLAUSE_LIMIT 64			/* of an Accept header; those behind are ignored */
 
@@ -33,25 +37,49 @@ typedef struct Document
 	size_t		row;			/* keeps the first row of a path first */
 } Document;
 
+/* Those of one reading. */
+typedef struct Documents
+{
+	unsigned	references;
+	Arena		arena;
+	Document   *entries;		/* by path, then row */
+	size_t		count;
+	PgResult   *rows;			/* holds the bodies */
+} Documents;
+
 struct Registry
 {
 	unsigned	references;
 	Arena		arena;
 	RegistryType *types;
 	size_t		type_count;
-	Document   *documents;		/* by path, then row */
-	size_t		document_count;
-	PgResult   *document_rows;	/* holds the bodies */
 };
 
+/* A request that waits for a question to be answered; in the arena of its exchange. */
+typedef struct Waiting
+{
+	Exchange   *exchange;
+	void		(*then) (Exchange *exchange);
+	struct Waiting **link;		/* what points to this one */
+	struct Waiting *next;
+} Waiting;
+
 static Registry *current;
+static Documents *current_documents;
 static int64_t known_generation = -1;	/* of current */
 static int64_t wanted_generation;
 static Registry *reading;		/* half read, NULL when none is being read */
 static int64_t reading_generation;
 
+static Waiting *waiting;		/* for the question that is under way */
+static Waiting *arriving;		/* for the next one: the one under way was asked before they came */
+static bool asking;
+static bool awaiting_reading;	/* the question was answered with a newer generation, */
+static int64_t asked_generation;	/* with this one */
+
 static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+static void question_reading_ended(void);
 
 /* ---------- reading ---------- */
 
@@ -76,6 +104,19 @@ reading_failed(const char *what)
 	log_line(LOG_WARNING, "the registry could not be read: %s", what);
 	registry_release(reading);
 	reading = NULL;
+	question_reading_ended();
+}
+
+static void
+documents_release(void *state)
+{
+	Documents  *documents = state;
+
+	if (documents == NULL || --documents->references > 0)
+		return;
+	pg_result_free(documents->rows);
+	arena_free(&documents->arena);
+	free(documents);
 }
 
 /* A copy of a text column. */
@@ -126,39 +167,48 @@ compare_documents(const void *left, const void *right)
 static void
 read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
+	Documents  *documents;
+
 	if (outcome != PG_OK)
 	{
 		reading_failed(error != NULL ? error->message : "no answer");
 		return;
 	}
-	reading->document_rows = result;
-	reading->document_count = pg_rows(result);
-	reading->documents = arena_alloc0(&reading->arena, (reading->document_count + 1) * sizeof(Document));
-	for (size_t row = 0; row < reading->document_count; row++)
+	documents = calloc(1, sizeof(Documents));
+	if (documents == NULL)
+		abort();
+	documents->references = 1;
+	arena_init(&documents->arena);
+	documents->rows = result;
+	documents->count = pg_rows(result);
+	documents->entries = arena_alloc0(&documents->arena, (documents->count + 1) * sizeof(Document));
+	for (size_t row = 0; row < documents->count; row++)
 	{
-		Document   *document = &reading->documents[row];
+		Document   *document = &documents->entries[row];
 
-		document->path = keep(&reading->arena, result, row, 0);
-		document->content_type = keep(&reading->arena, result, row, 1);
-		document->etag = keep(&reading->arena, result, row, 2);
+		document->path = keep(&documents->arena, result, row, 0);
+		document->content_type = keep(&documents->arena, result, row, 1);
+		document->etag = keep(&documents->arena, result, row, 2);
 		document->body = pg_text(result, row, 3);
 		document->row = row;
 
 		/* The header wants it quoted, whichever way it is kept. */
 		if (document->etag[0] != '\0' && document->etag[0] != '"')
-			document->etag = arena_printf(&reading->arena, "\"%s\"", document->etag);
+			document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
 	}
-	qsort(reading->documents, reading->document_count, sizeof(Document), compare_documents);
+	qsort(documents->entries, documents->count, sizeof(Document), compare_documents);
 
 	log_line(LOG_INFO, "registry read: %zu types, %zu documents, generation %lld", reading->type_count,
-			 reading->document_count, (long long) reading_generation);
-	if (current != NULL)
-		registry_release(current);
+			 documents->count, (long long) reading_generation);
+	registry_release(current);
+	documents_release(current_documents);
 	current = reading;
+	current_documents = documents;
 	known_generation = reading_generation;
 	reading = NULL;
 	if (wanted_generation != known_generation)
 		registry_generation(wanted_generation);
+	question_reading_ended();
 }
 
 Registry *
@@ -174,7 +224,6 @@ registry_release(Registry *registry)
 {
 	if (registry == NULL || --registry->references > 0)
 		return;
-	pg_result_free(registry->document_rows);
 	arena_free(&registry->arena);
 	free(registry);
 }
@@ -200,6 +249,139 @@ registry_find(const Registry *registry, const char *group, const char *version, 
 			return type;
 	}
 	return NULL;
+}
+
+/* The documents of a path, the default one first; NULL when there are none. */
+static const Document *
+find_documents(const char *path, size_t *count)
+{
+	const Document *entries = current_documents->entries;
+	size_t		low = 0;
+	size_t		high = current_documents->count;
+
+	*count = 0;
+	while (low < high)
+	{
+		size_t		middle = (low + high) / 2;
+
+		if (strcmp(entries[middle].path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low + *count < current_documents->count && strcmp(entries[low + *count].path, path) == 0)
+		(*count)++;
+	return *count > 0 ? &entries[low] : NULL;
+}
+
+bool
+registry_serves(const Route *route)
+{
+	bool		version_known;
+	size_t		count;
+
+	if (current == NULL)
+		return true;
+	if (route->resource)
+		return registry_find(current, route->group, route->version, route->resource_name, &version_known) != NULL;
+	return find_documents(route->path, &count) != NULL;
+}
+
+/* ---------- asking whether there is a newer one ---------- */
+
+static void question_ask(void);
+
+static void
+waiting_end(Exchange *exchange)
+{
+	Waiting    *ended = exchange->work;
+
+	*ended->link = ended->next;
+	if (ended->next != NULL)
+		ended->next->link = ended->link;
+	exchange->work = NULL;
+	exchange->closed = NULL;
+	exchange->expired = NULL;
+}
+
+static void
+waiting_expired(Exchange *exchange)
+{
+	waiting_end(exchange);
+	reply_timeout(exchange);
+}
+
+static void
+question_done(void)
+{
+	asking = awaiting_reading = false;
+	while (waiting != NULL)
+	{
+		Exchange   *exchange = waiting->exchange;
+		void		(*then) (Exchange *exchange) = waiting->then;
+
+		waiting_end(exchange);
+		then(exchange);
+	}
+	if (arriving == NULL)
+		return;
+	waiting = arriving;
+	waiting->link = &waiting;
+	arriving = NULL;
+	question_ask();
+}
+
+/* A reading ended, well or not.  One that was under way when the question was answered may be too old; another one follows it. */
+static void
+question_reading_ended(void)
+{
+	if (awaiting_reading && (reading == NULL || known_generation >= asked_generation))
+		question_done();
+}
+
+static void
+question_answered(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome != PG_OK)
+	{
+		question_done();
+		return;
+	}
+	asked_generation = pg_int8(result, 0, 0);
+	pg_result_free(result);
+	awaiting_reading = true;
+	registry_generation(asked_generation);
+	question_reading_ended();
+}
+
+static void
+question_ask(void)
+{
+	PgCall	   *call = pg_call_new(PG_POLL);
+
+	asking = true;
+	pg_add_int4_array(call, NULL, 0);
+	pg_send(call, true, ASK_TIMEOUT_MS, question_answered, NULL);
+}
+
+void
+registry_refresh(Exchange *exchange, void (*then) (Exchange *exchange))
+{
+	Waiting    *newcomer = arena_alloc0(&exchange->arena, sizeof(Waiting));
+	Waiting   **list = asking ? &arriving : &waiting;
+
+	newcomer->exchange = exchange;
+	newcomer->then = then;
+	newcomer->link = list;
+	newcomer->next = *list;
+	if (*list != NULL)
+		(*list)->link = &newcomer->next;
+	*list = newcomer;
+	exchange->work = newcomer;
+	exchange->closed = waiting_end;
+	exchange->expired = waiting_expired;
+	if (!asking)
+		question_ask();
 }
 
 /* ---------- negotiation ---------- */
@@ -366,12 +548,6 @@ registry_answer_unknown(Exchange *exchange)
 				 "the request has been made before all known HTTP paths have been installed, please try again", &details);
 }
 
-static void
-release_registry(void *state)
-{
-	registry_release(state);
-}
-
 /* Whether the request came through an index entry whose hash is still that of the document (OAPI-02). */
 static bool
 hash_matches(const Exchange *exchange, const Document *document)
@@ -411,37 +587,25 @@ send_document(Exchange *exchange, const Document *document)
 		return;
 	}
 	exchange->code = 200;
+	current_documents->references++;
 	http_reply_borrowed(exchange->http, 200, headers, count, document->body.bytes, document->body.len,
-						release_registry, registry_acquire());
+						documents_release, current_documents);
 }
 
 void
 registry_answer(Exchange *exchange)
 {
-	const char *path = exchange->route->path;
+	const Document *documents;
 	const Document *document;
-	size_t		low = 0;
-	size_t		high;
-	size_t		count = 0;
+	size_t		count;
 
 	if (current == NULL)
 	{
 		registry_answer_unknown(exchange);
 		return;
 	}
-	high = current->document_count;
-	while (low < high)
-	{
-		size_t		middle = (low + high) / 2;
-
-		if (strcmp(current->documents[middle].path, path) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low + count < current->document_count && strcmp(current->documents[low + count].path, path) == 0)
-		count++;
-	if (count == 0)
+	documents = find_documents(exchange->route->path, &count);
+	if (documents == NULL)
 	{
 		reply_plain(exchange, 404, "404 page not found\n", 0);
 		return;
@@ -453,7 +617,7 @@ registry_answer(Exchange *exchange)
 		reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
 		return;
 	}
-	document = negotiate(&current->documents[low], count, http_header(exchange->http, "accept"));
+	document = negotiate(documents, count, http_header(exchange->http, "accept"));
 	if (document == NULL)
 	{
 		StrBuf		message;
@@ -461,7 +625,7 @@ registry_answer(Exchange *exchange)
 		strbuf_init(&message, &exchange->arena);
 		strbuf_puts(&message, "only the following media types are accepted: ");
 		for (size_t i = 0; i < count; i++)
-			strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", current->documents[low + i].content_type);
+			strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", documents[i].content_type);
 		reply_status(exchange, 406, "NotAcceptable", message.bytes, NULL);
 		return;
 	}

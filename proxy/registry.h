@@ -7,6 +7,10 @@
  * generation; kept while the database is away.  A reading is immutable and
  * counted: answers that are being sent keep the one they began with.
  *
+ * What a reading does not have may have been registered a moment ago: before
+ * that is said to be unknown the database is asked for the generation, by one
+ * question at a time for all who wait.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRY_H
@@ -28,6 +32,7 @@ typedef struct RegistryType
 } RegistryType;
 
 struct Exchange;
+struct Route;
 
 /* The generation that api_poll saw; reads again when it is another one than that of the last reading. */
 extern void registry_generation(int64_t generation);
@@ -36,6 +41,15 @@ extern void registry_generation(int64_t generation);
 extern Registry *registry_acquire(void);
 extern void registry_release(Registry *registry);
 extern bool registry_known(void);
+
+/* Whether the last reading has the resource or the document; true before the first one, which has an answer of its own. */
+extern bool registry_serves(const struct Route *route);
+
+/*
+ * Calls then() once there is a reading at least as new as this call, or none can be had: never from inside.  Until then the
+ * exchange is the registry's, and answered with 504 when its deadline passes.
+ */
+extern void registry_refresh(struct Exchange *exchange, void (*then) (struct Exchange *exchange));
 
 /* NULL when not served; *version_known tells whether group and version are. */
 extern const RegistryType *registry_find(const Registry *registry, const char *group, const char *version,

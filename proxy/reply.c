@@ -28,6 +28,7 @@ typedef struct SqlStatus
 
 /* The first line that fits counts. */
 static const SqlStatus sql_statuses[] = {
+	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
 	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
 	{"55P03", 503, "ServiceUnavailable", "the operation waited too long for another one, please try again", 1},
 	{"57014", 504, "Timeout", "Timeout: request did not complete within the allotted timeout", 1},

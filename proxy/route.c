@@ -234,6 +234,12 @@ parse_query(Arena *arena, const char *query, Route *route, const char **error)
 				*error = "the query of the request has an invalid escape";
 				return false;
 			}
+			if (memchr(parameter->key.bytes, '\0', parameter->key.len) != NULL ||
+				memchr(parameter->value.bytes, '\0', parameter->value.len) != NULL)
+			{
+				*error = "the query of the request must not contain NUL";
+				return false;
+			}
 			route->parameter_count++;
 		}
 		next = end + 1;

@@ -8,7 +8,7 @@
  * not known here: that is registry.c.
  *
  * Decoded once, bounded, and valid UTF-8 afterwards (bad bytes are U+FFFD).
- * Refused with 400: bad escapes, NUL and encoded slashes in the path, "." and
+ * Refused with 400: bad escapes, NUL, encoded slashes in the path, "." and
  * ".." segments, a path over 4 KiB, a query over 256 KiB or of more than
  * 200 parameters.
  *
@@ -24,7 +24,7 @@
 typedef struct RouteParameter
 {
 	JsonText	key;
-	JsonText	value;			/* may hold NUL */
+	JsonText	value;
 } RouteParameter;
 
 typedef struct Route

@@ -127,13 +127,16 @@ socket_reset(int fd)
 }
 
 uint64_t
-socket_acknowledged(int fd)
+socket_stalled(int fd, SocketProgress *progress, uint64_t now)
 {
 	struct tcp_info info;
 	socklen_t	len = sizeof(info);
 
 	memset(&info, 0, sizeof(info));
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
-		return 0;
-	return info.tcpi_bytes_acked;
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_bytes_acked != progress->acknowledged)
+	{
+		progress->acknowledged = info.tcpi_bytes_acked;
+		progress->at = now;
+	}
+	return now - progress->at;
 }

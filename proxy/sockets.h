@@ -21,7 +21,14 @@ extern bool sockets_listen(const char *address, int port, int *fds, int count, c
 /* Makes the peer see a reset connection; the descriptor stays open, and everything done with it fails. */
 extern void socket_reset(int fd);
 
-/* How many bytes the peer has acknowledged since the connection was made. */
-extern uint64_t socket_acknowledged(int fd);
+/* What is known of a peer that has bytes to take; zeroed, with the present time in at, when they are sent. */
+typedef struct SocketProgress
+{
+	uint64_t	at;				/* milliseconds: when the peer last took any */
+	uint64_t	acknowledged;	/* bytes, since the connection was made */
+} SocketProgress;
+
+/* Looks again; how many milliseconds ago did the peer take bytes? */
+extern uint64_t socket_stalled(int fd, SocketProgress *progress, uint64_t now);
 
 #endif							/* SOCKETS_H */

@@ -6,7 +6,7 @@
  * position: the stream has been handed every event up to it that concerns it,
  * and none behind it.  Events at or below it are never handed again, wherever
  * they come from; a bookmark is sent only when nothing is left to hand over,
- * and never below it.
+ * and never below what the client knows of already.
  *
  * watch_pump() is the only place that sends.  It is called whenever something
  * may have changed and does nothing while a send is under way.
@@ -17,6 +17,7 @@
  */
 #include "watch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,9 +82,10 @@ struct Watch
 	FieldSelector *fields;
 	char	   *namespace_name; /* NULL: all */
 	int64_t		position;
+	int64_t		sent;			/* the newest version that the client knows of */
 	Initial    *initial;
 	Frame	   *sending;		/* one of these two while a send is under way */
-	PgResult   *sending_piece;
+	PieceSending sending_piece;
 	Frame	   *parting;		/* an ERROR event to end with */
 	bool		ending;
 	bool		ended;
@@ -103,6 +105,7 @@ struct Watch
 static Watch *watches;
 static LoopTimer tick_timer;
 
+static void watch_end(Watch *watch);
 static void watch_pump(Watch *watch);
 
 /* ---------- what concerns a watch ---------- */
@@ -157,7 +160,10 @@ event_type(const Watch *watch, const Event *event)
 	return before ? EVENT_DELETED : EVENT_TYPE_COUNT;
 }
 
-/* Looks at an event and moves the position over it; the frame to send, or NULL. */
+/*
+ * Looks at an event and moves the position over it; the frame to send, or NULL.  An event that concerns the watch but cannot be
+ * shown (the watched version is served no more) ends the stream.
+ */
 static Frame *
 watch_take(Watch *watch, Event *event)
 {
@@ -169,8 +175,14 @@ watch_take(Watch *watch, Event *event)
 	if (type != EVENT_TYPE_COUNT)
 	{
 		frame = event_frame(event, type, first ? follower->first_representation : follower->representation);
-		if (first && frame != NULL)
+		if (frame == NULL)
+		{
+			watch_end(watch);
+			return NULL;
+		}
+		if (first)
 			feed_first_sent(follower);
+		watch->sent = event->version;
 		metrics_count(COUNTER_WATCH_EVENTS, 1);
 	}
 	if (event->version > watch->position)
@@ -211,7 +223,7 @@ watch_fail(Watch *watch, JsonText status)
 }
 
 static void
-watch_expire(Watch *watch, int64_t floor)
+watch_expire(Watch *watch, const char *message)
 {
 	Arena		arena;
 	StrBuf		buf;
@@ -219,8 +231,7 @@ watch_expire(Watch *watch, int64_t floor)
 
 	arena_init(&arena);
 	strbuf_init(&buf, &arena);
-	status_failure(&buf, 410, "Expired", arena_printf(&arena, "too old resource version: %lld (%lld)",
-													  (long long) watch->position, (long long) floor), NULL);
+	status_failure(&buf, 410, "Expired", message, NULL);
 	status.bytes = buf.bytes;
 	status.len = buf.len;
 	watch_fail(watch, status);
@@ -258,7 +269,7 @@ watch_closed(Exchange *exchange)
 	changes_release(watch->changes);
 	frame_release(watch->sending);
 	frame_release(watch->parting);
-	pg_result_free(watch->sending_piece);
+	pg_result_free(watch->sending_piece.result);
 	arena_free(&watch->arena);
 	free(watch->namespace_name);
 	free(watch);
@@ -335,7 +346,11 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	watch->next_change = 0;
 	if (watch->changes->count > 0 && watch->changes->events[0].operation == 'X')
 	{
-		watch_expire(watch, watch->changes->events[0].version);
+		char		message[80];
+
+		snprintf(message, sizeof(message), "too old resource version: %lld (%lld)", (long long) watch->position,
+				 (long long) watch->changes->events[0].version);
+		watch_expire(watch, message);
 		changes_release(watch->changes);
 		watch->changes = NULL;
 	}
@@ -440,16 +455,12 @@ watch_send_initial(Watch *watch)
 			pg_result_free(result);
 			return true;
 		}
-		if (body.len == 0)
-		{
-			pg_result_free(result);
-			continue;
-		}
-		feed_first_sent(&watch->follower);
-		watch->sending_piece = result;
+		if (body.len > 0)
+			feed_first_sent(&watch->follower);
 		metrics_count(COUNTER_WATCH_BYTES, body.len);
-		http_stream_send(watch->exchange->http, body.bytes, body.len);
-		return true;
+		piece_send(&watch->sending_piece, result, watch->exchange->http);
+		if (watch->sending_piece.result != NULL)
+			return true;
 	}
 	if (initial->end_bookmark != NULL)
 	{
@@ -497,7 +508,7 @@ watch_pump(Watch *watch)
 	}
 
 	gathered.count = gathered.size = 0;
-	while (more && (event = watch_next_event(watch)) != NULL)
+	while (more && !watch->ending && (event = watch_next_event(watch)) != NULL)
 	{
 		Frame	   *frame = watch_take(watch, event);
 
@@ -507,6 +518,8 @@ watch_pump(Watch *watch)
 	}
 	if (gathered.count > 0)
 		watch_send_gathered(watch, &gathered);
+	else if (watch->ending)
+		watch_pump(watch);
 }
 
 static void
@@ -514,10 +527,10 @@ watch_writable(void *state)
 {
 	Watch	   *watch = state;
 
+	if (watch->sending_piece.result != NULL && piece_send_more(&watch->sending_piece, watch->exchange->http))
+		return;
 	frame_release(watch->sending);
-	pg_result_free(watch->sending_piece);
 	watch->sending = NULL;
-	watch->sending_piece = NULL;
 	watch_pump(watch);
 }
 
@@ -561,10 +574,12 @@ follower_bookmark(Follower *follower, int64_t version, Frame *frame)
 {
 	Watch	   *watch = (Watch *) follower;
 
+	/* The position may have gone on, over what does not concern this watch; the client must not be taken back. */
 	if (watch->ending || watch->initial != NULL || !follower->following || http_stream_busy(watch->exchange->http) ||
-		watch_next_event(watch) != NULL || watch->position > version)
+		watch_next_event(watch) != NULL || watch->sent > version)
 		return;
 	follower->wants_bookmark = false;
+	watch->sent = version;
 	watch->bookmark_at = loop_now() + BOOKMARK_LEAST_MS + arc4random_uniform(BOOKMARK_SPREAD_MS);
 	watch_send(watch, frame_hold(frame));
 }
@@ -664,14 +679,18 @@ initial_failed(void *state, PgOutcome outcome, const PgError *error)
 {
 	Watch	   *watch = state;
 
-	/* The same piece can be asked for again: its cursor has not moved. */
-	if (reply_is_transient(outcome, error))
-		watch->retry_at = loop_now() + RETRY_MS;
-	else
+	/* The version of the state that was being sent may have been compacted away meanwhile. */
+	if (error != NULL && strcmp(error->sqlstate, "KR410") == 0)
+		watch_expire(watch, "The resourceVersion for the provided watch is too old.");
+	else if (reply_is_transient(outcome, error))
 	{
-		watch_end(watch);
-		watch_pump(watch);
+		/* The same piece can be asked for again: its cursor has not moved. */
+		watch->retry_at = loop_now() + RETRY_MS;
+		return;
 	}
+	else
+		watch_end(watch);
+	watch_pump(watch);
 }
 
 static uint64_t
@@ -771,7 +790,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 		if (watch->namespace_name == NULL)
 			abort();
 	}
-	watch->position = pg_int8(result, 0, COLUMN_VERSION);
+	watch->position = watch->sent = pg_int8(result, 0, COLUMN_VERSION);
 	watch->bookmarks = pg_bool(result, 0, COLUMN_BOOKMARKS);
 	watch->rows = READ_ROWS_FIRST;
 	timeout = pg_int4(result, 0, COLUMN_TIMEOUT);

@@ -24,6 +24,7 @@
 #define WAITING_WRITES 4096
 #define WAITING_BYTES (64 * 1024 * 1024)
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
+#define GATHER_MS 1				/* after a batch of several, for their clients to come back */
 
 typedef struct Write Write;
 typedef struct Batch Batch;
@@ -55,7 +56,11 @@ struct WriteLane
 	int			lane;
 	Write	   *first;
 	Write	   *last;
+	size_t		waiting;		/* writes between them */
 	Batch	   *batch;			/* in flight */
+	size_t		expected;		/* writes of the last batch, while their clients may come back at once */
+	LoopTimer	gather;			/* how long they are expected */
+	bool		deferred;		/* to be sent at the end of this turn of the loop */
 	WriteLane  *next;
 };
 
@@ -63,7 +68,7 @@ static WriteLane *lanes;
 static size_t waiting_writes;
 static size_t waiting_bytes;
 
-static void lane_send(WriteLane *lane);
+static void lane_ready(WriteLane *lane);
 
 static void *
 allocate(size_t size)
@@ -116,6 +121,7 @@ queue_insert(Write *write, bool front)
 		write->next->previous = write;
 	else
 		lane->last = write;
+	lane->waiting++;
 	waiting_writes++;
 	waiting_bytes += write_size(write);
 }
@@ -134,6 +140,7 @@ queue_remove(Write *write)
 	else
 		lane->last = write->previous;
 	write->previous = write->next = NULL;
+	lane->waiting--;
 	waiting_writes--;
 	waiting_bytes -= write_size(write);
 }
@@ -258,20 +265,31 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 }
 
 static void
+lane_gathered(void *state)
+{
+	WriteLane  *lane = state;
+
+	lane->expected = 0;
+	lane_ready(lane);
+}
+
+static void
 batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Batch	   *batch = state;
 	WriteLane  *lane = batch->lane;
 
 	lane->batch = NULL;
+	lane->expected = outcome == PG_OK && batch->count > 1 ? batch->count : 0;
+	if (lane->expected > 0)
+		loop_timer_start(&lane->gather, GATHER_MS, lane_gathered, lane);
 	if (outcome == PG_OK)
 		batch_answer(batch, result);
 	else
 		batch_fail(batch, outcome, error);
 	pg_result_free(result);
 	free(batch);
-	if (lane->batch == NULL)
-		lane_send(lane);
+	lane_ready(lane);
 }
 
 static bool
@@ -328,6 +346,31 @@ lane_send(WriteLane *lane)
 	pg_send(call, false, (uint64_t) config.request_timeout * 1000, batch_done, batch);
 }
 
+static void
+lane_deferred(void *state)
+{
+	WriteLane  *lane = state;
+
+	lane->deferred = false;
+	if (lane->batch == NULL)
+		lane_send(lane);
+}
+
+/*
+ * A batch is sent at the end of the turn of the loop, with all that this turn has brought.  Right after a batch of several its clients
+ * are given a moment to come back, or the first of them would start a batch of one.  An idle lane adds no wait.
+ */
+static void
+lane_ready(WriteLane *lane)
+{
+	if (lane->batch != NULL || lane->first == NULL || lane->deferred || lane->waiting < lane->expected)
+		return;
+	loop_timer_stop(&lane->gather);
+	lane->expected = 0;
+	lane->deferred = true;
+	loop_defer(lane_deferred, lane);
+}
+
 /* ---------- a write ---------- */
 
 /* FNV-1a; two objects with one hash are only kept out of one batch. */
@@ -381,6 +424,5 @@ write_start(Exchange *exchange)
 	exchange->closed = write_detach;
 	exchange->expired = write_expired;
 	queue_insert(write, false);
-	if (write->lane->batch == NULL)
-		lane_send(write->lane);
+	lane_ready(write->lane);
 }

@@ -1,19 +1,22 @@
 /*-------------------------------------------------------------------------
  *
- * exchange.h
+ * http_exchange.h
  *	  What a request asked and what the head of its answer says.
  *
  * The part of an HttpRequest that needs no HTTP library.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef EXCHANGE_H
-#define EXCHANGE_H
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
 
 #include "http.h"
 
+/* An idle watch should cost little memory: what most requests need from the arena is in the struct itself. */
+#define EXCHANGE_ROOM 2048
+
 /* The first member of every HttpRequest.  All strings are in the arena. */
-typedef struct Exchange
+typedef struct HttpExchange
 {
 	Arena		arena;
 	const char *method;
@@ -27,17 +30,19 @@ typedef struct Exchange
 	bool		is_head;
 	uint64_t	begun_at;		/* microseconds of the monotonic clock */
 	int			status;			/* of the answer; 0 before there is one */
-} Exchange;
+	_Alignas(8) char room[EXCHANGE_ROOM];	/* the arena's first memory */
+} HttpExchange;
 
 /* header_capacity: how many headers will be added at most. */
-extern void exchange_init(Exchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
-						  size_t header_capacity);
-extern void exchange_add_header(Exchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len);
+extern void http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+							   size_t header_capacity);
+extern void http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value,
+									 size_t value_len);
 /* After the last header: settles the audit id. */
-extern void exchange_ready(Exchange *exchange);
-extern double exchange_seconds(const Exchange *exchange);
+extern void http_exchange_ready(HttpExchange *exchange);
+extern double http_exchange_seconds(const HttpExchange *exchange);
 /* Writes the access log and frees the arena. */
-extern void exchange_end(Exchange *exchange, size_t bytes_sent, bool complete);
+extern void http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete);
 
 /* The head of an answer, complete but for what the library writes itself (date, connection, content-length). */
 typedef struct AnswerHead
@@ -49,10 +54,10 @@ typedef struct AnswerHead
 	bool		close;			/* connection: close was asked for */
 } AnswerHead;
 
-extern void exchange_answer(Exchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
-							AnswerHead *head);
+extern void http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+								 AnswerHead *head);
 
 /* A Status document (400, 404, 413) for a request that no handler gets to see. */
-extern const char *exchange_refusal(Exchange *exchange, int status, size_t *len);
+extern const char *http_exchange_refusal(HttpExchange *exchange, int status, size_t *len);
 
-#endif							/* EXCHANGE_H */
+#endif							/* HTTP_EXCHANGE_H */

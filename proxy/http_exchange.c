@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * exchange.c
+ * http_exchange.c
  *	  What a request asked and what the head of its answer says.
  *
  * Every answer carries an audit id (the client's own when it sent a reasonable
@@ -9,7 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "exchange.h"
+#include "http_exchange.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,21 +35,23 @@ microseconds(void)
 	return (uint64_t) now.tv_sec * 1000000 + (uint64_t) now.tv_nsec / 1000;
 }
 
-/* HttpRequest is http.c's, but begins with an Exchange. */
-static Exchange *
-exchange_of(HttpRequest *request)
+/* HttpRequest is http.c's, but begins with an HttpExchange. */
+static HttpExchange *
+http_exchange_of(HttpRequest *request)
 {
-	return (Exchange *) request;
+	return (HttpExchange *) request;
 }
 
 void
-exchange_init(Exchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
-			  size_t header_capacity)
+http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+				   size_t header_capacity)
 {
 	const char *question;
 
-	memset(exchange, 0, sizeof(*exchange));
+	memset(exchange, 0, offsetof(HttpExchange, room));
 	arena_init(&exchange->arena);
+	exchange->arena.next = exchange->room;
+	exchange->arena.end = exchange->room + EXCHANGE_ROOM;
 	exchange->begun_at = microseconds();
 	exchange->method = arena_strndup(&exchange->arena, method, method_len);
 	exchange->is_head = strcmp(exchange->method, "HEAD") == 0;
@@ -69,7 +71,7 @@ exchange_init(Exchange *exchange, const char *method, size_t method_len, const c
 }
 
 void
-exchange_add_header(Exchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len)
+http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len)
 {
 	HttpHeader *header = &exchange->headers[exchange->header_count++];
 
@@ -78,7 +80,7 @@ exchange_add_header(Exchange *exchange, const char *name, size_t name_len, const
 }
 
 void
-exchange_ready(Exchange *exchange)
+http_exchange_ready(HttpExchange *exchange)
 {
 	const char *given = http_header((HttpRequest *) exchange, "audit-id");
 	unsigned char bytes[16];
@@ -100,13 +102,13 @@ exchange_ready(Exchange *exchange)
 }
 
 double
-exchange_seconds(const Exchange *exchange)
+http_exchange_seconds(const HttpExchange *exchange)
 {
 	return (double) (microseconds() - exchange->begun_at) / 1e6;
 }
 
 void
-exchange_end(Exchange *exchange, size_t bytes_sent, bool complete)
+http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
 {
 	LogAccess	access = {
 		.audit_id = exchange->audit_id,
@@ -115,7 +117,7 @@ exchange_end(Exchange *exchange, size_t bytes_sent, bool complete)
 		.user = exchange->user,
 		.user_agent = http_header((HttpRequest *) exchange, "user-agent"),
 		.status = exchange->status,
-		.latency = exchange_seconds(exchange),
+		.latency = http_exchange_seconds(exchange),
 		.bytes = bytes_sent,
 		.complete = complete,
 	};
@@ -129,25 +131,25 @@ exchange_end(Exchange *exchange, size_t bytes_sent, bool complete)
 const char *
 http_method(HttpRequest *request)
 {
-	return exchange_of(request)->method;
+	return http_exchange_of(request)->method;
 }
 
 const char *
 http_path(HttpRequest *request)
 {
-	return exchange_of(request)->path;
+	return http_exchange_of(request)->path;
 }
 
 const char *
 http_query(HttpRequest *request)
 {
-	return exchange_of(request)->query;
+	return http_exchange_of(request)->query;
 }
 
 const char *
 http_header(HttpRequest *request, const char *lower_case_name)
 {
-	const Exchange *exchange = exchange_of(request);
+	const HttpExchange *exchange = http_exchange_of(request);
 
 	for (size_t i = 0; i < exchange->header_count; i++)
 		if (strcmp(exchange->headers[i].name, lower_case_name) == 0)
@@ -158,7 +160,7 @@ http_header(HttpRequest *request, const char *lower_case_name)
 void
 http_each_header(HttpRequest *request, void (*visit) (void *state, const char *name, const char *value), void *state)
 {
-	const Exchange *exchange = exchange_of(request);
+	const HttpExchange *exchange = http_exchange_of(request);
 
 	for (size_t i = 0; i < exchange->header_count; i++)
 		visit(state, exchange->headers[i].name, exchange->headers[i].value);
@@ -167,13 +169,13 @@ http_each_header(HttpRequest *request, void (*visit) (void *state, const char *n
 Arena *
 http_arena(HttpRequest *request)
 {
-	return &exchange_of(request)->arena;
+	return &http_exchange_of(request)->arena;
 }
 
 void
 http_set_user(HttpRequest *request, const char *user)
 {
-	Exchange   *exchange = exchange_of(request);
+	HttpExchange *exchange = http_exchange_of(request);
 
 	exchange->user = arena_strdup(&exchange->arena, user);
 }
@@ -204,7 +206,7 @@ status_reason(int status)
 }
 
 static void
-append_header(Exchange *exchange, AnswerHead *head, const char *name, const char *value)
+append_header(HttpExchange *exchange, AnswerHead *head, const char *name, const char *value)
 {
 	HttpHeader *header = &head->headers[head->header_count++];
 	char	   *copy = arena_strdup(&exchange->arena, value);
@@ -217,7 +219,8 @@ append_header(Exchange *exchange, AnswerHead *head, const char *name, const char
 }
 
 void
-exchange_answer(Exchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length, AnswerHead *head)
+http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+					 AnswerHead *head)
 {
 	bool		has_audit_id = false;
 	bool		has_cache_control = false;
@@ -265,7 +268,7 @@ exchange_answer(Exchange *exchange, int status, const HttpHeader *headers, size_
 }
 
 const char *
-exchange_refusal(Exchange *exchange, int status, size_t *len)
+http_exchange_refusal(HttpExchange *exchange, int status, size_t *len)
 {
 	const char *reason = "BadRequest";
 	const char *message = "the request could not be understood";
@@ -292,7 +295,7 @@ exchange_refusal(Exchange *exchange, int status, size_t *len)
 void
 http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count, const char *body, size_t len)
 {
-	const char *copy = arena_strndup(http_arena(request), body, exchange_of(request)->is_head ? 0 : len);
+	const char *copy = arena_strndup(http_arena(request), body, http_exchange_of(request)->is_head ? 0 : len);
 
 	http_reply_borrowed(request, status, headers, header_count, copy, len, NULL, NULL);
 }

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_fuzz.c
+ *	  Fuzz target: the request line, and the name in a body.
+ *
+ * The input is a method, a path, a query and a body, each ended by a newline
+ * but for the last; absent lines are empty.  What was accepted must be fit to
+ * be sent on: no segment can climb or be split again, nothing is longer than
+ * what came in, all of it is valid UTF-8.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "status.h"
+
+/* The document engine is linked to every target, the proxy's files to none: this is the only one of them that needs no library. */
+#include "route.c"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static void
+check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/*
+ * Takes a line off the front as a string that ends at its first NUL, as libh2o's counted text does when it becomes one.
+ */
+static const char *
+take_line(Arena *arena, const char **next, size_t *left)
+{
+	const char *newline = *left > 0 ? memchr(*next, '\n', *left) : NULL;
+	size_t		len = newline != NULL ? (size_t) (newline - *next) : *left;
+	const char *line = arena_strndup(arena, *next, len);
+
+	*next += len + (newline != NULL);
+	*left -= len + (newline != NULL);
+	return line;
+}
+
+static void
+check_text(JsonText text)
+{
+	uint32_t	rune;
+	size_t		width;
+
+	for (size_t i = 0; i < text.len; i += width)
+	{
+		width = rune_decode(text.bytes + i, text.len - i, &rune);
+		check(width > 0);
+	}
+}
+
+static void
+check_segment(const char *segment)
+{
+	JsonText	text = {segment, strlen(segment)};
+
+	check_text(text);
+	check(strcmp(segment, ".") != 0 && strcmp(segment, "..") != 0);
+	check(strpbrk(segment, "/%") == NULL);
+}
+
+static void
+check_route(Arena *arena, const Route *route)
+{
+	static const char *const verbs[] = {
+		"", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
+	};
+	bool		known = false;
+	const char *error = NULL;
+	uint64_t	timeout;
+
+	check(route->path[0] == '/');
+	check_segment(route->group);
+	check_segment(route->version);
+	check_segment(route->resource_name);
+	check_segment(route->namespace_name);
+	check_segment(route->name);
+	check_segment(route->subresource);
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		known = known || strcmp(route->verb, verbs[i]) == 0;
+	check(known);
+
+	/* Nothing that has no resource may look as if it had a part of one. */
+	check(route->resource == (route->resource_name[0] != '\0'));
+	check(route->resource || route->name[0] == '\0');
+	check(route->name[0] != '\0' || route->subresource[0] == '\0');
+	/* A collection is never deleted by a path that names an object. */
+	check(strcmp(route->verb, "deletecollection") != 0 || (route->name[0] == '\0' && strcmp(route->method, "DELETE") == 0));
+
+	for (size_t i = 0; i < route->parameter_count; i++)
+	{
+		check_text(route->parameters[i].key);
+		check_text(route->parameters[i].value);
+	}
+	if (strcmp(route->verb, "watch") == 0 && route->name[0] != '\0')
+		check(route_parameter(route, "fieldSelector") != NULL);
+	if (route_timeout(arena, route, &timeout, &error))
+		check(timeout <= 86400000);
+	else
+		check(error != NULL);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	const char *next = (const char *) bytes;
+	size_t		left = size;
+	const char *method;
+	const char *path;
+	const char *query;
+	const char *error = NULL;
+	JsonText	name;
+	Route		route;
+	Arena		arena;
+
+	arena_init(&arena);
+	method = take_line(&arena, &next, &left);
+	path = take_line(&arena, &next, &left);
+	query = take_line(&arena, &next, &left);
+	if (route_parse(&arena, method, path, query, &route, &error))
+		check_route(&arena, &route);
+	else
+		check(error != NULL);
+
+	/* A name that was found stands in the body as it is. */
+	if (route_body_name(next, left, &name) == BODY_NAME_GIVEN)
+		check(name.len > 0 && name.bytes > next && name.bytes + name.len < next + left &&
+			  memchr(name.bytes, '\\', name.len) == NULL);
+	arena_free(&arena);
+	return 0;
+}
