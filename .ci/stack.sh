@@ -29,6 +29,8 @@ become_server()
 	if [ "$server_user" = "$(id -un)" ]; then
 		exec "$@"
 	else
+		# That user may not be able to enter this directory; every path is absolute.
+		cd /
 		exec setpriv --reuid "$server_user" --regid "$server_user" --init-groups -- "$@"
 	fi
 }
@@ -116,6 +118,11 @@ server_stop()
 	as_server "$bindir/pg_ctl" status -s -D "$dir/data" >/dev/null 2>&1 || return 0
 	as_server "$bindir/pg_ctl" stop -s -w -t 60 -m "${2:-fast}" -D "$dir/data"
 )
+
+server_version()
+{
+	$PG_CONFIG --version
+}
 
 # Roles, database, extension, grants, all once: server_database DIR PORT CLUSTER_ID
 server_database()

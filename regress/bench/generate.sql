@@ -7,6 +7,7 @@
 --		pss			PolicyReport of 19 results, 6 to 7 kB
 --		ephemeral	EphemeralReport with the same results and Kyverno's labels, about 7 kB
 --		bare		EphemeralReport with results but few labels, 6 kB: what the create benchmark writes
+--		small		EphemeralReport with all labels and one result; the number is in its name and resource uid
 --		trivy		PolicyReport of 1 to 60 vulnerabilities with CVSS scores
 --		mixed		one of the above, or with 1 to 400 results, 0.5 to 130 kB
 
@@ -77,6 +78,21 @@ BEGIN ATOMIC
 				FROM generate_series(1, amount) n, LATERAL (SELECT pg_temp.drawn(number * 1000 + n, 'score', 100)) c(score)))::text;
 END;
 
+CREATE FUNCTION pg_temp.numbered_uid(number bigint) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN '10000000-0000-4000-8000-' || lpad(number::text, 12, '0');
+
+CREATE FUNCTION pg_temp.generated_small(number bigint, namespace text) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT format('{"apiVersion":"reports.kyverno.io/v1","kind":"EphemeralReport","metadata":{"name":"%s","namespace":"%s",'
+			'"labels":{"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/resource.uid":"%s",%s}},'
+			'"spec":{"owner":{"apiVersion":"v1","kind":"Pod","name":"pod-%s","uid":"%s"},"summary":{"pass":1},'
+			'"results":[{"source":"kyverno","policy":"require-labels","rule":"owner-label","result":"pass"}]}}',
+		u.uid, namespace, u.uid, l.labels, number, u.uid)
+	FROM policy_labels l, LATERAL (SELECT pg_temp.numbered_uid(generated_small.number)) u(uid);
+END;
+
 CREATE FUNCTION pg_temp.generated(style text, number bigint, namespace text) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -84,10 +100,24 @@ BEGIN ATOMIC
 		WHEN 'pss' THEN pg_temp.generated_pss(number, namespace)
 		WHEN 'ephemeral' THEN pg_temp.generated_ephemeral(number, namespace, true)
 		WHEN 'bare' THEN pg_temp.generated_ephemeral(number, namespace, false)
+		WHEN 'small' THEN pg_temp.generated_small(number, namespace)
 		WHEN 'trivy' THEN pg_temp.generated_results(number, namespace, 1 + pg_temp.drawn(number, 'amount', 60))
 		ELSE CASE pg_temp.drawn(number, 'style', 3)
 			WHEN 0 THEN pg_temp.generated_pss(number, namespace)
 			WHEN 1 THEN pg_temp.generated_results(number, namespace, 1 + pg_temp.drawn(number, 'amount', 10))
 			ELSE pg_temp.generated_results(number, namespace, 1 + pg_temp.drawn(number, 'amount', 400)) END
 		END;
+END;
+
+-- Stores generated reports as the owner would, by INSERT; 100 namespaces unless fewer are asked for.
+CREATE FUNCTION pg_temp.store(cluster uuid, style text, first bigint, last bigint, namespaces integer DEFAULT 100) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+		SELECT c.id, t.id, d.document#>>'{metadata,namespace}', d.document#>>'{metadata,name}',
+			(d.document->'metadata')::kube_reports.report, (d.document - '{apiVersion,kind,metadata}'::text[])::kube_reports.report
+		FROM generate_series(first, last) n,
+			LATERAL (SELECT pg_temp.generated(style, n, 'ns-' || n % namespaces)::jsonb OFFSET 0) d(document),	-- made once a row
+			kube_reports.cluster c, kube_reports.resource_type t
+		WHERE c.uid = cluster AND t."group" = split_part(d.document->>'apiVersion', '/', 1) AND t.kind = d.document->>'kind';
 END;

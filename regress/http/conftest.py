@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.request
 import uuid
 
 import pytest
@@ -127,6 +128,14 @@ class Proxy:
             with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
                 file.write("5")
 
+    def metric(self, name):
+        """The value of a metric without labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith(name + " "):
+                    return float(line.split()[1])
+        return None
+
     def kubeconfig(self):
         path = f"{self.pki}/kubeconfig-{self.port}"
         with open(path, "w", encoding="utf-8") as file:
@@ -237,15 +246,17 @@ def debian_kubectl():
 
 
 def kubectl_binaries():
-    found = []
+    """Every kubectl at hand; None stands for Debian's when it could not be had, so that its tests fail."""
+    found = [debian_kubectl()]
     on_path = shutil.which("kubectl")
-    for path in (debian_kubectl(), on_path):
-        if path and os.path.realpath(path) not in [os.path.realpath(other) for other in found]:
-            found.append(path)
+    if on_path and os.path.realpath(on_path) not in [os.path.realpath(other) for other in found if other]:
+        found.append(on_path)
     return found
 
 
 def kubectl_version(path):
+    if path is None:
+        return "debian"
     done = run([path, "version", "--client"], check=False)
     words = done.out.replace('"', " ").replace(",", " ").split()
     return next((word for word in words if word.startswith("v1.")), "unknown")
@@ -255,7 +266,7 @@ KUBECTLS = kubectl_binaries()
 
 
 def pytest_report_header():
-    return "kubectl: " + (", ".join(f"{path} {kubectl_version(path)}" for path in KUBECTLS) or "none")
+    return "kubectl: " + (", ".join(f"{path} {kubectl_version(path)}" for path in KUBECTLS))
 
 
 class Kubectl:
@@ -279,7 +290,7 @@ class Kubectl:
         return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-@pytest.fixture(params=KUBECTLS or [None], ids=[kubectl_version(path) for path in KUBECTLS] or ["none"])
+@pytest.fixture(params=KUBECTLS, ids=[kubectl_version(path) for path in KUBECTLS])
 def kubectl(request, stack, tmp_path):
-    assert request.param is not None, "no kubectl on this machine"
+    assert request.param is not None, f"Debian's kubernetes-client is not installed and apt-get could not download it to {CACHE}"
     return Kubectl(request.param, stack.first, tmp_path / "cache")

@@ -1,6 +1,7 @@
 """Delete, preconditions, finalizers, deletecollection (conformance 14)."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 from client import CPOLR, EPHR, MERGE, POLR, failure, path_of, report
 
@@ -116,6 +117,26 @@ def test_delete_collection(api, ns):
     assert api.delete(path, dryRun="All").code == 200
     assert len(api.names(POLR, ns)) == 12
     assert api.delete(path, {"propagationPolicy": "Background"}).code == 200
+    assert api.names(POLR, ns) == []
+
+
+def test_delete_collection_in_steps(stack, api, ns):
+    """More objects than one step takes: one ordinary answer, that of the step that failed when one did."""
+    path = path_of(POLR, ns)
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda number: api.create(POLR, report(f"r{number:03}"), ns), range(600)))
+    stack.database.psql(f"""
+        CREATE FUNCTION public.refuse_delete() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''40001''; END';
+        CREATE TRIGGER refuse_delete BEFORE DELETE ON kube_reports.object FOR EACH ROW
+            WHEN (OLD.namespace = '{ns}' AND OLD.name = 'r550') EXECUTE FUNCTION public.refuse_delete()""", user="postgres")
+    try:
+        failure(api.delete(path), 503, "ServiceUnavailable")
+        assert len(api.names(POLR, ns)) == 100
+    finally:
+        stack.database.psql("DROP TRIGGER refuse_delete ON kube_reports.object; DROP FUNCTION public.refuse_delete()", user="postgres")
+    answer = api.delete(path)
+    assert answer.code == 200 and answer.headers["Content-Length"] == str(len(answer.body))
+    assert answer.json["status"] == "Success"
     assert api.names(POLR, ns) == []
 
 

@@ -251,7 +251,7 @@ def test_methods(api, collection):
 
 
 @pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"limit": "x"}, {"labelSelector": "a in"}, {"fieldSelector": "x"},
-                                   {"fieldSelector": "spec.a=1"}, {"continue": "%%%"}, {"timeoutSeconds": "x"}])
+                                   {"fieldSelector": "spec.a=1"}, {"continue": "%%%"}, {"timeoutSeconds": "x"}, {"x": "a\0b"}])
 def test_bad_list_options(api, collection, query):
     """LIST-11, SEL-02, SEL-10, SEL-11, PAGE-06, REQ-03"""
     answer = api.get(collection, **query)

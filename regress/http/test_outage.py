@@ -38,7 +38,7 @@ def test_away_and_back(own_stack, mode):
     own_stack.database.start()
     for proxy in proxies:
         proxy.wait_ready(30)
-    until(lambda: first.get(path + "/before").code == 200, 20, "the answer")
+    until(lambda: all(first.get(path + "/before").code == 200 for _ in range(20)), 20, "the answer of every worker")
     assert first.get(path + "/before").json == stored
     # Each worker comes back by itself; a client tries again after a 503, as its Retry-After says.
     answers = []

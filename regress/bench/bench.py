@@ -1,0 +1,294 @@
+"""The benchmarks of DESIGN section 8, each beside its baseline in the same run.
+
+Run by make bench.  A row below its bar is marked FAIL and makes the exit status 1.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "http"))
+
+from client import EPHR, PARTIAL_LIST, POLR, path_of, run  # noqa: E402
+from conftest import Stack, free_port, stack_command  # noqa: E402
+
+SCALE = float(os.environ.get("BENCH_SCALE") or 1)
+WANTED = (os.environ.get("BENCH_ROWS") or "").split()
+BUILD = HERE / "build"
+OUTPUT = os.environ.get("BENCH_JSON") or str(BUILD / "results.json")
+SETTINGS = ("fsync = on", "shared_buffers = 1GB", "max_wal_size = 8GB", "checkpoint_timeout = 30min", "autovacuum_naptime = 10s")
+# A body or path of load with this in it gets the request's number there.
+NUMBERED = "10000000-0000-4000-8000-@@@@@@@@@@@@"
+MEBIBYTE = 1024 * 1024
+
+rows = []
+
+
+def scaled(count, least=1):
+    return max(least, int(count * SCALE))
+
+
+def seconds(full):
+    """Duration of a measurement: shorter in a quick run, long enough to mean something."""
+    return max(3, full * min(1, SCALE * 2))
+
+
+def row(name, workload, value, baseline, unit, ratio, bar, passed, **more):
+    """Notes a result; bar is words, passed is None for a row that only reports."""
+    rows.append({"row": name, "workload": workload, "value": value, "baseline": baseline, "unit": unit, "ratio": ratio, "bar": bar,
+                 "passed": passed, **more})
+    print(line_of(rows[-1]), flush=True)
+
+
+def line_of(result):
+    def number(value):
+        return "" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+    mark = {True: "ok", False: "FAIL", None: ""}[result["passed"]]
+    return (f"{result['row']:<18} {result['workload']:<44} {number(result['value']):>12} {number(result['baseline']):>12} {result['unit']:<6} "
+            f"{number(result['ratio']):>7}  {result['bar']:<26} {mark}")
+
+
+def note(text):
+    print(f"# {text}", file=sys.stderr, flush=True)
+
+
+class Bench:
+    """A stack with the settings of a server that is meant to be fast, and the programs that load it."""
+
+    def __init__(self):
+        self.stack = Stack()
+        self.stack.begin(*SETTINGS)
+        self.database = self.stack.database
+        self.proxy = self.stack.proxy()
+        self.directory = pathlib.Path(self.database.directory) / "bench"
+        self.directory.mkdir()
+
+    def end(self):
+        self.stack.end()
+
+    def load(self, path, *options, port=None, wait=True):
+        """Runs the load generator; its result, or the process when wait is off."""
+        pki = self.stack.pki
+        command = [str(BUILD / "load"), f"--port={port or self.proxy.port}", f"--ca={pki}/ca.crt", f"--certificate={pki}/admin.crt",
+                   f"--key={pki}/admin.key", *options, path]
+        if not wait:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return self.result(run(command, timeout=900).out)
+
+    @staticmethod
+    def result(text):
+        """What the load generator says; every answer must have been the one that was hoped for."""
+        result = json.loads(text)
+        assert result["ok"] > 0 and not any(result[kind] for kind in ("other", "refused", "failed", "broken")), result
+        return result
+
+    def fill(self, style, first, last, namespaces=100, batch=20000):
+        """Stores generated reports first..last as the owner."""
+        note(f"storing {last - first + 1} reports ({style})")
+        statements = [f"SELECT pg_temp.store('{self.stack.cluster}', '{style}', {start}, {min(start + batch - 1, last)}, {namespaces});"
+                      for start in range(first, last + 1, batch)]
+        script = f"\\i {HERE}/generate.sql\n" + "\n".join(statements) + "\nVACUUM (ANALYZE) kube_reports.object;\n"
+        run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "ON_ERROR_STOP=1", "-d", self.database.connection()], input=script, timeout=7200)
+
+    def empty(self):
+        self.database.psql("DELETE FROM kube_reports.object")
+        self.database.psql("VACUUM kube_reports.object")
+
+    def bodies(self, count=64):
+        """A file of ephemeral reports whose names are generated and whose resource is numbered by load."""
+        path = self.directory / "bodies"
+        if not path.exists():
+            text = self.database.psql(f"""
+                \\i {HERE}/generate.sql
+                SELECT regexp_replace(replace(pg_temp.generated('bare', n, 'create'), pg_temp.resource_uid(n)::text, '{NUMBERED}'),
+                    '"name":"[^"]*"', '"generateName":"{NUMBERED}-"')
+                FROM generate_series(1, {count}) n""")
+            path.write_text(text + "\n", encoding="utf-8")
+        return path
+
+
+def bench_list(bench):
+    """list, list-metadata: against the same bytes as a static file of the same libh2o, over TLS."""
+    count = scaled(10000, 200)
+    bench.fill("pss", 1, count)
+    saved = bench.directory / "static"
+    saved.mkdir()
+    before = bench.proxy.memory("VmRSS")
+    bench.proxy.reset_peak()
+    bench.load(path_of(POLR), "--requests=1", f"--output={saved}/list.json")
+    assert len(json.loads((saved / "list.json").read_bytes())["items"]) == count
+    port = free_port()
+    server = subprocess.Popen([str(BUILD / "static_server"), str(port), f"{bench.stack.pki}/serving.crt", f"{bench.stack.pki}/serving.key", str(saved)],
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout.readline() == "ready\n"
+        full, static, metadata = [], [], []
+        for _ in range(5):
+            static.append(bench.load("/list.json", "--requests=3", port=port)["seconds"] / 3)
+            full.append(bench.load(path_of(POLR), "--requests=3")["seconds"] / 3)
+            metadata.append(bench.load(path_of(POLR), "--requests=3", f"--accept={PARTIAL_LIST}")["seconds"] / 3)
+        grown = (bench.proxy.memory("VmHWM") - before) / MEBIBYTE
+    finally:
+        server.kill()
+        server.wait()
+    size = (saved / "list.json").stat().st_size
+    full, static, metadata = (statistics.median(times) for times in (full, static, metadata))
+    row("list", f"{count:,} reports, {size / 1e6:.0f} MB", size / full / 1e6, size / static / 1e6, "MB/s", static / full, "at least 0.5", static / full >= 0.5)
+    row("list-memory", "growth of the proxy during the lists", grown, None, "MiB", None, "at most 64", grown <= 64)
+    row("list-metadata", "PartialObjectMetadata of the same", metadata * 1000, full * 1000, "ms", metadata / full, "at most 0.2", metadata / full <= 0.2)
+    bench.empty()
+
+
+def insert_rate(bench, clients, duration):
+    """Prepared one-row INSERTs of the same text by pgbench."""
+    assert bench.database.psql("SHOW fsync") == "on"
+    text = bench.bodies().read_text(encoding="utf-8").splitlines()[0]
+    bench.database.psql("DROP TABLE IF EXISTS plain; CREATE TABLE plain (id bigserial PRIMARY KEY, document text COMPRESSION lz4)")
+    script = bench.directory / "insert.sql"
+    script.write_text("INSERT INTO plain (document) VALUES (:document);\n", encoding="utf-8")
+    bindir = run([os.environ.get("PG_CONFIG") or "pg_config", "--bindir"]).out.strip()
+    done = run([f"{bindir}/pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(int(duration)), "-f", str(script),
+                "-D", f"document={text}", bench.database.connection()], timeout=600)
+    return next(float(line.split()[2]) for line in done.out.splitlines() if line.startswith("tps"))
+
+
+create_number = 1
+
+
+def create_rate(bench, clients, duration):
+    global create_number
+    result = bench.load(path_of(EPHR, "create"), "--method=POST", f"--bodies={bench.bodies()}", f"--connections={clients}",
+                        f"--seconds={duration}", f"--first-number={create_number}")
+    create_number += 10 ** 8
+    return result
+
+
+def bench_create(bench):
+    """create: HTTPS creates against INSERTs, with the disk as it is and with two milliseconds more a flush."""
+    duration = seconds(10)
+    library = pathlib.Path(bench.database.directory) / "slow_flush.so"
+    shutil.copy(BUILD / "slow_flush.so", library)
+    library.chmod(0o755)
+    for kind, least in (("", 0.25), ("-slow-flush", 0.5)):
+        if kind:
+            bench.database.stop()
+            os.environ["LD_PRELOAD"] = str(library)
+            try:
+                bench.database.start(*SETTINGS)
+            finally:
+                del os.environ["LD_PRELOAD"]
+            bench.proxy.wait_ready()
+        for clients in (8, 32):
+            create_rate(bench, clients, 2)
+            baselines, results = [], []
+            for _ in range(2):
+                baselines.append(insert_rate(bench, clients, duration / 2))
+                results.append(create_rate(bench, clients, duration / 2))
+            baseline = statistics.mean(baselines)
+            rate = statistics.mean(result["per_second"] for result in results)
+            p99 = max(result["p99_ms"] for result in results)
+            row(f"create-{clients}{kind}", f"ephemeral reports, {clients} clients; p99 {p99:.1f} ms", rate, baseline, "/s", rate / baseline,
+                f"at least {least}", rate / baseline >= least, p99_ms=p99)
+    bench.database.stop()
+    bench.database.start(*SETTINGS)
+    bench.proxy.wait_ready()
+    bench.empty()
+
+
+def bench_page(bench):
+    """page: of a list that began before the log's last 45,000 events, at its beginning and at depth 300, while others write."""
+    count, page = scaled(150000, 3000), 500
+    depth = count // page
+    bench.fill("pss", 1, count)
+    note(f"walking to page {depth}")
+    api, token = bench.proxy.api(keep=True), ""
+    for _ in range(depth - 1):
+        token = api.get(path_of(POLR), accept=PARTIAL_LIST, **{"limit": page, "continue": token}).json["metadata"]["continue"]
+    events = scaled(45000, 900)
+    note(f"{events} changes for the log")
+    bench.database.psql(f"""UPDATE kube_reports.object o SET metadata = jsonb_set(o.metadata::jsonb, '{{labels,touched}}', '"yes"')::kube_reports.report
+        FROM (SELECT cluster_id, resource_type, namespace, name FROM kube_reports.object ORDER BY uid LIMIT {events}) t
+        WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (t.cluster_id, t.resource_type, t.namespace, t.name)""")
+    # A small report under ever new names: as many changes as writes.
+    body = bench.directory / "polr"
+    body.write_text('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"' + NUMBERED + '"},"summary":{"pass":1}}\n',
+                    encoding="utf-8")
+    writes = 500
+    writer = bench.load(path_of(POLR, "writes"), "--method=POST", f"--bodies={body}", "--connections=8", f"--rate={writes}", "--seconds=3600", wait=False)
+    try:
+        times = {1: [], depth: []}
+        for _ in range(scaled(40, 10)):
+            for at, query in ((1, ""), (depth, f"&continue={token}")):
+                times[at].append(bench.load(f"{path_of(POLR)}?limit={page}{query}", "--requests=1")["seconds"])
+    finally:
+        writer.terminate()
+        written = bench.result(writer.communicate(timeout=60)[0])
+    first, deep = (statistics.median(times[at]) * 1000 for at in (1, depth))
+    row("page", f"{page} of {count:,}, depth {depth}; {written['per_second']:.0f} writes/s", deep, first, "ms", deep / first,
+        f"within 1.5, {writes} writes/s", deep / first <= 1.5 and written["per_second"] >= 0.95 * writes, writes_per_second=written["per_second"])
+    bench.empty()
+
+
+def lookup_ms(bench, count):
+    """Median of lists by the uid label of one among the stored reports."""
+    choice = random.Random(count)
+    path = path_of(EPHR) + "?labelSelector=audit.kyverno.io%2Fresource.uid%3D" + NUMBERED
+    found = bench.proxy.api().get(path.replace("@" * 12, f"{count // 2:012}")).json["items"]
+    assert len(found) == 1, f"{len(found)} reports have the label of one"
+    medians = []
+    for _ in range(21):
+        medians.append(bench.load(path, "--requests=20", f"--first-number={choice.randrange(1, count - 30)}")["p50_ms"])
+    return statistics.median(medians)
+
+
+def bench_lookup(bench):
+    """lookup: one report by a label, among many and among few."""
+    few, many = scaled(10000, 500), scaled(1000000, 5000)
+    bench.fill("small", 1, few)
+    among_few = lookup_ms(bench, few)
+    bench.fill("small", few + 1, many)
+    among_many = lookup_ms(bench, many)
+    row("lookup", f"by label among {many:,} and {few:,}", among_many, among_few, "ms", among_many / among_few, "under 5 ms, within 3",
+        among_many < 5 and among_many / among_few <= 3)
+    bench.empty()
+
+
+BENCHMARKS = {"list": bench_list, "create": bench_create, "page": bench_page, "lookup": bench_lookup}
+
+
+def main():
+    unknown = set(WANTED) - set(BENCHMARKS)
+    if unknown:
+        sys.exit(f"no such rows: {' '.join(sorted(unknown))}; there are {' '.join(BENCHMARKS)}")
+    # Everything is cleaned up on the way out.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    started = time.time()
+    print(f"{'row':<18} {'workload':<44} {'measured':>12} {'baseline':>12} {'unit':<6} {'ratio':>7}  bar")
+    for name, benchmark in BENCHMARKS.items():
+        if WANTED and name not in WANTED:
+            continue
+        # Each on a server of its own: what one leaves behind is no part of another.
+        bench = Bench()
+        try:
+            benchmark(bench)
+        finally:
+            bench.end()
+    with open(OUTPUT, "w", encoding="utf-8") as file:
+        json.dump({"scale": SCALE, "started": int(started), "seconds": round(time.time() - started), "processors": os.cpu_count(),
+                   "postgresql": stack_command("server_version"), "rows": rows}, file, indent=1)
+        file.write("\n")
+    note(f"JSON in {OUTPUT}")
+    sys.exit(any(result["passed"] is False for result in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The pages say what is there, and what make up prints works."""
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from client import run, until
+from conftest import KUBECTLS, TOP, free_port
+
+API_PAGE = (TOP / "docs" / "api.md").read_text()
+
+VISIBLE = """
+SELECT p.proname FROM pg_proc p, pg_extension e, pg_depend d
+    WHERE e.extname = 'kube_reports' AND d.refobjid = e.oid AND d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+UNION SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v', 'm', 'p', 'S')
+UNION SELECT t.typname FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+    WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typcategory <> 'A' AND (c.oid IS NULL OR c.relkind = 'c')
+ORDER BY 1
+"""
+
+# The input and output functions of the type, which nobody calls by name.
+OF_THE_TYPE = {"report_in", "report_out", "report_recv", "report_send"}
+
+
+def documented():
+    """Names in the first column of the page's tables; functions with their arguments."""
+    names, arguments = set(), {}
+    for line in API_PAGE.splitlines():
+        found = re.match(r"\| `(\w+)(?:\(([^`]*)\))?` \|", line)
+        if found:
+            names.add(found[1])
+            if found[2] is not None:
+                arguments[found[1]] = found[2]
+    return names, arguments
+
+
+def test_api_page_is_complete(stack):
+    visible = set(stack.database.psql(VISIBLE).split())
+    names, _ = documented()
+    assert sorted(visible - names - OF_THE_TYPE) == [], "not in docs/api.md"
+    assert sorted(names - visible) == [], "only in docs/api.md"
+
+
+def test_api_page_has_the_signatures(stack):
+    """Arguments as they are declared, defaults aside"""
+    _, arguments = documented()
+    rows = stack.database.psql("SELECT p.proname, CASE p.prokind WHEN 'p' THEN pg_get_function_arguments(p.oid) ELSE"
+                               " pg_get_function_identity_arguments(p.oid) END FROM pg_proc p"
+                               " WHERE p.pronamespace = 'kube_reports'::regnamespace ORDER BY 1")
+
+    def plain(text):
+        text = re.sub(r" DEFAULT [^,]+", "", text).replace("kube_reports.", "").replace("character varying", "varchar")
+        return [part.strip() for part in text.split(",") if part.strip() and not part.strip().startswith("OUT ")]
+
+    for row in rows.splitlines():
+        name, _, declared = row.partition("|")
+        if name in arguments:
+            assert plain(arguments[name]) == plain(declared), name
+
+
+def test_pages_name_existing_files():
+    """Every file of the tree that a page speaks of, and every link between pages, exists"""
+    pages = [*TOP.glob("*.md"), *(TOP / "docs").glob("*.md")]
+    assert pages
+    for page in pages:
+        text = page.read_text()
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            assert (page.parent / target).exists(), (page.name, target)
+        for name in re.findall(r"`((?:extension|proxy|sql|regress|docs|\.ci)/[\w./-]+)`", text):
+            assert (TOP / name).exists(), (page.name, name)
+
+
+# ---- make up ----
+
+@pytest.fixture(scope="module")
+def stack_of_make_up(tmp_path_factory):
+    """make up in a directory of its own, on ports of its own; the printed commands."""
+    # A short path that the server's user may enter.
+    directory = pathlib.Path(run(["mktemp", "-d", "/tmp/kube-reports-up-XXXXXX"]).out.strip())
+    directory.chmod(0o755)
+    ports = {"PORT": free_port(), "METRICS_PORT": free_port(), "PG_PORT": free_port()}
+    environment = {**{name: value for name, value in os.environ.items() if name != "KUBECONFIG"}, "RUN_DIR": str(directory / "run")}
+    command = ["make", "--no-print-directory", "up", *(f"{name}={value}" for name, value in ports.items())]
+    try:
+        first = run(command, timeout=300, cwd=TOP, env=environment)
+        yield directory, command, environment, [line.strip() for line in first.out.splitlines() if line.startswith("  ")]
+    finally:
+        run(["make", "--no-print-directory", "clean-run"], check=False, cwd=TOP, env=environment)
+        run(["make", "--no-print-directory", "clean-run"], check=False, cwd=TOP, env={**environment, "RUN_DIR": str(directory / "second")})
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def shell(script, directory, environment, **more):
+    """A command as a user types it, with the kubectl at hand on the PATH."""
+    binaries = directory / "bin"
+    binaries.mkdir(exist_ok=True)
+    if not (binaries / "kubectl").exists():
+        (binaries / "kubectl").symlink_to(next(path for path in reversed(KUBECTLS) if path))
+    environment = {**environment, "PATH": f"{binaries}:{environment['PATH']}", "HOME": str(directory)}
+    return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=TOP, env=environment, **more)
+
+
+def test_what_make_up_prints(stack_of_make_up):
+    """Every printed line works"""
+    directory, _, environment, printed = stack_of_make_up
+    export = printed[0]
+    assert export == f"export KUBECONFIG={directory}/run/kubeconfig"
+    seen = set()
+    for line in printed[1:]:
+        words = shlex.split(line)
+        if words[0] == "make" and words[1] == "up":
+            # The second proxy: in a directory and on ports of this test.
+            second = [f"RUN_DIR={directory}/second" if word.startswith("RUN_DIR=") else
+                      f"PORT={free_port()}" if word.startswith("PORT=") else
+                      f"METRICS_PORT={free_port()}" if word.startswith("METRICS_PORT=") else word for word in words]
+            plain = {name: value for name, value in environment.items() if name != "RUN_DIR"}
+            out = shell(shlex.join(second), directory, plain, timeout=120).out
+            assert "kube-reports answers on" in out
+            both = [shell(f"export KUBECONFIG={directory}/{name}/kubeconfig; kubectl get polr -A -o name", directory, environment).out
+                    for name in ("run", "second")]
+            assert both[0] == both[1] != ""
+            assert shell(f"make down RUN_DIR={directory}/second", directory, plain).code == 0
+            seen.add("second")
+        elif words[0] == "make" and words[1] == "down":
+            seen.add("down")
+            assert words[2:] == [f"RUN_DIR={directory}/run"]
+        elif "--watch" in words:
+            watching = subprocess.Popen(["bash", "-c", f"{export}; exec {line}"], cwd=TOP, stdout=subprocess.PIPE, text=True,
+                                        env={**environment, "PATH": f"{directory}/bin:{environment['PATH']}", "HOME": str(directory)})
+            assert watching.stdout.readline().split()[:2] == ["NAMESPACE", "NAME"]
+            assert len(watching.stdout.readline().split()) == 10
+            watching.send_signal(signal.SIGTERM)
+            watching.communicate(timeout=10)
+            seen.add("watch")
+        else:
+            out = shell(f"{export}\n{line}", directory, environment).out
+            assert out.strip(), line
+            seen.add(words[0])
+            if line == "kubectl get polr -A -o wide":
+                rows = [row.split() for row in out.splitlines()]
+                assert rows[0] == ["NAMESPACE", "NAME", "KIND", "NAME", "PASS", "FAIL", "WARN", "ERROR", "SKIP", "AGE"]
+                assert len(rows) > 30 and len({row[0] for row in rows[1:]}) >= 4
+                assert any(int(row[5]) > 0 for row in rows[1:]) and any(int(row[4]) > 0 for row in rows[1:])
+    assert seen >= {"kubectl", "watch", ".", "curl", "second", "down"}
+
+
+def test_make_up_again_changes_nothing(stack_of_make_up):
+    directory, command, environment, printed = stack_of_make_up
+    state = ("SELECT md5(string_agg(o::text, '' ORDER BY o::text)) FROM kube_reports.object o;"
+             "SELECT version, registry_generation, log_entries FROM kube_reports.status")
+
+    def look():
+        tables = shell(f". {directory}/run/env && psql -X -A -t -c \"{state}\"", directory, environment).out
+        server = directory / "run" / "server"
+        return tables, (server / "proxy.pid").read_text(), (server / "data" / "postmaster.pid").read_text()
+
+    before = look()
+    again = run(command, timeout=120, cwd=TOP, env=environment)
+    assert [line.strip() for line in again.out.splitlines() if line.startswith("  ")] == printed
+    assert look() == before
+
+
+def test_make_down_leaves_no_process(stack_of_make_up):
+    directory, _, environment, _ = stack_of_make_up
+
+    def processes():
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and str(directory) in (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+                    found.append(entry.name)
+            except OSError:
+                pass
+        return found
+
+    assert processes()
+    assert shell("make down", directory, environment).code == 0
+    until(lambda: not processes(), 10, "the end of the processes")

@@ -1,0 +1,175 @@
+"""pg_dump and pg_restore by the owner, who is no superuser; DROP and CREATE EXTENSION (DESIGN section 5; LIST-07, WATCH-07)."""
+
+import json
+
+import pytest
+
+from client import CPOLR, POLR, failure, path_of, report, run
+from conftest import Database, Proxy
+from test_types import CRD, VULN, vulnerability_report
+
+SECOND_CLUSTER = "22222222-2222-4222-8222-222222222222"
+
+# What must be the same on both sides: everything a user can lose.
+CONTENT = """
+SELECT o FROM kube_reports.stored_report o ORDER BY o.cluster, o."group", o.resource, o.namespace, o.name;
+SELECT c.uid, c.id, c.name, c.labels, c.extra_metadata FROM kube_reports.cluster c ORDER BY c.id;
+SELECT t.id, t."group", t.plural, t.results, t.builtin FROM kube_reports.resource_type t ORDER BY t.id;
+SELECT v.resource_type, v.version, v.definition FROM kube_reports.resource_version v ORDER BY v.resource_type, v.version;
+SELECT r FROM kube_reports.proxy_role r ORDER BY r.role;
+SELECT l.id, l.cluster_id, l.resource_type FROM kube_reports.lane l ORDER BY l.id;
+SELECT s FROM kube_reports.setting s ORDER BY s.name;
+"""
+
+# Who may do what, and whose everything is.
+RIGHTS = """
+SELECT DISTINCT p.oid::regprocedure::text, a.grantee::regrole::text, a.privilege_type
+    FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace = 'kube_reports'::regnamespace AND a.grantee <> 0 ORDER BY 1, 2, 3;
+SELECT DISTINCT c.oid::regclass::text, a.grantee::regrole::text, a.privilege_type
+    FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace = 'kube_reports'::regnamespace AND a.grantee <> 0 ORDER BY 1, 2, 3;
+SELECT c.oid::regclass::text, c.relowner::regrole FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace ORDER BY 1;
+SELECT p.oid::regprocedure::text, p.proowner::regrole FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace ORDER BY 1;
+"""
+
+
+def newest(database, name="kube_reports"):
+    return int(database.psql("SELECT greatest((SELECT max(version) FROM kube_reports.object), (SELECT max(version) FROM kube_reports.change),"
+                             " (SELECT max(floor) FROM kube_reports.lane), (SELECT last_value FROM kube_reports.version_seq))", database=name))
+
+
+@pytest.fixture(scope="module")
+def source(stack, tmp_path_factory):
+    """The shared stack with something of everything in it, and its dumps."""
+    database, api = stack.database, stack.first.api()
+    database.psql(f"SELECT kube_reports.register_crd($crd${json.dumps(CRD)}$crd$::jsonb)")
+    database.psql(f"SELECT kube_reports.register_cluster('{SECOND_CLUSTER}', 'elsewhere', '{{\"region\": \"x\"}}'::jsonb)")
+    database.psql("SELECT kube_reports.set_setting('log_retention', '90 minutes')")
+    for number in range(50):
+        api.create(POLR, report(f"r{number}", labels={"n": str(number), "quote": "a-b.c"}), "dump")
+    api.create(CPOLR, report("dump", resource=CPOLR))
+    odd = report("odd", annotations=None)
+    odd["metadata"]["annotations"] = {"odd": "tab\there, back\\slash, \"quotes\", line\nbreak, \\N, \u00e4\u20ac\U0001f600"}
+    odd["metadata"]["finalizers"] = ["example.com/hold"]
+    api.create(POLR, odd, "dump")
+    assert api.delete(path_of(POLR, "dump", "odd")).json["metadata"]["deletionTimestamp"]
+    document = json.dumps(vulnerability_report("app")).replace("'", "''")
+    database.psql(f"SELECT kube_reports.create_report('{stack.cluster}', jsonb_set('{document}'::jsonb, '{{metadata,namespace}}', '\"dump\"')"
+                  "::kube_reports.report)")
+    database.psql(f"SELECT kube_reports.create_report('{SECOND_CLUSTER}', '{json.dumps(report('there', 'dump'))}'::kube_reports.report)")
+    directory = tmp_path_factory.mktemp("dump")
+    dumps = {"plain": str(directory / "plain.sql"), "custom": str(directory / "custom.dump")}
+    for form, file in dumps.items():
+        run(["pg_dump", f"--format={form}", f"--file={file}", "-d", database.connection()])
+    yield stack, dumps
+    assert api.patch(path_of(POLR, "dump", "odd"), {"metadata": {"finalizers": None}}).code == 200
+    assert api.delete(path_of(POLR, "dump")).code == 200 and api.delete(path_of(CPOLR, name="dump")).code == 200
+    database.psql("SELECT kube_reports.unregister('vulnerabilityreports.aquasecurity.github.io', true)")
+    database.psql(f"SELECT kube_reports.delete_report('{SECOND_CLUSTER}', 'policyreports.wgpolicyk8s.io', 'dump', 'there')")
+    database.psql("SELECT kube_reports.set_setting('log_retention', '60 minutes')")
+
+
+@pytest.fixture(scope="module")
+def other_server():
+    """A second PostgreSQL server with the roles, without the database."""
+    server = Database()
+    try:
+        server.start()
+        for role in ("kube_reports_owner", "kube_reports_proxy", "kube_reports_proxy_b", "kube_reports_reader", "kube_reports_admin"):
+            server.psql(f"CREATE ROLE {role} LOGIN", user="postgres", database="postgres")
+        yield server
+    finally:
+        server.remove()
+
+
+def restore(database, name, form, file):
+    """Into a new database of that name, as the owner, all or nothing."""
+    database.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
+    connection = database.connection(database=name)
+    if form == "plain":
+        run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-f", file, "-d", connection])
+    else:
+        run(["pg_restore", "--exit-on-error", "--single-transaction", "-d", connection, file])
+
+
+@pytest.mark.parametrize("form", ["plain", "custom"])
+@pytest.mark.parametrize("where", ["another server", "another database"])
+def test_restore(source, other_server, form, where):
+    stack, dumps = source
+    target = other_server if where == "another server" else stack.database
+    name = f"restored_{form}"
+    before = newest(stack.database)
+    listed = stack.first.api().get(path_of(POLR, "dump")).json
+    first = next(item for item in listed["items"] if item["metadata"]["name"] == "r0")
+    restore(target, name, form, dumps[form])
+    proxy = None
+    try:
+        assert target.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "t"
+        assert target.psql(CONTENT, database=name) == stack.database.psql(CONTENT)
+        assert target.psql(RIGHTS, database=name) == stack.database.psql(RIGHTS)
+
+        # Here the roles of the proxies are those of the dump; in another database of one server they are the same roles.
+        proxy = Proxy(target, stack.cluster, stack.pki, connection=target.connection("kube_reports_proxy", name)).wait_ready()
+        assert target.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "f"
+        api = proxy.api()
+        again = api.get(path_of(POLR, "dump")).json
+        assert again["items"] == listed["items"]
+        assert int(again["metadata"]["resourceVersion"]) > before
+        answer = api.get(path_of(POLR, "dump"), watch="true", resourceVersion=listed["metadata"]["resourceVersion"])
+        if answer.code == 200:
+            frame = json.loads(answer.body)
+            assert (frame["type"], frame["object"]["code"], frame["object"]["reason"]) == ("ERROR", 410, "Expired")
+        else:
+            failure(answer, 410, "Expired")
+        with api.watch(path_of(POLR, "dump"), resourceVersion=again["metadata"]["resourceVersion"]) as watch:
+            created = api.create(POLR, report("after"), "dump")
+            assert watch.change() == ("ADDED", created)
+        assert int(created["metadata"]["resourceVersion"]) > before
+        changed = api.patch(path_of(POLR, "dump", "r0"), {"summary": {"pass": 9}}).json
+        assert changed["metadata"]["uid"] == first["metadata"]["uid"]
+        assert int(changed["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
+        # A stale write is still a conflict, a restored type is served, and new rows get ids of their own.
+        failure(api.put(path_of(POLR, "dump", "r0"), first), 409, "Conflict")
+        assert api.get(path_of(VULN, "dump", "app")).json["report"]["registry"] == {"server": "index.example"}
+        assert int(target.psql("SELECT kube_reports.register_cluster(gen_random_uuid(), 'new')", database=name)) > int(
+            stack.database.psql("SELECT max(id) FROM kube_reports.cluster"))
+        # The store of the dump goes on as if nothing had happened.
+        assert stack.first.api().get(path_of(POLR, "dump")).json["items"] == listed["items"]
+    finally:
+        if proxy is not None:
+            proxy.stop()
+        target.psql(f"DROP DATABASE {name} WITH (FORCE)", user="postgres", database="postgres")
+
+
+def test_dump_of_a_restored_database(source, other_server, tmp_path):
+    """A dump that no proxy has seen yet can be dumped again, and after_restore() by hand ends the restore"""
+    stack, dumps = source
+    restore(other_server, "first_copy", "custom", dumps["custom"])
+    file = str(tmp_path / "again.dump")
+    run(["pg_dump", "--format=custom", f"--file={file}", "-d", other_server.connection(database="first_copy")])
+    restore(other_server, "second_copy", "custom", file)
+    content = stack.database.psql(CONTENT)
+    for name in ("first_copy", "second_copy"):
+        assert other_server.psql(CONTENT, database=name) == content
+        assert other_server.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "t"
+    base = int(other_server.psql("SELECT kube_reports.after_restore()", database="second_copy"))
+    assert base > newest(stack.database)
+    assert other_server.psql("SELECT restore_pending FROM kube_reports.status", database="second_copy") == "f"
+    assert other_server.psql(f"SELECT count(*) FROM kube_reports.lane WHERE floor < {base}", database="second_copy") == "0"
+
+
+def test_drop_and_create(source, other_server):
+    """Nothing stays behind, everything is there again, in a database that has seen another life"""
+    _, dumps = source
+    restore(other_server, "again", "custom", dumps["custom"])
+    other_server.psql("DROP EXTENSION kube_reports", database="again")
+    left = ("SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = n.oid) + (SELECT count(*) FROM pg_proc WHERE pronamespace = n.oid)"
+            " + (SELECT count(*) FROM pg_type WHERE typnamespace = n.oid) FROM pg_namespace n WHERE nspname = 'kube_reports'")
+    assert other_server.psql(left, database="again") in ("0", "")
+    other_server.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports", database="again")
+    assert other_server.psql("SELECT objects, clusters, restore_pending FROM kube_reports.status", database="again") == "0|0|f"
+    assert other_server.psql("SELECT count(*) FROM kube_reports.resource_type", database="again") == "10"
+    cluster = "33333333-3333-4333-8333-333333333333"
+    other_server.psql(f"SELECT kube_reports.register_cluster('{cluster}')", database="again")
+    stored = json.loads(other_server.psql(
+        f"SELECT kube_reports.create_report('{cluster}', '{json.dumps(report('r', 'ns'))}'::kube_reports.report)", database="again"))
+    assert stored["metadata"]["name"] == "r"
