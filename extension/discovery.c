@@ -297,6 +297,8 @@ add_aggregated(Builder *builder, const char *path, bool with_groups)
 		strbuf_init(&buf, builder->arena);
 		strbuf_printf(&buf, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/%s\","
 					  "\"metadata\":{},\"items\":[", versions[i]);
+		if (!with_groups)
+			strbuf_puts(&buf, "{\"metadata\":{\"name\":\"\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":[]}]}");
 		while (with_groups && next_group(builder, &group))
 		{
 			if (group.first > builder->resources)
@@ -490,11 +492,14 @@ add_core(Builder *builder)
 {
 	StrBuf		buf;
 
-	/* There is no core group; clients ask for it all the same and take an empty answer best. */
+	/* The core group has no resources here, but kubectl needs its v1 to know what a List is. */
 	strbuf_init(&buf, builder->arena);
-	strbuf_puts(&buf, "{\"kind\":\"APIVersions\",\"versions\":[],\"serverAddressByClientCIDRs\":[]}\n");
+	strbuf_puts(&buf, "{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[]}\n");
 	add_document(builder, "/api", JSON_TYPE, &buf);
 	add_aggregated(builder, "/api", false);
+	strbuf_init(&buf, builder->arena);
+	strbuf_puts(&buf, "{\"kind\":\"APIResourceList\",\"groupVersion\":\"v1\",\"resources\":[]}\n");
+	add_document(builder, "/api/v1", JSON_TYPE, &buf);
 }
 
 static void

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../extension/metadata.h"
 #include "config.h"
 #include "feed.h"
 #include "list.h"
@@ -273,6 +274,30 @@ exchange_resolve(Exchange *exchange)
 	return true;
 }
 
+/*
+ * Without a cluster any valid namespace exists.  kubectl asks for one when it did not find an object in it, and prints
+ * what it hears.  Behind the aggregator this path never comes here.
+ */
+static bool
+answer_namespace(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	JsonText	name = {route->name, strlen(route->name)};
+	Reply		reply = {.code = 200,.content_type = "application/json"};
+	StrBuf		buf;
+
+	if (route->group[0] != '\0' || strcmp(route->version, "v1") != 0 || strcmp(route->resource_name, "namespaces") != 0 ||
+		strcmp(route->verb, "get") != 0 || route->subresource[0] != '\0' || !is_dns1123_label(name))
+		return false;
+	strbuf_init(&buf, &exchange->arena);
+	strbuf_printf(&buf, "{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\"},\"status\":{\"phase\":\"Active\"}}\n",
+				  route->name);
+	reply.body.bytes = buf.bytes;
+	reply.body.len = buf.len;
+	reply_send(exchange, &reply, NULL);
+	return true;
+}
+
 static void
 set_text(Arena *arena, JsonNode *object, const char *key, const char *value)
 {
@@ -423,7 +448,7 @@ exchange_serve(Exchange *exchange)
 		registry_answer(exchange);
 		return;
 	}
-	if (!exchange_resolve(exchange))
+	if (answer_namespace(exchange) || !exchange_resolve(exchange))
 		return;
 	exchange->request = exchange_request_text(exchange);
 	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)

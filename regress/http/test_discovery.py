@@ -85,12 +85,12 @@ def test_legacy(api, slash):
 
 
 def test_api(api):
-    """DISC-17: the legacy group is not ours; 404 or an empty document, in the form that was asked for"""
-    for accept, kind in ((None, "APIVersions"), (V2 + ",application/json", "APIGroupDiscoveryList")):
-        answer = api.get("/api", accept=accept)
-        assert answer.code in (200, 404)
-        if answer.code == 200:
-            assert answer.json["kind"] == kind
+    """DISC-17: the core group has a version without resources, in the form that was asked for"""
+    assert api.get("/api").json["versions"] == ["v1"]
+    aggregated = api.get("/api", accept=V2 + ",application/json").json
+    assert aggregated["kind"] == "APIGroupDiscoveryList"
+    assert [(group["metadata"]["name"], [version["resources"] for version in group["versions"]]) for group in aggregated["items"]] == [("", [[]])]
+    assert api.get("/api/v1").json == {"kind": "APIResourceList", "groupVersion": "v1", "resources": []}
 
 
 @pytest.mark.parametrize("path", ["/apis/none.example", "/apis/none.example/v1", "/apis/wgpolicyk8s.io/v9", "/nowhere"])

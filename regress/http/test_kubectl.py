@@ -276,6 +276,22 @@ def test_apply(kubectl, api, written, ns):
         "policyreport.wgpolicyk8s.io/r configured\npolicyreport.wgpolicyk8s.io/s created\n")
 
 
+def test_apply_what_get_wrote(kubectl, api, tmp_path, three, ns):
+    """A v1 List: kubectl maps it through the core group that a cluster always has"""
+    path = tmp_path / "list.yaml"
+    path.write_text(kubectl.out("get", "polr", "-n", ns, "-o", "yaml"))
+    assert "kind: List" in path.read_text()
+    assert kubectl.out("apply", "-f", str(path)).count(" configured\n") == 3
+    assert api.names(POLR, ns) == ["r1", "r2", "r3"]
+
+
+def test_get_missing(kubectl, ns):
+    """kubectl looks whether the namespace is there before it says what is missing"""
+    done = kubectl("get", "polr", "missing", "-n", ns, check=False)
+    assert done.code == 1
+    assert done.err == 'Error from server (NotFound): policyreports.wgpolicyk8s.io "missing" not found\n'
+
+
 def test_replace(kubectl, api, written, three, ns):
     assert kubectl.out("replace", "-f", written({**three[0], "summary": {"fail": 9}})) == "policyreport.wgpolicyk8s.io/r1 replaced\n"
     assert api.get(path_of(POLR, ns, "r1")).json["summary"] == {"fail": 9}
