@@ -42,7 +42,7 @@
 #include "tls.h"
 
 /* Allocations above this are given back to the system when they are freed. */
-#define LARGE_ALLOCATION (1024 * 1024)
+#define LARGE_ALLOCATION (4 * 1024 * 1024)
 
 /* A worker that lived so long is started again at once; otherwise the delay doubles. Milliseconds. */
 #define LONG_LIFE (60 * 1000)

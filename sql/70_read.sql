@@ -94,16 +94,26 @@ BEGIN
 	IF NOT events THEN
 		separator := kube_reports.render_list(definition_id, definition, transform, 's', 0, '', NULL);
 	END IF;
-	-- Where this window ends is asked first, so that it bounds the walk through the log.
-	SELECT o.namespace, o.name INTO edge_namespace, edge_name
-		FROM kube_reports.object o
-		WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
-			AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
-			AND (only_namespace IS NULL OR o.namespace = only_namespace)
-			AND (only_name IS NULL OR o.name = only_name)
-			AND (terms = '{}' OR o.labels @> terms)
-		ORDER BY o.namespace, o.name
-		OFFSET max_rows - 1 LIMIT 1;
+	-- Where this window ends is asked first, so that it bounds the walk through the log; without a search the index alone tells.
+	IF terms = '{}' AND only_name IS NULL THEN
+		SELECT o.namespace, o.name INTO edge_namespace, edge_name
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+			ORDER BY o.namespace, o.name
+			OFFSET max_rows - 1 LIMIT 1;
+	ELSE
+		SELECT o.namespace, o.name INTO edge_namespace, edge_name
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+				AND (only_name IS NULL OR o.name = only_name)
+				AND (terms = '{}' OR o.labels @> terms)
+			ORDER BY o.namespace, o.name
+			OFFSET max_rows - 1 LIMIT 1;
+	END IF;
 
 	-- The aggregates see the rows in the order of the window function below them.
 	SELECT string_agg(CASE WHEN k.keep THEN
@@ -157,7 +167,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	piece_bytes	CONSTANT bigint := 2097152;
+	piece_bytes	CONSTANT bigint := 1048576;
 	asked		jsonb := request::jsonb;
 	place		jsonb := cursor::jsonb;
 	target		record;
@@ -170,7 +180,7 @@ DECLARE
 	items_left	bigint;
 	items_before bigint := coalesce((place->>'items')::bigint, 0);
 	bytes		bigint := 0;
-	window_rows	integer := coalesce((place->>'window')::integer, 400);
+	window_rows	integer := coalesce((place->>'window')::integer, 200);
 	token		text := '';
 	remaining	bigint;
 	separator	bytea;
@@ -282,25 +292,37 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.continue_expired(text) IS 'the Status for a continue token that is too old, with one to go on with';
 
--- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.
+-- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.  The API
+-- may leave the number out, and does when counting would cost more than the page: beyond 2,000.
 CREATE FUNCTION kube_reports.count_after(target_cluster integer, target_type integer, target_lane integer, at_version bigint,
 		only_namespace text, after_namespace text, after_name text) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET max_parallel_workers_per_gather = 0
 SET jit = off
 AS $$
+DECLARE
+	most		CONSTANT integer := 2000;
+	stored		bigint;
+	changes		bigint;
+	difference	bigint;
 BEGIN
-	RETURN (SELECT count(*) FROM kube_reports.object o
-			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
-				AND (only_namespace IS NULL OR o.namespace = only_namespace)
-				AND (o.namespace, o.name) > (after_namespace, after_name))
-		+ (SELECT coalesce(sum(CASE c.operation WHEN 'A' THEN -1 WHEN 'D' THEN 1 ELSE 0 END), 0) FROM kube_reports.change c
+	SELECT count(*) INTO stored FROM (SELECT FROM kube_reports.object o
+		WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+			AND (only_namespace IS NULL OR o.namespace = only_namespace)
+			AND (o.namespace, o.name) > (after_namespace, after_name)
+		ORDER BY o.namespace, o.name LIMIT most + 1) o;
+	SELECT count(*), coalesce(sum(CASE c.operation WHEN 'A' THEN -1 WHEN 'D' THEN 1 ELSE 0 END), 0) INTO changes, difference
+		FROM (SELECT c.operation FROM kube_reports.change c
 			WHERE c.lane = target_lane AND c.version > at_version
 				AND (only_namespace IS NULL OR c.namespace = only_namespace)
-				AND (c.namespace, c.name) > (after_namespace, after_name));
+				AND (c.namespace, c.name) > (after_namespace, after_name)
+			ORDER BY c.version LIMIT most + 1) c;
+	RETURN CASE WHEN stored <= most AND changes <= most THEN stored + difference END;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.count_after(integer, integer, integer, bigint, text, text, text)
-	IS 'how many objects the state at a version has behind a key (remainingItemCount)';
+	IS 'how many objects the state at a version has behind a key (remainingItemCount); null when there are more than 2,000';
 

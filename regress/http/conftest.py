@@ -177,6 +177,15 @@ class Stack:
         self.proxies.append(started)
         return started.wait_ready() if ready else started
 
+    def unregister(self, name):
+        """Ends a type and waits until no worker of the two proxies serves its group any more."""
+        self.database.psql(f"SELECT kube_reports.unregister('{name}', true)")
+        group = name.split(".", 1)[1]
+
+        def gone(api):
+            return all(entry["name"] != group for entry in api.get("/apis").json["groups"])
+        until(lambda: all(gone(proxy.api()) for proxy in (self.first, self.second) for _ in range(16)), 20, f"{group} to be gone")
+
     def end(self):
         for proxy in self.proxies:
             proxy.stop()

@@ -131,7 +131,7 @@ def keywords(stack):
     register(stack, CRD)
     until(lambda: all(api.get(path_of(KEYWORDS, "ns")).code == 200 for _ in range(20)), 10, "the type, in every worker")
     yield api
-    stack.database.psql(f"SELECT kube_reports.unregister('keywords.{GROUP}', true)")
+    stack.unregister(f"keywords.{GROUP}")
 
 
 def keyword(spec, name="k", **more):
@@ -207,7 +207,7 @@ def test_min_and_max_properties(keywords, stack, ns):
             else:
                 assert [(cause["reason"], cause["field"]) for cause in failure(answer, 422, "Invalid")["details"]["causes"]] == [(reason, "spec")]
     finally:
-        stack.database.psql("SELECT kube_reports.unregister('refusals.refused.example', true)")
+        stack.unregister("refusals.refused.example")
 
 
 def test_messages(keywords, ns):

@@ -152,5 +152,5 @@ def test_new_type_changes_documents(stack, api):
     stack.database.psql(f"SELECT kube_reports.register_crd('{crd}')")
     until(lambda: "apis/openapi.example/v1" in api.get("/openapi/v3").json["paths"], what="the type in /openapi/v3")
     until(lambda: b"what it says" in api.get("/openapi/v2").body, what="the type in /openapi/v2")
-    stack.database.psql("SELECT kube_reports.unregister('notes.openapi.example')")
+    stack.unregister("notes.openapi.example")
     until(lambda: "apis/openapi.example/v1" not in api.get("/openapi/v3").json["paths"], what="its disappearance")

@@ -41,7 +41,7 @@ def vulnerability_reports(stack):
     for api in apis:
         until(lambda: always(lambda: served(api, "aquasecurity.github.io")), 10, "the group in discovery")
     yield apis
-    stack.database.psql("SELECT kube_reports.unregister('vulnerabilityreports.aquasecurity.github.io', true)")
+    stack.unregister("vulnerabilityreports.aquasecurity.github.io")
     for api in apis:
         until(lambda: always(lambda: not served(api, "aquasecurity.github.io")), 10, "its disappearance")
 
@@ -115,7 +115,7 @@ def test_registered_again_with_another_schema(stack, ns):
         assert refused.code != 0 and "objects are stored" in refused.err
         assert apis[0].get(path + "/a0").code == 200
     finally:
-        stack.database.psql("SELECT kube_reports.unregister('audits.types.example', true)")
+        stack.unregister("audits.types.example")
     for api in apis:
         until(lambda: api.get(path).code == 404, 10, "the end of the type")
 
@@ -135,7 +135,7 @@ def test_watch_of_a_type_that_ends(stack, ns):
     with api.watch(path, resourceVersion=version) as watch:
         stack.first.api().create("types2.example/v1/brief", {"apiVersion": "types2.example/v1", "kind": "Brief", "metadata": {"name": "b"}}, ns)
         watch.expect(("ADDED", "b"))
-        stack.database.psql("SELECT kube_reports.unregister('brief.types2.example', true)")
+        stack.unregister("brief.types2.example")
         until(lambda: always(lambda: api.get(path).code == 404), 10, "the end of the type")
         watch.end(seconds=30)
 
@@ -162,7 +162,7 @@ def test_several_versions(stack, ns):
         with api.watch(path_of("types3.example/v1/doubles", ns)) as watch:
             assert watch.event() == ("ADDED", as_v1)
     finally:
-        stack.database.psql("SELECT kube_reports.unregister('doubles.types3.example', true)")
+        stack.unregister("doubles.types3.example")
 
 
 def test_status_subresource(stack, ns):
@@ -192,7 +192,7 @@ def test_status_subresource(stack, ns):
         names = [entry["name"] for entry in api.get("/apis/types4.example/v1").json["resources"]]
         assert names == ["tasks", "tasks/status"]
     finally:
-        stack.database.psql("SELECT kube_reports.unregister('tasks.types4.example', true)")
+        stack.unregister("tasks.types4.example")
 
 
 @pytest.mark.parametrize("change, path", [
@@ -218,5 +218,5 @@ def test_served_at_once(stack):
     for _ in range(2):
         register(stack, crd)
         assert [api.get(path).code for api in apis for path in paths] == [200] * 16
-        stack.database.psql("SELECT kube_reports.unregister('vulnerabilityreports.at-once.example.com')")
+        stack.unregister("vulnerabilityreports.at-once.example.com")
         assert [api.get(paths[0]).code for api in apis] == [404] * 8
