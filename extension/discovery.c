@@ -10,6 +10,7 @@
  *-------------------------------------------------------------------------
  */
 #include "discovery.h"
+#include "json_scan.h"
 #include "openapi.h"
 
 #include <ctype.h>
@@ -339,14 +340,6 @@ put_group(StrBuf *buf, const Builder *builder, const Range *group)
 	strbuf_puts(buf, "],\"preferredVersion\":");
 	put_group_version(buf, group->first);
 	strbuf_putc(buf, '}');
-}
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return (toupper((unsigned char) c) - 'A' + 10) & 15;
 }
 
 /* Eight bytes that tell the version in which objects are kept from any other, in base64. */

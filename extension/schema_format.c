@@ -14,6 +14,8 @@
  */
 #include "schema_format.h"
 
+#include "json_scan.h"
+
 static bool is_bsonobjectid(JsonText text);
 static bool is_byte(JsonText text);
 static bool is_cidr(JsonText text);
@@ -121,18 +123,6 @@ all_digits(const char *bytes, size_t len)
 	return true;
 }
 
-int
-format_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static bool
 is_password(JsonText text)
 {
@@ -144,7 +134,7 @@ is_bsonobjectid(JsonText text)
 {
 	for (size_t i = 0; i < text.len; i++)
 	{
-		if (format_hex_digit(text.bytes[i]) < 0)
+		if (hex_digit(text.bytes[i]) < 0)
 			return false;
 	}
 	return text.len == 24;
@@ -231,7 +221,7 @@ read_ipv6(JsonText text, bool sloppy)
 	{
 		size_t		start = at;
 
-		while (at < text.len && at - start < 5 && format_hex_digit(text.bytes[at]) >= 0)
+		while (at < text.len && at - start < 5 && hex_digit(text.bytes[at]) >= 0)
 			at++;
 		if (at == start)
 			return false;
@@ -250,7 +240,7 @@ read_ipv6(JsonText text, bool sloppy)
 		while (sloppy && at - start > 4 && text.bytes[start] == '0')
 		{
 			start++;
-			while (at < text.len && at - start < 5 && format_hex_digit(text.bytes[at]) >= 0)
+			while (at < text.len && at - start < 5 && hex_digit(text.bytes[at]) >= 0)
 				at++;
 		}
 		if (at - start > 4)
@@ -346,7 +336,7 @@ is_mac(JsonText text)
 		return false;
 	for (size_t i = 0; i < text.len; i++)
 	{
-		if (i % (group + 1) == group ? text.bytes[i] != separator : format_hex_digit(text.bytes[i]) < 0)
+		if (i % (group + 1) == group ? text.bytes[i] != separator : hex_digit(text.bytes[i]) < 0)
 			return false;
 	}
 	return true;
@@ -370,11 +360,11 @@ is_uuid_of(JsonText text, char version, bool check_variant)
 			dash_allowed = false;
 			continue;
 		}
-		if (format_hex_digit(c) < 0)
+		if (hex_digit(c) < 0)
 			return false;
 		if (digits == 12 && version != '\0' && c != version)
 			return false;
-		if (digits == 16 && check_variant && (format_hex_digit(c) & 0x0C) != 0x08)
+		if (digits == 16 && check_variant && (hex_digit(c) & 0x0C) != 0x08)
 			return false;
 		digits++;
 		dash_allowed = digits == 8 || digits == 12 || digits == 16 || digits == 20;
@@ -538,7 +528,7 @@ is_hexcolor(JsonText text)
 		return false;
 	for (size_t i = start; i < text.len; i++)
 	{
-		if (format_hex_digit(text.bytes[i]) < 0)
+		if (hex_digit(text.bytes[i]) < 0)
 			return false;
 	}
 	return true;

@@ -12,7 +12,6 @@
 
 #include "schema_private.h"
 
-extern int	format_hex_digit(char c);	/* -1 when it is none */
 extern bool format_is_ip(JsonText text, bool sloppy);
 extern bool format_is_uri(JsonText text);
 extern bool format_is_email(JsonText text);

@@ -12,6 +12,8 @@
  */
 #include "schema_format.h"
 
+#include "json_scan.h"
+
 /* Groups within groups of addresses do not exist, comments within comments do: they need no recursion. */
 typedef struct AddressScan
 {
@@ -98,8 +100,8 @@ are_escapes_valid(JsonText text, EscapeKind kind)
 		}
 		if (i + 2 >= text.len)
 			return false;
-		high = format_hex_digit(text.bytes[i + 1]);
-		low = format_hex_digit(text.bytes[i + 2]);
+		high = hex_digit(text.bytes[i + 1]);
+		low = hex_digit(text.bytes[i + 2]);
 		if (high < 0 || low < 0)
 			return false;
 		byte = high * 16 + low;

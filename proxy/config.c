@@ -346,7 +346,7 @@ config_parse(int argc, char **argv)
 		}
 		if (strcmp(argument, "--version") == 0)
 		{
-			printf("kube-reports-proxy %s\n", PROXY_VERSION);
+			printf("kube-reports-proxy %s\n", KUBE_REPORTS_VERSION);
 			exit(0);
 		}
 		if (strncmp(argument, "--", 2) == 0)

@@ -48,8 +48,6 @@ typedef struct Config
 	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
 } Config;
 
-#define PROXY_VERSION "0.1.0"
-
 extern Config config;			/* set once, before the workers are forked */
 
 /* Parses the command line; prints help or a clear error and exits when asked or wrong. */

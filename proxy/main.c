@@ -389,7 +389,7 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers", PROXY_VERSION, config.bind_address,
+	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers", KUBE_REPORTS_VERSION, config.bind_address,
 			 config.secure_port, config.workers);
 	code = supervise(&signals);
 	if (config.pid_file[0] != '\0')

@@ -677,5 +677,5 @@ metrics_write(StrBuf *buf)
 	write_head(buf, "kube_reports_feed_lag_seconds", "histogram", "Time between the commit of a change and its reading.");
 	write_histogram(buf, "kube_reports_feed_lag_seconds", &lag, false, lag_bounds, LAG_BUCKETS);
 	write_head(buf, "kube_reports_build_info", "gauge", "The version of the proxy; always 1.");
-	strbuf_printf(buf, "kube_reports_build_info{version=\"%s\"} 1\n", PROXY_VERSION);
+	strbuf_printf(buf, "kube_reports_build_info{version=\"%s\"} 1\n", KUBE_REPORTS_VERSION);
 }

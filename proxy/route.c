@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "../extension/json_scan.h"
 #include "../extension/status.h"
 
 #define PATH_LIMIT 4096
@@ -50,18 +51,6 @@ route_parse(Arena *arena, const char *method, const char *path, const char *quer
 		route->path = decoded.bytes;
 	classify(route, segments, count);
 	return select_watched_name(arena, route, error);
-}
-
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
 }
 
 JsonText
