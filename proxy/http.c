@@ -6,19 +6,17 @@
  * The only file that includes h2o.h.  What it has to know about that version:
  *
  * - One send may be in flight for each request, never of zero bytes, and its
- *	 bytes must stay until libh2o asks for more.
+ *	 bytes must stay until libh2o asks for more: http_answer.c sees to that.
  * - Of a connection with an open answer nothing is read, so that a client that
  *	 went away is not noticed: sweep() looks once a second.
  * - There is no time-out for writing: sweep() again.
  * - It would write a TLS record for each piece of a chunk, and chunks only with
- *	 code 200: the chunks are made here.
+ *	 code 200: http_answer.c makes the chunks.
  * - The answers that libh2o makes itself are plain text, and the connection is
  *	 closed while the client may still be sending: a filter on the fallback
  *	 path turns them into Status documents and lingers a while.
  * - libh2o's time-outs follow the wall clock, and one of its functions may end
- *	 the request it is called for.  So no function of http.h sends the end of
- *	 an answer or closes anything before it returns: such requests become
- *	 "ready" and are continued from the loop.
+ *	 the request it is called for: see loop.c and http_answer.c.
  *
  * A request lives until the destructor of libh2o's request pool runs; that is
  * the one place where on_close functions are called.
@@ -26,19 +24,17 @@
  *-------------------------------------------------------------------------
  */
 
-#include "http.h"
+#include "http_answer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <stdio.h>
 
 #include <h2o.h>
 #include <h2o/http1.h>
 
 #include "config.h"
-#include "http_exchange.h"
 #include "log.h"
 #include "loop.h"
 #include "metrics.h"
@@ -60,9 +56,6 @@
 #define MAX_LISTENERS 8
 #define ACCEPT_BATCH 32			/* connections accepted in one turn of the loop */
 #define LINGER_BYTES ((size_t) 64 * 1024 * 1024)
-#define SEND_SLICE ((size_t) 256 * 1024)	/* of a whole answer; TLS copies what is sent */
-#define COPIED_CHUNK ((size_t) 16000)	/* chunks up to here are put together, to fit one TLS record */
-#define CHUNK_HEAD 20			/* room for the length of a chunk */
 #define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* after so much was let go, free memory is given back to the system */
 #define CONNECTION_BYTES ((size_t) 32 * 1024)	/* what the end of a connection counts for that */
 
@@ -91,44 +84,13 @@ typedef struct Connection
 	HttpRequest *lingering;		/* its refusal was sent; what the client still sends is thrown away */
 } Connection;
 
-typedef enum AnswerKind
-{
-	ANSWER_NONE,				/* not yet */
-	ANSWER_WHOLE,
-	ANSWER_STREAM,
-	ANSWER_REFUSAL				/* libh2o refused the request before the handler saw it */
-} AnswerKind;
-
 struct HttpRequest
 {
-	HttpExchange exchange;		/* first: http_exchange.c knows */
+	HttpAnswer	answer;			/* first: http_answer.c and http_exchange.c know */
 	h2o_generator_t generator;
 	h2o_req_t  *req;
 	Connection *connection;
 	h2o_linklist_t open;		/* in open_requests */
-	h2o_linklist_t ready;		/* in ready_requests */
-
-	void		(*closed) (void *state);
-	void	   *closed_state;
-
-	/* The answer. */
-	AnswerKind	answer;
-	bool		in_flight;		/* libh2o has a send of ours */
-	bool		last_sent;		/* and it was the last */
-	bool		chunked;
-	bool		ending;			/* the stream's owner has nothing more to send */
-	bool		cut;			/* the connection was reset */
-	size_t		bytes_sent;		/* of the body, without framing */
-	uint64_t	sent_in_turn;
-	SocketProgress progress;
-	const char *rest;			/* of a whole answer: what is still to be sent */
-	size_t		rest_len;
-	void		(*release) (void *state);
-	void	   *release_state;
-	void		(*writable) (void *state);
-	void	   *writable_state;
-	char		chunk_head[CHUNK_HEAD];
-	char	   *chunk;			/* malloc'ed: the small chunk in flight */
 
 	/* A refusal. */
 	h2o_ostream_t *refusal;
@@ -159,18 +121,12 @@ static size_t listener_count;
 
 static h2o_linklist_t open_requests;
 static size_t open_count;
-static h2o_linklist_t ready_requests;
-static uint64_t turn;			/* of the loop, counted */
 static bool stopping;
 static uint64_t stopped_at;
 static bool exiting;
 static size_t freed_bytes;		/* since memory was last given back; an estimate */
 
 static void resume_accepting(void *state);
-static void on_proceed(h2o_generator_t *self, h2o_req_t *req);
-static void continue_answer(HttpRequest *request);
-static void cut_connection(HttpRequest *request);
-static void finish_cut(HttpRequest *request);
 
 static h2o_socket_t *
 request_socket(HttpRequest *request)
@@ -184,14 +140,6 @@ request_fd(HttpRequest *request)
 	return h2o_socket_get_fd(request_socket(request));
 }
 
-/* Lets the loop continue a request. */
-static void
-make_ready(HttpRequest *request)
-{
-	if (!h2o_linklist_is_linked(&request->ready))
-		h2o_linklist_insert(&ready_requests, &request->ready);
-}
-
 /* --- Requests --- */
 
 /* Runs when libh2o is done with a request, however it ended. */
@@ -202,25 +150,25 @@ close_request(void *pointer)
 
 	h2o_linklist_unlink(&request->open);
 	open_count--;
-	if (h2o_linklist_is_linked(&request->ready))
-		h2o_linklist_unlink(&request->ready);
 	loop_timer_stop(&request->linger);
 	if (request->connection->lingering == request)
 		request->connection->lingering = NULL;
-	freed_bytes += request->req->entity.len + request->bytes_sent;
-	if (request->release != NULL)
-		request->release(request->release_state);
-	if (request->closed != NULL)
-		request->closed(request->closed_state);
-	free(request->chunk);
-	http_exchange_end(&request->exchange, request->bytes_sent, request->last_sent && !request->cut);
+	freed_bytes += request->req->entity.len + request->answer.bytes_sent;
+	http_answer_end(&request->answer);
+}
+
+/* libh2o took what was sent, or failed to send it. */
+static void
+on_proceed(h2o_generator_t *self, h2o_req_t *req)
+{
+	http_answer_taken(&H2O_STRUCT_FROM_MEMBER(HttpRequest, generator, self)->answer);
 }
 
 static HttpRequest *
 new_request(h2o_req_t *req)
 {
 	HttpRequest *request = h2o_mem_alloc_shared(&req->pool, sizeof(*request), close_request);
-	HttpExchange *exchange = &request->exchange;
+	HttpExchange *exchange = &request->answer.exchange;
 
 	memset(request, 0, sizeof(*request));
 	request->req = req;
@@ -258,196 +206,7 @@ http_peer(HttpRequest *request)
 	return &request->connection->peer;
 }
 
-void
-http_on_close(HttpRequest *request, void (*closed) (void *state), void *state)
-{
-	request->closed = closed;
-	request->closed_state = state;
-}
-
 /* --- Answers --- */
-
-/* Sets status and headers; length is SIZE_MAX when it is not known.  The headers go out with the first bytes that are sent. */
-static void
-begin_answer(HttpRequest *request, AnswerKind kind, int status, const HttpHeader *headers, size_t header_count, size_t length)
-{
-	h2o_req_t  *req = request->req;
-	AnswerHead	head;
-
-	http_exchange_answer(&request->exchange, status, headers, header_count, length, &head);
-	request->answer = kind;
-	req->res.status = status;
-	req->res.reason = head.reason;
-	req->res.content_length = head.length;
-	for (size_t i = 0; i < head.header_count; i++)
-	{
-		const HttpHeader *header = &head.headers[i];
-
-		h2o_add_header_by_str(&req->pool, &req->res.headers, header->name, strlen(header->name), 1, NULL,
-							  header->value, strlen(header->value));
-	}
-	if (kind == ANSWER_STREAM && head.length == SIZE_MAX && status != 204 && status != 304)
-	{
-		/* With this header libh2o leaves the body alone; the answer to HEAD has the header and no chunk. */
-		if (req->version >= 0x101)
-			h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_TRANSFER_ENCODING, NULL, H2O_STRLIT("chunked"));
-		else if (!request->exchange.is_head)
-			/* Only the end of the connection tells the end of the answer. */
-			req->http1_is_persistent = 0;
-		request->chunked = req->version >= 0x101 && !request->exchange.is_head;
-	}
-	if (head.close || stopping)
-		req->http1_is_persistent = 0;
-	if (kind != ANSWER_REFUSAL)
-		h2o_start_response(req, &request->generator);
-}
-
-/* Hands pieces to libh2o.  When they are the last, the request may be gone afterwards. */
-static void
-send_pieces(HttpRequest *request, h2o_iovec_t *pieces, size_t count, h2o_send_state_t state)
-{
-	request->in_flight = true;
-	request->last_sent = state != H2O_SEND_STATE_IN_PROGRESS;
-	request->sent_in_turn = turn;
-	request->progress.at = loop_now();
-	h2o_send(request->req, pieces, count, state);
-}
-
-/* Sends a part of a stream. */
-static void
-send_part(HttpRequest *request, const char *bytes, size_t len)
-{
-	h2o_iovec_t pieces[3] = {{.base = (char *) bytes, .len = len}};
-	size_t		count = 1;
-
-	request->bytes_sent += len;
-	if (request->chunked)
-	{
-		size_t		head_len = (size_t) snprintf(request->chunk_head, CHUNK_HEAD, "%zx\r\n", len);
-
-		if (len <= COPIED_CHUNK)
-		{
-			request->chunk = h2o_mem_alloc(head_len + len + 2);
-			memcpy(request->chunk, request->chunk_head, head_len);
-			memcpy(request->chunk + head_len, bytes, len);
-			memcpy(request->chunk + head_len + len, "\r\n", 2);
-			pieces[0] = h2o_iovec_init(request->chunk, head_len + len + 2);
-		}
-		else
-		{
-			pieces[0] = h2o_iovec_init(request->chunk_head, head_len);
-			pieces[1] = h2o_iovec_init(bytes, len);
-			pieces[2] = h2o_iovec_init("\r\n", 2);
-			count = 3;
-		}
-	}
-	send_pieces(request, pieces, count, H2O_SEND_STATE_IN_PROGRESS);
-}
-
-/* Ends a stream.  The request may be gone afterwards. */
-static void
-send_end(HttpRequest *request)
-{
-	h2o_iovec_t end = h2o_iovec_init(H2O_STRLIT("0\r\n\r\n"));
-
-	send_pieces(request, &end, request->chunked ? 1 : 0, H2O_SEND_STATE_FINAL);
-}
-
-static void
-send_slice(HttpRequest *request)
-{
-	size_t		len = request->rest_len < SEND_SLICE ? request->rest_len : SEND_SLICE;
-	h2o_iovec_t slice = h2o_iovec_init(request->rest, len);
-
-	request->rest += len;
-	request->rest_len -= len;
-	request->bytes_sent += len;
-	send_pieces(request, &slice, len > 0 ? 1 : 0, request->rest_len == 0 ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
-}
-
-/*
- * libh2o calls this when what was sent has been taken.  A client that takes
- * everything at once must not keep the loop from others, so that each request
- * sends once in a turn.
- */
-static void
-on_proceed(h2o_generator_t *self, h2o_req_t *req)
-{
-	HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, generator, self);
-
-	request->in_flight = false;
-	free(request->chunk);
-	request->chunk = NULL;
-	if (request->cut)
-		finish_cut(request);
-	else if (request->sent_in_turn == turn)
-		make_ready(request);
-	else
-		continue_answer(request);
-}
-
-/* The request may be gone afterwards. */
-static void
-continue_answer(HttpRequest *request)
-{
-	if (request->in_flight || request->last_sent)
-		return;
-	if (request->answer == ANSWER_WHOLE)
-		send_slice(request);
-	else if (request->ending)
-		send_end(request);
-	else
-		request->writable(request->writable_state);
-}
-
-static void
-run_ready(void)
-{
-	h2o_linklist_t batch;
-
-	h2o_linklist_init_anchor(&batch);
-	h2o_linklist_insert_list(&batch, &ready_requests);
-	while (!h2o_linklist_is_empty(&batch))
-	{
-		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, ready, batch.next);
-
-		h2o_linklist_unlink(&request->ready);
-		if (request->cut)
-			finish_cut(request);
-		else
-			continue_answer(request);
-	}
-}
-
-/* True when an answer may begin; says so in the log when the caller is at fault. */
-static bool
-may_answer(HttpRequest *request)
-{
-	if (request->cut)
-		return false;
-	if (request->answer == ANSWER_NONE)
-		return true;
-	log_line(LOG_ERROR, "a second answer to %s %s was dropped", http_method(request), request->exchange.uri);
-	return false;
-}
-
-void
-http_reply_borrowed(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
-					const char *body, size_t len, void (*release) (void *state), void *state)
-{
-	if (!may_answer(request))
-	{
-		if (release != NULL)
-			release(state);
-		return;
-	}
-	request->release = release;
-	request->release_state = state;
-	begin_answer(request, ANSWER_WHOLE, status, headers, header_count, len);
-	request->rest = body;
-	request->rest_len = request->exchange.is_head ? 0 : len;
-	send_slice(request);
-}
 
 /* Makes a text of the request follow when the input moves. */
 static void
@@ -497,87 +256,61 @@ shrink_input(HttpRequest *request)
 }
 
 void
-http_stream_begin(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
-				  void (*writable) (void *state), void *state)
+http_send_head(HttpAnswer *answer, const AnswerHead *head)
 {
-	if (!may_answer(request))
-		return;
-	request->writable = writable;
-	request->writable_state = state;
-	begin_answer(request, ANSWER_STREAM, status, headers, header_count, SIZE_MAX);
-	shrink_input(request);
-	/* The headers are the whole answer to HEAD, however long the stream would have been. */
-	if (request->exchange.is_head)
-		http_stream_end(request);
-}
+	HttpRequest *request = (HttpRequest *) answer;
+	h2o_req_t  *req = request->req;
 
-void
-http_stream_send(HttpRequest *request, const char *bytes, size_t len)
-{
-	if (request->cut || request->ending)
-		return;
-	if (request->answer != ANSWER_STREAM || http_stream_busy(request))
+	req->res.status = answer->exchange.status;
+	req->res.reason = head->reason;
+	req->res.content_length = head->length;
+	for (size_t i = 0; i < head->header_count; i++)
 	{
-		log_line(LOG_ERROR, "a send on a busy stream: %s %s is cut", http_method(request), request->exchange.uri);
-		cut_connection(request);
-		return;
+		const HttpHeader *header = &head->headers[i];
+
+		h2o_add_header_by_str(&req->pool, &req->res.headers, header->name, strlen(header->name), 1, NULL,
+							  header->value, strlen(header->value));
 	}
-	if (len > 0)
-		send_part(request, bytes, len);
-	else
-		make_ready(request);
-}
-
-bool
-http_stream_busy(HttpRequest *request)
-{
-	return request->in_flight || request->ending || request->cut || h2o_linklist_is_linked(&request->ready);
+	if (answer->kind == ANSWER_STREAM && head->length == SIZE_MAX && req->res.status != 204 && req->res.status != 304)
+	{
+		/* With this header libh2o leaves the body alone; the answer to HEAD has the header and no chunk. */
+		if (req->version >= 0x101)
+			h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_TRANSFER_ENCODING, NULL, H2O_STRLIT("chunked"));
+		else if (!answer->exchange.is_head)
+			/* Only the end of the connection tells the end of the answer. */
+			req->http1_is_persistent = 0;
+		answer->chunked = req->version >= 0x101 && !answer->exchange.is_head;
+	}
+	if (head->close || stopping)
+		req->http1_is_persistent = 0;
+	if (answer->kind != ANSWER_REFUSAL)
+		h2o_start_response(req, &request->generator);
+	if (answer->kind == ANSWER_STREAM)
+		shrink_input(request);
 }
 
 void
-http_stream_end(HttpRequest *request)
+http_send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendState state)
 {
-	request->ending = true;
-	if (!request->in_flight)
-		make_ready(request);
+	static const h2o_send_state_t states[] = {
+		[HTTP_SEND_MORE] = H2O_SEND_STATE_IN_PROGRESS,
+		[HTTP_SEND_LAST] = H2O_SEND_STATE_FINAL,
+		[HTTP_SEND_ERROR] = H2O_SEND_STATE_ERROR,
+	};
+	h2o_iovec_t vectors[MAX_PIECES];
+
+	for (size_t i = 0; i < count; i++)
+		vectors[i] = h2o_iovec_init(pieces[i].bytes, pieces[i].len);
+	h2o_send(((HttpRequest *) answer)->req, vectors, count, states[state]);
 }
 
 void
-http_abort(HttpRequest *request)
+http_reset(HttpAnswer *answer)
 {
-	cut_connection(request);
-}
+	HttpRequest *request = (HttpRequest *) answer;
 
-/*
- * Resets the connection.  A send in flight fails at once; when there is none,
- * libh2o does not look at the socket, and finish_cut() makes it.
- */
-static void
-cut_connection(HttpRequest *request)
-{
-	if (request->cut)
-		return;
-	request->cut = true;
 	request->req->http1_is_persistent = 0;
 	socket_reset(request_fd(request));
-	make_ready(request);
-}
-
-/* Sends what can only fail, after which libh2o closes the connection. */
-static void
-finish_cut(HttpRequest *request)
-{
-	h2o_iovec_t nothing = h2o_iovec_init(H2O_STRLIT("\n"));
-
-	if (request->in_flight || request->last_sent || request->answer == ANSWER_REFUSAL)
-		return;
-	if (request->answer == ANSWER_NONE)
-	{
-		begin_answer(request, ANSWER_STREAM, 500, NULL, 0, SIZE_MAX);
-		/* Nobody sees this one: for the log there was no answer. */
-		request->exchange.status = 0;
-	}
-	send_pieces(request, &nothing, 1, H2O_SEND_STATE_ERROR);
 }
 
 /* --- Refusals --- */
@@ -620,16 +353,16 @@ send_refusal(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t coun
 
 	if (!stream->sent)
 	{
-		bool		last = request->exchange.is_head || req->http1_is_persistent;
+		bool		last = request->answer.exchange.is_head || req->http1_is_persistent;
 
 		stream->sent = true;
-		request->last_sent = last;
-		request->bytes_sent = request->exchange.is_head ? 0 : stream->body.len;
-		h2o_ostream_send_next(self, req, &stream->body, request->exchange.is_head ? 0 : 1,
+		request->answer.last_sent = last;
+		request->answer.bytes_sent = request->answer.exchange.is_head ? 0 : stream->body.len;
+		h2o_ostream_send_next(self, req, &stream->body, request->answer.exchange.is_head ? 0 : 1,
 							  last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
 		return;
 	}
-	request->last_sent = true;
+	request->answer.last_sent = true;
 	request->connection->lingering = request;
 	loop_timer_start(&request->linger, LINGER_TIMEOUT, finish_linger, request);
 	h2o_socket_read_start(request_socket(request), on_linger_read);
@@ -645,12 +378,12 @@ refuse(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
 
 	stream->super.do_send = send_refusal;
 	stream->request = request;
-	stream->body.base = (char *) http_exchange_refusal(&request->exchange, status, &stream->body.len);
+	stream->body.base = (char *) http_exchange_refusal(&request->answer.exchange, status, &stream->body.len);
 	stream->sent = false;
 	request->refusal = &stream->super;
 	memset(&req->res.headers, 0, sizeof(req->res.headers));
-	begin_answer(request, ANSWER_REFUSAL, status, &type, 1, stream->body.len);
-	metrics_request("", "", "", "", status, http_exchange_seconds(&request->exchange));
+	http_answer_begin(&request->answer, ANSWER_REFUSAL, status, &type, 1, stream->body.len);
+	metrics_request("", "", "", "", status, http_exchange_seconds(&request->answer.exchange));
 	h2o_setup_next_ostream(req, &stream->super.next);
 }
 
@@ -660,10 +393,10 @@ reply_status(HttpRequest *request, int status)
 {
 	HttpHeader	type = {"content-type", "application/json"};
 	size_t		len;
-	const char *text = http_exchange_refusal(&request->exchange, status, &len);
+	const char *text = http_exchange_refusal(&request->answer.exchange, status, &len);
 
 	http_reply_borrowed(request, status, &type, 1, text, len, NULL, NULL);
-	metrics_request("", "", "", "", status, http_exchange_seconds(&request->exchange));
+	metrics_request("", "", "", "", status, http_exchange_seconds(&request->answer.exchange));
 }
 
 static int
@@ -826,7 +559,6 @@ http_server_start(const HttpListener *given, size_t count)
 	h2o_hostconf_t *host;
 
 	h2o_linklist_init_anchor(&open_requests);
-	h2o_linklist_init_anchor(&ready_requests);
 	/* Large buffers come from malloc, not from files under /tmp, which may be missing or full. */
 	h2o_socket_buffer_mmap_settings.threshold = SIZE_MAX;
 	h2o_config_init(&conf);
@@ -875,7 +607,7 @@ sweep(uint64_t now)
 	{
 		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
 
-		if (request->cut || request->connection->lingering == request)
+		if (request->answer.cut || request->connection->lingering == request)
 			continue;
 		polled[count].fd = request_fd(request);
 		polled[count].events = POLLRDHUP;
@@ -886,13 +618,15 @@ sweep(uint64_t now)
 		return;
 	for (size_t i = 0; i < count; i++)
 	{
+		HttpAnswer *answer = &owners[i]->answer;
+
 		if (polled[i].revents != 0)
-			cut_connection(owners[i]);
-		else if (owners[i]->in_flight && socket_stalled(polled[i].fd, &owners[i]->progress, now) >= WRITE_TIMEOUT)
+			http_answer_cut(answer);
+		else if (answer->in_flight && socket_stalled(polled[i].fd, &answer->progress, now) >= WRITE_TIMEOUT)
 		{
-			log_line(LOG_WARNING, "the client of %s %s took nothing for %d s and is cut", http_method(owners[i]), owners[i]->exchange.uri,
-					 WRITE_TIMEOUT / 1000);
-			cut_connection(owners[i]);
+			log_line(LOG_WARNING, "the client of %s %s took nothing for %d s and is cut", answer->exchange.method,
+					 answer->exchange.uri, WRITE_TIMEOUT / 1000);
+			http_answer_cut(answer);
 		}
 	}
 }
@@ -939,8 +673,7 @@ http_server_run(void (*tick) (void))
 		uint64_t	now = loop_now();
 		uint64_t	wait;
 
-		turn++;
-		run_ready();
+		http_answers_continue();
 		if (interrupted || now >= next_tick)
 		{
 			if (now >= next_tick)
@@ -957,7 +690,7 @@ http_server_run(void (*tick) (void))
 		if (stopping && is_drained())
 			break;
 		wait = loop_next_due(stopping ? DRAIN_STEP : TICK_INTERVAL);
-		if (!h2o_linklist_is_empty(&ready_requests))
+		if (http_answers_ready())
 			wait = 0;
 		if (h2o_evloop_run(context.loop, (int32_t) wait) == 0)
 			continue;

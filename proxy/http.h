@@ -3,8 +3,8 @@
  * http.h
  *	  HTTP requests and answers, without libh2o's types.
  *
- * Only http.c includes h2o.h: the library has no maintained release any
- * more and may have to be replaced.
+ * Only http.c knows libh2o: the library has no maintained release any more
+ * and may have to be replaced.
  *
  * Life of a request: on_request() of the listener's handler is called with
  * the whole body at hand.  It answers at once or later, with http_reply() or
@@ -57,8 +57,8 @@ extern void http_set_user(HttpRequest *request, const char *user);
 extern void http_on_close(HttpRequest *request, void (*closed) (void *state), void *state);
 
 /*
- * A whole answer.  body is copied.  content-length is set; audit-id, date and cache-control are added by http.c when headers do
- * not have them.  HEAD sends no body.  429 and 503 should carry retry-after.
+ * A whole answer.  body is copied.  content-length is set; audit-id, date and cache-control are added when headers do not
+ * have them.  HEAD sends no body.  429 and 503 should carry retry-after.
  */
 extern void http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
 					   const char *body, size_t len);
