@@ -30,7 +30,7 @@ V2BETA1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscovery
     (V2 + ";profile=nopeer,application/json", "v2"),
 ])
 def test_aggregated(api, accept, version):
-    """DISC-01, DISC-02, DISC-05"""
+    """DISC-01, DISC-02, DISC-05, AGG-30, AGG-31, AGG-33"""
     answer = api.get("/apis", accept=accept, timeout="32s")
     assert answer.code == 200
     assert answer.headers["Content-Type"] == f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
@@ -53,7 +53,7 @@ def test_aggregated(api, accept, version):
 
 
 def test_aggregated_not_modified(api):
-    """DISC-03"""
+    """DISC-03, AGG-35"""
     first = api.get("/apis", accept=V2)
     again = api.request("GET", "/apis", headers={"Accept": V2, "If-None-Match": first.headers["ETag"]})
     assert (again.code, again.body) == (304, b"")

@@ -94,6 +94,7 @@ def restore(database, name, form, file):
 @pytest.mark.parametrize("form", ["plain", "custom"])
 @pytest.mark.parametrize("where", ["another server", "another database"])
 def test_restore(source, other_server, form, where):
+    """LC-04"""
     stack, dumps = source
     target = other_server if where == "another server" else stack.database
     name = f"restored_{form}"

@@ -24,7 +24,7 @@ def collection(api, ns):
 
 
 def test_unknown_enum_value(api, collection, ns):
-    """ERR-10: NotSupported"""
+    """ERR-10, CRE-12: NotSupported"""
     answer = api.post(collection, report("r", ns, results=[result(outcome="maybe")]))
     status = failure(answer, 422, "Invalid")
     assert status["message"] == ('PolicyReport.wgpolicyk8s.io "r" is invalid: results[0].result: Unsupported value: "maybe": '
@@ -36,7 +36,7 @@ def test_unknown_enum_value(api, collection, ns):
 
 
 def test_missing_required_field(api, collection, ns):
-    """ERR-10: Required"""
+    """ERR-10, CRE-12: Required"""
     bad = result()
     del bad["policy"]
     status = failure(api.post(collection, report("r", ns, results=[bad])), 422, "Invalid")
@@ -46,7 +46,7 @@ def test_missing_required_field(api, collection, ns):
 
 
 def test_wrong_type(api, collection, ns):
-    """ERR-10: TypeInvalid"""
+    """ERR-10, CRE-12: TypeInvalid"""
     document = report("r", ns)
     document["summary"]["pass"] = "three"
     status = failure(api.post(collection, document), 422, "Invalid")
@@ -191,6 +191,7 @@ def test_names_disagree(api, collection, ns):
 
 
 def test_already_exists(api, collection, ns):
+    """ERR-10"""
     status = failure(api.post(collection, report("kept", ns)), 409, "AlreadyExists")
     assert status["message"] == 'policyreports.wgpolicyk8s.io "kept" already exists'
     assert status["details"] == {"name": "kept", "group": "wgpolicyk8s.io", "kind": "policyreports"}
@@ -198,6 +199,7 @@ def test_already_exists(api, collection, ns):
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 def test_not_found(api, collection, ns, method):
+    """ERR-01, ERR-10, GET-01"""
     body = {"PUT": report("missing", ns), "PATCH": {"summary": {}}}.get(method)
     if method == "PUT":
         body["metadata"]["resourceVersion"] = "1"
@@ -253,10 +255,10 @@ def test_methods(api, collection):
 @pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"limit": "x"}, {"labelSelector": "a in"}, {"fieldSelector": "x"},
                                    {"fieldSelector": "spec.a=1"}, {"continue": "%%%"}, {"timeoutSeconds": "x"}, {"x": "a\0b"}])
 def test_bad_list_options(api, collection, query):
-    """LIST-11, SEL-02, SEL-10, SEL-11, PAGE-06, REQ-03"""
+    """LIST-11, SEL-02, SEL-10, SEL-11, PAGE-06, REQ-03, DC-07"""
     answer = api.get(collection, **query)
     failure(answer, 400, "BadRequest")
-    # The same options on a deletecollection delete nothing (DC-07).
+    # The same options on a deletecollection delete nothing.
     assert api.delete(collection, **query).code in (400, 422)
 
 
@@ -322,7 +324,7 @@ def test_nested_spec_paths(api, ns):
 
 
 def test_cluster_scope_with_namespace(api):
-    """CRE 5"""
+    """CRE-01"""
     document = report("cluster-scoped-with-namespace", "somewhere", resource=CPOLR)
     answer = api.post(path_of(CPOLR), document)
     assert answer.code in (201, 400)

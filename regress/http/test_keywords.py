@@ -167,6 +167,7 @@ def test_the_crd_has_every_keyword():
 
 @pytest.mark.parametrize("name, good, bad, errors", CASES, ids=[case[0] for case in CASES])
 def test_keyword(keywords, ns, name, good, bad, errors):
+    """CRE-12"""
     stored = keywords.create(KEYWORDS, keyword(good), ns)
     for key, value in good.items():
         if name != "list type map":

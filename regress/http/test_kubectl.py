@@ -82,6 +82,7 @@ def test_api_versions(kubectl):
 
 @pytest.mark.parametrize("group", sorted({entry[0] for entry in BUILT_IN}))
 def test_api_resources(kubectl, group):
+    """KC-01"""
     heading, *found = rows(kubectl.out("api-resources", f"--api-group={group}"))
     assert heading == ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
     assert sorted(found) == sorted([plural, short, f"{of}/{version}", str(namespaced).lower(), kind]
@@ -96,6 +97,7 @@ def test_api_resources_wide(kubectl):
 
 @pytest.mark.parametrize("name", [entry[5] for entry in BUILT_IN])
 def test_explain(kubectl, name):
+    """KC-01"""
     kind = next(entry[3] for entry in BUILT_IN if entry[5] == name)
     text = kubectl.out("explain", name)
     heading, fields = text.split("FIELDS:")
@@ -136,6 +138,7 @@ PRINTED = [["r1", "Pod", "web-0", "5", "0", "0", "0", "0"], ["r2", "Pod", "web-0
 
 
 def test_get(kubectl, three, ns):
+    """KC-01"""
     heading, *found = rows(kubectl.out("get", "polr", "-n", ns))
     assert heading == COLUMNS
     assert [row[:-1] for row in found] == PRINTED
@@ -175,6 +178,7 @@ def test_get_nothing(kubectl, ns):
 
 
 def test_get_output(kubectl, three, ns):
+    """KC-01"""
     listed = json.loads(kubectl.out("get", "polr", "-n", ns, "-o", "json"))
     assert listed["kind"] == "List" and listed["items"] == three
     assert json.loads(kubectl.out("get", "polr", "r2", "-n", ns, "-o", "json")) == three[1]
@@ -195,6 +199,7 @@ def first_column(kubectl, *arguments):
 
 
 def test_get_selectors(kubectl, three, ns):
+    """KC-01"""
     assert first_column(kubectl, "-n", ns, "-l", "app=a") == ["r1", "r3"]
     assert first_column(kubectl, "-n", ns, "-l", "app in (b, c)") == ["r2"]
     assert first_column(kubectl, "-n", ns, "-l", "app,app!=a") == ["r2"]
@@ -205,7 +210,7 @@ def test_get_selectors(kubectl, three, ns):
 
 
 def test_get_everywhere(kubectl, api, three, ns):
-    """-A: first by namespace, then by name"""
+    """KC-01: -A: first by namespace, then by name"""
     api.create(POLR, polr("r0", ns + "-b", app="a"), ns + "-b")
     heading, *found = rows(kubectl.out("get", "polr", "-A"))
     assert heading == ["NAMESPACE", *COLUMNS]
@@ -215,7 +220,7 @@ def test_get_everywhere(kubectl, api, three, ns):
 
 
 def test_get_chunks_and_order(kubectl, stack, three, ns):
-    """--chunk-size asks for the pages, each in a request of its own"""
+    """KC-01, PAGE-07: --chunk-size asks for the pages, each in a request of its own"""
     assert first_column(kubectl, "-n", ns, "--chunk-size=1") == ["r1", "r2", "r3"]
     done = kubectl("get", "polr", "-n", ns, "--chunk-size=1", "-v=6")
     assert (done.out + done.err).count("limit=1") == 3
@@ -224,6 +229,7 @@ def test_get_chunks_and_order(kubectl, stack, three, ns):
 
 
 def test_describe(kubectl, three, ns):
+    """KC-01"""
     text = kubectl.out("describe", "polr", "r1", "-n", ns)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     for line in ("Name: r1", f"Namespace: {ns}", "Labels: app=a", "API Version: wgpolicyk8s.io/v1alpha2", "Kind: PolicyReport",
@@ -237,6 +243,7 @@ def test_describe(kubectl, three, ns):
 # ---- writing ----
 
 def test_create(kubectl, api, written, ns):
+    """KC-01"""
     path = written(polr("r", ns))
     assert kubectl.out("create", "-f", path) == "policyreport.wgpolicyk8s.io/r created\n"
     assert api.get(path_of(POLR, ns, "r")).json["scope"] == {**SCOPE, "namespace": ns}
@@ -259,7 +266,7 @@ def test_create_cluster_wide(kubectl, api, written, ns):
 
 
 def test_apply(kubectl, api, written, ns):
-    """Twice the same, then with a change: a value, a removed label, a removed list item"""
+    """KC-01: twice the same, then with a change: a value, a removed label, a removed list item"""
     first = polr("r", ns, results=[result(), result(policy="second")])
     path = written(first)
     assert kubectl.out("apply", "-f", path) == "policyreport.wgpolicyk8s.io/r created\n"
@@ -293,6 +300,7 @@ def test_get_missing(kubectl, ns):
 
 
 def test_replace(kubectl, api, written, three, ns):
+    """KC-01"""
     assert kubectl.out("replace", "-f", written({**three[0], "summary": {"fail": 9}})) == "policyreport.wgpolicyk8s.io/r1 replaced\n"
     assert api.get(path_of(POLR, ns, "r1")).json["summary"] == {"fail": 9}
     done = kubectl("replace", "-f", written(polr("missing", ns)), check=False)
@@ -302,6 +310,7 @@ def test_replace(kubectl, api, written, three, ns):
 
 
 def test_edit(kubectl, api, three, ns, tmp_path):
+    """KC-01"""
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nexec sed -i -e 's/pass: 5/pass: 6/' -e 's/app: a/app: edited/' \"$1\"\n")
     editor.chmod(0o755)
@@ -313,6 +322,7 @@ def test_edit(kubectl, api, three, ns, tmp_path):
 
 
 def test_patch(kubectl, api, three, ns):
+    """KC-01"""
     path = path_of(POLR, ns, "r1")
     out = kubectl.out("patch", "polr", "r1", "-n", ns, "--type=merge", "-p", '{"summary":{"pass":9,"fail":null}}')
     assert out == "policyreport.wgpolicyk8s.io/r1 patched\n"
@@ -341,6 +351,7 @@ def test_strategic_patch(kubectl, api, three, ns):
 
 
 def test_label_and_annotate(kubectl, api, three, ns):
+    """KC-01"""
     path = path_of(POLR, ns, "r1")
     assert kubectl.out("label", "polr", "r1", "-n", ns, "team=x") == "policyreport.wgpolicyk8s.io/r1 labeled\n"
     assert api.get(path).json["metadata"]["labels"] == {"app": "a", "team": "x"}
@@ -359,6 +370,7 @@ def test_label_and_annotate(kubectl, api, three, ns):
 
 
 def test_delete(kubectl, api, three, ns):
+    """KC-01"""
     assert kubectl.out("delete", "polr", "r3", "-n", ns) == 'policyreport.wgpolicyk8s.io "r3" deleted\n'
     assert api.names(POLR, ns) == ["r1", "r2"]
     assert kubectl.out("delete", "polr", "-l", "app=a", "-n", ns) == 'policyreport.wgpolicyk8s.io "r1" deleted\n'
@@ -373,6 +385,7 @@ def test_delete(kubectl, api, three, ns):
 
 
 def test_diff(kubectl, written, ns):
+    """KC-01"""
     kubectl("apply", "-f", written(polr("r", ns)))
     assert kubectl("diff", "-f", written(polr("r", ns))).out == ""
     done = kubectl("diff", "-f", written(polr("r", ns, passes=7)), check=False)
@@ -386,7 +399,7 @@ def test_diff(kubectl, written, ns):
 # ---- two terminals ----
 
 def test_watch(kubectl, stack, written, ns, tmp_path):
-    """Done when 2: get --watch shows what apply does through the second proxy and what the owner does by SQL"""
+    """KC-01: done when 2: get --watch shows what apply does through the second proxy and what the owner does by SQL"""
     other = Kubectl(kubectl.binary, stack.second, tmp_path / "other-cache")
     other("apply", "-f", written(polr("r1", ns, passes=1)))
 
@@ -431,7 +444,7 @@ def test_watch_everywhere(kubectl, stack, written, ns, tmp_path):
 
 @pytest.mark.parametrize("watcher", ["wait", "delete"])
 def test_wait_for_delete(kubectl, stack, second_api, ns, watcher):
-    """wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before"""
+    """KC-01: wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before"""
     document = polr("r", ns)
     document["metadata"]["finalizers"] = ["example.com/hold"]
     second_api.create(POLR, document, ns)

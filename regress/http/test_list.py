@@ -82,7 +82,7 @@ def test_pages_with_selector(api, many):
 
 
 def test_pages_through_another_proxy(stack, many, ns):
-    """PAGE-02: any proxy continues any list"""
+    """PAGE-02, LC-02: any proxy continues any list"""
     apis = [stack.first.api(), stack.second.api()]
     found, token, turn = [], None, 0
     while token is not None or turn == 0:
@@ -94,6 +94,7 @@ def test_pages_through_another_proxy(stack, many, ns):
 
 
 def test_cluster_pages(api, ns):
+    """PAGE-05"""
     for number in range(5):
         api.create(CPOLR, report(f"{ns}-{number}", resource=CPOLR, labels={"test": ns}))
     page = api.get(path_of(CPOLR), limit=3, labelSelector=f"test={ns}").json
@@ -199,7 +200,7 @@ def test_field_selectors(api, ns):
 
 
 def test_a_list_and_a_get_agree(api, ns):
-    """The same object, in either"""
+    """MODEL-02, INF-03: the same object, in either"""
     stored = api.create(POLR, report("r1", labels={"a": "1"}), ns)
     assert api.get(path_of(POLR, ns)).json["items"] == [stored]
 

@@ -60,6 +60,7 @@ def test_include_object(api, stored, ns, include, kind):
 
 
 def test_include_object_bad(api, ns):
+    """TAB-01"""
     status = failure(api.get(path_of(POLR, ns), accept=TABLE, includeObject="x"), 400, "BadRequest")
     assert "must be 'Metadata', 'Object', 'None', or empty" in status["message"]
 
@@ -89,6 +90,7 @@ def test_table_pages(api, ns):
 
 
 def test_table_v1beta1(api, stored, ns):
+    """NEG-02"""
     document = api.get(path_of(POLR, ns), accept="application/json;as=Table;v=v1beta1;g=meta.k8s.io").json
     assert document["apiVersion"] == "meta.k8s.io/v1beta1"
 

@@ -47,6 +47,7 @@ def test_json_patch(api, path):
 
 
 def test_json_patch_is_all_or_nothing(api, path):
+    """JP-01"""
     before = api.get(path).json
     failure(api.patch(path, [{"op": "replace", "path": "/summary/pass", "value": 50}, {"op": "test", "path": "/kind", "value": "x"}],
                       kind=JSON_PATCH), 422, "Invalid")

@@ -166,7 +166,7 @@ def test_several_versions(stack, ns):
 
 
 def test_status_subresource(stack, ns):
-    """UPD-08"""
+    """UPD-08, DISC-10"""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                                                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
     register(stack, {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "tasks.types4.example"},

@@ -59,6 +59,7 @@ def test_all_namespaces(api, watching, ns):
 
 
 def test_cluster_scope(api, watching, ns):
+    """W-21"""
     version = api.get(path_of(CPOLR)).json["metadata"]["resourceVersion"]
     with watching.watch(path_of(CPOLR), resourceVersion=version, fieldSelector=f"metadata.name={ns}") as watch:
         api.create(CPOLR, report(ns, resource=CPOLR))
@@ -313,7 +314,7 @@ def test_owner_changes_by_sql(stack, watching, ns):
 
 
 def test_list_plus_events_is_the_list(stack, ns):
-    """Invariant 2 of DESIGN section 5, with concurrent writers and watchers through both proxies"""
+    """W-02, W-30: invariant 2 of DESIGN section 5, with concurrent writers and watchers through both proxies"""
     apis = [stack.first.api(keep=True), stack.second.api(keep=True)]
     path = path_of(POLR, ns)
     first = apis[0].get(path).json
@@ -385,7 +386,7 @@ def test_a_reader_that_does_not_read(stack, api, ns):
 
 
 def test_many_watchers_of_one_namespace(stack, api, ns):
-    """Every event to every watcher"""
+    """W-02: every event to every watcher"""
     version = version_of(api, ns)
     watches = [stack.second.api().watch(path_of(POLR, ns), resourceVersion=version) for _ in range(40)]
     try:

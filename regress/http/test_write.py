@@ -28,7 +28,7 @@ def test_create_sets_metadata(api, ns):
 
 
 def test_server_fields_of_the_client_are_replaced(api, ns):
-    """CRE 4"""
+    """CRE-01: item 4"""
     document = report("r1")
     document["metadata"].update(uid="11111111-1111-4111-8111-111111111111", creationTimestamp="2001-01-01T00:00:00Z", generation=7,
                                 selfLink="/x", deletionTimestamp="2001-01-01T00:00:00Z", deletionGracePeriodSeconds=3)
@@ -85,7 +85,7 @@ def test_owner_references(api, ns):
 
 
 def test_dry_run(api, ns):
-    """CRE-06, DEL-08"""
+    """CRE-06, DEL-08, UPD-06, PAT-08"""
     path = path_of(POLR, ns)
     before = api.get(path).json["metadata"]["resourceVersion"]
     answer = api.post(path, report("r1"), dryRun="All")
@@ -191,7 +191,7 @@ def test_concurrent_patches_all_arrive(stack, ns):
 
 
 def test_read_your_writes_through_another_proxy(stack, ns):
-    """GET-03"""
+    """GET-03, LC-02"""
     first, second = stack.first.api(keep=True), stack.second.api(keep=True)
     for number in range(30):
         written = first.create(POLR, report(f"r{number}"), ns)
@@ -261,7 +261,7 @@ def test_unusual_text_survives(api, ns):
 
 
 def test_same_name_elsewhere(api, ns):
-    """A name belongs to its namespace and its type"""
+    """GET-01: A name belongs to its namespace and its type"""
     api.create(POLR, report("r"), ns)
     api.create(POLR, report("r"), ns + "-b")
     api.create(REPS, report("r", resource=REPS), ns)
