@@ -1,120 +1,292 @@
 /*-------------------------------------------------------------------------
  *
  * kubeapi.c
- *	  What the proxy asks of kube-apiserver.
- *
- * libcurl does the talking: it is the best-kept HTTP client there is in C.
+ *	  The proxy as a client of kube-apiserver: calls.
  *
  *-------------------------------------------------------------------------
  */
 #include "kubeapi.h"
 
-#include <curl/curl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define TIMEOUT_SECONDS 10L
-#define ANSWER_LIMIT (1024 * 1024)
+#include "log.h"
+#include "loop.h"
+#include "transfer.h"
 
-static size_t
-take_answer(char *bytes, size_t size, size_t count, void *state)
+#define CALL_TIMEOUT_MS 10000L
+#define CALL_ANSWER_LIMIT (4 * 1024 * 1024)
+#define MAX_CALLS 1024
+
+#define ATTEMPTS 5
+#define FIRST_RETRY_MS 500.0
+#define RETRY_FACTOR 1.5
+#define RETRY_JITTER 0.2
+
+/* Certificates and CAs are renewed long before they end. */
+#define RELOAD_MS 60000
+
+struct KubeApi
 {
-	StrBuf	   *answer = state;
+	KubeApi    *next;
+	Arena		arena;			/* holds what kubeconfig points to */
+	KubeConfig	kubeconfig;
+	uint64_t	loaded_at;
+	char		path[];
+};
 
-	/* Taking less than was given ends the transfer. */
-	if (answer->len + size * count > ANSWER_LIMIT)
-		return 0;
-	strbuf_append(answer, bytes, size * count);
-	return size * count;
+struct KubeCall
+{
+	KubeApi    *api;
+	Arena		arena;			/* path, request and answer */
+	TransferRequest request;
+	Transfer   *transfer;		/* NULL between attempts */
+	StrBuf		received;
+	int			attempts;
+	double		delay;			/* before the next attempt, without jitter */
+	LoopTimer	timer;			/* the next attempt, or the refusal of a call too many */
+	KubeAnswer	answer;
+	void	   *state;
+};
+
+static KubeApi *apis;
+static size_t call_count;
+
+/* ---------- kubeconfigs ---------- */
+
+static bool
+kubeapi_load(KubeApi *api, Arena *arena, const char **why)
+{
+	KubeConfig	kubeconfig = {0};
+
+	if (!kubeconfig_load(arena, api->path, &kubeconfig, why))
+		return false;
+	api->kubeconfig = kubeconfig;
+	return true;
+}
+
+KubeApi *
+kubeapi_open(Arena *arena, const char *path, const char **why)
+{
+	KubeApi    *api;
+
+	if (path == NULL)
+		path = "";
+	for (api = apis; api != NULL; api = api->next)
+	{
+		if (strcmp(api->path, path) == 0)
+			return api;
+	}
+	api = calloc(1, sizeof(*api) + strlen(path) + 1);
+	if (api == NULL)
+		abort();
+	strcpy(api->path, path);
+	arena_init(&api->arena);
+	api->loaded_at = loop_now();
+	if (!kubeapi_load(api, &api->arena, why))
+	{
+		*why = arena_strdup(arena, *why);
+		arena_free(&api->arena);
+		free(api);
+		return NULL;
+	}
+	api->next = apis;
+	apis = api;
+	return api;
+}
+
+const KubeConfig *
+kubeapi_config(KubeApi *api)
+{
+	uint64_t	now = loop_now();
+	Arena		arena;
+	const char *why = "";
+
+	if (now - api->loaded_at < RELOAD_MS)
+		return &api->kubeconfig;
+	api->loaded_at = now;
+	arena_init(&arena);
+	if (kubeapi_load(api, &arena, &why))
+	{
+		arena_free(&api->arena);
+		api->arena = arena;
+	}
+	else
+	{
+		log_line(LOG_ERROR, "the kubeconfig cannot be read anew: %s", why);
+		arena_free(&arena);
+	}
+	return &api->kubeconfig;
+}
+
+/* ---------- calls ---------- */
+
+static void call_attempt(void *state);
+
+static void
+call_free(KubeCall *call)
+{
+	loop_timer_stop(&call->timer);
+	arena_free(&call->arena);
+	free(call);
+	call_count--;
+}
+
+static bool
+call_take(void *state, int status, const char *bytes, size_t len)
+{
+	KubeCall   *call = state;
+
+	if (call->received.len + len > CALL_ANSWER_LIMIT)
+		return false;
+	strbuf_append(&call->received, bytes, len);
+	return true;
 }
 
 static void
-set_blob(CURL *curl, CURLoption option, JsonText pem)
+call_finish(KubeCall *call, int status, const char *why)
 {
-	struct curl_blob blob = {.data = (void *) pem.bytes,.len = pem.len,.flags = CURL_BLOB_NOCOPY};
-
-	if (pem.len > 0)
-		curl_easy_setopt(curl, option, &blob);
+	call->answer(call->state, status, status == 0 ? NULL : call->received.len > 0 ? call->received.bytes : "", call->received.len, why);
+	call_free(call);
 }
 
-/* The Authorization header, or NULL when the kubeconfig has no token. */
-static const char *
-bearer(Arena *arena, const KubeConfig *kubeconfig)
+static void
+call_done(void *state, int status, const char *why)
 {
-	char		token[16 * 1024];
-	FILE	   *file;
-	size_t		len;
+	KubeCall   *call = state;
 
-	if (kubeconfig->token_file == NULL)
-		return kubeconfig->token == NULL ? NULL : arena_printf(arena, "Authorization: Bearer %s", kubeconfig->token);
-	file = fopen(kubeconfig->token_file, "r");
-	if (file == NULL)
-		return NULL;
-	len = fread(token, 1, sizeof(token) - 1, file);
-	fclose(file);
-	token[len] = '\0';
-	token[strcspn(token, "\r\n")] = '\0';
-	return arena_printf(arena, "Authorization: Bearer %s", token);
+	call->transfer = NULL;
+	if ((status == 0 || status == 429 || status >= 500) && call->attempts < ATTEMPTS)
+	{
+		double		jitter = 1 + RETRY_JITTER * arc4random_uniform(1000) / 1000;
+
+		loop_timer_start(&call->timer, (uint64_t) (call->delay * jitter), call_attempt, call);
+		call->delay *= RETRY_FACTOR;
+		return;
+	}
+	call_finish(call, status, why);
 }
 
-/* GET of a path; the answer's body when its status is 200, else NULL with *why. */
-static const StrBuf *
-get(Arena *arena, const KubeConfig *kubeconfig, const char *path, const char **why)
+static void
+call_attempt(void *state)
 {
-	CURL	   *curl = curl_easy_init();
-	struct curl_slist *headers = NULL;
-	const char *authorization = bearer(arena, kubeconfig);
-	StrBuf	   *answer = arena_alloc(arena, sizeof(StrBuf));
-	char		reason[CURL_ERROR_SIZE] = "";
-	long		status = 0;
-	CURLcode	code = CURLE_FAILED_INIT;
+	KubeCall   *call = state;
 
-	strbuf_init(answer, arena);
-	if (curl != NULL)
-	{
-		headers = curl_slist_append(headers, "Accept: application/json");
-		if (authorization != NULL)
-			headers = curl_slist_append(headers, authorization);
-		curl_easy_setopt(curl, CURLOPT_URL, arena_printf(arena, "%s%s", kubeconfig->server, path));
-		curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
-		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-		curl_easy_setopt(curl, CURLOPT_TIMEOUT, TIMEOUT_SECONDS);
-		curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
-		curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-		set_blob(curl, CURLOPT_CAINFO_BLOB, kubeconfig->ca);
-		set_blob(curl, CURLOPT_SSLCERT_BLOB, kubeconfig->certificate);
-		set_blob(curl, CURLOPT_SSLKEY_BLOB, kubeconfig->key);
-		code = curl_easy_perform(curl);
-		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-		curl_slist_free_all(headers);
-		curl_easy_cleanup(curl);
-	}
-	if (code != CURLE_OK)
-	{
-		*why = arena_printf(arena, "%s: %s", kubeconfig->server, reason[0] != '\0' ? reason : curl_easy_strerror(code));
-		return NULL;
-	}
-	if (status != 200)
-	{
-		*why = arena_printf(arena, "%s%s answered with status %ld", kubeconfig->server, path, status);
-		return NULL;
-	}
-	return answer;
+	call->attempts++;
+	call->received.len = 0;
+	call->transfer = transfer_start(kubeapi_config(call->api), &call->request);
+}
+
+static void
+call_refuse(void *state)
+{
+	call_finish(state, 0, "too many calls to kube-apiserver are under way");
+}
+
+static KubeCall *
+call_start(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+{
+	KubeCall   *call = calloc(1, sizeof(*call));
+
+	if (call == NULL)
+		abort();
+	call->api = api;
+	call->delay = FIRST_RETRY_MS;
+	call->answer = answer;
+	call->state = state;
+	arena_init(&call->arena);
+	strbuf_init(&call->received, &call->arena);
+	call->request = (TransferRequest) {
+		.path = arena_strdup(&call->arena, path),
+		.body = body == NULL ? NULL : arena_strndup(&call->arena, body, len),
+		.body_len = len,
+		.timeout_ms = CALL_TIMEOUT_MS,
+		.take = call_take,
+		.done = call_done,
+		.state = call,
+	};
+	if (call_count++ < MAX_CALLS)
+		call_attempt(call);
+	else
+		loop_timer_start(&call->timer, 0, call_refuse, call);
+	return call;
+}
+
+KubeCall *
+kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+{
+	return call_start(api, path, body, len, answer, state);
+}
+
+KubeCall *
+kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state)
+{
+	return call_start(api, path, NULL, 0, answer, state);
+}
+
+void
+kubeapi_cancel(KubeCall *call)
+{
+	if (call->transfer != NULL)
+		transfer_cancel(call->transfer);
+	call_free(call);
+}
+
+/* ---------- the cluster's id ---------- */
+
+typedef struct ClusterQuestion
+{
+	Arena	   *arena;
+	StrBuf		received;
+	int			status;
+	const char *why;
+} ClusterQuestion;
+
+static bool
+cluster_take(void *state, int status, const char *bytes, size_t len)
+{
+	ClusterQuestion *question = state;
+
+	if (question->received.len + len > CALL_ANSWER_LIMIT)
+		return false;
+	strbuf_append(&question->received, bytes, len);
+	return true;
+}
+
+static void
+cluster_done(void *state, int status, const char *why)
+{
+	ClusterQuestion *question = state;
+
+	question->status = status;
+	question->why = status == 0 ? arena_strdup(question->arena, why) : NULL;
 }
 
 const char *
 kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why)
 {
-	const StrBuf *answer;
+	static const char path[] = "/api/v1/namespaces/kube-system";
+	ClusterQuestion question = {.arena = arena};
+	TransferRequest request = {
+		.path = path,.timeout_ms = CALL_TIMEOUT_MS,.take = cluster_take,.done = cluster_done,.state = &question
+	};
 	const char *uid;
 	JsonError	error;
 
-	answer = get(arena, kubeconfig, "/api/v1/namespaces/kube-system", why);
-	if (answer == NULL)
+	strbuf_init(&question.received, arena);
+	transfer_run(kubeconfig, &request);
+	if (question.status == 0)
+	{
+		*why = arena_printf(arena, "%s: %s", kubeconfig->server, question.why);
 		return NULL;
-	uid = json_get_cstring(arena, json_get(json_parse(arena, answer->bytes, answer->len, NULL, NULL, &error), "metadata"), "uid");
+	}
+	if (question.status != 200)
+	{
+		*why = arena_printf(arena, "%s%s answered with status %d", kubeconfig->server, path, question.status);
+		return NULL;
+	}
+	uid = json_get_cstring(arena, json_get(json_parse(arena, question.received.bytes, question.received.len, NULL, NULL, &error), "metadata"),
+						   "uid");
 	if (uid == NULL)
 		*why = arena_printf(arena, "%s: the namespace kube-system has no uid", kubeconfig->server);
 	return uid;

@@ -12,6 +12,7 @@ import uuid
 
 import pytest
 
+from apiserver import ApiServer
 from client import Api, until, run
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -217,6 +218,17 @@ def own_stack():
         yield own
     finally:
         own.end()
+
+
+@pytest.fixture
+def apiserver(stack):
+    """A kube-apiserver of the test's own, with the namespaces default and kube-system."""
+    certificates = f"{stack.pki}/apiserver"
+    stack_command("certificates", certificates)
+    server = ApiServer(certificates)
+    yield server
+    server.calm()
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,416 @@
+"""A stand-in for kube-apiserver: what the proxy asks of one, over real HTTPS with a CA of its own."""
+
+import base64
+import copy
+import http.server
+import json
+import os
+import re
+import socket
+import ssl
+import threading
+import uuid
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from urllib.parse import parse_qs, urlsplit
+
+NAMESPACES = "/api/v1/namespaces"
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+KINDS = {NAMESPACES: "Namespace", CONFIG_MAPS: "ConfigMap"}
+AUTHENTICATION = "extension-apiserver-authentication"
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def now():
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Trouble:
+    """What is done to requests of a path that match, instead of answering them, or before."""
+
+    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None):
+        self.path = path
+        self.method = method
+        self.code = code
+        self.times = times
+        self.drop = drop
+        self.hold = hold
+
+
+class ApiServer:
+    """
+    Collections with versions, watches and bookmarks; TokenReview and SubjectAccessReview by rules of the test.
+
+    token_rule(spec) and access_rule(spec) give the status of a review; token_reviews and access_reviews are the documents that
+    came in.  requests is every request: method, path with query, authorization, peer (the certificate's subject).  While token is
+    set, requests with another one are answered with 401.
+    """
+
+    def __init__(self, certificates, page_size=None):
+        self.certificates = certificates
+        self.page_size = page_size
+        self.lock = threading.Condition()
+        self.version = 1000
+        self.floor = 0
+        self.objects = {NAMESPACES: {}, CONFIG_MAPS: {}}
+        self.log = []
+        self.bookmarks = 0
+        self.requests = []
+        self.token = None
+        self.token_reviews = []
+        self.access_reviews = []
+        self.token_rule = lambda spec: {"authenticated": False}
+        self.access_rule = lambda spec: {"allowed": False}
+        self.troubles = []
+        self.connections = set()
+        self.port = 0
+        self.server = None
+        for name in ("default", "kube-system"):
+            self.create_namespace(name)
+        self.start()
+
+    # --- the process ---
+
+    def start(self):
+        """Begins to listen; after stop(), on the same port again."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{self.certificates}/serving.crt", f"{self.certificates}/serving.key")
+        context.load_verify_locations(f"{self.certificates}/ca.crt")
+        context.verify_mode = ssl.CERT_OPTIONAL
+        self.server = Listener(("127.0.0.1", self.port), handler_of(self))
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def stop(self):
+        """Goes away: nobody listens, every connection is cut."""
+        if self.server is None:
+            return
+        self.server.shutdown()
+        self.server.server_close()
+        self.server = None
+        self.disconnect()
+
+    def disconnect(self):
+        """Cuts every connection."""
+        with self.lock:
+            connections, self.connections = self.connections, set()
+            for connection in connections:
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+            self.lock.notify_all()
+
+    def kubeconfig(self, path, ca=None, **user):
+        """Writes a kubeconfig with these credentials and returns its path."""
+        with open(ca or f"{self.certificates}/ca.crt", "rb") as file:
+            bundle = base64.b64encode(file.read()).decode()
+        document = f"""
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{{name: other, context: {{cluster: none, user: none}}}}, {{name: here, context: {{cluster: c, user: u}}}}]
+clusters:
+- name: c
+  cluster:
+    server: https://127.0.0.1:{self.port}/
+    certificate-authority-data: {bundle}
+users:
+- name: u
+  user: {json.dumps(user)}
+"""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(document)
+        os.chmod(path, 0o644)
+        return path
+
+    # --- what it holds ---
+
+    def _change(self, kind, collection, name, document):
+        """Stores a document, or removes it, as the next version."""
+        with self.lock:
+            self.version += 1
+            document = copy.deepcopy(document)
+            document["metadata"]["resourceVersion"] = str(self.version)
+            if kind == "DELETED":
+                del self.objects[collection][name]
+            else:
+                self.objects[collection][name] = document
+            self.log.append((self.version, kind, collection, document))
+            self.lock.notify_all()
+            return document
+
+    def create_namespace(self, name, uid=None):
+        with self.lock:
+            assert name not in self.objects[NAMESPACES]
+            return self._change("ADDED", NAMESPACES, name, {
+                "metadata": {"name": name, "uid": uid or str(uuid.uuid4()), "creationTimestamp": now(),
+                             "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+
+    def terminate_namespace(self, name):
+        """The first half of a deletion, as long as its content is being deleted."""
+        with self.lock:
+            document = copy.deepcopy(self.objects[NAMESPACES][name])
+            document["metadata"]["deletionTimestamp"] = now()
+            document["status"]["phase"] = "Terminating"
+            return self._change("MODIFIED", NAMESPACES, name, document)
+
+    def delete_namespace(self, name):
+        with self.lock:
+            return self._change("DELETED", NAMESPACES, name, self.objects[NAMESPACES][name])
+
+    def namespace_uid(self, name):
+        with self.lock:
+            return self.objects[NAMESPACES][name]["metadata"]["uid"]
+
+    def set_authentication(self, entries):
+        """The ConfigMap of k8s-conformance 4.1; entries that are no text become JSON; None removes it."""
+        with self.lock:
+            old = self.objects[CONFIG_MAPS].get(AUTHENTICATION)
+            if entries is None:
+                return self._change("DELETED", CONFIG_MAPS, AUTHENTICATION, old)
+            document = copy.deepcopy(old) or {"metadata": {"name": AUTHENTICATION, "namespace": "kube-system",
+                                                           "uid": str(uuid.uuid4()), "creationTimestamp": now()}}
+            document["data"] = {key: value if isinstance(value, str) else json.dumps(value) for key, value in entries.items()}
+            return self._change("MODIFIED" if old else "ADDED", CONFIG_MAPS, AUTHENTICATION, document)
+
+    # --- what happens to clients ---
+
+    def forget(self):
+        """The log ends: watches from before now get 410, open ones at once."""
+        with self.lock:
+            self.version += 1
+            self.floor = self.version
+            self.lock.notify_all()
+
+    def bookmark(self):
+        """Every open watch that wants bookmarks gets one."""
+        with self.lock:
+            self.version += 1
+            self.bookmarks = self.version
+            self.lock.notify_all()
+
+    def trouble(self, path, **what):
+        """
+        For requests whose path (with its query) matches the regular expression: hold (an Event) is waited for; then the connection
+        is cut (drop) or the request answered with code, for the first so many times; otherwise as usual.  calm() ends it.
+        """
+        with self.lock:
+            self.troubles.append(Trouble(re.compile(path), **what))
+
+    def calm(self):
+        with self.lock:
+            for trouble in self.troubles:
+                if trouble.hold is not None:
+                    trouble.hold.set()
+            self.troubles = []
+
+    def asked(self, path, method=None):
+        """The requests so far whose path matches the regular expression."""
+        with self.lock:
+            return [entry for entry in self.requests if re.search(path, entry.path) and method in (None, entry.method)]
+
+    def _take_trouble(self, method, path):
+        with self.lock:
+            for trouble in self.troubles:
+                if not trouble.path.search(path) or trouble.method not in (None, method) or trouble.times == 0:
+                    continue
+                if trouble.times is not None:
+                    trouble.times -= 1
+                return trouble
+        return None
+
+
+class Listener(http.server.ThreadingHTTPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        """Clients come and go: a handshake that fails and a connection that is cut are no errors of the test."""
+
+
+def handler_of(apiserver):
+    class BoundHandler(Handler):
+        pass
+    BoundHandler.apiserver = apiserver
+    return BoundHandler
+
+
+class Cut(Exception):
+    """The connection ends without an answer."""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body leave in one packet, or Nagle's algorithm delays each answer.
+    wbufsize = -1
+    apiserver = None
+
+    def setup(self):
+        super().setup()
+        with self.apiserver.lock:
+            self.apiserver.connections.add(self.request)
+
+    def finish(self):
+        with self.apiserver.lock:
+            self.apiserver.connections.discard(self.request)
+        super().finish()
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.answer_request(self.get)
+
+    def do_POST(self):
+        self.answer_request(self.post)
+
+    def answer_request(self, answer):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        subject = (self.request.getpeercert() or {}).get("subject", ())
+        entry = SimpleNamespace(method=self.command, path=self.path, authorization=self.headers["Authorization"],
+                                peer={key: value for group in subject for key, value in group})
+        with self.apiserver.lock:
+            self.apiserver.requests.append(entry)
+            token = self.apiserver.token
+        try:
+            trouble = self.apiserver._take_trouble(self.command, self.path)
+            if trouble is not None:
+                if trouble.hold is not None:
+                    trouble.hold.wait(60)
+                if trouble.drop:
+                    raise Cut
+                if trouble.code is not None:
+                    self.failure(trouble.code, "Trouble", "trouble of the test")
+                    return
+            if token is not None and entry.authorization != f"Bearer {token}":
+                self.failure(401, "Unauthorized", "Unauthorized")
+                return
+            answer(body)
+        except (Cut, OSError, ValueError):
+            self.close_connection = True
+
+    # --- answers ---
+
+    def document(self, code, document):
+        body = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def failure(self, code, reason, message, **details):
+        self.document(code, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                             "message": message, "reason": reason, "details": details, "code": code})
+
+    def get(self, _):
+        url = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        server = self.apiserver
+        if url.path in server.objects:
+            if query.get("watch") == "true":
+                self.watch(url.path, query)
+            else:
+                self.list(url.path, query)
+            return
+        collection, _, name = url.path.rpartition("/")
+        if collection not in server.objects:
+            self.failure(404, "NotFound", "the server could not find the requested resource")
+            return
+        with server.lock:
+            found = server.objects[collection].get(name)
+        if found is None:
+            kind = collection.rpartition("/")[2]
+            self.failure(404, "NotFound", f'{kind} "{name}" not found', name=name, kind=kind)
+        else:
+            self.document(200, {"kind": KINDS[collection], "apiVersion": "v1", **found})
+
+    def list(self, collection, query):
+        """Pages by name.  A page that continues shows the present: enough for a client that follows with a watch."""
+        server = self.apiserver
+        with server.lock:
+            metadata = {"resourceVersion": str(server.version)}
+            after = ""
+            if "continue" in query:
+                position = json.loads(base64.b64decode(query["continue"]))
+                if position["version"] < server.floor:
+                    self.failure(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+                    return
+                after = position["after"]
+                metadata = {"resourceVersion": str(position["version"])}
+            items = [item for name, item in sorted(server.objects[collection].items())
+                     if name > after and selected(item, query)]
+            limit = min((size for size in (int(query.get("limit", 0)), server.page_size) if size), default=len(items))
+            if len(items) > limit:
+                items = items[:limit]
+                position = {"version": int(metadata["resourceVersion"]), "after": items[-1]["metadata"]["name"]}
+                metadata["continue"] = base64.b64encode(json.dumps(position).encode()).decode()
+        self.document(200, {"kind": KINDS[collection] + "List", "apiVersion": "v1", "metadata": metadata, "items": items})
+
+    def frame(self, kind, document):
+        line = json.dumps({"type": kind, "object": document}).encode() + b"\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+
+    def watch(self, collection, query):
+        server = self.apiserver
+        position = int(query["resourceVersion"])
+        kind = {"kind": KINDS[collection], "apiVersion": "v1"}
+        wants_bookmarks = query.get("allowWatchBookmarks") == "true"
+        bookmarked = position
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while True:
+            self.wfile.flush()
+            with server.lock:
+                while True:
+                    if self.request not in server.connections:
+                        raise Cut
+                    expired = position < server.floor
+                    events = [entry for entry in server.log
+                              if entry[0] > position and entry[2] == collection and selected(entry[3], query)]
+                    bookmark = wants_bookmarks and server.bookmarks > bookmarked
+                    if expired or events or bookmark:
+                        break
+                    server.lock.wait()
+                bookmarked = server.bookmarks
+            if expired:
+                self.frame("ERROR", {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                                     "message": f"too old resource version: {position} ({server.floor})",
+                                     "reason": "Expired", "code": 410})
+                self.wfile.write(b"0\r\n\r\n")
+                self.wfile.flush()
+                return
+            for version, change, _, document in events:
+                self.frame(change, {**kind, **document})
+                position = version
+            if bookmark:
+                self.frame("BOOKMARK", {**kind, "metadata": {"resourceVersion": str(bookmarked), "creationTimestamp": None}})
+                position = max(position, bookmarked)
+
+    def post(self, body):
+        path = urlsplit(self.path).path
+        server = self.apiserver
+        reviews = {TOKEN_REVIEWS: (server.token_reviews, server.token_rule),
+                   ACCESS_REVIEWS: (server.access_reviews, server.access_rule)}
+        if path not in reviews:
+            self.failure(404, "NotFound", "the server could not find the requested resource")
+            return
+        seen, rule = reviews[path]
+        review = json.loads(body)
+        with server.lock:
+            seen.append(review)
+        self.document(201, {**review, "status": rule(review["spec"])})
+
+
+def selected(item, query):
+    """Only metadata.name=x, as informers of one object ask."""
+    field, _, value = query.get("fieldSelector", "").partition("=")
+    return not field or item["metadata"]["name"] == value
