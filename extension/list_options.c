@@ -136,8 +136,11 @@ is_clean_path(JsonText text)
 }
 
 /*
- * Splits a start key into the last key returned.  It must end in the NUL that
- * we put there, and have as many parts as the listing's keys.
+ * Splits a start key into the last key returned.  It has as many parts as the
+ * listing's keys, and ends in the NUL that we put there: the place right
+ * behind a key.  Without a NUL it is the key where to begin; the last key
+ * before that one is not known, but nothing that is a name comes between the
+ * two when the last byte is one less and then a byte behind all of a name's.
  */
 static bool
 take_start(Arena *arena, JsonText start, bool with_namespace, ListOptions *options)
@@ -150,10 +153,25 @@ take_start(Arena *arena, JsonText start, bool with_namespace, ListOptions *optio
 		start.bytes++;
 		start.len--;
 	}
-	if (!is_clean_path(start) || start.len < 2 || memchr(start.bytes, '\0', start.len) != start.bytes + start.len - 1)
+	if (!is_clean_path(start))
 		return false;
-	name.bytes = start.bytes;
-	name.len = start.len - 1;
+	name = start;
+	if (start.bytes[start.len - 1] == '\0')
+		name.len--;
+	if (name.len == 0 || memchr(name.bytes, '\0', name.len) != NULL)
+		return false;
+	if (name.len == start.len)
+	{
+		char	   *before = arena_printf(arena, "%.*s~", (int) start.len, start.bytes);
+		char	   *last = &before[start.len - 1];
+
+		if (*last <= ' ' || *last > '~')
+			return false;
+		/* No key part has a slash in it. */
+		*last -= *last == '/' + 1 ? 2 : 1;
+		name.bytes = before;
+		name.len++;
+	}
 	slash = memchr(name.bytes, '/', name.len);
 	if ((slash != NULL) != with_namespace)
 		return false;

@@ -173,7 +173,8 @@ BEGIN
 					WHERE (label_selector = '' OR kube_reports.matches_labels(c.labels, label_selector))
 						AND (field_selector = '' OR kube_reports.matches_fields(c.namespace, c.name, field_selector))) s
 				WINDOW keys AS (ORDER BY s.namespace, s.name ROWS UNBOUNDED PRECEDING)) m) k;
-	IF NOT more AND edge_name IS NOT NULL THEN
+	-- A full page ends at its last item, not at the edge.
+	IF NOT more AND edge_name IS NOT NULL AND item_count < max_items THEN
 		next_namespace := edge_namespace;
 		next_name := edge_name;
 		more := true;
@@ -289,11 +290,15 @@ BEGIN
 	IF plan.initial_events THEN
 		RETURN;
 	END IF;
-	IF piece.more THEN
-		token := kube_reports.continue_token(at_version, target.namespaced, coalesce(asked->>'namespace', ''), after_namespace, after_name);
-		IF plan.label_selector = '' AND plan.field_selector = '' THEN
-			remaining := kube_reports.count_after(target.cluster_id, target.type_id, target.lane, at_version,
-				asked->>'namespace', after_namespace, after_name);
+	-- A full page goes on when any object is behind it, matching or not; a list of one name has one page.
+	IF items_left = 0 AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
+		remaining := kube_reports.count_after(target.cluster_id, target.type_id, target.lane, at_version,
+			asked->>'namespace', after_namespace, after_name);
+		IF remaining IS DISTINCT FROM 0 THEN
+			token := kube_reports.continue_token(at_version, target.namespaced, coalesce(asked->>'namespace', ''), after_namespace, after_name);
+		END IF;
+		IF remaining = 0 OR plan.label_selector <> '' OR plan.field_selector <> '' THEN
+			remaining := NULL;
 		END IF;
 	END IF;
 	body := body || kube_reports.render_list(target.definition_id, target.definition, plan.transform, 't', at_version, token, remaining);

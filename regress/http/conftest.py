@@ -14,6 +14,7 @@ import pytest
 
 from apiserver import ApiServer
 from client import Api, until, run
+from pods import Types
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 STACK = str(TOP / ".ci" / "stack.sh")
@@ -178,9 +179,11 @@ class Stack:
         self.proxies.append(started)
         return started.wait_ready() if ready else started
 
-    def unregister(self, name):
-        """Ends a type and waits until no worker of the two proxies serves its group any more."""
+    def unregister(self, name, wait=True):
+        """Ends a type; waits until no worker of the two proxies serves its group any more."""
         self.database.psql(f"SELECT kube_reports.unregister('{name}', true)")
+        if not wait:
+            return
         group = name.split(".", 1)[1]
 
         def gone(api):
@@ -245,6 +248,14 @@ def second_api(stack):
 def ns():
     """A namespace of the test's own: stores need no namespace objects."""
     return "t-" + uuid.uuid4().hex[:10]
+
+
+@pytest.fixture(scope="module")
+def types(stack, request):
+    """Registers types for the module; they end with it."""
+    made = Types(stack, request.module.__name__.removeprefix("test_").replace("_", "-") + ".example")
+    yield made
+    made.end()
 
 
 def debian_kubectl():
