@@ -215,6 +215,8 @@ decode_string(Parser *parser, const char *p, const char *end, size_t bad_bytes, 
 		if (*p != '\\')
 		{
 			sequence = utf8_sequence(p, end);
+			if (sequence == 3 && is_line_separator(p))
+				*plain = false;
 			if (sequence > 0)
 			{
 				memcpy(to, p, sequence);
@@ -259,7 +261,7 @@ decode_string(Parser *parser, const char *p, const char *end, size_t bad_bytes, 
 			}
 			p += 2;
 		}
-		if (character < 0x20 || character == '"' || character == '\\')
+		if (character < 0x20 || character == '"' || character == '\\' || character == 0x2028 || character == 0x2029)
 			*plain = false;
 		to = put_utf8(to, character);
 	}
@@ -307,6 +309,7 @@ parse_string(Parser *parser, const char *p, JsonText *string, bool *plain)
 	const char *end = parser->end;
 	const char *start = p;
 	bool		escapes = false;
+	bool		separators = false;
 	size_t		bad_bytes = 0;
 
 	for (;;)
@@ -336,6 +339,8 @@ parse_string(Parser *parser, const char *p, JsonText *string, bool *plain)
 				bad_bytes++;
 				sequence = 1;
 			}
+			else if (sequence == 3 && is_line_separator(p))
+				separators = true;
 			p += sequence;
 		}
 	}
@@ -348,7 +353,7 @@ parse_string(Parser *parser, const char *p, JsonText *string, bool *plain)
 	{
 		string->bytes = start;
 		string->len = (size_t) (p - start);
-		*plain = true;
+		*plain = !separators;
 	}
 	return p + 1;
 }

@@ -11,6 +11,7 @@
 #ifndef JSON_SCAN_H
 #define JSON_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -96,6 +97,13 @@ utf8_sequence(const char *p, const char *end)
 	if (byte[0] < 0xf0)
 		return 3;
 	return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
+}
+
+/* Whether a sequence of three bytes is U+2028 or U+2029. */
+static inline bool
+is_line_separator(const char *p)
+{
+	return p[0] == '\xe2' && p[1] == '\x80' && (p[2] == '\xa8' || p[2] == '\xa9');
 }
 
 /* -1 for what is no digit. */

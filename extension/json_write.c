@@ -5,7 +5,8 @@
  *
  * Equal trees give equal bytes: no freedom is left in spaces, escapes or
  * digits.  Numbers look as Go's encoding/json prints them; strings escape
- * only what JSON demands.
+ * what JSON demands and, as Go does, U+2028 and U+2029: readers of lines
+ * (Node.js, Java) may end a line there, in the midst of a watch event.
  *
  *-------------------------------------------------------------------------
  */
@@ -63,6 +64,13 @@ put_special(StrBuf *buf, const char *p, const char *end)
 	if (c >= 0x80)
 	{
 		sequence = utf8_sequence(p, end);
+		if (sequence == 3 && is_line_separator(p))
+		{
+			memcpy(to, "\\u2028", 6);
+			to[5] = p[2] == '\xa8' ? '8' : '9';
+			buf->len += 6;
+			return p + 3;
+		}
 		if (sequence > 0)
 		{
 			memcpy(to, p, sequence);

@@ -76,7 +76,7 @@ class Proxy:
         self.port = free_port()
         self.metrics_port = free_port()
         self.log_path = pathlib.Path(pki) / f"proxy-{self.port}.log"
-        command = [
+        self.command = [
             "/bin/bash", STACK, "become_server",
             f"{database.directory}/dest/usr/bin/kube-reports-proxy",
             "--bind-address=127.0.0.1", f"--secure-port={self.port}",
@@ -85,9 +85,19 @@ class Proxy:
             f"--client-ca-file={pki}/ca.crt", "--authorization-mode=AlwaysDeny",
             f"--database={connection or database.connection(user)}", f"--cluster-id={cluster}", "--cluster-name=test",
             "--workers=2", *flags]
-        with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+        self.start()
+
+    def start(self):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
                                             start_new_session=True)
+
+    def restart(self):
+        """Ends it as Kubernetes ends a pod, by SIGTERM to its first process, and starts it anew on the same ports."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0, f"the proxy did not end well: {self.log_path.read_text()[-2000:]}"
+        self.start()
+        self.wait_ready()
 
     def api(self, user="admin", keep=False):
         return Api(self.port, f"{self.pki}/ca.crt", f"{self.pki}/{user}" if user else None, keep)

@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+"""A throw-away stack for clients written in other languages: a database and two proxies of one cluster.
+
+When both proxies are ready, one line of JSON says where they are: {"ports": [...], "pki": directory, "kubeconfig": file}; pki holds
+ca.crt and the administrator's admin.crt and admin.key, kubeconfig leads to the first proxy.  Then each line of standard input is
+one command, answered by one line of JSON, {} or {"error": text}:
+
+    restart N        ends proxy N (0 or 1) by SIGTERM and starts it again on its port
+    compact          forgets the change log up to now
+
+The stack ends with its standard input.
+"""
+
+import json
+import pathlib
+import signal
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
+
+from client import until  # noqa: E402
+from conftest import Stack  # noqa: E402
+
+
+def compact(stack):
+    """Whatever a client knows of is too old from now on."""
+    stack.database.psql("SELECT kube_reports.set_setting('log_retention', '0 seconds')")
+    until(lambda: stack.database.psql("SELECT kube_reports.compact()") == "f", 20, "the end of the compaction")
+    stack.database.psql("SELECT kube_reports.set_setting('log_retention', '60 minutes')")
+
+
+def obey(stack, proxies, line):
+    words = line.split()
+    if words[0] == "restart":
+        proxies[int(words[1])].restart()
+    elif words[0] == "compact":
+        compact(stack)
+    else:
+        raise ValueError(f"no such command: {line}")
+
+
+def main():
+    stack = Stack()
+    try:
+        stack.begin()
+        proxies = [stack.proxy(ready=False), stack.proxy(ready=False)]
+        for proxy in proxies:
+            proxy.wait_ready()
+        print(json.dumps({"ports": [proxy.port for proxy in proxies], "pki": stack.pki, "kubeconfig": proxies[0].kubeconfig()}), flush=True)
+        for line in sys.stdin:
+            try:
+                obey(stack, proxies, line)
+                answer = {}
+            except Exception as error:  # the client that asked fails with it
+                answer = {"error": repr(error)}
+            print(json.dumps(answer), flush=True)
+    finally:
+        stack.end()
+
+
+if __name__ == "__main__":
+    # An interrupt from the terminal reaches the client as well, which ends this standard input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    main()
