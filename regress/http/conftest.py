@@ -189,12 +189,10 @@ class Stack:
         self.proxies.append(started)
         return started.wait_ready() if ready else started
 
-    def unregister(self, name, wait=True):
-        """Ends a type; waits until no worker of the two proxies serves its group any more."""
-        self.database.psql(f"SELECT kube_reports.unregister('{name}', true)")
-        if not wait:
-            return
-        group = name.split(".", 1)[1]
+    def unregister(self, *names):
+        """Ends types of one group and waits until no worker of the two proxies serves it any more."""
+        self.database.psql(f"SELECT kube_reports.unregister(name, true) FROM unnest('{{{','.join(names)}}}'::text[]) name")
+        group = names[0].split(".", 1)[1]
 
         def gone(api):
             return all(entry["name"] != group for entry in api.get("/apis").json["groups"])

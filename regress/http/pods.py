@@ -94,8 +94,8 @@ class Types:
         return Pods(self.stack.first.api(), self.register(crd(self.group, f"pod{next(self.numbers)}s", scope, **more)))
 
     def end(self):
-        for name in self.names:
-            self.stack.unregister(name, wait=name == self.names[-1])
+        if self.names:
+            self.stack.unregister(*self.names)
 
 
 def token(version, start, **more):
