@@ -14,7 +14,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = up down clean-run check check-clients bench
+SCRIPT_GOALS = up down clean-run check check-clients soak bench
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 

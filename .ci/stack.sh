@@ -77,6 +77,7 @@ server_start()
 		# Whoever may enter this directory may be any database user; over TCP a password is asked for.
 		as_server tee "$dir/data/pg_hba.conf" >/dev/null <<-HBA
 			local all all trust
+			local replication all trust
 			host all all 127.0.0.1/32 scram-sha-256
 		HBA
 		echo "include 'stack.conf'" | as_server tee -a "$dir/data/postgresql.conf" >/dev/null

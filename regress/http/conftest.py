@@ -63,6 +63,33 @@ class Database:
         done = run(command, check=check, input=sql)
         return done.out.strip() if check else done
 
+    def follow(self, primary, *settings):
+        """Becomes a streaming standby of another server: copied now, started, caught up."""
+        data = f"{self.directory}/data"
+        shutil.rmtree(data, ignore_errors=True)
+        stack_command("as_server", "pg_basebackup", "-h", primary.directory, "-U", "postgres", "-D", data, "-R", "--no-sync",
+                      "--checkpoint=fast", "-X", "stream")
+        self.start(*settings)
+        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'", user="postgres") == "1",
+              30, "the standby to stream")
+
+    def promote(self):
+        self.psql("SELECT pg_promote()", user="postgres")
+
+    def kill(self):
+        """kill -9 of the postmaster; returns when it is gone."""
+        with open(f"{self.directory}/data/postmaster.pid", encoding="ascii") as file:
+            server = int(file.readline())
+        os.kill(server, signal.SIGKILL)
+
+        def gone():
+            try:
+                os.kill(server, 0)
+                return False
+            except ProcessLookupError:
+                return True
+        until(gone, 10, "the end of the killed server")
+
     def remove(self):
         self.stop("immediate")
         shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,287 @@
+"""Checks the records of a run against the shadow log.
+
+Every function of CHECKS is one promise of docs/architecture.md ("What is promised", I1 to I11); it yields what breaks it.
+"""
+
+import bisect
+from collections import defaultdict
+
+from world import matches
+
+# The database's clock counts microseconds, and a change's time is taken before it is visible.
+TICK = 1000
+
+
+def sorted_key(key):
+    namespace, name = key.split("/")
+    return namespace.encode(), name.encode()
+
+
+class Run:
+    def __init__(self, records, histories):
+        self.histories = histories
+        self.writes, self.watches, self.lists, self.gets = [], [], [], []
+        places = {"write": self.writes, "watch": self.watches, "list": self.lists, "get": self.gets}
+        for record in records:
+            if record["what"] in places:
+                places[record["what"]].append(record)
+        # When something with a version was answered: the newest version at that time, lane by lane.
+        self.known = {}
+        for lane in histories:
+            seen = sorted((record["ended"], record["version"]) for record in self.writes + self.lists
+                          if record["lane"] == lane and record.get("version") and record["code"] in (0, 200, 201)
+                          and record["outcome"] in ("ok", "whole"))
+            times, newest = [], []
+            for time, version in seen:
+                times.append(time)
+                newest.append(max(version, newest[-1] if newest else 0))
+            self.known[lane] = (times, newest)
+
+    def known_before(self, lane, time):
+        """The newest version of the lane that anybody had been answered before a time."""
+        times, newest = self.known[lane]
+        place = bisect.bisect_left(times, time)
+        return newest[place - 1] if place else 0
+
+    def floor_range(self, lane, begun, ended):
+        """The lowest and the highest floor that a request of that time may have met."""
+        floors = self.histories[lane].floors
+        if not floors:
+            return None, None
+        low, high = floors[0][1], floors[0][1]
+        for at, _, new_floor in floors:
+            # A floor is visible some time after it was set.
+            if at + TICK < begun - 2_000_000_000:
+                low = new_floor
+            if at - TICK <= ended:
+                high = max(high, new_floor)
+        return low, high
+
+
+def one_log(run):
+    """I1, I4: versions are unique and grow, and the log's old states are those that were replaced."""
+    for lane, history in run.histories.items():
+        if len(set(history.versions)) != len(history.versions):
+            yield f"{lane}: a version was given twice"
+        for key, of_key in history.of_key.items():
+            before = None
+            for change in of_key:
+                exists = before is not None and before.operation != "D"
+                if (change.operation == "A") == exists:
+                    yield f"{lane} {key}: {change.operation} at {change.version} after {before and before.operation}"
+                elif exists and change.old_version != before.version:
+                    yield f"{lane} {key}: {change.version} replaced {change.old_version}, not {before.version}"
+                before = change
+            stored = history.stored.get(key)
+            expected = before.version if before.operation != "D" else None
+            if (stored and stored[0]) != expected:
+                yield f"{lane} {key}: stored at {stored and stored[0]}, logged at {expected}"
+        for key in history.stored.keys() - history.of_key.keys():
+            yield f"{lane} {key}: stored and never logged"
+
+
+def answers_are_logged(run):
+    """I3, I4: what was answered is in the log with its version; what was refused or rolled back is not."""
+    nonces = {lane: {change.nonce: change for change in history.changes if change.operation != "D"}
+              for lane, history in run.histories.items()}
+    deletions = {lane: defaultdict(int) for lane in run.histories}
+    for lane, history in run.histories.items():
+        for change in history.changes:
+            if change.operation == "D":
+                deletions[lane][change.key] += 1
+    deleted = {lane: defaultdict(lambda: [0, 0]) for lane in run.histories}
+    for write in run.writes:
+        lane, change = write["lane"], nonces[write["lane"]].get(write["nonce"])
+        if write["kind"] in ("delete", "guarded", "sql delete"):
+            count = deleted[lane][write["key"]]
+            count[0] += write["outcome"] == "ok"
+            count[1] += write["outcome"] == "unknown"
+        elif write["outcome"] == "ok" and change is None:
+            yield f"{lane} {write['key']}: answered at {write['version']}, not in the log"
+        elif write["outcome"] == "ok" and write["version"] not in (None, change.version):
+            yield f"{lane} {write['key']}: answered at {write['version']}, logged at {change.version}"
+        elif write["outcome"] == "fail" and change is not None:
+            yield f"{lane} {write['key']}: refused with {write['code']}, logged at {change.version}"
+    for lane, of_key in deleted.items():
+        for key in of_key.keys() | deletions[lane].keys():
+            sure, unsure = of_key[key]
+            if not sure <= deletions[lane][key] <= sure + unsure:
+                yield f"{lane} {key}: {sure} deletions answered, {unsure} unknown, {deletions[lane][key]} logged"
+
+
+def real_time(run):
+    """I11, I10: what was answered before something else was asked has the smaller version."""
+    for write in run.writes:
+        if write["outcome"] == "ok" and write["version"]:
+            before = run.known_before(write["lane"], write["begun"])
+            if write["version"] <= before:
+                yield f"{write['lane']} {write['key']}: written at {write['version']} after {before} had been answered"
+
+
+def swaps(run):
+    """I11: a compare-and-swap succeeds exactly when its version was the newest of the object."""
+    for write in run.writes:
+        if write["compared"] is None:
+            continue
+        history = run.histories[write["lane"]]
+        if write["outcome"] == "ok" and write["version"]:
+            change = history.by_version.get(write["version"])
+            if change is not None and change.old_version != write["compared"]:
+                yield f"{write['lane']} {write['key']}: {write['compared']} swapped for {write['version']}, was {change.old_version}"
+        elif write["code"] == 409:
+            versions = history.key_versions.get(write["key"], [])
+            place = bisect.bisect_right(versions, write["compared"])
+            if place and versions[place - 1] == write["compared"]:
+                following = history.of_key[write["key"]][place] if place < len(versions) else None
+                if following is None or following.at - TICK > write["ended"]:
+                    yield f"{write['lane']} {write['key']}: {write['compared']} was the newest and refused"
+
+
+def expected_events(history, namespace, selector, after, upto):
+    for change in history.between(after, upto):
+        if namespace is not None and not change.key.startswith(namespace + "/"):
+            continue
+        was = change.operation != "A" and matches(selector, change.old_labels)
+        is_now = change.operation != "D" and matches(selector, change.labels)
+        if is_now:
+            yield ["MODIFIED" if was else "ADDED", change.version, change.key, change.nonce]
+        elif was:
+            yield ["DELETED", change.version, change.key, change.old_nonce]
+
+
+def shown(history, namespace, selector, version):
+    """What a list at a version shows, in order: (version, key, nonce)."""
+    found = [(change.version, key, change.nonce) for key, change in history.state(version).items()
+             if (namespace is None or key.startswith(namespace + "/")) and matches(selector, change.labels)]
+    return sorted(found, key=lambda item: sorted_key(item[1]))
+
+
+def streams(run):
+    """I5, I6: exactly the events that concern the watch, in order, and bookmarks only behind them."""
+    for watch in run.watches:
+        if watch["code"] != 200 or not watch["started"]:
+            continue
+        history = run.histories[watch["lane"]]
+        where = f"{watch['lane']} {watch['namespace']} [{watch['selector']}] from {watch['resumed']}"
+        events = watch["events"]
+        last = max([watch["resumed"], *(event[1] for event in events[-1:]), *(version for _, version in watch["bookmarks"])])
+        expected = list(expected_events(history, watch["namespace"], watch["selector"], watch["resumed"], last))
+        if events != expected:
+            for n in range(max(len(events), len(expected))):
+                got = events[n] if n < len(events) else None
+                wanted = expected[n] if n < len(expected) else None
+                if got != wanted:
+                    yield f"{where}: event {n} is {got}, expected {wanted}"
+                    break
+        for count, version in watch["bookmarks"]:
+            if any(event[1] > version for event in events[:count]) or any(event[1] <= version for event in events[count:]):
+                yield f"{where}: the bookmark {version} is out of order"
+        if watch["initial_events"]:
+            wanted = [["ADDED", *item] for item in shown(history, watch["namespace"], watch["selector"], watch["resumed"])]
+            if watch["initial"] != wanted:
+                yield f"{where}: {len(watch['initial'])} initial events, expected {len(wanted)}, or others"
+            before = run.known_before(watch["lane"], watch["begun"])
+            if watch["resumed"] < before:
+                yield f"{where}: the initial events are older than {before}, which had been answered"
+
+
+def lists(run):
+    """I7, I8: a list, whole or in pages, is the state at its version; a recent one is not older than what was answered."""
+    for listed in run.lists:
+        where = f"{listed['lane']} {listed['namespace']} [{listed['selector']}] {listed['match']} at {listed['version']}"
+        if listed["outcome"] in ("another version", "page too short"):
+            yield f"{where}: {listed['outcome']}"
+        if listed["outcome"] != "whole":
+            continue
+        history = run.histories[listed["lane"]]
+        wanted = shown(history, listed["namespace"], listed["selector"], listed["version"])
+        got = [tuple(item) for item in listed["items"]]
+        if got != wanted:
+            yield f"{where}: {len(got)} items, expected {len(wanted)}; first difference " \
+                f"{next((pair for pair in zip(got, wanted) if pair[0] != pair[1]), None)}"
+        if listed["match"] == "Exact" and listed["version"] != listed["asked"]:
+            yield f"{where}: asked for exactly {listed['asked']}"
+        if listed["match"] == "NotOlderThan" and listed["version"] < listed["asked"]:
+            yield f"{where}: older than {listed['asked']}"
+        if listed["match"] != "Exact":
+            before = run.known_before(listed["lane"], listed["begun"])
+            if listed["version"] < before:
+                yield f"{where}: older than {before}, which had been answered"
+
+
+def gets(run):
+    """I11: a get sees at least what had been answered when it was asked."""
+    for got in run.gets:
+        if got["code"] not in (200, 404):
+            continue
+        history = run.histories[got["lane"]]
+        before = run.known_before(got["lane"], got["begun"])
+        if got["code"] == 200:
+            version, key, nonce = got["state"]
+            change = history.by_version.get(version)
+            if change is None or (change.key, change.nonce) != (key, nonce):
+                yield f"{got['lane']} {got['key']}: got {version}, which is not in the log"
+                continue
+            sure = history.at(got["key"], before)
+            if sure is not None and version < sure.version:
+                yield f"{got['lane']} {got['key']}: got {version} after {sure.version} had been answered"
+        elif history.at(got["key"], before) is not None and \
+                not any(change.operation == "D" and change.version > before for change in history.of_key[got["key"]]):
+            yield f"{got['lane']} {got['key']}: not found, and never deleted after {before}"
+
+
+def expiry(run):
+    """I9: 410 only below the floor, and always there."""
+    for request in run.watches + run.lists:
+        if request["what"] == "watch":
+            asked = request["resumed"] if not request["initial_events"] else None
+            gone = request["code"] == 410
+        else:
+            asked = request["asked"] if request["match"] == "Exact" else None
+            gone = request["outcome"] == "refused" and request["code"] == 410
+        if asked is None:
+            continue
+        low, high = run.floor_range(request["lane"], request["begun"], request["ended"])
+        if gone and (high is None or asked >= high):
+            yield f"{request['lane']}: 410 for {asked}, the floor was at most {high}"
+        if not gone and request["code"] == 200 and low is not None and asked < low:
+            yield f"{request['lane']}: {asked} was served, the floor was at least {low}"
+        if request["what"] == "watch" and request["end"] == "error 410" and (high is None or asked >= high):
+            yield f"{request['lane']}: the stream from {asked} was told 410, the floor was at most {high}"
+
+
+CHECKS = (one_log, answers_are_logged, real_time, swaps, streams, lists, gets, expiry)
+
+
+def counts(run):
+    """How hard the run was: what a gentle run has too little of."""
+    return {
+        "events": sum(len(history.changes) for history in run.histories.values()),
+        "writes": len(run.writes),
+        "unknown": sum(write["outcome"] == "unknown" for write in run.writes),
+        "conflicts": sum(write["compared"] is not None and write["code"] == 409 for write in run.writes),
+        "streams": len(run.watches),
+        "delivered": sum(len(watch["events"]) for watch in run.watches),
+        "resumes": sum(watch["code"] == 200 and not watch["initial_events"] for watch in run.watches),
+        "bookmarks": sum(len(watch["bookmarks"]) for watch in run.watches),
+        "lists": sum(listed["outcome"] == "whole" for listed in run.lists),
+        "gone": sum(request["code"] == 410 for request in run.watches + run.lists),
+    }
+
+
+def check(records, histories, most=5):
+    """(counts, {check: [complaints]}); of each check at most so many complaints."""
+    run = Run(records, histories)
+    complaints = {}
+    for one in CHECKS:
+        found = []
+        for complaint in one(run):
+            found.append(complaint)
+            if len(found) >= most:
+                break
+        if found:
+            complaints[one.__name__] = found
+        # A log that contradicts itself says nothing about what clients should have seen.
+        if one is one_log and found:
+            break
+    return counts(run), complaints

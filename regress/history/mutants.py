@@ -1,0 +1,85 @@
+"""Ways to break the scheme: each is a change of the test's own database, and the checker must find it.
+
+Functions are taken as the database has them and changed at one place: a mutant whose place is gone fails, it does not pass.
+"""
+
+
+def replace(database, function, *pairs):
+    """Redefines a function with pieces of its text replaced."""
+    text = database.psql(f"SELECT pg_get_functiondef('{function}'::regprocedure)")
+    for old, new in pairs:
+        assert text.count(old) >= 1, f"{function} has no {old!r} any more"
+        text = text.replace(old, new)
+    database.psql(text)
+
+
+BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer)"
+GUARD = ("IF first_version <= newest THEN", "IF false THEN")
+
+
+def no_lane_lock(database):
+    replace(database, BATCH, ("PERFORM kube_reports.lock_lane(target.lane);", ""), GUARD)
+
+
+def released_before_visible(database):
+    replace(database, BATCH,
+            ("PERFORM kube_reports.lock_lane(target.lane);", "PERFORM pg_advisory_lock(kube_reports.lock_class(), target.lane);"),
+            ("PERFORM set_config('kube_reports.api_write', '', true);",
+             "PERFORM set_config('kube_reports.api_write', '', true);"
+             "PERFORM pg_advisory_unlock(kube_reports.lock_class(), target.lane); PERFORM pg_sleep(0.005);"), GUARD)
+
+
+def lock_after_nextval(database):
+    replace(database, BATCH,
+            ("PERFORM kube_reports.lock_lane(target.lane);", ""),
+            ("PERFORM set_config('kube_reports.api_write', '', true);",
+             "PERFORM set_config('kube_reports.api_write', '', true); PERFORM kube_reports.lock_lane(target.lane);"), GUARD)
+
+
+def cached_sequence(database):
+    replace(database, BATCH, GUARD)
+    database.psql("ALTER SEQUENCE kube_reports.version_seq CACHE 20")
+
+
+def volatile_list(database):
+    """The list's version and its rows come from two snapshots."""
+    for function in ("kube_reports.api_list(uuid, text, text)",
+                     "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, boolean, boolean, "
+                     "bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)"):
+        database.psql(f"ALTER FUNCTION {function} VOLATILE")
+    replace(database, "kube_reports.api_list(uuid, text, text)",
+            ("IF place IS NOT NULL THEN\n\t\tat_version", "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
+
+
+def glued_cursor(database):
+    """Keys are compared as one text instead of as a pair."""
+    replace(database, "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, boolean, boolean, "
+            "bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)",
+            ("(o.namespace, o.name) > (after_namespace, after_name)", "o.namespace || o.name > after_namespace || after_name"))
+
+
+def silent_compaction(database):
+    """Rows go, the floor stays: nobody is told."""
+    replace(database, "kube_reports.compact(integer)",
+            ("UPDATE kube_reports.lane l SET floor = greatest(l.floor, new_floor) WHERE l.id = this.id;", ""))
+
+
+def eager_position(database):
+    """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
+    replace(database, "kube_reports.api_poll(uuid, integer[])",
+            ("coalesce(c.version, a.floor, 0)", "coalesce((SELECT last_value FROM kube_reports.version_seq), c.version)"))
+    replace(database, "kube_reports.lane_version(integer)",
+            ("RETURN coalesce(", "RETURN coalesce((SELECT last_value FROM kube_reports.version_seq), "))
+    replace(database, BATCH, GUARD)
+
+
+def forgotten_old_state(database):
+    """A modification is logged without the state that it replaced being that of its version."""
+    replace(database, BATCH, ("n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, n.old_metadata",
+                              "n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, "
+                              "CASE WHEN n.action = 'u' THEN n.metadata ELSE n.old_metadata END"))
+
+
+MUTANTS = {mutant.__name__.replace("_", "-"): mutant for mutant in (
+    no_lane_lock, lock_after_nextval, cached_sequence, released_before_visible, volatile_list, glued_cursor, silent_compaction,
+    eager_position, forgotten_old_state)}

@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""Writes, watches, lists and resumes under attack, then checks every record against the shadow log.
+
+    regress/history/soak.py                          a minute, every nemesis
+    regress/history/soak.py --seconds 20 --quick     what make check does
+    regress/history/soak.py --mutant no-lane-lock    succeeds when the checker finds the mutant
+    regress/history/soak.py --mutant all
+
+Exit code 1 when something is wrong, or when the run was too gentle to mean anything.  With --keep the records stay.
+"""
+
+import argparse
+import multiprocessing
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
+
+# pylint: disable=wrong-import-position
+import checker
+import nemesis
+import readers
+import shadow
+import writers
+from client import EPHR, POLR, path_of, until
+from conftest import Database, Stack
+from mutants import MUTANTS
+from world import Records, document, random_of
+
+# What a run must have seen; each for a run of FULL_EVENTS events.
+FULL_EVENTS = 100_000
+FULL = {"events": FULL_EVENTS, "resumes": 1000, "gone": 50, "conflicts": 1000}
+QUICK = {"events": 2000, "resumes": 40, "gone": 3, "conflicts": 40, "bookmarks": 5, "lists": 40}
+
+
+def work(role, index, threads, seed, directory, apis, connection, stop):
+    """One process of the workload: several clients of one kind, each in a thread with connections of its own."""
+    running = []
+    for n in range(threads):
+        number = index * 100 + n
+        records = Records(directory / f"{role}-{number}.jsonl")
+        rng = random_of(seed, role, number)
+        own = [make() for make in apis]
+        if role == "api-writer":
+            client = writers.ApiWriter(number, own, records, rng)
+        elif role == "sql-writer":
+            client = writers.SqlWriter(50_000 + number, connection, records, rng)
+        elif role == "watcher":
+            client = readers.Watcher(own, records, rng)
+        else:
+            client = readers.Lister(own, records, rng)
+        running.append(threading.Thread(target=attempt, args=(client, stop, records)))
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+
+
+def attempt(client, stop, records):
+    """A client that fails says so: a record that the run cannot pass with."""
+    try:
+        client.run(stop)
+    except Exception:  # whatever it is, it is shown at the end
+        records.write("failed", why=traceback.format_exc())
+
+
+def compact(stack, stop):
+    """The log is cut every second, whatever happens."""
+    while not stop.wait(1):
+        stack.database.psql("SELECT kube_reports.compact()", check=False)
+
+
+class Connect:
+    """Makes a client of a proxy; can be given to another process."""
+
+    def __init__(self, proxy, keep):
+        self.port, self.pki, self.keep = proxy.port, proxy.pki, keep
+
+    def __call__(self):
+        from client import Api
+        return Api(self.port, f"{self.pki}/ca.crt", f"{self.pki}/admin", self.keep)
+
+
+def still_alive(proxies):
+    """After all: an event of one proxy reaches a watcher of every other."""
+    for n, watching in enumerate(proxies):
+        for lane in (POLR, EPHR):
+            version = until(lambda: watching.api().get(path_of(lane), limit="1").json, 30)["metadata"]["resourceVersion"]
+            with watching.api().watch(path_of(lane), resourceVersion=version) as watch:
+                writing = proxies[(n + 1) % len(proxies)].api()
+                name = f"alive-{n}"
+                assert writing.post(path_of(lane, "ns-2"), document(lane, "ns-2", name, n, {})).code == 201
+                watch.expect(("ADDED", name))
+
+
+def run(options, mutant=None):
+    """One run; (counts, complaints)."""
+    stack = Stack()
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="kube-reports-history-"))
+    stop = multiprocessing.Event()
+    processes = []
+    try:
+        stack.settings = ()
+        stack.begin()
+        database = stack.database
+        stack.spare = Database()
+        # History is short, so that those who are away for long find it gone.
+        database.psql("SELECT kube_reports.set_setting('log_retention', '1500 milliseconds')")
+        shadow.install(database)
+        if mutant:
+            MUTANTS[mutant](database)
+        # Whichever of the two servers takes writes.
+        hosts = f"host={database.directory},{stack.spare.directory} port=5432,5432 dbname=kube_reports target_session_attrs=read-write"
+        proxies = [stack.proxy(connection=f"{hosts} user=kube_reports_proxy connect_timeout=3") for _ in range(2)]
+        kept = [Connect(proxy, True) for proxy in proxies]
+        fresh = [Connect(proxy, False) for proxy in proxies]
+        roles = [("api-writer", 3, kept), ("api-writer", 3, kept), ("sql-writer", 1, fresh), ("watcher", 8, fresh),
+                 ("watcher", 8, fresh), ("lister", 3, kept)]
+        for index, (role, threads, apis) in enumerate(roles):
+            processes.append(multiprocessing.Process(
+                target=work, args=(role, index, threads, options.seed, directory, apis, f"{hosts} user=kube_reports_owner", stop)))
+        for process in processes:
+            process.start()
+        troubles = nemesis.Nemesis(stack, proxies, random.Random(options.seed), stop)
+        timer = threading.Timer(options.seconds, stop.set)
+        timer.start()
+        threading.Thread(target=compact, args=(stack, stop)).start()
+        troubles.run([] if mutant else options.nemesis, options.pause)
+        stop.wait()
+        for process in processes:
+            process.join(60)
+            assert not process.is_alive(), "a client hangs"
+        if not mutant:
+            troubles.answers()
+            still_alive(proxies)
+        histories = shadow.read(stack.database.connection())
+        records = list(Records.read(directory))
+        counts, complaints = checker.check(records, histories)
+        failures = [record["why"] for record in records if record["what"] == "failed"]
+        if failures:
+            complaints["clients"] = failures[:3]
+        counts["nemesis"] = troubles.done
+        return counts, complaints
+    finally:
+        stop.set()
+        for process in processes:
+            if process.is_alive():
+                process.terminate()
+        stack.spare.remove()
+        stack.end()
+        if options.keep:
+            print(f"records are in {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def show(complaints):
+    for check, found in complaints.items():
+        for complaint in found:
+            print(f"  {check}: {complaint}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--nemesis", default=",".join(nemesis.ALL), help="names with commas, or none")
+    parser.add_argument("--pause", type=float, default=3, help="seconds between misfortunes")
+    parser.add_argument("--mutant", help="a name of mutants.py, or all")
+    parser.add_argument("--list-mutants", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="bars of a short run")
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    options.nemesis = [name for name in options.nemesis.split(",") if name and name != "none"]
+    failed = False
+
+    if options.list_mutants:
+        print(*MUTANTS, sep="\n")
+        return False
+    if options.mutant:
+        for name in MUTANTS if options.mutant == "all" else [options.mutant]:
+            counts, complaints = run(options, name)
+            print(f"mutant {name}: {'found' if complaints else 'NOT found'} among {counts['events']} events (seed {options.seed})")
+            show({check: found[:1] for check, found in complaints.items()})
+            failed = failed or not complaints
+        return failed
+
+    counts, complaints = run(options)
+    print(f"seed {options.seed}: " + ", ".join(f"{value} {name}" for name, value in counts.items()))
+    show(complaints)
+    for name, least in (QUICK if options.quick else FULL).items():
+        if counts[name] < least:
+            print(f"  too gentle: {counts[name]} {name}, at least {least} are needed")
+            failed = True
+    return failed or bool(complaints)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

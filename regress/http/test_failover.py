@@ -1,0 +1,53 @@
+"""A standby that lacks the last writes is promoted: what clients may still believe (DESIGN section 5)."""
+
+from client import POLR, failure, path_of, report, until
+from conftest import Database
+
+
+def test_promotion_loses_the_last_writes(own_stack):
+    """LC-02, RV-01: versions go on above all that were given; only those of the gap get 410, older ones are resumed"""
+    own_stack.begin()
+    standby = Database()
+    try:
+        standby.follow(own_stack.database)
+        primary = own_stack.database
+        hosts = f"host={primary.directory},{standby.directory} port=5432,5432 user=kube_reports_proxy dbname=kube_reports " \
+            "target_session_attrs=read-write connect_timeout=3"
+        proxies = [own_stack.proxy(connection=hosts) for _ in range(2)]
+        api, other = proxies[0].api(), proxies[1].api()
+        path = path_of(POLR, "ns")
+        kept = api.create(POLR, report("kept"), "ns")["metadata"]["resourceVersion"]
+        last = api.create(POLR, report("last"), "ns")["metadata"]["resourceVersion"]
+        newest = primary.psql("SELECT pg_current_wal_lsn()", user="postgres")
+        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20, "replay")
+
+        # The standby hears no more of what is written.
+        standby.psql("ALTER SYSTEM SET primary_conninfo = ''", user="postgres")
+        standby.psql("SELECT pg_reload_conf()", user="postgres")
+        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20, "the end of streaming")
+        lost = [api.create(POLR, report(f"lost-{n}"), "ns")["metadata"]["resourceVersion"] for n in range(3)]
+        primary.kill()
+        standby.promote()
+        for proxy in proxies:
+            until(lambda: proxy.api().get(path + "/kept").code == 200, 60, "the promoted server")
+        until(lambda: all(client.get(path + "/lost-0").code == 404 for client in (api, other) for _ in range(8)), 30, "every worker")
+
+        written = []
+        until(lambda: written.append(other.post(path, report("after"))) or written[-1].code != 503, 30, "a write")
+        assert written[-1].code == 201, written
+        after = written[-1].json["metadata"]["resourceVersion"]
+        assert int(after) > int(lost[-1])
+
+        # At or below the promoted log: nothing was missed, nothing is sent twice.
+        for version, names in ((kept, ["last", "after"]), (last, ["after"])):
+            with api.watch(path, resourceVersion=version) as watch:
+                assert watch.code == 200
+                watch.expect(*(("ADDED", name) for name in names))
+        # In the gap: what the client knows is not what is stored.
+        for version in lost:
+            with api.watch(path, resourceVersion=version) as watch:
+                assert watch.code == 410 or watch.event()[1]["code"] == 410
+            failure(api.get(path, resourceVersion=version, resourceVersionMatch="Exact"), 410, "Expired")
+        assert api.names(POLR, "ns") == ["after", "kept", "last"]
+    finally:
+        standby.remove()
