@@ -4,7 +4,7 @@
 #   make VARIANT=sql         the extension in SQL alone
 #   make install             PGXS for the extension, prefix and DESTDIR for the proxy
 #   make installcheck        regression tests against a running server
-#   make up | down | clean-run | check | check-clients | bench      see README.md
+#   make up | down | clean-run | check | check-clients | check-oracle | bench      see README.md
 #
 # PG_CONFIG chooses the PostgreSQL.
 
@@ -14,7 +14,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = up down clean-run check check-clients soak bench
+SCRIPT_GOALS = up down clean-run check check-clients check-oracle soak bench
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
