@@ -127,7 +127,7 @@ sql/build/sql/kube_reports.control: extension/kube_reports.control
 
 PROXY = proxy/build/kube-reports-proxy
 PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
-PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl yaml-0.1
+PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl yaml-0.1 zlib
 PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
 	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))
 PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c))
@@ -185,7 +185,7 @@ regress/fuzz/build/%.o: regress/fuzz/%.c regress/fuzz/build/flags
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
 regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay.o $(FUZZ_ENGINE)
-	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -lpcre2-8 -lm
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--as-needed -lpcre2-8 -lyaml -lm
 
 .SECONDARY:
 -include $(wildcard regress/fuzz/build/*.d regress/fuzz/build/engine/*.d)

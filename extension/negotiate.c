@@ -24,8 +24,10 @@ static const struct
 {
 	const char *type;
 	const char *subtype;
+	MediaType	media;
 }			output_types[] = {
-	{"application", "json"},
+	{"application", "json", MEDIA_JSON},
+	{"application", "yaml", MEDIA_YAML},
 };
 
 #define OUTPUT_TYPES (sizeof(output_types) / sizeof(output_types[0]))
@@ -43,6 +45,7 @@ typedef struct Endpoint
 	bool		list;
 	bool		watch;
 	bool		initial_events; /* asked for by name: such a watch has no tables */
+	bool		failure;		/* a Status: no transforms */
 } Endpoint;
 
 static JsonText
@@ -222,16 +225,17 @@ accept_parameters(JsonText parameters, const Endpoint *endpoint, Transform *tran
 		else if (json_text_is(name, "pretty"))
 			transform->pretty = json_text_is(value, "1");
 	}
-	return !converts || accept_transform(kind, group, version, endpoint, transform);
+	return !converts || (!endpoint->failure && accept_transform(kind, group, version, endpoint, transform));
 }
 
 static bool
-negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transform)
+negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transform, MediaType *media)
 {
 	AcceptClause clauses[ACCEPT_CLAUSES_MAX];
 	size_t		count;
 
 	memset(transform, 0, sizeof(*transform));
+	*media = MEDIA_JSON;
 	if (header[0] == '\0')
 		return true;
 	count = parse_accept(header, clauses);
@@ -246,8 +250,13 @@ negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transf
 			if (!(any_type && any_subtype) &&
 				!(type_fits && (any_subtype || json_text_is(clauses[i].subtype, output_types[t].subtype))))
 				continue;
-			if (accept_parameters(clauses[i].parameters, endpoint, transform))
-				return true;
+			/* W-05: there are no frames of YAML. */
+			if (endpoint->watch && output_types[t].media == MEDIA_YAML)
+				continue;
+			if (!accept_parameters(clauses[i].parameters, endpoint, transform))
+				continue;
+			*media = output_types[t].media;
+			return true;
 		}
 	}
 	return false;
@@ -297,14 +306,25 @@ take_include_object(Arena *arena, const ApiRequest *request, Transform *transfor
 	return true;
 }
 
+MediaType
+request_media_type(const char *accept, bool list, bool failure)
+{
+	Endpoint	endpoint = {.list = list,.failure = failure};
+	Transform	transform;
+	MediaType	media;
+
+	return negotiate_accept(accept, &endpoint, &transform, &media) ? media : MEDIA_JSON;
+}
+
 bool
 request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch,
 				  Transform *transform, int *code, StrBuf *reply)
 {
-	Endpoint	endpoint = {.list = list, .watch = watch};
+	Endpoint	endpoint = {.list = list,.watch = watch};
+	MediaType	media;
 
 	endpoint.initial_events = watch && request_query_bool(arena, request, "sendInitialEvents");
-	if (!negotiate_accept(request->accept, &endpoint, transform))
+	if (!negotiate_accept(request->accept, &endpoint, transform, &media))
 	{
 		StrBuf		message;
 
@@ -317,8 +337,8 @@ request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch
 		return false;
 	}
 
-	/* Frames of a watch are lines. */
-	if (watch)
+	/* Frames of a watch are lines, and YAML is written anew. */
+	if (watch || media == MEDIA_YAML)
 		transform->pretty = false;
 	else if (!transform->pretty)
 		transform->pretty = wants_pretty(arena, request);

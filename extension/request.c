@@ -42,20 +42,24 @@ take_string(Arena *arena, const JsonNode *object, const char *key, const char **
 }
 
 static bool
+is_strings(const JsonNode *values)
+{
+	if (values->kind != JSON_ARRAY)
+		return false;
+	for (size_t i = 0; i < values->u.array.count; i++)
+		if (values->u.array.items[i]->kind != JSON_STRING || has_nul(values->u.array.items[i]->u.string))
+			return false;
+	return true;
+}
+
+static bool
 check_query(const JsonNode *query)
 {
 	if (query->kind != JSON_OBJECT)
 		return false;
 	for (size_t i = 0; i < query->u.object.count; i++)
-	{
-		const JsonNode *values = query->u.object.members[i].value;
-
-		if (values->kind != JSON_ARRAY)
+		if (!is_strings(query->u.object.members[i].value))
 			return false;
-		for (size_t k = 0; k < values->u.array.count; k++)
-			if (values->u.array.items[k]->kind != JSON_STRING || has_nul(values->u.array.items[k]->u.string))
-				return false;
-	}
 	return true;
 }
 
@@ -79,12 +83,15 @@ request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
 		!take_string(arena, root, "accept", &request->accept) ||
 		!take_string(arena, root, "contentType", &request->content_type) ||
 		!take_string(arena, root, "userAgent", &request->user_agent) ||
+		!take_string(arena, root, "decodeError", &request->decode_error) ||
 		!take_string(arena, user, "username", &request->username))
 		return false;
 	for (size_t i = 0; i < sizeof(known_verbs) / sizeof(known_verbs[0]) && !known; i++)
 		known = strcmp(request->verb, known_verbs[i]) == 0;
 	request->query = json_get(root, "query");
-	return known && (request->query == NULL || check_query(request->query));
+	request->duplicates = json_get(root, "duplicates");
+	return known && (request->query == NULL || check_query(request->query)) &&
+		(request->duplicates == NULL || is_strings(request->duplicates));
 }
 
 const char *

@@ -12,6 +12,10 @@
  *	 "accept":"application/json","contentType":"application/json","userAgent":"kubectl/v1.32.4 (linux/amd64)",
  *	 "user":{"username":"alice","groups":["dev"]}}
  *
+ * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError" has upstream's
+ * words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that a YAML body sets twice,
+ * such as: line 5: key "a" already set in map.
+ *
  * verb is one of get list watch create update patch delete deletecollection.
  * Absent members are left out.  namespace is absent for a cluster-scoped resource and for a list over all namespaces.
  *
@@ -36,6 +40,8 @@ typedef struct ApiRequest
 	const char *content_type;
 	const char *user_agent;
 	const char *username;
+	const char *decode_error;	/* the body could not be read; "" when it could */
+	const JsonNode *duplicates; /* array of strings, or NULL */
 	const JsonNode *query;		/* object of arrays of strings, or NULL */
 } ApiRequest;
 
@@ -87,6 +93,18 @@ typedef struct Transform
  */
 extern bool request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch,
 							  Transform *transform, int *code, StrBuf *reply);
+
+/*
+ * The media type that an Accept header chooses by the same rules, for an answer that is one object (list false) or a list, or for a
+ * failure, which knows no transforms; JSON when nothing fits.  The extension answers in JSON: the proxy writes the YAML.
+ */
+typedef enum MediaType
+{
+	MEDIA_JSON,
+	MEDIA_YAML
+} MediaType;
+
+extern MediaType request_media_type(const char *accept, bool list, bool failure);
 
 /* The token of a transform and back; the proxy keeps tokens without understanding them. */
 extern char *transform_token(Arena *arena, const Transform *transform);

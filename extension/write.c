@@ -23,8 +23,18 @@
 #define WARNING_RUNES_TOTAL 4096
 #define WARNING_RUNES_EACH 256
 
-/* What bodies may be written in; absent means the first. */
-static const char *const body_types[] = {"application/json"};
+/* What bodies may be written in; absent means the first.  The proxy hands YAML over as JSON. */
+static const struct
+{
+	const char *type;
+	bool		options;		/* for DeleteOptions alone */
+}			body_types[] = {
+	{"application/json", false},
+	{"application/yaml", false},
+	{PROTOBUF_TYPE, true},
+};
+
+#define BODY_TYPES (sizeof(body_types) / sizeof(body_types[0]))
 
 /*
  * Answers
@@ -149,11 +159,10 @@ write_answer_object(Writing *writing, WriteAction action, int code, const JsonNo
  */
 
 bool
-write_check_content_type(Writing *writing)
+write_has_content_type(const Writing *writing, const char *wanted)
 {
 	const char *type = writing->request->content_type;
 	size_t		len = strcspn(type, ";");
-	StrBuf		message;
 
 	while (len > 0 && (*type == ' ' || *type == '\t'))
 	{
@@ -162,16 +171,26 @@ write_check_content_type(Writing *writing)
 	}
 	while (len > 0 && (type[len - 1] == ' ' || type[len - 1] == '\t'))
 		len--;
+	return strlen(wanted) == len && strncasecmp(type, wanted, len) == 0;
+}
+
+bool
+write_check_content_type(Writing *writing, bool options)
+{
+	StrBuf		message;
+
 	if (writing->request->content_type[0] == '\0')
 		return true;
-	for (size_t i = 0; i < sizeof(body_types) / sizeof(body_types[0]); i++)
-		if (strlen(body_types[i]) == len && strncasecmp(type, body_types[i], len) == 0)
-			return true;
-
 	strbuf_init(&message, writing->arena);
 	strbuf_puts(&message, "the body of the request was in an unknown format - accepted media types include: ");
-	for (size_t i = 0; i < sizeof(body_types) / sizeof(body_types[0]); i++)
-		strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", body_types[i]);
+	for (size_t i = 0; i < BODY_TYPES; i++)
+	{
+		if (body_types[i].options && !options)
+			continue;
+		if (write_has_content_type(writing, body_types[i].type))
+			return true;
+		strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", body_types[i].type);
+	}
 	status_failure(&writing->reply, 415, "UnsupportedMediaType", message.bytes, NULL);
 	return write_refuse(writing, 415);
 }

@@ -66,7 +66,7 @@ write_admit_create(Writing *writing)
 		write_refuse(writing, code);
 		return;
 	}
-	if (!write_check_content_type(writing) || !write_check_size(writing) ||
+	if (!write_check_content_type(writing, false) || !write_check_size(writing) ||
 		!write_take_options(writing, "CreateOptions", NULL) ||
 		(document = write_decode_body(writing)) == NULL ||
 		!write_check_version(writing, document) || !write_agree_namespace(writing, document))

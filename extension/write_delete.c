@@ -67,17 +67,36 @@ check_type(Writing *writing, const JsonNode *root)
 												   "\"%s\"", json_get_cstring(writing->arena, root, "apiVersion")));
 }
 
+/* The body as a tree, whatever it came in; NULL when it was refused. */
+static const JsonNode *
+decode_body(Writing *writing)
+{
+	const char *why = writing->request->decode_error;
+	const JsonNode *root = NULL;
+	JsonError	error;
+
+	if (write_has_content_type(writing, PROTOBUF_TYPE))
+		root = delete_options_read_proto(writing->arena, writing->body, writing->body_len, &why);
+	else if (why[0] == '\0')
+	{
+		root = json_parse(writing->arena, writing->body, writing->body_len, NULL, NULL, &error);
+		if (root == NULL)
+			why = arena_printf(writing->arena, "couldn't get version/kind; json parse error: %s", error.message);
+	}
+	if (root == NULL)
+		write_bad_request(writing, why);
+	return root;
+}
+
 static bool
 read_body(Writing *writing, RawDeleteOptions *raw)
 {
-	JsonError	error;
-	const JsonNode *root = json_parse(writing->arena, writing->body, writing->body_len, NULL, NULL, &error);
+	const JsonNode *root = decode_body(writing);
 	const JsonNode *preconditions;
 	const JsonNode *ignored;
 
 	if (root == NULL)
-		return write_bad_request(writing, arena_printf(writing->arena, "couldn't get version/kind; json parse error: %s",
-													   error.message));
+		return false;
 	if (root->kind != JSON_OBJECT && root->kind != JSON_NULL)
 		return write_bad_request(writing, arena_printf(writing->arena, "couldn't get version/kind; json parse error: "
 													   "json: cannot unmarshal %s into Go value of type "
@@ -201,7 +220,7 @@ write_admit_delete(Writing *writing)
 		return;
 	if (writing->body_len > 0)
 	{
-		if (!write_check_content_type(writing) || !read_body(writing, &raw))
+		if (!write_check_content_type(writing, true) || !read_body(writing, &raw))
 			return;
 	}
 	else if (!read_parameters(writing, &raw))

@@ -245,6 +245,33 @@ write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
 	return true;
 }
 
+static bool
+has_duplicates(const Writing *writing)
+{
+	return writing->request->duplicates != NULL && writing->request->duplicates->u.array.count > 0;
+}
+
+/* Keys that a YAML body sets twice: upstream's reader makes one error of them all, and a warning of each. */
+static void
+complain_about_yaml(Writing *writing, StrBuf *buf, bool more)
+{
+	const JsonNode *duplicates = writing->request->duplicates;
+
+	if (!has_duplicates(writing))
+		return;
+	strbuf_puts(buf, "yaml: unmarshal errors:");
+	for (size_t i = 0; i < duplicates->u.array.count; i++)
+	{
+		JsonText	text = duplicates->u.array.items[i]->u.string;
+
+		strbuf_puts(buf, "\n  ");
+		strbuf_append(buf, text.bytes, text.len);
+		if (writing->admitted->options.validation == FIELD_VALIDATION_WARN)
+			write_warn(writing, arena_strndup(writing->arena, text.bytes, text.len));
+	}
+	strbuf_puts(buf, more ? ", " : "");
+}
+
 /* The body of a create or an update, shaped, with its complaints dealt with; NULL when it was refused. */
 JsonNode *
 write_decode_body(Writing *writing)
@@ -259,6 +286,11 @@ write_decode_body(Writing *writing)
 	const char *error;
 	StrBuf		buf;
 
+	if (writing->request->decode_error[0] != '\0')
+	{
+		refuse_body(writing, NULL, false, writing->request->decode_error);
+		return NULL;
+	}
 	document = json_parse(arena, writing->body, writing->body_len, strict ? complain : NULL, &duplicates, &parse_error);
 	if (document == NULL)
 	{
@@ -271,11 +303,12 @@ write_decode_body(Writing *writing)
 		refuse_body(writing, document, kind_known, error);
 		return NULL;
 	}
-	if (complaints == NULL || complaints->u.array.count == 0)
+	if (complaints == NULL || (complaints->u.array.count == 0 && !has_duplicates(writing)))
 		return document;
 
 	strbuf_init(&buf, arena);
 	strbuf_puts(&buf, "strict decoding error: ");
+	complain_about_yaml(writing, &buf, complaints->u.array.count > 0);
 	for (size_t i = 0; i < complaints->u.array.count; i++)
 	{
 		JsonText	text = complaints->u.array.items[i]->u.string;

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "delete_proto.h"
 #include "metadata.h"
 #include "patch.h"
 #include "write.h"
@@ -101,7 +102,8 @@ extern void write_answer_object(Writing *writing, WriteAction action, int code, 
 								bool versioned);
 
 /* write.c: the parts of a request */
-extern bool write_check_content_type(Writing *writing);
+extern bool write_has_content_type(const Writing *writing, const char *wanted);	/* whatever its parameters */
+extern bool write_check_content_type(Writing *writing, bool options);	/* of an object, or of DeleteOptions */
 extern bool write_check_size(Writing *writing);
 extern bool write_take_options(Writing *writing, const char *kind, const char *forbidden);
 extern void write_check_dry_run(const JsonNode *values, WriteOptions *options, FieldErrorList *errors);

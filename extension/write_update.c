@@ -184,7 +184,7 @@ write_admit_update(Writing *writing)
 		return;
 	}
 	if (!write_check_size(writing) || !write_take_options(writing, "UpdateOptions", NULL) ||
-		!write_check_content_type(writing) ||
+		!write_check_content_type(writing, false) ||
 		(document = write_decode_body(writing)) == NULL ||
 		!write_check_version(writing, document) || !write_agree_namespace(writing, document) ||
 		!write_agree_name(writing, document) || !write_set_key(writing))

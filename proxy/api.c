@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "../extension/metadata.h"
+#include "body.h"
 #include "config.h"
 #include "feed.h"
 #include "list.h"
@@ -342,6 +343,9 @@ exchange_request_text(Exchange *exchange)
 		json_append(arena, values, json_new_string(arena, parameter->value.bytes, parameter->value.len));
 	}
 	json_set(arena, request, "query", query);
+	set_text(arena, request, "decodeError", exchange->body_error);
+	if (exchange->body_duplicates != NULL)
+		json_set(arena, request, "duplicates", exchange->body_duplicates);
 	set_text(arena, user, "username", exchange->user->name);
 	for (size_t i = 0; i < exchange->user->group_count; i++)
 		json_append(arena, groups, json_new_cstring(arena, exchange->user->groups[i]));
@@ -450,6 +454,7 @@ exchange_serve(Exchange *exchange)
 	}
 	if (answer_namespace(exchange) || !exchange_resolve(exchange))
 		return;
+	body_take(exchange);
 	exchange->request = exchange_request_text(exchange);
 	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)
 	{

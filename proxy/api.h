@@ -29,6 +29,9 @@ struct Exchange
 	Route	   *route;			/* these three live in the arena */
 	const User *user;
 	JsonText	request;		/* the JSON object of extension/request.h */
+	JsonText	body;			/* JSON, or what body_error is about */
+	const char *body_error;		/* NULL unless a body of YAML could not be read */
+	JsonNode   *body_duplicates;	/* complaints about a body of YAML, or NULL */
 	Registry   *registry;		/* the reading that type belongs to; a reference */
 	const RegistryType *type;	/* NULL for non-resource requests */
 	const char *verb;			/* for the metrics; a literal */

@@ -114,10 +114,10 @@ piece_send_more(PieceSending *sending, HttpRequest *http)
 }
 
 void
-piece_send(PieceSending *sending, PgResult *piece, HttpRequest *http)
+piece_send(PieceSending *sending, PgResult *piece, JsonText bytes, HttpRequest *http)
 {
 	sending->result = piece;
-	sending->rest = pg_text(piece, 0, COLUMN_BODY);
+	sending->rest = bytes;
 	piece_send_more(sending, http);
 }
 
@@ -128,6 +128,7 @@ typedef struct List
 	Exchange   *exchange;
 	Pieces		pieces;
 	PieceSending sending;
+	Encoding   *encoding;		/* NULL: none */
 	bool		begun;			/* the head of a chunked answer is out */
 } List;
 
@@ -145,11 +146,13 @@ list_advance(List *list)
 {
 	while (list->sending.result == NULL)
 	{
+		bool		last = list->pieces.complete;
 		PgResult   *result = pieces_take(&list->pieces);
+		JsonText	bytes;
 
 		if (result == NULL)
 		{
-			if (list->pieces.complete)
+			if (last)
 			{
 				loop_timer_stop(&list->exchange->deadline);
 				http_stream_end(list->exchange->http);
@@ -162,7 +165,14 @@ list_advance(List *list)
 			list_abort(list, "a later piece was refused");
 			return;
 		}
-		piece_send(&list->sending, result, list->exchange->http);
+		bytes = pg_text(result, 0, COLUMN_BODY);
+		if (list->encoding != NULL && !encoding_next(list->encoding, bytes, last, &bytes))
+		{
+			pg_result_free(result);
+			list_abort(list, "a piece could not be encoded");
+			return;
+		}
+		piece_send(&list->sending, result, bytes, list->exchange->http);
 	}
 }
 
@@ -205,11 +215,13 @@ list_arrived(void *state)
 	{
 		/* Headers are all there is to it; they are those of the chunked answer. */
 		loop_timer_stop(&exchange->deadline);
+		encoding_free(reply_encoding(exchange, &reply));
 		reply_stream_begin(exchange, &reply, list_writable, list);
 		pieces_end(&list->pieces);
 		return;
 	}
 	list->begun = true;
+	list->encoding = reply_encoding(exchange, &reply);
 	reply_stream_begin(exchange, &reply, list_writable, list);
 	list_advance(list);
 }
@@ -246,6 +258,7 @@ list_closed(Exchange *exchange)
 
 	pieces_end(&list->pieces);
 	pg_result_free(list->sending.result);
+	encoding_free(list->encoding);
 }
 
 static uint64_t
@@ -264,7 +277,7 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->exchange = exchange;
 	list->pieces.statement = statement;
 	list->pieces.request = exchange->request;
-	list->pieces.body.bytes = http_body(exchange->http, &list->pieces.body.len);
+	list->pieces.body = exchange->body;
 	list->pieces.time_left = list_time_left;
 	list->pieces.arrived = list_arrived;
 	list->pieces.failed = list_failed;

@@ -45,8 +45,8 @@ typedef struct PieceSending
 	JsonText	rest;
 } PieceSending;
 
-/* The body of a piece, which is the sender's from here on. */
-extern void piece_send(PieceSending *sending, PgResult *piece, HttpRequest *http);
+/* Sends bytes that are the body of a piece or what has been made of it; the piece is the sender's from here on. */
+extern void piece_send(PieceSending *sending, PgResult *piece, JsonText bytes, HttpRequest *http);
 
 /* When the client has taken the last part: sends the next one, or ends the piece and returns false. */
 extern bool piece_send_more(PieceSending *sending, HttpRequest *http);

@@ -26,6 +26,7 @@
 #define READ_TIMEOUT_MS 30000
 #define ASK_TIMEOUT_MS 5000		/* for the generation; then the last reading has to do */
 #define YEAR_SECONDS (365 * 24 * 3600)
+#define YAML_TYPE "application/yaml"
 #define CLAUSE_LIMIT 64			/* of an Accept header; those behind are ignored */
 
 typedef struct Document
@@ -34,7 +35,13 @@ typedef struct Document
 	const char *content_type;
 	const char *etag;
 	JsonText	body;
+	bool		discovery;		/* offered as YAML, too */
 	size_t		row;			/* keeps the first row of a path first */
+
+	/* Other forms of the body, made when they are first asked for; in the arena. */
+	JsonText	yaml;
+	JsonText	gzip;
+	JsonText	yaml_gzip;
 } Document;
 
 /* Those of one reading. */
@@ -190,6 +197,7 @@ read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgEr
 		document->content_type = keep(&documents->arena, result, row, 1);
 		document->etag = keep(&documents->arena, result, row, 2);
 		document->body = pg_text(result, row, 3);
+		document->discovery = strncmp(document->path, "/api", 4) == 0;
 		document->row = row;
 
 		/* The header wants it quoted, whichever way it is kept. */
@@ -252,10 +260,10 @@ registry_find(const Registry *registry, const char *group, const char *version, 
 }
 
 /* The documents of a path, the default one first; NULL when there are none. */
-static const Document *
+static Document *
 find_documents(const char *path, size_t *count)
 {
-	const Document *entries = current_documents->entries;
+	Document   *entries = current_documents->entries;
 	size_t		low = 0;
 	size_t		high = current_documents->count;
 
@@ -387,14 +395,14 @@ registry_refresh(Exchange *exchange, void (*then) (Exchange *exchange))
 /* ---------- negotiation ---------- */
 
 /* The parameters that make a media type another one; empty when absent. */
-typedef struct MediaType
+typedef struct MediaClause
 {
 	JsonText	type;			/* without parameters */
 	JsonText	g;
 	JsonText	v;
 	JsonText	as;
 	double		quality;
-} MediaType;
+} MediaClause;
 
 static JsonText
 trim(const char *begin, const char *end)
@@ -415,10 +423,10 @@ trim(const char *begin, const char *end)
 	return text;
 }
 
-static MediaType
+static MediaClause
 parse_media_type(const char *begin, const char *end)
 {
-	MediaType	media = {.quality = 1};
+	MediaClause	media = {.quality = 1};
 	bool		first = true;
 
 	while (begin <= end)
@@ -479,38 +487,46 @@ same_type(JsonText a, JsonText b)
 	return true;
 }
 
+/* Whether a document is what a clause asks for; *yaml when it asks for YAML. */
 static bool
-clause_accepts(const MediaType *clause, const Document *document, bool is_default)
+clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
 {
-	MediaType	offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
+	MediaClause	offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
 
+	*yaml = false;
 	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
 		return is_default && clause->as.len == 0;
-	return same_type(clause->type, offered.type) && same_type(clause->g, offered.g) && same_type(clause->v, offered.v) &&
-		same_type(clause->as, offered.as);
+	if (!same_type(clause->g, offered.g) || !same_type(clause->v, offered.v) || !same_type(clause->as, offered.as))
+		return false;
+	*yaml = document->discovery && same_type(clause->type, (JsonText) {YAML_TYPE, strlen(YAML_TYPE)});
+	return *yaml || same_type(clause->type, offered.type);
 }
 
-/* The document for an Accept header among those of one path; NULL when nothing fits. */
-static const Document *
-negotiate(const Document *documents, size_t count, const char *accept)
+/* The document for an Accept header among those of one path, perhaps as YAML; NULL when nothing fits. */
+static Document *
+negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
 {
-	const Document *best = NULL;
+	Document   *best = NULL;
 	double		best_quality = 0;
 	size_t		clauses = 0;
 
+	*yaml = false;
 	if (accept == NULL || accept[strspn(accept, " \t")] == '\0')
 		return documents;
 	for (const char *next = accept; *next != '\0' && clauses < CLAUSE_LIMIT; clauses++)
 	{
 		size_t		len = strcspn(next, ",");
-		MediaType	clause = parse_media_type(next, next + len);
+		MediaClause	clause = parse_media_type(next, next + len);
 
 		/* Among equal qualities the first clause wins. */
 		for (size_t i = 0; i < count && clause.quality > best_quality; i++)
 		{
-			if (!clause_accepts(&clause, &documents[i], i == 0))
+			bool		as_yaml;
+
+			if (!clause_accepts(&clause, &documents[i], i == 0, &as_yaml))
 				continue;
 			best = &documents[i];
+			*yaml = as_yaml;
 			best_quality = clause.quality;
 		}
 		next += len + (next[len] == ',');
@@ -558,11 +574,38 @@ hash_matches(const Exchange *exchange, const Document *document)
 		json_text_compare(*hash, trim(document->etag, document->etag + strlen(document->etag))) == 0;
 }
 
-static void
-send_document(Exchange *exchange, const Document *document)
+/* The body in the form that was asked for. */
+static JsonText
+document_form(Document *document, bool yaml, bool gzip)
 {
-	HttpHeader	headers[6] = {{"content-type", document->content_type}, {"vary", "Accept"}};
+	Arena	   *arena = &current_documents->arena;
+	JsonText   *form = yaml ? &document->yaml : &document->body;
+
+	if (yaml && form->bytes == NULL)
+		*form = encode_yaml(arena, document->body);
+	if (gzip)
+	{
+		JsonText   *compressed = yaml ? &document->yaml_gzip : &document->gzip;
+
+		if (compressed->bytes == NULL)
+			*compressed = encode_gzip(arena, *form);
+		form = compressed;
+	}
+	return *form;
+}
+
+static void
+send_document(Exchange *exchange, Document *document, bool yaml)
+{
+	HttpHeader	headers[7] = {{"content-type", document->content_type}, {"vary", "Accept"}};
 	size_t		count = 2;
+	bool		gzip = document->body.len >= GZIP_FROM && encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
+	JsonText	body;
+
+	/* application/json with its parameters, under the other name. */
+	if (yaml)
+		headers[0].value = arena_printf(&exchange->arena, YAML_TYPE "%s",
+										document->content_type + strcspn(document->content_type, ";"));
 
 	if (document->etag[0] != '\0')
 		headers[count++] = (HttpHeader) {"etag", document->etag};
@@ -586,18 +629,24 @@ send_document(Exchange *exchange, const Document *document)
 		http_reply(exchange->http, 304, headers + 1, count - 1, "", 0);
 		return;
 	}
+	if (gzip)
+	{
+		headers[1].value = "Accept, Accept-Encoding";
+		headers[count++] = (HttpHeader) {"content-encoding", "gzip"};
+	}
 	exchange->code = 200;
+	body = document_form(document, yaml, gzip);
 	current_documents->references++;
-	http_reply_borrowed(exchange->http, 200, headers, count, document->body.bytes, document->body.len,
-						documents_release, current_documents);
+	http_reply_borrowed(exchange->http, 200, headers, count, body.bytes, body.len, documents_release, current_documents);
 }
 
 void
 registry_answer(Exchange *exchange)
 {
-	const Document *documents;
-	const Document *document;
+	Document   *documents;
+	Document   *document;
 	size_t		count;
+	bool		yaml;
 
 	if (current == NULL)
 	{
@@ -617,7 +666,7 @@ registry_answer(Exchange *exchange)
 		reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
 		return;
 	}
-	document = negotiate(documents, count, http_header(exchange->http, "accept"));
+	document = negotiate(documents, count, http_header(exchange->http, "accept"), &yaml);
 	if (document == NULL)
 	{
 		StrBuf		message;
@@ -626,8 +675,9 @@ registry_answer(Exchange *exchange)
 		strbuf_puts(&message, "only the following media types are accepted: ");
 		for (size_t i = 0; i < count; i++)
 			strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", documents[i].content_type);
+		strbuf_puts(&message, documents->discovery ? ", " YAML_TYPE : "");
 		reply_status(exchange, 406, "NotAcceptable", message.bytes, NULL);
 		return;
 	}
-	send_document(exchange, document);
+	send_document(exchange, document, yaml);
 }

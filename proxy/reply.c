@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "../extension/request.h"
+
 #define WARNING_TOTAL 4096		/* code points of all warnings together; beyond, each is cut */
 #define WARNING_CUT 256
 #define WARNING_LIMIT 64		/* headers */
@@ -59,7 +61,7 @@ reply_is_transient(PgOutcome outcome, const PgError *error)
 Reply
 reply_read(Arena *arena, const PgResult *result, size_t row)
 {
-	Reply		reply;
+	Reply		reply = {0};
 	PgArray		warnings = pg_array(result, row, 3);
 	JsonText	warning;
 
@@ -67,7 +69,6 @@ reply_read(Arena *arena, const PgResult *result, size_t row)
 	reply.content_type = pg_is_null(result, row, 1) ? "application/json" : pg_text(result, row, 1).bytes;
 	reply.retry_after = pg_int4(result, row, 2);
 	reply.warnings = warnings.left > 0 ? arena_alloc(arena, warnings.left * sizeof(JsonText)) : NULL;
-	reply.warning_count = 0;
 	while (pg_array_next(&warnings, &warning))
 	{
 		if (warning.bytes != NULL)
@@ -130,7 +131,7 @@ static HttpHeader *
 reply_headers(Arena *arena, const Reply *reply, size_t *count)
 {
 	size_t		limit = reply->warning_count < WARNING_LIMIT ? reply->warning_count : WARNING_LIMIT;
-	HttpHeader *headers = arena_alloc(arena, (limit + 2) * sizeof(HttpHeader));
+	HttpHeader *headers = arena_alloc(arena, (limit + 4) * sizeof(HttpHeader));
 	size_t		left = WARNING_TOTAL;
 	size_t		total = 0;
 
@@ -138,6 +139,11 @@ reply_headers(Arena *arena, const Reply *reply, size_t *count)
 	headers[(*count)++] = (HttpHeader) {"content-type", reply->content_type};
 	if (reply->retry_after > 0)
 		headers[(*count)++] = (HttpHeader) {"retry-after", arena_printf(arena, "%d", reply->retry_after)};
+	if (reply->gzip)
+	{
+		headers[(*count)++] = (HttpHeader) {"content-encoding", "gzip"};
+		headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
+	}
 	for (size_t i = 0; i < reply->warning_count; i++)
 		total += count_runes(reply->warnings[i]);
 	for (size_t i = 0; i < limit; i++)
@@ -171,18 +177,71 @@ release_result(void *state)
 	pg_result_free(state);
 }
 
-void
-reply_send(Exchange *exchange, const Reply *reply, PgResult *result)
+/* Whether the client wants this answer, which is JSON so far, as YAML. */
+static bool
+wants_yaml(const Exchange *exchange, const char *content_type, int code)
 {
-	size_t		count;
-	HttpHeader *headers = reply_headers(&exchange->arena, reply, &count);
+	const char *accept = http_header(exchange->http, "accept");
+	const char *verb = exchange->route->verb;
+	bool		list = strcmp(verb, "list") == 0 || strcmp(verb, "deletecollection") == 0;
 
-	exchange_answered(exchange, reply->code);
-	if (result != NULL)
-		http_reply_borrowed(exchange->http, reply->code, headers, count, reply->body.bytes, reply->body.len,
+	return accept != NULL && strcmp(content_type, "application/json") == 0 &&
+		request_media_type(accept, list, code >= 400) == MEDIA_YAML;
+}
+
+/* REQ-11: reads alone. */
+static bool
+wants_gzip(const Exchange *exchange, int code)
+{
+	const char *verb = exchange->route->verb;
+
+	return code == 200 && !exchange->head && (strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0) &&
+		encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
+}
+
+void
+reply_send(Exchange *exchange, const Reply *given, PgResult *result)
+{
+	Reply		reply = *given;
+	bool		own = false;	/* the body is in the exchange's arena */
+	size_t		count;
+	HttpHeader *headers;
+
+	if (wants_yaml(exchange, reply.content_type, reply.code))
+	{
+		reply.content_type = "application/yaml";
+		reply.body = encode_yaml(&exchange->arena, reply.body);
+		own = true;
+	}
+	if (reply.body.len >= GZIP_FROM && wants_gzip(exchange, reply.code))
+	{
+		reply.gzip = true;
+		reply.body = encode_gzip(&exchange->arena, reply.body);
+		own = true;
+	}
+	headers = reply_headers(&exchange->arena, &reply, &count);
+	exchange_answered(exchange, reply.code);
+	if (own)
+	{
+		pg_result_free(result);
+		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len, NULL, NULL);
+	}
+	else if (result != NULL)
+		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len,
 							release_result, result);
 	else
-		http_reply(exchange->http, reply->code, headers, count, reply->body.bytes, reply->body.len);
+		http_reply(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len);
+}
+
+Encoding *
+reply_encoding(Exchange *exchange, Reply *reply)
+{
+	bool		yaml = wants_yaml(exchange, reply->content_type, reply->code);
+
+	reply->gzip = wants_gzip(exchange, reply->code);
+	if (yaml)
+		reply->content_type = "application/yaml";
+	return yaml || reply->gzip ? encoding_new(yaml, reply->gzip) : NULL;
 }
 
 void
@@ -200,14 +259,21 @@ reply_status(Exchange *exchange, int code, const char *reason, const char *messa
 {
 	HttpHeader	headers[3] = {{"content-type", "application/json"}, {"x-content-type-options", "nosniff"}};
 	size_t		count = 2;
+	JsonText	body;
 	StrBuf		buf;
 
 	strbuf_init(&buf, &exchange->arena);
 	status_failure(&buf, code, reason, message, details);
+	body = (JsonText) {buf.bytes, buf.len};
+	if (wants_yaml(exchange, headers[0].value, code))
+	{
+		headers[0].value = "application/yaml";
+		body = encode_yaml(&exchange->arena, body);
+	}
 	if (details != NULL && details->retry_after_seconds > 0)
 		headers[count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", details->retry_after_seconds)};
 	exchange_answered(exchange, code);
-	http_reply(exchange->http, code, headers, count, buf.bytes, buf.len);
+	http_reply(exchange->http, code, headers, count, body.bytes, body.len);
 }
 
 void

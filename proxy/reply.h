@@ -13,12 +13,14 @@
 
 #include "../extension/status.h"
 #include "api.h"
+#include "encoding.h"
 
 /* The first columns of every function that replies, in this order. */
 typedef struct Reply
 {
 	int			code;
 	const char *content_type;
+	bool		gzip;			/* the body is compressed */
 	int			retry_after;	/* 0 for none */
 	JsonText   *warnings;
 	size_t		warning_count;
@@ -28,8 +30,11 @@ typedef struct Reply
 /* Columns 0 to 4 of a row; what it points to lives in the result and in the arena. */
 extern Reply reply_read(Arena *arena, const PgResult *result, size_t row);
 
-/* A whole answer.  With a result, the body is borrowed from it and the result is freed when it has been sent; else it is copied. */
+/* A whole answer, in the form that the client asked for.  With a result, the body is borrowed from it and the result is freed when it has been sent; else it is copied. */
 extern void reply_send(Exchange *exchange, const Reply *reply, PgResult *result);
+
+/* What an answer in pieces goes through; NULL when it goes out as it is.  Changes the head accordingly. */
+extern Encoding *reply_encoding(Exchange *exchange, Reply *reply);
 
 /* The head of a chunked answer. */
 extern void reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (void *state), void *state);

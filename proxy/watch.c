@@ -458,7 +458,7 @@ watch_send_initial(Watch *watch)
 		if (body.len > 0)
 			feed_first_sent(&watch->follower);
 		metrics_count(COUNTER_WATCH_BYTES, body.len);
-		piece_send(&watch->sending_piece, result, watch->exchange->http);
+		piece_send(&watch->sending_piece, result, body, watch->exchange->http);
 		if (watch->sending_piece.result != NULL)
 			return true;
 	}

@@ -418,7 +418,7 @@ write_start(Exchange *exchange)
 	write = arena_alloc0(&exchange->arena, sizeof(Write));
 	write->exchange = exchange;
 	write->lane = lane_find(exchange->type->lane);
-	write->body.bytes = http_body(exchange->http, &write->body.len);
+	write->body = exchange->body;
 	write_identify(write);
 	exchange->work = write;
 	exchange->closed = write_detach;

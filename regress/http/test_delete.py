@@ -166,3 +166,44 @@ def test_delete_collection_of_a_cluster_resource(api, ns):
         api.create(CPOLR, report(f"{ns}-{number}", resource=CPOLR, labels={"test": ns}))
     assert api.delete(path_of(CPOLR), labelSelector=f"test={ns}").code == 200
     assert api.names(CPOLR, labelSelector=f"test={ns}") == []
+
+
+def protobuf(number, value):
+    """A field of a protobuf message: a varint or bytes."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def proto_options(*fields):
+    """DeleteOptions as a typed client sends them: a runtime.Unknown behind the magic bytes."""
+    kind = protobuf(1, b"v1") + protobuf(2, b"DeleteOptions")
+    return b"k8s\0" + protobuf(1, kind) + protobuf(2, b"".join(protobuf(*field) for field in fields)) + protobuf(3, b"") + protobuf(4, b"")
+
+
+def test_protobuf_options(api, ns):
+    """REQ-02: typed clients send DeleteOptions in protobuf; other bodies must not be"""
+    stored = api.create(POLR, report("r1"), ns)
+    path = path_of(POLR, ns, "r1")
+    protobuf_type = "application/vnd.kubernetes.protobuf"
+
+    def delete(body, where=path):
+        return api.request("DELETE", where, body, headers={"Content-Type": protobuf_type})
+
+    status = failure(delete(proto_options((2, protobuf(1, b"another")))), 409, "Conflict")
+    assert f"the UID in the precondition (another) does not match the UID in record ({stored['metadata']['uid']})" in status["message"]
+    failure(delete(proto_options((2, protobuf(2, b"1")))), 409, "Conflict")
+    assert "dryRun" in failure(delete(proto_options((5, b"Some"))), 422, "Invalid")["message"]
+    assert "propagationPolicy" in failure(delete(proto_options((4, b"Sideways"))), 422, "Invalid")["message"]
+    message = failure(delete(b"{}"), 400, "BadRequest")["message"]
+    assert message == "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    assert failure(delete(proto_options((1, 30))[:-9]), 400, "BadRequest")["message"] == "unexpected EOF"
+    assert delete(proto_options((5, b"All"))).code == 200
+    assert api.get(path).json == stored
+    assert delete(proto_options((5, b"All")), path_of(POLR, ns)).code == 200
+    assert api.names(POLR, ns) == ["r1"]
+
+    answer = delete(proto_options((1, 0), (2, protobuf(1, stored["metadata"]["uid"].encode())), (4, b"Foreground"), (15, b"unknown")))
+    assert answer.code == 200 and answer.json["metadata"]["finalizers"] == ["foregroundDeletion"], answer
+    answer = api.request("POST", path_of(POLR, ns), b"k8s\0", headers={"Content-Type": protobuf_type})
+    assert "application/vnd" not in failure(answer, 415, "UnsupportedMediaType")["message"]

@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * delete_proto_fuzz.c
+ *	  Fuzz target: DeleteOptions in protobuf.
+ *
+ * Whatever was read is an object that can be printed and parsed again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "delete_proto.h"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	Arena		arena;
+	JsonNode   *options;
+	const char *error;
+	JsonError	json_error;
+	StrBuf		text;
+
+	arena_init(&arena);
+	options = delete_options_read_proto(&arena, (const char *) bytes, size, &error);
+	if (options == NULL && error == NULL)
+		abort();
+	if (options != NULL)
+	{
+		strbuf_init(&text, &arena);
+		json_write(&text, options);
+		if (json_parse(&arena, text.bytes, text.len, NULL, NULL, &json_error) == NULL)
+			abort();
+	}
+	arena_free(&arena);
+	return 0;
+}

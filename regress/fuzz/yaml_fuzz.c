@@ -1,0 +1,108 @@
+/*-------------------------------------------------------------------------
+ *
+ * yaml_fuzz.c
+ *	  Fuzz target: YAML to JSON and back.
+ *
+ * Whatever was read is JSON, not larger than allowed; written as YAML, at once
+ * or as a stream cut at any place, it reads the same again, without a
+ * complaint.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yaml_scalar.c"
+#include "yaml_read.c"
+#include "yaml_write.c"
+
+#define LIMIT ((size_t) 1 << 20)
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static void
+check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void
+check_reads_as(Arena *arena, const StrBuf *text, const JsonNode *tree)
+{
+	JsonNode   *duplicates = json_new_array(arena);
+	JsonNode   *again;
+	const char *error;
+	JsonError	json_error;
+	StrBuf		json;
+
+	strbuf_init(&json, arena);
+	check(yaml_to_json(arena, text->bytes, text->len, 16 * LIMIT, &json, duplicates, &error));
+	again = json_parse(arena, json.bytes, json.len, NULL, NULL, &json_error);
+	check(again != NULL && json_equal(tree, again) && duplicates->u.array.count == 0);
+}
+
+static void
+check_writing(Arena *arena, const JsonNode *tree, size_t cut)
+{
+	YamlStream	stream;
+	StrBuf		text;
+	StrBuf		json;
+
+	strbuf_init(&text, arena);
+	yaml_write(&text, tree);
+	check_reads_as(arena, &text, tree);
+	if (tree->kind != JSON_OBJECT || tree->u.object.count == 0)
+		return;
+	for (size_t i = 0; i < tree->u.object.count; i++)
+		if (tree->u.object.members[i].key.len > SIMPLE_KEY)
+			return;
+
+	strbuf_init(&json, arena);
+	json_write(&json, tree);
+	cut %= json.len + 1;
+	text.len = 0;
+	yaml_stream_begin(&stream, arena);
+	check(yaml_stream_next(&stream, json.bytes, cut, arena, &text));
+	check(yaml_stream_next(&stream, json.bytes + cut, json.len - cut, arena, &text));
+	check_reads_as(arena, &text, tree);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	const char *text = (const char *) bytes;
+	Arena		arena;
+	StrBuf		json;
+	StrBuf		ignored;
+	YamlStream	stream;
+	JsonNode   *duplicates;
+	JsonNode   *tree;
+	const char *error = NULL;
+	JsonError	json_error;
+
+	arena_init(&arena);
+	duplicates = json_new_array(&arena);
+	strbuf_init(&json, &arena);
+	if (yaml_to_json(&arena, text, size, LIMIT, &json, duplicates, &error))
+	{
+		tree = json_parse(&arena, json.bytes, json.len, NULL, NULL, &json_error);
+		check(tree != NULL && error == NULL);
+		check_writing(&arena, tree, size * 7);
+	}
+	else
+		check(error != NULL);
+
+	tree = json_parse(&arena, text, size, NULL, NULL, &json_error);
+	if (tree != NULL)
+		check_writing(&arena, tree, size / 2);
+
+	/* Bytes that are no JSON object. */
+	strbuf_init(&ignored, &arena);
+	yaml_stream_begin(&stream, &arena);
+	if (yaml_stream_next(&stream, text, size / 3, &arena, &ignored))
+		yaml_stream_next(&stream, text + size / 3, size - size / 3, &arena, &ignored);
+	arena_free(&arena);
+	return 0;
+}
