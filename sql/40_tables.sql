@@ -144,6 +144,14 @@ COMMENT ON COLUMN kube_reports.change.old_version IS 'version of the state befor
 
 CREATE INDEX change_key ON kube_reports.change (lane, namespace, name, version);
 
+CREATE TABLE kube_reports.log_size (
+	lane		integer PRIMARY KEY REFERENCES kube_reports.lane ON DELETE CASCADE,
+	measured	bigint NOT NULL,
+	bytes		bigint NOT NULL
+);
+COMMENT ON TABLE kube_reports.log_size IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
+COMMENT ON COLUMN kube_reports.log_size.measured IS 'changes up to this version are counted';
+
 -- lz4 prints documents three times as fast as pglz; a server built without it falls back.
 DO $$
 BEGIN

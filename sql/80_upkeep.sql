@@ -28,8 +28,34 @@ $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
 	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk)';
 
+-- What an entry of the log counts for: its documents as they are stored, and the row around them.
+CREATE FUNCTION kube_reports.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(pg_column_size(metadata), 0) + coalesce(pg_column_size(body), 0) + 120::bigint;
+END;
+COMMENT ON FUNCTION kube_reports.change_size(kube_reports.report, kube_reports.report) IS 'bytes that an entry of the log counts for';
+
+-- Each entry is looked at once: in a lane, what becomes visible later has a larger version.
+CREATE FUNCTION kube_reports.measure_log() RETURNS bigint
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	INSERT INTO kube_reports.log_size AS s (lane, measured, bytes)
+		SELECT l.id, n.newest, n.bytes
+		FROM kube_reports.lane l
+			LEFT JOIN kube_reports.log_size s ON s.lane = l.id
+			CROSS JOIN LATERAL (SELECT max(c.version) AS newest, sum(kube_reports.change_size(c.old_metadata, c.old_body)) AS bytes
+				FROM kube_reports.change c WHERE c.lane = l.id AND c.version > greatest(s.measured, l.floor)) n
+		WHERE n.newest IS NOT NULL
+		ON CONFLICT (lane) DO UPDATE SET measured = excluded.measured, bytes = s.bytes + excluded.bytes;
+	SELECT coalesce(sum(s.bytes), 0)::bigint FROM kube_reports.log_size s;
+$$;
+COMMENT ON FUNCTION kube_reports.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
+
 -- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
--- neither.  Rows are deleted, never truncated away under a reader's snapshot.
+-- neither.  Rows are deleted, never truncated away under a reader's snapshot.  The lanes share one order of versions, so that
+-- what goes for want of room is the oldest of all.
 CREATE FUNCTION kube_reports.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -38,29 +64,30 @@ DECLARE
 	oldest_kept	timestamptz := clock_timestamp() - kube_reports.setting('log_retention')::interval;
 	excess		bigint;
 	this		record;
-	new_floor	bigint;
-	removed		integer;
 	more		boolean := false;
 BEGIN
 	IF NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), -1) THEN
 		RETURN false;
 	END IF;
-	SELECT coalesce(sum(pg_column_size(c.old_metadata) + pg_column_size(c.old_body) + 120), 0)
-			- kube_reports.setting('log_bytes')::bigint
-		INTO excess FROM kube_reports.change c WHERE c.operation <> 'A';
-	FOR this IN SELECT l.id, l.floor FROM kube_reports.lane l ORDER BY l.id LOOP
-		SELECT max(s.version), count(*) INTO new_floor, removed
-			FROM (SELECT c.version, c.at,
-					sum(coalesce(pg_column_size(c.old_metadata) + pg_column_size(c.old_body), 0) + 120)
-						OVER (ORDER BY c.version) AS bytes
-				FROM (SELECT * FROM kube_reports.change c WHERE c.lane = this.id AND c.version > this.floor
-					ORDER BY c.version LIMIT max_rows) c) s
-			WHERE s.at < oldest_kept OR s.bytes <= excess;
-		CONTINUE WHEN removed = 0;
+	excess := kube_reports.measure_log() - kube_reports.setting('log_bytes')::bigint;
+	FOR this IN
+		SELECT d.lane, d.floor, max(d.version) AS new_floor, count(*) AS removed, sum(d.size) AS bytes
+		FROM (SELECT l.id AS lane, l.floor, c.version, c.at, c.size, sum(c.size) OVER (ORDER BY c.version) AS bytes_before
+			FROM kube_reports.lane l
+				JOIN LATERAL (SELECT c.at FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
+					ORDER BY c.version LIMIT 1) oldest ON excess > 0 OR oldest.at < oldest_kept
+				CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports.change_size(c.old_metadata, c.old_body) AS size
+					FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
+					ORDER BY c.version LIMIT max_rows) c) d
+		WHERE d.at < oldest_kept OR d.bytes_before - d.size < excess
+		GROUP BY d.lane, d.floor
+		ORDER BY d.lane
+	LOOP
 		-- A new incarnation may have raised the floor further meanwhile.
-		UPDATE kube_reports.lane l SET floor = greatest(l.floor, new_floor) WHERE l.id = this.id;
-		DELETE FROM kube_reports.change c WHERE c.lane = this.id AND c.version > this.floor AND c.version <= new_floor;
-		more := more OR removed = max_rows;
+		UPDATE kube_reports.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;
+		DELETE FROM kube_reports.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;
+		UPDATE kube_reports.log_size s SET bytes = s.bytes - this.bytes WHERE s.lane = this.lane;
+		more := more OR this.removed = max_rows;
 	END LOOP;
 	RETURN more;
 END
@@ -102,6 +129,7 @@ BEGIN
 	IF log_lost THEN
 		UPDATE kube_reports.lane l SET floor = base, lost = '{}';
 		DELETE FROM kube_reports.change;
+		DELETE FROM kube_reports.log_size;
 	ELSE
 		-- Clients and this log agree up to its newest version; what lies between that and the base was given by another server.
 		UPDATE kube_reports.lane l

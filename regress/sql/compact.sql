@@ -1,0 +1,59 @@
+-- The log is bounded by age and by bytes; what goes is the oldest of all lanes, in steps.
+\set VERBOSITY terse
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+
+\set one '00000000-0000-0000-0000-000000000001'
+SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
+CREATE FUNCTION pg_temp.fill(type_id integer, prefix text, many integer) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+		SELECT c.id, type_id, 'ns', prefix || n, '{}', '{}' FROM kube_reports.cluster c, generate_series(1, many) n;
+$$;
+CREATE FUNCTION pg_temp.left(OUT resource text, OUT kept bigint, OUT counted_right boolean, OUT floor_right boolean) RETURNS SETOF record
+LANGUAGE sql AS $$
+	SELECT t.plural, count(c.version),
+		coalesce(s.bytes, 0) = coalesce(sum(kube_reports.change_size(c.old_metadata, c.old_body)) FILTER (WHERE c.version IS NOT NULL), 0),
+		l.floor < coalesce(min(c.version), l.floor + 1)
+	FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		LEFT JOIN kube_reports.log_size s ON s.lane = l.id
+		LEFT JOIN kube_reports.change c ON c.lane = l.id
+	WHERE t.id IN (1, 3)
+	GROUP BY t.plural, s.bytes, l.floor ORDER BY t.plural;
+$$;
+
+-- Two lanes in turn: additions count 120 bytes each.
+SELECT pg_temp.fill(1, 'a', 10);
+SELECT pg_temp.fill(3, 'b', 10);
+SELECT pg_temp.fill(1, 'c', 10);
+SELECT kube_reports.compact() AS more;
+SELECT * FROM pg_temp.left();
+
+-- Room for 15: the ten oldest of the first lane go, and five of the second.
+SELECT kube_reports.set_setting('log_bytes', (15 * 120)::text);
+SELECT kube_reports.compact() AS more;
+SELECT * FROM pg_temp.left();
+SELECT kube_reports.compact() AS more;
+SELECT * FROM pg_temp.left();
+
+-- Steps of four in each lane.
+SELECT pg_temp.fill(3, 'd', 9);
+SELECT kube_reports.set_setting('log_bytes', '0');
+SELECT kube_reports.compact(4) AS more;
+SELECT * FROM pg_temp.left();
+SELECT kube_reports.compact(100) AS more;
+SELECT * FROM pg_temp.left();
+SELECT kube_reports.set_setting('log_bytes', '1073741824');
+
+-- By age, lane by lane.
+SELECT pg_temp.fill(1, 'e', 3);
+UPDATE kube_reports.change SET at = at - interval '2 hours';
+SELECT pg_temp.fill(1, 'f', 2);
+SELECT kube_reports.compact() AS more;
+SELECT * FROM pg_temp.left();
+
+-- A new incarnation that lost the log has nothing to count.
+SELECT kube_reports.new_incarnation(true) > 0 AS moved;
+SELECT * FROM pg_temp.left();
+SELECT pg_temp.fill(3, 'g', 2);
+SELECT kube_reports.compact() AS more;
+SELECT * FROM pg_temp.left();
