@@ -409,8 +409,8 @@ func TestSharedInformerFactory(t *testing.T) {
 	ctx := t.Context()
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
-	whole := dynamicinformer.NewFilteredDynamicSharedInformerFactory(shared.dynamic(), 300*time.Millisecond, namespace, nil)
-	partial := metadatainformer.NewFilteredSharedInformerFactory(shared.metadata(), 300*time.Millisecond, namespace, nil)
+	whole := dynamicinformer.NewFilteredDynamicSharedInformerFactory(shared.dynamic(), time.Second, namespace, nil)
+	partial := metadatainformer.NewFilteredSharedInformerFactory(shared.metadata(), time.Second, namespace, nil)
 	var told [2]handled
 	for i, informer := range []informers.GenericInformer{whole.ForResource(policyReports), partial.ForResource(policyReports)} {
 		if _, err := informer.Informer().AddEventHandler(told[i].handler()); err != nil {

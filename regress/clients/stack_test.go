@@ -165,7 +165,8 @@ func until(t *testing.T, what string, condition func() error) {
 // A sentRequest is what a recorder keeps of a request and its answer.
 type sentRequest struct {
 	*http.Request
-	code int
+	code       int // 0: none came
+	retryAfter string
 }
 
 // A recorder keeps the requests that a client sends.
@@ -190,7 +191,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer, err := r.next.RoundTrip(request)
 	sent := sentRequest{Request: request}
 	if err == nil {
-		sent.code = answer.StatusCode
+		sent.code, sent.retryAfter = answer.StatusCode, answer.Header.Get("Retry-After")
 	}
 	r.Lock()
 	defer r.Unlock()
