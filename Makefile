@@ -192,7 +192,7 @@ regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay
 
 # ---- benchmark programs ----
 
-BENCH_PROGRAMS = $(addprefix regress/bench/build/,static_server load slow_flush.so)
+BENCH_PROGRAMS = $(addprefix regress/bench/build/,static_server load watchers slow_flush.so)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
@@ -201,7 +201,7 @@ regress/bench/build/static_server: regress/bench/static_server.c
 	@mkdir -p $(@D)
 	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -o $@ $< $(shell pkg-config --cflags --libs libh2o-evloop openssl)
 
-regress/bench/build/load: regress/bench/load.c
+regress/bench/build/load regress/bench/build/watchers: regress/bench/build/%: regress/bench/%.c
 	@mkdir -p $(@D)
 	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -o $@ $< $(shell pkg-config --cflags --libs openssl) -lpthread
 

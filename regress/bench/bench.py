@@ -17,7 +17,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "http"))
 
-from client import EPHR, PARTIAL_LIST, POLR, path_of, run  # noqa: E402
+from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run  # noqa: E402
 from conftest import Stack, free_port, stack_command  # noqa: E402
 
 SCALE = float(os.environ.get("BENCH_SCALE") or 1)
@@ -264,7 +264,70 @@ def bench_lookup(bench):
     bench.empty()
 
 
-BENCHMARKS = {"list": bench_list, "create": bench_create, "page": bench_page, "lookup": bench_lookup}
+def watchers(bench, ports, *options, wait=True):
+    """Runs the watchers; what they saw, or the process when wait is off."""
+    pki = bench.stack.pki
+    command = [str(BUILD / "watchers"), f"--ports={','.join(map(str, ports))}", f"--ca={pki}/ca.crt", f"--certificate={pki}/admin.crt",
+               f"--key={pki}/admin.key", *options, path_of(POLR, "%s")]
+    if not wait:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return json.loads(run(command, timeout=900).out)
+
+
+def bench_watch(bench):
+    """watch-metadata, watch-objects: a thousand watchers at two proxies, beside two hundred that read nothing; every event to everyone it concerns."""
+    ports = [bench.proxy.port, bench.stack.proxy().port]
+    count, slow = scaled(1000, 50), scaled(200, 10)
+    for name, rate, words, options in (
+            ("watch-metadata", 20, "all namespaces", [f"--accept={PARTIAL}"]),
+            ("watch-objects", 100, "1 write in 50", ["--namespaces=50"])):
+        writes = int(rate * seconds(20))
+        seen = watchers(bench, ports, f"--watchers={count + slow}", f"--slow={slow}", f"--writes={writes}", f"--rate={rate}", *options)
+        whole = not seen["failed"] and seen["writes"] == writes and seen["missing"] == seen["doubled"] == seen["ended"] == 0
+        row(name, f"{count:,} watchers, {rate} writes/s, {words}", seen["p99_ms"], seen["p50_ms"], "ms", None, "p99 under 250, none missed",
+            whole and seen["p99_ms"] < 250, **seen)
+        row(name + "-sends", f"{seen['events']:,} events sent in {seen['seconds']:.0f} s", seen["events"] / seen["seconds"],
+            seen["bytes"] / seen["seconds"] / 1e6, "/s; MB", None, "reported", None)
+
+
+def bench_idle(bench):
+    """idle-watch: memory of the proxy for a watch that nothing happens to."""
+    count = scaled(5000, 200)
+    # What a worker allocates once shall not count.
+    warm = watchers(bench, [bench.proxy.port], "--watchers=50", wait=False)
+    assert warm.stdout.readline() == "ready\n"
+    before = bench.proxy.memory("VmRSS")
+    idle = watchers(bench, [bench.proxy.port], f"--watchers={count}", wait=False)
+    assert idle.stdout.readline() == "ready\n"
+    each = (bench.proxy.memory("VmRSS") - before) / count / 1024
+    for process in (warm, idle):
+        process.communicate(timeout=60)
+    row("idle-watch", f"{count:,} idle watchers", each, None, "KiB", None, "at most 32", each <= 32)
+
+
+def bench_growth(bench):
+    """growth: creates into a large store that was rewritten three times, beside an old snapshot, against creates into a small one."""
+    few, many, duration = scaled(10000, 500), scaled(1000000, 5000), seconds(20)
+    bench.fill("small", 1, few)
+    create_rate(bench, 8, 2)
+    small = create_rate(bench, 8, duration)["per_second"]
+    bench.fill("small", few + 1, many)
+    for n in range(3):
+        note(f"rewrite {n + 1} of {many:,} objects")
+        bench.database.psql(f"""UPDATE kube_reports.object o
+            SET metadata = jsonb_set(o.metadata::jsonb, '{{annotations,rewritten}}', '"{n}"')::kube_reports.report""")
+    reader = subprocess.Popen(["psql", "-X", "-q", "-d", bench.database.connection()], stdin=subprocess.PIPE, text=True)
+    reader.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM kube_reports.lane;\n\\o /dev/null\nSELECT pg_sleep(60);\n")
+    reader.stdin.flush()
+    large = create_rate(bench, 8, duration)["per_second"]
+    reader.terminate()
+    reader.wait()
+    row("growth", f"creates among {many:,} and {few:,}", large, small, "/s", small / large, "within 1.5", small / large <= 1.5)
+    bench.empty()
+
+
+BENCHMARKS = {"list": bench_list, "create": bench_create, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
+              "idle": bench_idle, "growth": bench_growth}
 
 
 def main():
