@@ -373,6 +373,8 @@ transform_token(Arena *arena, const Transform *transform)
 		case TRANSFORM_TABLE:
 			return arena_printf(arena, "table/%s/%s%s%s", version, include_names[transform->include],
 								transform->columns ? "+columns" : "", pretty);
+		case TRANSFORM_DELETED:
+			return arena_printf(arena, "deleted%s", pretty);
 		case TRANSFORM_OBJECT:
 			break;
 	}
@@ -399,10 +401,12 @@ transform_parse(const char *token, Transform *transform)
 		transform->kind = TRANSFORM_PARTIAL;
 	else if (skip_word(&token, "table/"))
 		transform->kind = TRANSFORM_TABLE;
+	else if (skip_word(&token, "deleted"))
+		transform->kind = TRANSFORM_DELETED;
 	else if (!skip_word(&token, "object"))
 		return false;
 
-	if (transform->kind != TRANSFORM_OBJECT)
+	if (transform->kind == TRANSFORM_PARTIAL || transform->kind == TRANSFORM_TABLE)
 	{
 		transform->beta = skip_word(&token, "v1beta1");
 		if (!transform->beta && !skip_word(&token, "v1"))

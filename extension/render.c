@@ -84,6 +84,16 @@ put_partial(StrBuf *buf, const Transform *transform, JsonText metadata, int64_t 
 }
 
 static void
+put_deleted(StrBuf *buf, const Definition *definition, JsonText metadata, int64_t version)
+{
+	JsonError	error;
+	const JsonNode *parsed = json_parse(buf->arena, metadata.bytes, metadata.len, NULL, NULL, &error);
+
+	status_deleted(buf, json_get_cstring(buf->arena, parsed, "name"), definition->group, definition->plural,
+				   json_get_cstring(buf->arena, parsed, "uid"), version);
+}
+
+static void
 put_columns(StrBuf *buf, const Definition *definition)
 {
 	strbuf_putc(buf, '[');
@@ -185,6 +195,9 @@ put_object(StrBuf *buf, const Definition *definition, const Transform *transform
 			put_row(buf, definition, transform, metadata, body, version, now);
 			strbuf_puts(buf, "]}");
 			break;
+		case TRANSFORM_DELETED:
+			put_deleted(buf, definition, metadata, version);
+			break;
 	}
 }
 
@@ -257,6 +270,7 @@ render_list_head(StrBuf *buf, const Definition *definition, const Transform *tra
 
 	switch (transform->kind)
 	{
+		case TRANSFORM_DELETED:
 		case TRANSFORM_OBJECT:
 			strbuf_printf(buf, pretty ? "{\n  \"apiVersion\": \"%s\",\n  \"items\": [" : "{\"apiVersion\":\"%s\",\"items\":[",
 						  definition->api_version);

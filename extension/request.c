@@ -110,7 +110,7 @@ request_query_bool(Arena *arena, const ApiRequest *request, const char *key)
 {
 	const char *value = request_query(arena, request, key);
 
-	return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0 && strcasecmp(value, "false") != 0;
+	return value != NULL && strcmp(value, "0") != 0 && strcasecmp(value, "false") != 0;
 }
 
 /* The message of Go's number parsing for a text that is none, or out of range. */

@@ -54,7 +54,7 @@ extern bool request_parse(Arena *arena, const char *text, size_t len, ApiRequest
 /* First value of a query parameter; NULL when absent. */
 extern const char *request_query(Arena *arena, const ApiRequest *request, const char *key);
 
-/* Kubernetes' reading of a boolean parameter (REQ-03): absent, "", "0", "false" are false. */
+/* Kubernetes' reading of a boolean parameter (REQ-03): absent, "0" and "false" in any case are false. */
 extern bool request_query_bool(Arena *arena, const ApiRequest *request, const char *key);
 
 /* As Go's strconv.ParseInt(text, 10, 64); on failure its message. */
@@ -68,7 +68,8 @@ typedef enum TransformKind
 {
 	TRANSFORM_OBJECT,
 	TRANSFORM_PARTIAL,			/* PartialObjectMetadata(List) */
-	TRANSFORM_TABLE
+	TRANSFORM_TABLE,
+	TRANSFORM_DELETED			/* the Status of a deletion; nobody asks for it */
 } TransformKind;
 
 typedef enum IncludeObject

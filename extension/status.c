@@ -425,13 +425,17 @@ status_failure(StrBuf *buf, int code, const char *reason, const char *message,
 }
 
 void
-status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid)
+status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid,
+			   int64_t version)
 {
 	StatusDetails details = {.name = name, .group = group, .kind = resource, .uid = uid};
 
-	strbuf_puts(buf, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\",\"details\":");
+	strbuf_puts(buf, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{");
+	if (version > 0)
+		strbuf_printf(buf, "\"resourceVersion\":\"%lld\"", (long long) version);
+	strbuf_puts(buf, "},\"status\":\"Success\",\"details\":");
 	append_details(buf, &details);
-	strbuf_puts(buf, "}\n");
+	strbuf_putc(buf, '}');
 }
 
 /* resource.group "name", as GroupResource and GroupKind print. */

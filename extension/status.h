@@ -94,8 +94,9 @@ typedef struct StatusDetails
 extern void status_failure(StrBuf *buf, int code, const char *reason, const char *message,
 						   const StatusDetails *details);
 
-/* The Status of a successful delete (DEL-06): resource is the plural. */
-extern void status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid);
+/* The Status of a successful delete (DEL-06, DEL-11), without newline: resource is the plural, version that of the deletion or 0. */
+extern void status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid,
+						   int64_t version);
 
 /*
  * 422: "Kind.group \"name\" is invalid: ..." with causes.  kind is the Kind ("Report") or the

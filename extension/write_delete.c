@@ -342,9 +342,8 @@ write_decide_delete(Writing *writing)
 	finalizers = settle_finalizers(arena, stored_finalizers, options->propagation);
 	if (finalizers->u.array.count == 0)
 	{
-		status_deleted(&writing->reply, outcome->name, writing->definition->group, writing->definition->plural,
-					   uid);
-		write_answer_status(writing, options->dry_run ? WRITE_ANSWER : WRITE_DELETE, 200);
+		outcome->transform.kind = TRANSFORM_DELETED;
+		write_answer_object(writing, options->dry_run ? WRITE_ANSWER : WRITE_DELETE, 200, old.document, !options->dry_run);
 		return;
 	}
 

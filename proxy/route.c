@@ -11,6 +11,7 @@
 #include "route.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "../extension/json_scan.h"
 #include "../extension/status.h"
@@ -247,14 +248,14 @@ route_parameter(const Route *route, const char *key)
 	return NULL;
 }
 
-/* RequestInfo's reading of ?watch: there, and neither false nor 0. */
+/* RequestInfo's reading of ?watch: there, and neither 0 nor false in any case. */
 static bool
 asks_for_watch(const Route *route)
 {
 	const JsonText *watch = route_parameter(route, "watch");
 
-	return watch != NULL && !json_text_is(*watch, "0") && !json_text_is(*watch, "false") &&
-		!json_text_is(*watch, "False") && !json_text_is(*watch, "FALSE");
+	return watch != NULL && !json_text_is(*watch, "0") &&
+		!(watch->len == strlen("false") && strncasecmp(watch->bytes, "false", watch->len) == 0);
 }
 
 static const char *

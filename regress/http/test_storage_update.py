@@ -1,0 +1,397 @@
+"""Upstream's storage and registry suites for writes, as requests (conformance 8, 12, 14, 24.2, 24.3)."""
+
+import concurrent.futures
+import copy
+import uuid
+
+import pytest
+
+from client import JSON_PATCH, MERGE, failure
+
+
+@pytest.fixture(scope="module")
+def pods(types):
+    return types.pods()
+
+
+@pytest.fixture(scope="module")
+def nodes(types):
+    return types.pods("Cluster")
+
+
+def version(document):
+    return int(document["metadata"]["resourceVersion"])
+
+
+# ---- create ----
+
+def test_create(pods, nodes, ns):
+    """CRE-02, RV-01, GET-01: RunTestCreate: what is answered is what a get gives, in either scope"""
+    for kind in (pods, nodes):
+        stored = kind.create(ns, ns)
+        assert kind.api.get(kind.path(ns, ns)).json == stored and version(stored) > 0
+        assert stored["metadata"]["name"] == ns and stored["metadata"].get("namespace") == (ns if kind is pods else None)
+
+
+def test_create_with_key_exist(pods, ns):
+    """ERR-10, CRE-06: RunTestCreateWithKeyExist, also dry"""
+    stored = pods.create("foo", ns)
+    for query in ({}, {"dryRun": "All"}):
+        status = failure(pods.api.post(pods.path(ns), pods.pod("foo"), **query), 409, "AlreadyExists")
+        assert status["message"].endswith('"foo" already exists') and status["details"]["name"] == "foo"
+    assert pods.api.get(pods.path(ns, "foo")).json == stored
+
+
+def test_create_races(stack, pods, ns):
+    """ERR-10: one of many creates wins, through both proxies"""
+    apis = [stack.first.api(), stack.second.api()]
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        codes = sorted(pool.map(lambda number: apis[number % 2].post(pods.path(ns), pods.pod("foo")).code, range(10)))
+    assert codes == [201] + [409] * 9
+
+
+def test_create_system_fields(pods, ns):
+    """CRE-01, CRE-11: resttest, create has metadata: the server's fields are the server's"""
+    document = pods.pod("foo")
+    document["metadata"].update(uid="own", creationTimestamp=None, generation=9, selfLink="/x", clusterName="c", deletionGracePeriodSeconds=5,
+                                deletionTimestamp="2020-01-01T00:00:00Z")
+    metadata = pods.api.create(pods.resource, document, ns)["metadata"]
+    assert uuid.UUID(metadata["uid"]).version == 4 and metadata["creationTimestamp"].endswith("Z") and metadata["generation"] == 1
+    assert not {"selfLink", "clusterName", "deletionTimestamp", "deletionGracePeriodSeconds"} & set(metadata)
+
+
+def test_generate_name_collides(pods, ns):
+    """CRE-03: TestStoreCreateWithRetryNameGenerate: names are made again when they are taken; a given name wins"""
+    document = pods.pod("x")
+    document["metadata"] = {"generateName": "a" * 253}
+    first = pods.api.create(pods.resource, document, ns)["metadata"]
+    assert len(first["name"]) == 63 and first["generateName"] == "a" * 253
+    document["metadata"]["name"] = "given"
+    assert pods.api.create(pods.resource, document, ns)["metadata"]["name"] == "given"
+    for bad in ("Bad_", "a" * 254):
+        document["metadata"] = {"generateName": bad}
+        status = failure(pods.api.post(pods.path(ns), document), 422, "Invalid")
+        assert "metadata.generateName" in {cause["field"] for cause in status["details"]["causes"]}
+
+
+# ---- update ----
+
+def test_guaranteed_update(pods, ns):
+    """UPD-01 to UPD-04, UPD-07: RunTestGuaranteedUpdate: non-existing key, existing key, same data, same data with selfLink, uid match and mismatch"""
+    path = pods.path(ns, "foo")
+    missing = pods.pod("non-existing")
+    missing["metadata"]["resourceVersion"] = "1"
+    failure(pods.api.put(pods.path(ns, "non-existing"), missing), 404, "NotFound")
+    stored = pods.create("foo", ns, node="a")
+    with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
+        for same in ({}, {"selfLink": "testlink"}, {"uid": None}, {"generation": 7}, {"managedFields": stored["metadata"].get("managedFields")}):
+            document = copy.deepcopy(stored)
+            for key, value in same.items():
+                if value is None:
+                    document["metadata"].pop(key, None)
+                else:
+                    document["metadata"][key] = value
+            answer = pods.api.put(path, document)
+            assert answer.code == 200 and answer.json == stored
+        document = copy.deepcopy(stored)
+        document["metadata"]["uid"] = "B"
+        status = failure(pods.api.put(path, document), 409, "Conflict")
+        assert "Precondition failed: UID in precondition: B, UID in object meta: " + stored["metadata"]["uid"] in status["message"]
+        changed = copy.deepcopy(stored)
+        changed["metadata"]["annotations"] = {"version": "1"}
+        updated = pods.api.put(path, changed).json
+        assert version(updated) > version(stored) and updated["metadata"]["annotations"] == {"version": "1"} and updated["metadata"]["generation"] == 1
+        # The first event is that of the change: what changed nothing was no event.
+        assert watch.event() == ("MODIFIED", updated)
+
+
+@pytest.mark.parametrize("kind, patch", [
+    (MERGE, {}), (MERGE, {"spec": {"nodeName": "a"}}), (MERGE, {"spec": {"nothing": None}}),
+    (JSON_PATCH, []), (JSON_PATCH, [{"op": "test", "path": "/spec/nodeName", "value": "a"}]),
+    (JSON_PATCH, [{"op": "replace", "path": "/spec/nodeName", "value": "b"}, {"op": "replace", "path": "/spec/nodeName", "value": "a"}]),
+    (JSON_PATCH, [{"op": "add", "path": "/metadata/labels/x", "value": "y"}, {"op": "remove", "path": "/metadata/labels/x"}]),
+])
+def test_no_op_patches(pods, ns, kind, patch):
+    """UPD-04, PAT-06: TestNoOpUpdates: a patch that comes to nothing takes no version and is no event"""
+    stored = pods.create("foo", ns, node="a")
+    before = pods.version()
+    answer = pods.api.patch(pods.path(ns, "foo"), patch, kind=kind)
+    assert answer.code == 200 and answer.json == stored
+    assert pods.version() == before
+
+
+def test_update_with_conflict(stack, pods, ns):
+    """UPD-09, PAT-04: RunTestGuaranteedUpdateWithConflict: of PUTs at one version one wins, patches all count"""
+    apis = [stack.first.api(), stack.second.api()]
+    path = pods.path(ns, "foo")
+    stored = pods.create("foo", ns)
+
+    def put(number):
+        document = copy.deepcopy(stored)
+        document["spec"]["nodeName"] = f"n{number}"
+        return apis[number % 2].put(path, document).code
+
+    def count(number):
+        return apis[number % 2].patch(path, {"metadata": {"annotations": {f"a{number}": "1"}}}).code
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(put, range(8))) == [200] + [409] * 7
+        assert list(pool.map(count, range(16))) == [200] * 16
+    assert len(apis[0].get(path).json["metadata"]["annotations"]) == 16
+
+
+@pytest.mark.parametrize("field, value, code", [
+    ("name", "other", 400), ("namespace", "other", 400), ("creationTimestamp", "2001-01-01T00:00:00Z", 422), ("deletionTimestamp", "2001-01-01T00:00:00Z", 422),
+    ("deletionGracePeriodSeconds", 30, 422), ("resourceVersion", "1", 409), ("resourceVersion", "x", 500), ("resourceVersion", "", 422), ("uid", "other", 409)])
+def test_immutable_fields(pods, ns, field, value, code):
+    """UPD-02, REQ-06, UPD-01: resttest, update fails on name change, uid, version, immutable metadata"""
+    stored = pods.create("foo", ns)
+    document = copy.deepcopy(stored)
+    document["metadata"][field] = value
+    document["spec"]["nodeName"] = "changed"
+    answer = pods.api.put(pods.path(ns, "foo"), document)
+    if code == 422 and field != "resourceVersion" and answer.code == 200:
+        # What only the server sets may be put back instead of refused.
+        assert answer.json["metadata"].get(field) == stored["metadata"].get(field)
+        return
+    failure(answer, code, {400: "BadRequest", 409: "Conflict", 422: "Invalid", 500: None}[code])
+    assert pods.api.get(pods.path(ns, "foo")).json == stored
+
+
+def test_generation(pods, ns):
+    """UPD-03: TestGeneration of the CRD server"""
+    path = pods.path(ns, "foo")
+    assert pods.create("foo", ns)["metadata"]["generation"] == 1
+    for patch, expected in (({"metadata": {"labels": {"a": "b"}}}, 1), ({"metadata": {"annotations": {"a": "b"}}}, 1), ({"spec": {"nodeName": "a"}}, 2),
+                            ({"spec": {"nodeName": "a"}}, 2), ({"status": {"phase": "x"}}, 3), ({"metadata": {"generation": 90}}, 3),
+                            ({"metadata": {"finalizers": ["example.com/x"]}}, 3), ({"spec": None}, 4)):
+        assert pods.api.patch(path, patch).json["metadata"]["generation"] == expected, patch
+    assert pods.api.delete(path).json["metadata"]["generation"] == 5
+
+
+# ---- delete ----
+
+def test_unconditional_delete(pods, nodes, ns):
+    """DEL-06, DEL-09: RunTestUnconditionalDelete, TestFinalizeDelete"""
+    for kind in (pods, nodes):
+        stored = kind.create(ns, ns)
+        status = kind.api.delete(kind.path(ns, ns))
+        group, _, plural = kind.resource.split("/")
+        assert status.code == 200 and status.json["status"] == "Success" and "code" not in status.json
+        assert status.json["details"] == {"name": ns, "group": group, "kind": plural, "uid": stored["metadata"]["uid"]}
+        failure(kind.api.get(kind.path(ns, ns)), 404, "NotFound")
+        failure(kind.api.delete(kind.path(ns, ns)), 404, "NotFound")
+
+
+@pytest.mark.parametrize("preconditions, code", [({}, 200), ({"uid": "own"}, 200), ({"uid": "other"}, 409), ({"resourceVersion": "own"}, 200),
+                                                 ({"resourceVersion": "1"}, 409), ({"uid": "own", "resourceVersion": "1"}, 409),
+                                                 ({"uid": "other", "resourceVersion": "own"}, 409), ({"uid": "own", "resourceVersion": "own"}, 200)])
+@pytest.mark.parametrize("query", [{}, {"dryRun": "All"}], ids=["real", "dry"])
+def test_conditional_delete(pods, ns, preconditions, code, query):
+    """DEL-03, DEL-08: RunTestConditionalDelete"""
+    stored = pods.create("foo", ns)
+    own = {"uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"]}
+    options = {"preconditions": {key: own[key] if value == "own" else value for key, value in preconditions.items()}, **({"dryRun": ["All"]} if query else {})}
+    answer = pods.api.delete(pods.path(ns, "foo"), options)
+    assert answer.code == code, answer
+    if code == 409:
+        status = failure(answer, 409, "Conflict")
+        assert status["details"]["kind"] == pods.head["kind"] and "in the precondition" in status["message"]
+    assert (pods.api.get(pods.path(ns, "foo")).code == 404) is (code == 200 and not query)
+
+
+def test_delete_and_recreate(pods, ns):
+    """DEL-03, GC-08, UPD-02: RunTestDeleteWithSuggestionOfDeletedObject: an object made again is another one"""
+    first = pods.create("foo", ns)
+    pods.delete("foo", ns)
+    second = pods.create("foo", ns)
+    assert first["metadata"]["uid"] != second["metadata"]["uid"] and version(second) > version(first) + 1
+    failure(pods.api.delete(pods.path(ns, "foo"), {"preconditions": {"uid": first["metadata"]["uid"]}}), 409, "Conflict")
+    failure(pods.api.put(pods.path(ns, "foo"), first), 409, "Conflict")
+    failure(pods.api.patch(pods.path(ns, "foo"), {"metadata": {"uid": first["metadata"]["uid"], "labels": {"a": "b"}}}), 422, "Invalid")
+    assert pods.api.get(pods.path(ns, "foo")).json == second
+
+
+def test_delete_races(stack, pods, ns):
+    """DEL-09, RV-04: of many deletes one wins"""
+    apis = [stack.first.api(), stack.second.api()]
+    pods.create("foo", ns)
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        codes = sorted(pool.map(lambda number: apis[number % 2].delete(pods.path(ns, "foo")).code, range(10)))
+    assert codes == [200] + [404] * 9
+
+
+# TestStoreDeletionPropagation: finalizers there are, options -> finalizers that stay; None: gone.
+ORPHAN, FOREGROUND, OTHER = "orphan", "foregroundDeletion", "foo.com/x"
+PROPAGATION = [
+    ([], "Foreground", [FOREGROUND]), ([], "Background", None), ([], "Orphan", [ORPHAN]), ([], None, None),
+    ([ORPHAN], "Foreground", [FOREGROUND]), ([ORPHAN], "Background", None), ([ORPHAN], "Orphan", [ORPHAN]), ([ORPHAN], None, [ORPHAN]),
+    ([FOREGROUND], "Foreground", [FOREGROUND]), ([FOREGROUND], "Background", None), ([FOREGROUND], "Orphan", [ORPHAN]), ([FOREGROUND], None, [FOREGROUND]),
+    ([OTHER], "Foreground", [OTHER, FOREGROUND]), ([OTHER], "Background", [OTHER]), ([OTHER], "Orphan", [OTHER, ORPHAN]), ([OTHER], None, [OTHER]),
+    ([OTHER, ORPHAN], "Background", [OTHER]), ([OTHER, ORPHAN], None, [OTHER, ORPHAN]), ([OTHER, ORPHAN], "Foreground", [OTHER, FOREGROUND]),
+]
+
+
+@pytest.mark.parametrize("existing, policy, expected", PROPAGATION)
+def test_propagation(pods, ns, existing, policy, expected):
+    """DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers"""
+    stored = pods.create("foo", ns, finalizers=existing)
+    answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": policy} if policy else None)
+    assert answer.code == 200
+    got = pods.api.get(pods.path(ns, "foo"))
+    if expected is None:
+        assert answer.json["kind"] == "Status" and got.code == 404
+        return
+    assert answer.json == got.json
+    metadata = got.json["metadata"]
+    assert sorted(metadata["finalizers"]) == sorted(expected) and metadata["deletionGracePeriodSeconds"] == 0
+    assert metadata["generation"] == stored["metadata"]["generation"] + 1 and version(got.json) > version(stored)
+
+
+@pytest.mark.parametrize("existing, orphan, expected", [
+    ([OTHER, ORPHAN, "bar.com/y"], False, [OTHER, "bar.com/y"]), ([OTHER, "bar.com/y"], True, [OTHER, "bar.com/y", ORPHAN]), ([], True, [ORPHAN]), ([ORPHAN], False, None),
+    ([], False, None), ([OTHER, ORPHAN], None, [OTHER, ORPHAN])])
+@pytest.mark.parametrize("where", ["body", "query"])
+def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
+    """DEL-01, DEL-04, DEL-05, DC-01: TestStoreDeleteWithOrphanDependents, TestDeleteWithOptionsQuery: in the body or in the query"""
+    pods.create("foo", ns, finalizers=existing)
+    options = {} if orphan is None else {"orphanDependents": orphan if where == "body" else str(orphan).lower()}
+    answer = pods.api.delete(pods.path(ns, "foo"), options) if where == "body" else pods.api.delete(pods.path(ns, "foo"), **options)
+    if expected is None:
+        assert answer.code == 200 and answer.json["kind"] == "Status"
+        return
+    # Accepted, but not done, is what an explicit false gets.
+    assert answer.code == (202 if orphan is False else 200)
+    assert sorted(answer.json["metadata"]["finalizers"]) == sorted(expected)
+
+
+def test_finalizers_hold_an_object(pods, ns):
+    """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestFinalizationAndDeletion: PUT as well as patch"""
+    path = pods.path(ns, "foo")
+    stored = pods.create("foo", ns, finalizers=[OTHER])
+    with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
+        held = pods.api.delete(path).json
+        assert watch.event() == ("MODIFIED", held)
+        # Content may still change, finalizers may only go.
+        held["spec"]["nodeName"] = "machine"
+        held = pods.api.put(path, held).json
+        assert watch.event() == ("MODIFIED", held)
+        more = copy.deepcopy(held)
+        more["metadata"]["finalizers"] = [OTHER, "foo.com/y"]
+        status = failure(pods.api.put(path, more), 422, "Invalid")
+        assert status["details"]["causes"] == [{"reason": "FieldValueForbidden", "field": "metadata.finalizers", "message":
+            'Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"foo.com/y"}'}]
+        # It stays deleted whatever a client says.
+        for change in ({"deletionTimestamp": None}, {"deletionGracePeriodSeconds": None}):
+            answer = pods.api.patch(path, {"metadata": change})
+            assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == held["metadata"]["deletionTimestamp"]
+        last = copy.deepcopy(held)
+        del last["metadata"]["finalizers"]
+        last["spec"]["nodeName"] = "anothermachine"
+        answer = pods.api.put(path, last)
+        assert answer.code == 200 and answer.json["kind"] == pods.head["kind"]
+        kind, seen = watch.event()
+        assert kind == "DELETED" and version(seen) > version(held)
+    failure(pods.api.get(path), 404, "NotFound")
+    assert pods.create("foo", ns)["metadata"]["uid"] != stored["metadata"]["uid"]
+
+
+# delete_with_result_test.go, the rows of an object without graceful deletion: finalizers, terminating before, policy -> kind, whether the version moves
+RESULTS = [
+    ([], False, None, "Status", True), ([], False, "Background", "Status", True), ([], False, "Orphan", "object", True), ([], False, "Foreground", "object", True),
+    ([OTHER], False, None, "object", True), ([OTHER], True, None, "object", False), ([OTHER], True, "Background", "object", False),
+    ([OTHER], True, "Orphan", "object", True), ([OTHER], True, "Foreground", "object", True),
+]
+
+
+@pytest.mark.parametrize("finalizers, terminating, policy, kind, moves", RESULTS)
+def test_delete_with_result(pods, ns, finalizers, terminating, policy, kind, moves):
+    """DEL-11, DEL-05: what a delete answers carries the version that the object has now, or had at last"""
+    before = version(pods.create("foo", ns, finalizers=finalizers))
+    if terminating:
+        before = version(pods.api.delete(pods.path(ns, "foo")).json)
+    with pods.api.watch(pods.path(ns), resourceVersion=str(before)) as watch:
+        answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": policy} if policy else None)
+        assert answer.code == 200 and (answer.json["kind"] == "Status") is (kind == "Status")
+        assert (version(answer.json) > before) is moves
+        if moves:
+            assert version(watch.event()[1]) == version(answer.json)
+        assert watch.quiet()
+    got = pods.api.get(pods.path(ns, "foo"))
+    assert got.code == 404 if kind == "Status" else got.json == answer.json
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 30, -1])
+def test_grace_period(pods, ns, seconds):
+    """DEL-07: accepted and without effect, in body or query; no number is refused"""
+    for query, body in (({}, {"gracePeriodSeconds": seconds}), ({"gracePeriodSeconds": seconds}, None)):
+        pods.create("foo", ns)
+        assert pods.api.delete(pods.path(ns, "foo"), body, **query).json["kind"] == "Status"
+    pods.create("foo", ns)
+    failure(pods.api.delete(pods.path(ns, "foo"), gracePeriodSeconds="x"), 400, "BadRequest")
+    failure(pods.api.delete(pods.path(ns, "foo"), {"gracePeriodSeconds": "x"}), 400, "BadRequest")
+    assert pods.api.get(pods.path(ns, "foo")).code == 200
+
+
+# TestDeleteResourceDeleteOptions, TestDeleteCollectionDeleteOptions, and validation
+DELETE_OPTIONS = [
+    (b"{}", 200), (b"", 200), (b'{"kind":"DeleteOptions","apiVersion":"v1"}', 200), (b'{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}', 200),
+    (b'{"propagationPolicy":"Background"}\n', 200), (b'{"unknown":1}', 200), (b'{"orphanDependents": "randomString"}', 400),
+    (b'{"apiVersion": "v1", "kind": "APIResourceList"}', 400), (b'{"apiVersion": false, "kind": "DeleteOptions"}', 400), (b"[]", 400), (b"{", 400), (b'"x"', 400),
+    (b'{"preconditions": 5}', 400), (b'{"dryRun": "All"}', 400), (b'{"dryRun": ["x"]}', 422), (b'{"propagationPolicy": "x"}', 422),
+    (b'{"propagationPolicy": "Orphan", "orphanDependents": true}', 422), (b'{"propagationPolicy": ""}', 422), (b'{"propagationPolicy": 5}', 400),
+]
+
+
+@pytest.mark.parametrize("body, code", DELETE_OPTIONS)
+def test_delete_options(pods, ns, body, code):
+    """DEL-01, DEL-02, DC-01, DC-07: one object and collections; what is refused deletes nothing"""
+    pods.create("foo", ns)
+    for path in (pods.path(ns, "foo"), pods.path(ns)):
+        answer = pods.api.delete(path, body)
+        if code == 200:
+            assert answer.code == 200, answer
+            pods.api.post(pods.path(ns), pods.pod("foo"))
+        else:
+            status = failure(answer, code, {400: "BadRequest", 422: "Invalid"}[code])
+            if code == 422:
+                assert status["message"].startswith('DeleteOptions.meta.k8s.io "" is invalid: ')
+        assert pods.api.get(pods.path(ns, "foo")).code == 200
+
+
+def test_delete_body_wins_over_query(pods, ns):
+    """DEL-01: TestDeleteWithOptionsQueryAndBody"""
+    pods.create("foo", ns)
+    answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": "Background"}, propagationPolicy="Orphan", dryRun="All")
+    assert answer.code == 200 and answer.json["kind"] == "Status"
+    assert pods.api.get(pods.path(ns, "foo")).code == 404
+
+
+def test_delete_collection(pods, ns):
+    """DC-02, DC-03, DC-05, NS-01: TestStoreDeleteCollection, …NotFound, …WithWatch"""
+    stored = [pods.create(f"foo-{number}", ns, finalizers=[OTHER] if number == 3 else []) for number in range(6)]
+    with pods.api.watch(pods.path(ns), resourceVersion=stored[-1]["metadata"]["resourceVersion"]) as watch:
+        assert pods.api.delete(pods.path(ns)).code == 200
+        assert [item["metadata"]["name"] for item in pods.list(ns)["items"]] == ["foo-3"]
+        events = [watch.event() for _ in range(6)]
+    assert sorted((kind, document["metadata"]["name"]) for kind, document in events) == sorted(
+        ("MODIFIED" if number == 3 else "DELETED", f"foo-{number}") for number in range(6))
+    versions = [version(document) for _, document in events]
+    assert versions == sorted(set(versions))
+    assert pods.api.delete(pods.path("nothing-here")).code == 200
+
+
+def test_delete_collection_options(pods, ns):
+    """DC-01, DC-06, DC-07: selectors with a body; a resourceVersion precondition is each object's own business; dry"""
+    for name in ("a", "b", "c"):
+        pods.create(name, ns, labels={"name": name})
+    before = pods.list(ns)
+    assert pods.api.delete(pods.path(ns), {"dryRun": ["All"]}).code == 200
+    assert pods.api.delete(pods.path(ns), dryRun="All", labelSelector="name=a").code == 200
+    assert pods.list(ns) == before
+    assert pods.api.delete(pods.path(ns), {"propagationPolicy": "Background"}, labelSelector="name in (a,b)", fieldSelector="metadata.name!=b").code == 200
+    assert [item["metadata"]["name"] for item in pods.list(ns)["items"]] == ["b", "c"]
+    assert pods.api.delete(pods.path(ns), {"propagationPolicy": "Orphan"}, labelSelector="name=b").code == 200
+    assert pods.api.get(pods.path(ns, "b")).json["metadata"]["finalizers"] == [ORPHAN]
+    answer = pods.api.delete(pods.path(ns), {"preconditions": {"resourceVersion": "1"}}, labelSelector="name=c")
+    assert answer.code == 200 and pods.api.get(pods.path(ns, "c")).code == 404
