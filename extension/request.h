@@ -10,13 +10,15 @@
  *	 "namespace":"default","name":"r1","subresource":"status",
  *	 "query":{"dryRun":["All"],"limit":["500"]},
  *	 "accept":"application/json","contentType":"application/json","userAgent":"kubectl/v1.32.4 (linux/amd64)",
- *	 "user":{"username":"alice","groups":["dev"]}}
+ *	 "user":{"username":"alice","groups":["dev"],"uid":"42"},
+ *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ..."}
  *
  * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError" has upstream's
  * words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that a YAML body sets twice,
  * such as: line 5: key "a" already set in map.
  *
  * verb is one of get list watch create update patch delete deletecollection.
+ * mayCreate is there when an apply is allowed but would not be allowed to make the object; createDenial is the message of the 403 then.
  * Absent members are left out.  namespace is absent for a cluster-scoped resource and for a list over all namespaces.
  *
  *-------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "../extension/metadata.h"
 #include "body.h"
@@ -38,7 +39,7 @@ static bool shutting_down;
 static LoopTimer upkeep_timer;
 
 static void exchange_closed(void *state);
-static void exchange_authenticated(void *state, const User *user);
+static void exchange_authenticated(void *state, Authentication outcome, const User *user);
 static void exchange_authorized(void *state, Decision decision, const char *reason);
 static void exchange_expired(void *state);
 static void upkeep_begin(void *state);
@@ -48,6 +49,7 @@ static void upkeep_begin(void *state);
 void
 api_start(int worker)
 {
+	identity_start();
 	pg_start(worker);
 	watches_start();
 	/* One worker does it for all; proxies take turns by a lock in the database. */
@@ -161,7 +163,9 @@ api_request(HttpRequest *request)
 		reply_status(exchange, 400, "BadRequest", error, NULL);
 		return;
 	}
-	identity_authenticate(request, &exchange->arena, exchange_authenticated, exchange);
+	access_attributes(&exchange->arena, exchange->route, &exchange->access);
+	http_set_verb(request, exchange->access.verb);
+	identity_authenticate(request, &exchange->arena, &exchange->question, exchange_authenticated, exchange);
 }
 
 static void
@@ -170,6 +174,7 @@ exchange_closed(void *state)
 	Exchange   *exchange = state;
 	const RegistryType *type = exchange->type;
 
+	identity_cancel(&exchange->question);
 	if (exchange->closed != NULL)
 		exchange->closed(exchange);
 	if (exchange->call != NULL)
@@ -184,18 +189,24 @@ exchange_closed(void *state)
 }
 
 static void
-exchange_authenticated(void *state, const User *user)
+exchange_authenticated(void *state, Authentication outcome, const User *user)
 {
 	Exchange   *exchange = state;
 
-	if (user == NULL)
+	switch (outcome)
 	{
-		reply_status(exchange, 401, "Unauthorized", "Unauthorized", NULL);
-		return;
+		case UNAUTHENTICATED:
+			reply_status(exchange, 401, "Unauthorized", "Unauthorized", NULL);
+			break;
+		case AUTHENTICATION_BUSY:
+			reply_too_many_requests(exchange);
+			break;
+		case AUTHENTICATED:
+			exchange->user = user;
+			http_set_user(exchange->http, user->name, user->groups, user->group_count);
+			identity_authorize(&exchange->arena, user, &exchange->access, &exchange->question, exchange_authorized, exchange);
+			break;
 	}
-	exchange->user = user;
-	http_set_user(exchange->http, user->name);
-	identity_authorize(&exchange->arena, user, exchange->route, exchange_authorized, exchange);
 }
 
 /* ---------- what it is about ---------- */
@@ -350,7 +361,13 @@ exchange_request_text(Exchange *exchange)
 	for (size_t i = 0; i < exchange->user->group_count; i++)
 		json_append(arena, groups, json_new_cstring(arena, exchange->user->groups[i]));
 	json_set(arena, user, "groups", groups);
+	set_text(arena, user, "uid", exchange->user->uid);
 	json_set(arena, request, "user", user);
+	if (exchange->create_denied)
+	{
+		json_set(arena, request, "mayCreate", json_new_bool(arena, false));
+		set_text(arena, request, "createDenial", exchange->create_denial);
+	}
 
 	strbuf_init(&buf, arena);
 	json_write(&buf, request);
@@ -467,29 +484,10 @@ exchange_serve(Exchange *exchange)
 }
 
 static void
-exchange_authorized(void *state, Decision decision, const char *reason)
+exchange_allowed(Exchange *exchange)
 {
-	Exchange   *exchange = state;
 	const Route *route = exchange->route;
 
-	if (decision == DECISION_ERROR)
-	{
-		reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized", NULL);
-		return;
-	}
-	if (decision == DECISION_DENY)
-	{
-		StatusDetails details = {0};
-
-		if (route->resource)
-		{
-			details.name = identity_object_name(&exchange->arena, route);
-			details.group = route->group;
-			details.kind = route->resource_name;
-		}
-		reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, route, reason), &details);
-		return;
-	}
 	if (!route->resource)
 	{
 		exchange->counted_elsewhere = health_answer(exchange->http);
@@ -512,6 +510,70 @@ exchange_authorized(void *state, Decision decision, const char *reason)
 		exchange_serve(exchange);
 	else
 		registry_refresh(exchange, exchange_serve);
+}
+
+/* An apply makes the object when there is none, which needs the verb create as well; the extension knows whether there is. */
+static bool
+exchange_may_create(const Exchange *exchange)
+{
+	static const char apply[] = "application/apply-patch+";
+	const char *content_type = http_header(exchange->http, "content-type");
+
+	return strcmp(exchange->access.verb, "patch") == 0 && content_type != NULL &&
+		strncasecmp(content_type, apply, sizeof(apply) - 1) == 0;
+}
+
+/* AUTHZ-13.  Asked ahead, because nobody can be asked while the database writes. */
+static void
+exchange_create_authorized(void *state, Decision decision, const char *reason)
+{
+	Exchange   *exchange = state;
+	AccessAttributes create = exchange->access;
+
+	create.verb = "create";
+	exchange->create_denied = decision != DECISION_ALLOW;
+	if (exchange->create_denied)
+		exchange->create_denial = identity_denial(&exchange->arena, exchange->user, &create,
+												  decision == DECISION_DENY ? reason : "the request could not be authorized");
+	exchange_allowed(exchange);
+}
+
+static void
+exchange_authorized(void *state, Decision decision, const char *reason)
+{
+	Exchange   *exchange = state;
+	const AccessAttributes *access = &exchange->access;
+	StatusDetails details = {0};
+	AccessAttributes create;
+
+	switch (decision)
+	{
+		case DECISION_ALLOW:
+			if (!exchange_may_create(exchange))
+			{
+				exchange_allowed(exchange);
+				break;
+			}
+			create = *access;
+			create.verb = "create";
+			identity_authorize(&exchange->arena, exchange->user, &create, &exchange->question, exchange_create_authorized, exchange);
+			break;
+		case DECISION_DENY:
+			if (access->resource)
+			{
+				details.name = access->name;
+				details.group = access->group;
+				details.kind = access->resource_name;
+			}
+			reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, access, reason), &details);
+			break;
+		case DECISION_ERROR:
+			reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized", NULL);
+			break;
+		case DECISION_BUSY:
+			reply_too_many_requests(exchange);
+			break;
+	}
 }
 
 static void

@@ -26,8 +26,12 @@ struct Exchange
 {
 	HttpRequest *http;
 	Arena		arena;			/* freed with the exchange; by a watch when its stream begins */
-	Route	   *route;			/* these three live in the arena */
+	Route	   *route;			/* these live in the arena */
 	const User *user;
+	AccessAttributes access;	/* what is asked for, as authorization sees it */
+	IdentityQuestion question;	/* who asks, and whether that is allowed */
+	bool		create_denied;	/* an apply may not make the object; then create_denial says why */
+	const char *create_denial;
 	JsonText	request;		/* the JSON object of extension/request.h */
 	JsonText	body;			/* JSON, or what body_error is about */
 	const char *body_error;		/* NULL unless a body of YAML could not be read */

@@ -22,6 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kubeconfig.h"
+#include "request_header.h"
+
 #define EXIT_USAGE 2
 #define MAX_DEFAULT_WORKERS 8
 
@@ -29,6 +32,7 @@ typedef enum FlagKind
 {
 	FLAG_STRING,
 	FLAG_FILE,					/* readable, when it is given */
+	FLAG_NAMES,					/* separated by commas, none empty */
 	FLAG_ADDRESS,				/* IPv4 or IPv6 */
 	FLAG_UUID,
 	FLAG_INTEGER,
@@ -72,18 +76,42 @@ static const Flag flags[] =
 	"refuse clients without a valid certificate in the TLS handshake"},
 	{"requestheader-client-ca-file", FLAG_FILE, &config.requestheader_client_ca_file, "", 0, 0,
 	"CAs of the front proxy, whose X-Remote-* headers are believed, PEM; read again when it changes"},
-	{"requestheader-allowed-names", FLAG_STRING, &config.requestheader_allowed_names, "", 0, 0,
+	{"requestheader-allowed-names", FLAG_NAMES, &config.requestheader_allowed_names, "", 0, 0,
 	"common names allowed for the front proxy, separated by commas; empty for any"},
+	{"requestheader-username-headers", FLAG_NAMES, &config.requestheader_username_headers, "X-Remote-User", 0, 0,
+	"headers in which the front proxy names the user; the first that has a value counts"},
+	{"requestheader-uid-headers", FLAG_NAMES, &config.requestheader_uid_headers, "", 0, 0,
+	"headers in which the front proxy names the user's uid; X-Remote-Uid from Kubernetes 1.32 on"},
+	{"requestheader-group-headers", FLAG_NAMES, &config.requestheader_group_headers, "X-Remote-Group", 0, 0,
+	"headers in which the front proxy names the user's groups"},
+	{"requestheader-extra-headers-prefix", FLAG_NAMES, &config.requestheader_extra_headers_prefix, "X-Remote-Extra-", 0, 0,
+	"prefixes of the headers in which the front proxy tells more of the user"},
+	{"authentication-kubeconfig", FLAG_FILE, &config.authentication_kubeconfig, "", 0, 0,
+	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"},
+	{"authentication-skip-lookup", FLAG_BOOLEAN, &config.authentication_skip_lookup, "false", 0, 0,
+	"do not ask kube-apiserver for the CAs that --client-ca-file and --requestheader-client-ca-file do not give"},
+	{"authentication-tolerate-lookup-failure", FLAG_BOOLEAN, &config.authentication_tolerate_lookup_failure, "false", 0, 0,
+	"start although they cannot be had yet: nobody is believed until they can"},
+	{"authentication-token-webhook-cache-ttl", FLAG_MILLISECONDS, &config.token_cache_ttl, "10s", 0, 3600000,
+	"how long the answer to a TokenReview is remembered; 0 for not at all"},
+	{"api-audiences", FLAG_NAMES, &config.api_audiences, "", 0, 0,
+	"audiences one of which a bearer token must be meant for, separated by commas; empty for kube-apiserver's own"},
+	{"anonymous-auth", FLAG_BOOLEAN, &config.anonymous_auth, "true", 0, 0,
+	"requests without any credentials are those of system:anonymous; otherwise they are refused with code 401"},
 	{"authorization-mode", FLAG_AUTHORIZATION, &config.authorization_mode, "AlwaysDeny", 0, 0,
-	"AlwaysAllow or AlwaysDeny; system:masters is always allowed"},
+	"Webhook (kube-apiserver decides), AlwaysAllow or AlwaysDeny; system:masters is always allowed"},
+	{"authorization-kubeconfig", FLAG_FILE, &config.authorization_kubeconfig, "", 0, 0,
+	"kubeconfig to ask kube-apiserver for decisions with; without it, as --authentication-kubeconfig"},
+	{"authorization-webhook-cache-authorized-ttl", FLAG_MILLISECONDS, &config.authorized_ttl, "10s", 0, 3600000,
+	"how long it is remembered that something is allowed; 0 for not at all"},
+	{"authorization-webhook-cache-unauthorized-ttl", FLAG_MILLISECONDS, &config.unauthorized_ttl, "10s", 0, 3600000,
+	"how long it is remembered that something is not allowed; 0 for not at all"},
 	{"authorization-always-allow-paths", FLAG_STRING, &config.authorization_always_allow_paths, "/healthz,/livez,/readyz", 0, 0,
 	"paths that need no authorization, separated by commas; a trailing * stands for any rest"},
 	{"database", FLAG_STRING, &config.database, "", 0, 0,
 	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
 	{"database-connections", FLAG_INTEGER, &config.connections, "2", 1, 64,
 	"connections for reads of each worker; two more are for writes"},
-	{"authentication-kubeconfig", FLAG_FILE, &config.authentication_kubeconfig, "", 0, 0,
-	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
 	"uid of the cluster that is served; without it, the uid of the namespace kube-system is asked from kube-apiserver"},
 	{"cluster-name", FLAG_STRING, &config.cluster_name, "", 0, 0,
@@ -125,7 +153,7 @@ print_help(void)
 		   "Usage:\n  kube-reports-proxy --tls-cert-file=FILE --tls-private-key-file=FILE [flags]\n\nFlags:\n");
 	for (size_t i = 0; i < FLAG_COUNT; i++)
 	{
-		static const char *const kinds[] = {"string", "file", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string"};
+		static const char *const kinds[] = {"string", "file", "names", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string"};
 		const Flag *flag = &flags[i];
 
 		printf("  --%s %s\n        %s", flag->name, kinds[flag->kind], flag->help);
@@ -218,6 +246,20 @@ parse_number(const Flag *flag, const char *value)
 }
 
 static void
+check_names(const Flag *flag, const char *value)
+{
+	NameList	names;
+	Arena		arena;
+	bool		good;
+
+	arena_init(&arena);
+	good = name_list_split(&arena, value, &names);
+	arena_free(&arena);
+	if (!good)
+		usage_error(flag->name, value, "must be names separated by commas, none of them empty");
+}
+
+static void
 set_flag(const Flag *flag, const char *value)
 {
 	struct in6_addr address;
@@ -233,6 +275,10 @@ set_flag(const Flag *flag, const char *value)
 		case FLAG_UUID:
 			if (value[0] != '\0' && !is_uuid(value))
 				usage_error(flag->name, value, "must be a UUID");
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_NAMES:
+			check_names(flag, value);
 			*(const char **) flag->target = value;
 			break;
 		case FLAG_STRING:
@@ -268,12 +314,14 @@ set_flag(const Flag *flag, const char *value)
 				usage_error(flag->name, value, "must be true or false");
 			break;
 		case FLAG_AUTHORIZATION:
-			if (strcmp(value, "AlwaysAllow") == 0)
+			if (strcmp(value, "Webhook") == 0)
+				*(AuthorizationMode *) flag->target = AUTHORIZATION_WEBHOOK;
+			else if (strcmp(value, "AlwaysAllow") == 0)
 				*(AuthorizationMode *) flag->target = AUTHORIZATION_ALWAYS_ALLOW;
 			else if (strcmp(value, "AlwaysDeny") == 0)
 				*(AuthorizationMode *) flag->target = AUTHORIZATION_ALWAYS_DENY;
 			else
-				usage_error(flag->name, value, "must be AlwaysAllow or AlwaysDeny");
+				usage_error(flag->name, value, "must be Webhook, AlwaysAllow or AlwaysDeny");
 			break;
 	}
 }
@@ -321,10 +369,19 @@ check_all(void)
 		usage_error("tls-cert-file", NULL, "is required");
 	if (config.tls_private_key_file[0] == '\0')
 		usage_error("tls-private-key-file", NULL, "is required");
-	if (config.require_client_cert && config.client_ca_file[0] == '\0' && config.requestheader_client_ca_file[0] == '\0')
-		usage_error("require-client-cert", NULL, "needs --client-ca-file or --requestheader-client-ca-file");
+	if (config.require_client_cert && config.client_ca_file[0] == '\0' && config.requestheader_client_ca_file[0] == '\0' &&
+		(config.authentication_skip_lookup || !kubeconfig_available(config.authentication_kubeconfig)))
+		usage_error("require-client-cert", NULL, "needs --client-ca-file, --requestheader-client-ca-file or a kube-apiserver");
+	if (config.authorization_mode == AUTHORIZATION_WEBHOOK && !kubeconfig_available(config_authorization_kubeconfig()))
+		usage_error("authorization-mode", "Webhook", "needs --authorization-kubeconfig, --authentication-kubeconfig or a pod");
 	if (config.metrics_port == config.secure_port)
 		usage_error("metrics-port", NULL, "must not be the same as --secure-port");
+}
+
+const char *
+config_authorization_kubeconfig(void)
+{
+	return config.authorization_kubeconfig[0] != '\0' ? config.authorization_kubeconfig : config.authentication_kubeconfig;
 }
 
 void

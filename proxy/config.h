@@ -15,6 +15,7 @@
 
 typedef enum AuthorizationMode
 {
+	AUTHORIZATION_WEBHOOK,		/* kube-apiserver decides */
 	AUTHORIZATION_ALWAYS_ALLOW,
 	AUTHORIZATION_ALWAYS_DENY
 } AuthorizationMode;
@@ -30,11 +31,23 @@ typedef struct Config
 	const char *client_ca_file;
 	bool		require_client_cert;
 	const char *requestheader_client_ca_file;
-	const char *requestheader_allowed_names;	/* comma separated; "" for any */
+	const char *requestheader_allowed_names;	/* comma separated, like the next four; "" for any */
+	const char *requestheader_username_headers;
+	const char *requestheader_uid_headers;
+	const char *requestheader_group_headers;
+	const char *requestheader_extra_headers_prefix;
+	bool		anonymous_auth; /* --anonymous-auth, default true */
 	AuthorizationMode authorization_mode;	/* --authorization-mode, default AlwaysDeny: only system:masters */
+	const char *authorization_kubeconfig;	/* --authorization-kubeconfig; see config_authorization_kubeconfig() */
+	int			authorized_ttl; /* --authorization-webhook-cache-authorized-ttl, milliseconds, default 10000 */
+	int			unauthorized_ttl;	/* --authorization-webhook-cache-unauthorized-ttl, likewise */
 	const char *authorization_always_allow_paths;	/* comma separated; default /healthz,/livez,/readyz */
 	const char *database;		/* --database: connection string; "" for libpq's environment */
 	const char *authentication_kubeconfig;	/* --authentication-kubeconfig; "": the pod's service account */
+	bool		authentication_skip_lookup; /* --authentication-skip-lookup */
+	bool		authentication_tolerate_lookup_failure; /* --authentication-tolerate-lookup-failure */
+	int			token_cache_ttl;	/* --authentication-token-webhook-cache-ttl, milliseconds, default 10000 */
+	const char *api_audiences;	/* --api-audiences; comma separated, "" for none */
 	const char *cluster_id;		/* --cluster-id: uid of the cluster; "" until main.c has asked kube-apiserver */
 	const char *cluster_name;	/* --cluster-name */
 	int			workers;		/* --workers, default the number of processors, at most 8 */
@@ -52,5 +65,8 @@ extern Config config;			/* set once, before the workers are forked */
 
 /* Parses the command line; prints help or a clear error and exits when asked or wrong. */
 extern void config_parse(int argc, char **argv);
+
+/* --authorization-kubeconfig, or --authentication-kubeconfig when it is not given; "": the pod's service account. */
+extern const char *config_authorization_kubeconfig(void);
 
 #endif							/* CONFIG_H */

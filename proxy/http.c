@@ -34,6 +34,7 @@
 #include <h2o.h>
 #include <h2o/http1.h>
 
+#include "authentication_config.h"
 #include "config.h"
 #include "log.h"
 #include "loop.h"
@@ -80,7 +81,7 @@ typedef struct Listener
 typedef struct Connection
 {
 	const Listener *listener;
-	HttpPeer	peer;
+	ClientCertificate *peer;	/* NULL: none */
 	HttpRequest *lingering;		/* its refusal was sent; what the client still sends is thrown away */
 } Connection;
 
@@ -200,10 +201,10 @@ http_body(HttpRequest *request, size_t *len)
 	return *len > 0 ? request->req->entity.base : "";
 }
 
-const HttpPeer *
+struct ClientCertificate *
 http_peer(HttpRequest *request)
 {
-	return &request->connection->peer;
+	return request->connection->peer;
 }
 
 /* --- Answers --- */
@@ -421,13 +422,13 @@ close_connection(void *pointer)
 {
 	Connection *connection = pointer;
 
-	tls_peer_clear(&connection->peer);
+	client_certificate_free(connection->peer);
 	free(connection);
 	freed_bytes += CONNECTION_BYTES;
 	metrics_gauge_add(GAUGE_CONNECTIONS, -1);
 }
 
-static HttpPeer *
+static ClientCertificate **
 connection_peer(void *bio_data)
 {
 	h2o_socket_t *socket = bio_data;
@@ -547,6 +548,7 @@ loop_socket_close(LoopSocket *foreign)
 static void
 reload_tls(void)
 {
+	authentication_config_poll();
 	tls_reload();
 	for (size_t i = 0; i < listener_count; i++)
 		if (listeners[i].config.tls)

@@ -28,30 +28,21 @@ typedef struct HttpHeader
 	const char *value;
 } HttpHeader;
 
-/* Who the peer proved to be in the TLS handshake; all NULL/0 without a client certificate. */
-typedef struct HttpPeer
-{
-	bool		verified;
-	bool		front_proxy;	/* its certificate chains to the requestheader CA (and the CN is allowed) */
-	const char *common_name;
-	const char *const *organizations;
-	size_t		organization_count;
-	const char *credential_id;	/* "X509SHA256=" and the hex digest of the certificate */
-} HttpPeer;
-
 extern const char *http_method(HttpRequest *request);
 extern const char *http_path(HttpRequest *request);		/* as sent, still percent-encoded, without the query */
 extern const char *http_query(HttpRequest *request);	/* as sent, without the ?; "" when there is none */
 extern const char *http_header(HttpRequest *request, const char *lower_case_name);	/* first value or NULL */
 extern const char *http_body(HttpRequest *request, size_t *len);
-extern const HttpPeer *http_peer(HttpRequest *request);
+/* What the peer proved to have in the TLS handshake (client_certificate.h); NULL for none. */
+extern struct ClientCertificate *http_peer(HttpRequest *request);
 extern Arena *http_arena(HttpRequest *request);		/* freed when the request ends */
 
-/* Visits every header, in order; name is lower case. */
-extern void http_each_header(HttpRequest *request, void (*visit) (void *state, const char *name, const char *value), void *state);
+/* Every header, in order. */
+extern const HttpHeader *http_headers(HttpRequest *request, size_t *count);
 
-/* Names the authenticated user for the access log; the name is copied. */
-extern void http_set_user(HttpRequest *request, const char *user);
+/* For the access log: what is asked for (a verb of the audit log), and by whom.  All of it is copied. */
+extern void http_set_verb(HttpRequest *request, const char *verb);
+extern void http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count);
 
 /* At most one function; set it before anything asynchronous is begun. */
 extern void http_on_close(HttpRequest *request, void (*closed) (void *state), void *state);

@@ -114,7 +114,10 @@ http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
 		.audit_id = exchange->audit_id,
 		.method = exchange->method,
 		.uri = exchange->uri,
+		.verb = exchange->verb,
 		.user = exchange->user,
+		.groups = exchange->groups,
+		.group_count = exchange->group_count,
 		.user_agent = http_header((HttpRequest *) exchange, "user-agent"),
 		.status = exchange->status,
 		.latency = http_exchange_seconds(exchange),
@@ -157,13 +160,13 @@ http_header(HttpRequest *request, const char *lower_case_name)
 	return NULL;
 }
 
-void
-http_each_header(HttpRequest *request, void (*visit) (void *state, const char *name, const char *value), void *state)
+const HttpHeader *
+http_headers(HttpRequest *request, size_t *count)
 {
 	const HttpExchange *exchange = http_exchange_of(request);
 
-	for (size_t i = 0; i < exchange->header_count; i++)
-		visit(state, exchange->headers[i].name, exchange->headers[i].value);
+	*count = exchange->header_count;
+	return exchange->headers;
 }
 
 Arena *
@@ -173,11 +176,23 @@ http_arena(HttpRequest *request)
 }
 
 void
-http_set_user(HttpRequest *request, const char *user)
+http_set_verb(HttpRequest *request, const char *verb)
+{
+	HttpExchange *exchange = http_exchange_of(request);
+
+	exchange->verb = arena_strdup(&exchange->arena, verb);
+}
+
+void
+http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count)
 {
 	HttpExchange *exchange = http_exchange_of(request);
 
 	exchange->user = arena_strdup(&exchange->arena, user);
+	exchange->groups = arena_alloc(&exchange->arena, (group_count + 1) * sizeof(char *));
+	for (size_t i = 0; i < group_count; i++)
+		exchange->groups[i] = arena_strdup(&exchange->arena, groups[i]);
+	exchange->group_count = group_count;
 }
 
 /* --- The answer --- */

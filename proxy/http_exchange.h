@@ -24,7 +24,10 @@ typedef struct HttpExchange
 	const char *path;
 	const char *query;
 	const char *audit_id;
+	const char *verb;			/* these three for the access log */
 	const char *user;
+	const char **groups;
+	size_t		group_count;
 	HttpHeader *headers;
 	size_t		header_count;
 	bool		is_head;

@@ -3,48 +3,76 @@
  * identity.c
  *	  Who asks, and whether that is allowed.
  *
+ * A request is authenticated by the first of these that says who asks: the
+ * headers of a front proxy, the certificate of a client, a bearer token.  When
+ * none does but one of them had something to refuse, the request is refused;
+ * when there was nothing at all, it is anonymous.
+ *
  * Nothing is allowed that is not listed here: system:masters everything,
- * everyone the always-allow paths, whoever is authenticated the discovery
- * documents, and the rest by --authorization-mode.
+ * everyone the always-allow paths, and the rest as --authorization-mode says.
+ * The fixed modes let whoever is authenticated read the discovery documents,
+ * as every cluster's RBAC does.
  *
  *-------------------------------------------------------------------------
  */
 #include "identity.h"
 
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "../extension/selector.h"
 #include "../extension/status.h"
+#include "authentication_config.h"
+#include "authentication_lookup.h"
+#include "client_certificate.h"
 #include "config.h"
+#include "log.h"
+#include "loop.h"
+#include "token_review.h"
 
-#define GROUP_MASTERS "system:masters"
-#define GROUP_AUTHENTICATED "system:authenticated"
-#define GROUP_UNAUTHENTICATED "system:unauthenticated"
+/* Refused credentials are logged at most this often, in milliseconds. */
+#define REFUSAL_LOG_INTERVAL 5000
+
+static KubeApi *
+open_api(const char *path)
+{
+	const char *why = "";
+	Arena		arena;
+	KubeApi    *api;
+
+	arena_init(&arena);
+	api = kubeapi_open(&arena, path, &why);
+	if (api == NULL)
+	{
+		/* The parent could read it; it starts another worker. */
+		log_line(LOG_ERROR, "cannot reach kube-apiserver: %s", why);
+		abort();
+	}
+	arena_free(&arena);
+	return api;
+}
 
 void
-identity_authenticate(HttpRequest *request, Arena *arena, IdentityDone done, void *state)
+identity_start(void)
 {
-	const HttpPeer *peer = http_peer(request);
-	User	   *user = arena_alloc0(arena, sizeof(User));
+	if (kubeconfig_available(config.authentication_kubeconfig))
+	{
+		KubeApi    *api = open_api(config.authentication_kubeconfig);
 
-	/* The front proxy's certificate speaks for others, never for itself. */
-	if (peer != NULL && peer->verified && !peer->front_proxy && peer->common_name != NULL && peer->common_name[0] != '\0')
-	{
-		user->name = peer->common_name;
-		user->groups = arena_alloc(arena, (peer->organization_count + 1) * sizeof(char *));
-		for (size_t i = 0; i < peer->organization_count; i++)
-			user->groups[user->group_count++] = peer->organizations[i];
-		user->groups[user->group_count++] = GROUP_AUTHENTICATED;
+		token_reviews_start(api);
+		if (authentication_lookup_wanted())
+			authentication_lookup_follow(api);
 	}
-	else
-	{
-		user->name = "system:anonymous";
-		user->groups = arena_alloc(arena, sizeof(char *));
-		user->groups[user->group_count++] = GROUP_UNAUTHENTICATED;
-	}
-	done(state, user);
+	if (config.authorization_mode == AUTHORIZATION_WEBHOOK)
+		access_reviews_start(open_api(config_authorization_kubeconfig()));
 }
+
+void
+identity_cancel(IdentityQuestion *question)
+{
+	review_cancel(&question->waiter);
+}
+
+/* --- Authentication --- */
 
 static bool
 user_has_group(const User *user, const char *group)
@@ -57,16 +85,150 @@ user_has_group(const User *user, const char *group)
 	return false;
 }
 
-/* A comma-separated list of paths; one that ends in * is a prefix. */
+static void
+authenticated(IdentityQuestion *question, User *user)
+{
+	const char **groups;
+
+	if (strcmp(user->name, USER_ANONYMOUS) != 0 && !user_has_group(user, GROUP_AUTHENTICATED) &&
+		!user_has_group(user, GROUP_UNAUTHENTICATED))
+	{
+		groups = arena_alloc(question->arena, (user->group_count + 1) * sizeof(char *));
+		if (user->group_count > 0)
+			memcpy(groups, user->groups, user->group_count * sizeof(char *));
+		groups[user->group_count++] = GROUP_AUTHENTICATED;
+		user->groups = groups;
+	}
+	question->authenticated(question->state, AUTHENTICATED, user);
+}
+
+/* A credential is of no use; another may be. */
+static void
+refuse(IdentityQuestion *question, const char *why)
+{
+	question->refusal = question->refusal == NULL ? why : arena_printf(question->arena, "%s, %s", question->refusal, why);
+}
+
+static void
+log_refusal(const char *why)
+{
+	static uint64_t logged_at;
+	uint64_t	now = loop_now();
+
+	if (logged_at != 0 && now - logged_at < REFUSAL_LOG_INTERVAL)
+		return;
+	logged_at = now;
+	log_line(LOG_WARNING, "unable to authenticate a request: %s", why);
+}
+
+/* Nobody said who asks. */
+static void
+unknown(IdentityQuestion *question)
+{
+	User	   *user;
+
+	if (question->refusal != NULL || !config.anonymous_auth)
+	{
+		log_refusal(question->refusal != NULL ? question->refusal : "no credentials");
+		question->authenticated(question->state, UNAUTHENTICATED, NULL);
+		return;
+	}
+	user = arena_alloc0(question->arena, sizeof(User));
+	user->name = USER_ANONYMOUS;
+	user->groups = arena_alloc(question->arena, sizeof(char *));
+	user->groups[0] = GROUP_UNAUTHENTICATED;
+	user->group_count = 1;
+	question->authenticated(question->state, AUTHENTICATED, user);
+}
+
+static void
+token_reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
+{
+	IdentityQuestion *question = state;
+	User	   *user;
+
+	if (outcome == REVIEW_REFUSED)
+	{
+		question->authenticated(question->state, AUTHENTICATION_BUSY, NULL);
+		return;
+	}
+	if (outcome == REVIEW_FAILED || !answer->positive)
+	{
+		refuse(question, outcome == REVIEW_FAILED ? "its token could not be reviewed" : "invalid bearer token");
+		unknown(question);
+		return;
+	}
+	user = arena_alloc(question->arena, sizeof(User));
+	token_review_user(question->arena, answer, user);
+	authenticated(question, user);
+}
+
+void
+identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *question, IdentityDone done, void *state)
+{
+	ClientCertificate *certificate = http_peer(request);
+	const char *authorization = http_header(request, "authorization");
+	const char *token = NULL;
+	const char *why = "";
+	User	   *user = arena_alloc0(arena, sizeof(User));
+	size_t		header_count;
+	const HttpHeader *headers = http_headers(request, &header_count);
+	bool		spaced;
+
+	question->arena = arena;
+	question->refusal = NULL;
+	question->authenticated = done;
+	question->state = state;
+	switch (client_certificate_front_proxy(certificate, arena, &why))
+	{
+		case CERTIFICATE_TRUSTED:
+			if (request_header_user(arena, &authentication_config()->headers, headers, header_count, user))
+			{
+				authenticated(question, user);
+				return;
+			}
+			break;
+		case CERTIFICATE_REFUSED:
+			refuse(question, why);
+			break;
+		case CERTIFICATE_NO_OPINION:
+			break;
+	}
+	switch (client_certificate_user(certificate, arena, user, &why))
+	{
+		case CERTIFICATE_TRUSTED:
+			authenticated(question, user);
+			return;
+		case CERTIFICATE_REFUSED:
+			refuse(question, why);
+			break;
+		case CERTIFICATE_NO_OPINION:
+			break;
+	}
+	if (authorization != NULL && token_reviews_possible())
+		token = bearer_token(arena, authorization, &spaced);
+	if (token != NULL)
+		token_review_ask(arena, token, &question->waiter, token_reviewed, question);
+	else
+		unknown(question);
+}
+
+/* --- Authorization --- */
+
+/* A comma-separated list of paths, each with or without the slash at its beginning; one that ends in * is a prefix. */
 static bool
 path_is_listed(const char *list, const char *path)
 {
-	while (list != NULL && *list != '\0')
+	path += *path == '/';
+	while (*list != '\0')
 	{
 		size_t		len = strcspn(list, ",");
+		size_t		slash = *list == '/';
+		const char *entry = list + slash;
+		size_t		entry_len = len - slash;
 
-		if (len > 0 && list[len - 1] == '*' ? strncmp(list, path, len - 1) == 0 :
-			len > 0 && strlen(path) == len && memcmp(list, path, len) == 0)
+		if (entry_len > 0 && entry[entry_len - 1] == '*' ? strncmp(entry, path, entry_len - 1) == 0 :
+			len > 0 && strlen(path) == entry_len && memcmp(entry, path, entry_len) == 0)
 			return true;
 		list += len + (list[len] == ',');
 	}
@@ -81,40 +243,46 @@ path_is_discovery(const char *path)
 		strcmp(path, "/version") == 0;
 }
 
-void
-identity_authorize(Arena *arena, const User *user, const Route *route, AuthorizeDone done, void *state)
+static void
+access_reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 {
-	bool		reading = strcmp(route->method, "GET") == 0 || strcmp(route->method, "HEAD") == 0;
-	bool		allowed = config.authorization_mode == AUTHORIZATION_ALWAYS_ALLOW;
+	IdentityQuestion *question = state;
 
-	if (user_has_group(user, GROUP_MASTERS))
-		allowed = true;
-	else if (!route->resource && path_is_listed(config.authorization_always_allow_paths, route->path))
-		allowed = true;
-	else if (!route->resource && reading && path_is_discovery(route->path) && user_has_group(user, GROUP_AUTHENTICATED))
-		allowed = true;
-	done(state, allowed ? DECISION_ALLOW : DECISION_DENY, NULL);
+	switch (outcome)
+	{
+		case REVIEW_ANSWERED:
+			question->authorized(question->state, answer->positive ? DECISION_ALLOW : DECISION_DENY, answer->text.bytes);
+			break;
+		case REVIEW_FAILED:
+			question->authorized(question->state, DECISION_ERROR, NULL);
+			break;
+		case REVIEW_REFUSED:
+			question->authorized(question->state, DECISION_BUSY, NULL);
+			break;
+	}
 }
 
-const char *
-identity_object_name(Arena *arena, const Route *route)
+void
+identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes, IdentityQuestion *question, AuthorizeDone done,
+				   void *state)
 {
-	const JsonText *selector = route_parameter(route, "fieldSelector");
-	FieldSelector *fields;
-	const char *error;
+	bool		reading = strcmp(attributes->verb, "get") == 0 || strcmp(attributes->verb, "head") == 0;
+	bool		allowed = config.authorization_mode == AUTHORIZATION_ALWAYS_ALLOW;
 
-	if (route->name[0] != '\0' || selector == NULL ||
-		(strcmp(route->verb, "list") != 0 && strcmp(route->verb, "watch") != 0 && strcmp(route->verb, "deletecollection") != 0))
-		return route->name;
-	fields = field_selector_parse(arena, selector->bytes, selector->len, &error);
-	for (size_t i = 0; fields != NULL && i < fields->count; i++)
+	question->authorized = done;
+	question->state = state;
+	if (user_has_group(user, GROUP_MASTERS))
+		allowed = true;
+	else if (!attributes->resource && path_is_listed(config.authorization_always_allow_paths, attributes->path))
+		allowed = true;
+	else if (config.authorization_mode == AUTHORIZATION_WEBHOOK)
 	{
-		const FieldTerm *term = &fields->terms[i];
-
-		if (!term->is_namespace && !term->negated)
-			return arena_strndup(arena, term->value.bytes, term->value.len);
+		access_review_ask(arena, user, attributes, &question->waiter, access_reviewed, question);
+		return;
 	}
-	return "";
+	else if (!attributes->resource && reading && path_is_discovery(attributes->path) && user_has_group(user, GROUP_AUTHENTICATED))
+		allowed = true;
+	done(state, allowed ? DECISION_ALLOW : DECISION_DENY, NULL);
 }
 
 static void
@@ -123,54 +291,77 @@ append_quoted(StrBuf *buf, const char *text)
 	quote_text(buf, text, strlen(text));
 }
 
+/* What was asked for must not look like HTML to whoever shows the message. */
+static void
+append_harmless(StrBuf *buf, const char *text)
+{
+	for (; *text != '\0'; text++)
+	{
+		switch (*text)
+		{
+			case '&':
+				strbuf_puts(buf, "&amp;");
+				break;
+			case '<':
+				strbuf_puts(buf, "&lt;");
+				break;
+			case '>':
+				strbuf_puts(buf, "&gt;");
+				break;
+			default:
+				strbuf_putc(buf, *text);
+		}
+	}
+}
+
 char *
-identity_denial(Arena *arena, const User *user, const Route *route, const char *reason)
+identity_denial(Arena *arena, const User *user, const AccessAttributes *attributes, const char *reason)
 {
 	StrBuf		buf;
+	StrBuf		cannot;
 
-	strbuf_init(&buf, arena);
-	if (route->resource)
+	strbuf_init(&cannot, arena);
+	strbuf_puts(&cannot, "User ");
+	append_quoted(&cannot, user->name);
+	strbuf_printf(&cannot, " cannot %s ", attributes->verb);
+	if (attributes->resource)
 	{
-		const char *name = identity_object_name(arena, route);
+		const char *resource = attributes->subresource[0] == '\0' ? attributes->resource_name :
+			arena_printf(arena, "%s/%s", attributes->resource_name, attributes->subresource);
 
-		strbuf_puts(&buf, route->resource_name);
-		if (route->group[0] != '\0')
-			strbuf_printf(&buf, ".%s", route->group);
-		if (name[0] != '\0')
+		strbuf_puts(&cannot, "resource ");
+		append_quoted(&cannot, resource);
+		strbuf_puts(&cannot, " in API group ");
+		append_quoted(&cannot, attributes->group);
+		if (attributes->namespace_name[0] != '\0')
 		{
-			strbuf_putc(&buf, ' ');
-			append_quoted(&buf, name);
-		}
-		strbuf_puts(&buf, " is ");
-	}
-	strbuf_puts(&buf, "forbidden: User ");
-	append_quoted(&buf, user->name);
-	strbuf_puts(&buf, " cannot ");
-	if (route->resource)
-	{
-		char	   *resource = route->subresource[0] == '\0' ? arena_strdup(arena, route->resource_name) :
-			arena_printf(arena, "%s/%s", route->resource_name, route->subresource);
-
-		strbuf_puts(&buf, route->verb);
-		strbuf_puts(&buf, " resource ");
-		append_quoted(&buf, resource);
-		strbuf_puts(&buf, " in API group ");
-		append_quoted(&buf, route->group);
-		if (route->namespace_name[0] != '\0')
-		{
-			strbuf_puts(&buf, " in the namespace ");
-			append_quoted(&buf, route->namespace_name);
+			strbuf_puts(&cannot, " in the namespace ");
+			append_quoted(&cannot, attributes->namespace_name);
 		}
 		else
-			strbuf_puts(&buf, " at the cluster scope");
+			strbuf_puts(&cannot, " at the cluster scope");
 	}
 	else
 	{
-		for (const char *c = route->method; *c != '\0'; c++)
-			strbuf_putc(&buf, (char) tolower((unsigned char) *c));
-		strbuf_puts(&buf, " path ");
-		append_quoted(&buf, route->path);
+		strbuf_puts(&cannot, "path ");
+		append_quoted(&cannot, attributes->path);
 	}
+
+	strbuf_init(&buf, arena);
+	if (attributes->resource)
+	{
+		strbuf_puts(&buf, attributes->resource_name);
+		if (attributes->group[0] != '\0')
+			strbuf_printf(&buf, ".%s", attributes->group);
+		if (attributes->name[0] != '\0')
+		{
+			strbuf_putc(&buf, ' ');
+			append_quoted(&buf, attributes->name);
+		}
+		strbuf_puts(&buf, " is ");
+	}
+	strbuf_puts(&buf, "forbidden: ");
+	append_harmless(&buf, cannot.bytes);
 	if (reason != NULL && reason[0] != '\0')
 		strbuf_printf(&buf, ": %s", reason);
 	return buf.bytes;

@@ -3,10 +3,9 @@
  * identity.h
  *	  Who asks, and whether that is allowed.
  *
- * The one place that decides both.  Today: client certificates, and the
- * fixed authorization modes.  Front-proxy headers, TokenReview and
- * SubjectAccessReview answer later than they are asked, therefore both
- * functions here answer through a callback; it may run before they return.
+ * The one place that decides both.  kube-apiserver may have to be asked:
+ * therefore both answer through a callback, which may run before the function
+ * returns.
  *
  * Reference: k8s-conformance 4.2, 5.1, 5.2.
  *
@@ -15,37 +14,54 @@
 #ifndef IDENTITY_H
 #define IDENTITY_H
 
+#include "access_review.h"
 #include "http.h"
-#include "route.h"
+#include "user.h"
 
-typedef struct User
+/* Once in a worker, when its loop is there. */
+extern void identity_start(void);
+
+typedef enum Authentication
 {
-	const char *name;
-	const char **groups;
-	size_t		group_count;
-} User;
+	AUTHENTICATED,				/* maybe as system:anonymous */
+	UNAUTHENTICATED,			/* 401 */
+	AUTHENTICATION_BUSY			/* too many tokens are being reviewed: 429 */
+} Authentication;
 
-typedef void (*IdentityDone) (void *state, const User *user);
-
-/* The user lives in the arena. */
-extern void identity_authenticate(HttpRequest *request, Arena *arena, IdentityDone done, void *state);
+typedef void (*IdentityDone) (void *state, Authentication outcome, const User *user);
 
 typedef enum Decision
 {
 	DECISION_ALLOW,
 	DECISION_DENY,
-	DECISION_ERROR				/* nobody could decide: 500, never allowed */
+	DECISION_ERROR,				/* nobody could decide: 500, never allowed */
+	DECISION_BUSY				/* too many reviews are under way: 429 */
 } Decision;
 
-/* reason may be NULL. */
+/* reason may be NULL; it is valid during the call. */
 typedef void (*AuthorizeDone) (void *state, Decision decision, const char *reason);
 
-extern void identity_authorize(Arena *arena, const User *user, const Route *route, AuthorizeDone done, void *state);
+/* A question that waits for its answer; embedded in its owner's struct, zeroed at first.  One at a time. */
+typedef struct IdentityQuestion
+{
+	ReviewWaiter waiter;
+	Arena	   *arena;
+	const char *refusal;		/* why credentials were of no use; NULL: none was */
+	IdentityDone authenticated;
+	AuthorizeDone authorized;
+	void	   *state;
+} IdentityQuestion;
 
-/* The name that the attributes of a request carry: that on the path, or of fieldSelector=metadata.name=x (AUTHZ-02); "" for none. */
-extern const char *identity_object_name(Arena *arena, const Route *route);
+/* The user lives in the arena; NULL unless AUTHENTICATED. */
+extern void identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *question, IdentityDone done, void *state);
+
+extern void identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes, IdentityQuestion *question,
+							   AuthorizeDone done, void *state);
+
+/* No callback comes afterwards. */
+extern void identity_cancel(IdentityQuestion *question);
 
 /* The words of section 5.2: ... is forbidden: User "alice" cannot list resource "reports" in API group ... */
-extern char *identity_denial(Arena *arena, const User *user, const Route *route, const char *reason);
+extern char *identity_denial(Arena *arena, const User *user, const AccessAttributes *attributes, const char *reason);
 
 #endif							/* IDENTITY_H */

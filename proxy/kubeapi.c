@@ -232,20 +232,20 @@ kubeapi_cancel(KubeCall *call)
 	call_free(call);
 }
 
-/* ---------- the cluster's id ---------- */
+/* ---------- for the parent ---------- */
 
-typedef struct ClusterQuestion
+typedef struct Question
 {
 	Arena	   *arena;
 	StrBuf		received;
 	int			status;
 	const char *why;
-} ClusterQuestion;
+} Question;
 
 static bool
-cluster_take(void *state, int status, const char *bytes, size_t len)
+question_take(void *state, int status, const char *bytes, size_t len)
 {
-	ClusterQuestion *question = state;
+	Question   *question = state;
 
 	if (question->received.len + len > CALL_ANSWER_LIMIT)
 		return false;
@@ -254,27 +254,27 @@ cluster_take(void *state, int status, const char *bytes, size_t len)
 }
 
 static void
-cluster_done(void *state, int status, const char *why)
+question_done(void *state, int status, const char *why)
 {
-	ClusterQuestion *question = state;
+	Question   *question = state;
 
 	question->status = status;
 	question->why = status == 0 ? arena_strdup(question->arena, why) : NULL;
 }
 
-const char *
-kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why)
+const JsonNode *
+kubeapi_read(Arena *arena, const KubeConfig *kubeconfig, const char *path, int *status, const char **why)
 {
-	static const char path[] = "/api/v1/namespaces/kube-system";
-	ClusterQuestion question = {.arena = arena};
+	Question	question = {.arena = arena};
 	TransferRequest request = {
-		.path = path,.timeout_ms = CALL_TIMEOUT_MS,.take = cluster_take,.done = cluster_done,.state = &question
+		.path = path,.timeout_ms = CALL_TIMEOUT_MS,.take = question_take,.done = question_done,.state = &question
 	};
-	const char *uid;
+	const JsonNode *document;
 	JsonError	error;
 
 	strbuf_init(&question.received, arena);
 	transfer_run(kubeconfig, &request);
+	*status = question.status;
 	if (question.status == 0)
 	{
 		*why = arena_printf(arena, "%s: %s", kubeconfig->server, question.why);
@@ -285,9 +285,20 @@ kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why
 		*why = arena_printf(arena, "%s%s answered with status %d", kubeconfig->server, path, question.status);
 		return NULL;
 	}
-	uid = json_get_cstring(arena, json_get(json_parse(arena, question.received.bytes, question.received.len, NULL, NULL, &error), "metadata"),
-						   "uid");
-	if (uid == NULL)
+	document = json_parse(arena, question.received.bytes, question.received.len, NULL, NULL, &error);
+	if (document == NULL)
+		*why = arena_printf(arena, "%s%s: %s", kubeconfig->server, path, error.message);
+	return document;
+}
+
+const char *
+kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why)
+{
+	int			status;
+	const JsonNode *namespace = kubeapi_read(arena, kubeconfig, "/api/v1/namespaces/kube-system", &status, why);
+	const char *uid = json_get_cstring(arena, json_get(namespace, "metadata"), "uid");
+
+	if (namespace != NULL && uid == NULL)
 		*why = arena_printf(arena, "%s: the namespace kube-system has no uid", kubeconfig->server);
 	return uid;
 }

@@ -72,6 +72,12 @@ extern const KubeConfig *kubeapi_config(KubeApi *api);
 /* ---------- for the parent ---------- */
 
 /*
+ * The document at a path.  Blocks for at most ten seconds: not in a worker's loop.  NULL with *why when it cannot be had; *status is
+ * that of the answer, 0 when there was none.
+ */
+extern const JsonNode *kubeapi_read(Arena *arena, const KubeConfig *kubeconfig, const char *path, int *status, const char **why);
+
+/*
  * The uid of the namespace kube-system, which stands for the cluster.  Blocks for at most ten seconds: for the
  * parent, before it has workers.  NULL with *why when it cannot be had.
  */

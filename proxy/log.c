@@ -27,6 +27,10 @@
 /* Room that is kept for the end of a line whose strings were cut. */
 #define TAIL_SIZE 256
 
+/* A group is cut to so many bytes, and the list of them ends where the members behind it would lack room. */
+#define GROUP_SIZE 256
+#define MEMBERS_SIZE 1536
+
 /* The longest string of a request that is logged. */
 #define VALUE_SIZE 2048
 
@@ -200,7 +204,16 @@ log_access(const LogAccess *access)
 	append_member(&line, "auditID", access->audit_id);
 	append_member(&line, "method", access->method);
 	append_member(&line, "uri", access->uri);
+	append_member(&line, "verb", access->verb);
 	append_member(&line, "user", access->user);
+	append_raw(&line, ",\"groups\":[");
+	for (size_t i = 0; i < access->group_count && line.len + MEMBERS_SIZE < LINE_SIZE; i++)
+	{
+		if (i > 0)
+			append_raw(&line, ",");
+		append_string(&line, access->groups[i], GROUP_SIZE);
+	}
+	append_raw(&line, "]");
 	snprintf(numbers, sizeof(numbers), ",\"status\":%d,\"latency\":%.6f,\"bytes\":%zu,\"complete\":%s",
 			 access->status, access->latency, access->bytes, access->complete ? "true" : "false");
 	append_raw(&line, numbers);

@@ -34,7 +34,10 @@ typedef struct LogAccess
 	const char *audit_id;
 	const char *method;
 	const char *uri;
+	const char *verb;
 	const char *user;
+	const char *const *groups;
+	size_t		group_count;
 	const char *user_agent;
 	int			status;			/* 0: the client was gone before an answer */
 	double		latency;		/* seconds */

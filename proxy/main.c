@@ -32,6 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "authentication_config.h"
+#include "authentication_lookup.h"
 #include "config.h"
 #include "kubeapi.h"
 #include "log.h"
@@ -54,8 +56,8 @@
 
 #define MAX_OPEN_FILES 1048576
 
-/* How often kube-apiserver is asked for the cluster's id, a second apart, before the proxy gives up. */
-#define CLUSTER_ID_ATTEMPTS 60
+/* How often kube-apiserver is asked for what the proxy cannot start without, a second apart, before the proxy gives up. */
+#define ASK_ATTEMPTS 60
 
 typedef struct Worker
 {
@@ -117,6 +119,21 @@ worker_tick(void)
 	loop_timer_start(&timer, (uint64_t) config.shutdown_delay * 1000, stop_serving, NULL);
 }
 
+/* What the parent learned when it started may be long out of date for a worker that takes the place of another. */
+static void
+learn_again(void)
+{
+	const char *why = "";
+	Arena		arena;
+
+	if (!authentication_lookup_wanted())
+		return;
+	arena_init(&arena);
+	if (authentication_lookup(&arena, &why) != LOOKUP_DONE)
+		log_line(LOG_ERROR, "whose certificates to believe is known as of the proxy's start only: %s", why);
+	arena_free(&arena);
+}
+
 static _Noreturn void
 run_worker(int index, pid_t parent)
 {
@@ -136,6 +153,9 @@ run_worker(int index, pid_t parent)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	metrics_attach(index);
+
+	if (worker->started_at != 0)
+		learn_again();
 
 	/* A predecessor that was stopped by a signal has shut its socket down. */
 	listen(worker->api_fd, SOMAXCONN);
@@ -346,7 +366,7 @@ learn_cluster_id(void)
 	arena_init(&arena);
 	if (!kubeconfig_load(&arena, config.authentication_kubeconfig, &kubeconfig, &why))
 		start_error(what, why);
-	for (int attempt = 0; attempt < CLUSTER_ID_ATTEMPTS; attempt++)
+	for (int attempt = 0; attempt < ASK_ATTEMPTS; attempt++)
 	{
 		config.cluster_id = kubeapi_cluster_uid(&arena, &kubeconfig, &why);
 		if (config.cluster_id != NULL)
@@ -360,6 +380,34 @@ learn_cluster_id(void)
 	start_error(what, why);
 }
 
+/* Whose certificates are believed, as far as the flags leave that to the cluster. */
+static void
+learn_authentication(void)
+{
+	static const char what[] = "cannot learn from kube-apiserver whose certificates to believe; see --authentication-skip-lookup and "
+		"--authentication-tolerate-lookup-failure";
+	const char *why = "";
+	Arena		arena;
+
+	if (!authentication_lookup_wanted())
+		return;
+	arena_init(&arena);
+	for (int attempt = 0;; attempt++)
+	{
+		LookupResult result = authentication_lookup(&arena, &why);
+
+		if (result == LOOKUP_DONE)
+			break;
+		log_line(LOG_ERROR, "it is not known yet whose certificates to believe: %s", why);
+		if (config.authentication_tolerate_lookup_failure)
+			break;
+		if (result == LOOKUP_FORBIDDEN || attempt == ASK_ATTEMPTS)
+			start_error(what, why);
+		sleep(1);
+	}
+	arena_free(&arena);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -368,10 +416,13 @@ main(int argc, char **argv)
 	int			code;
 
 	config_parse(argc, argv);
+	if (!authentication_config_start(why, sizeof(why)))
+		start_error("cannot use the CA bundles", why);
 	if (!tls_start(why, sizeof(why)))
 		start_error("cannot use the TLS files", why);
 	if (config.cluster_id[0] == '\0')
 		learn_cluster_id();
+	learn_authentication();
 	workers = calloc((size_t) config.workers, sizeof(*workers));
 	if (workers == NULL)
 		start_error("start", strerror(errno));

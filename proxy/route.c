@@ -320,6 +320,7 @@ classify(Route *route, const char **segments, size_t count)
 		route->name = segments[1];
 	if (count > 2)
 		route->subresource = segments[2];
+	route->watch_path = watch;
 	route->overlong = count > 3;
 	route->verb = verb_of(route, watch);
 }

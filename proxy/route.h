@@ -39,6 +39,7 @@ typedef struct Route
 	const char *namespace_name;
 	const char *name;			/* kept for a watch of one object, whose selector is in the parameters too */
 	const char *subresource;
+	bool		watch_path;		/* the legacy form: /watch/ stands in the path */
 	bool		overlong;		/* segments after the subresource: nothing is served there */
 	RouteParameter *parameters; /* in the order of the query */
 	size_t		parameter_count;

@@ -1,21 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * tls.c
- *	  TLS of the API port: key pair, CA bundles, who the peer is.
+ *	  TLS of the API port: key pair, what is asked of clients, who they are.
  *
- * A client certificate is verified against the front proxy's CAs first, and
- * against the CAs of ordinary clients then, each with a store of its own: a
- * certificate of one kind can never pass for the other, even when the two
- * bundles share names or keys.  The identity is written into the connection
- * by the verify function, because libh2o gives no access to the certificate
- * afterwards.  It is believed only once the handshake is complete, that is
- * once a request arrives: the proof of the private key comes after the
- * certificate.
+ * A client certificate is asked for and noted; whether it is good for anything
+ * is decided when a request arrives (client_certificate.c), because then the
+ * CAs may be others.  The certificate is hung on the connection by the verify
+ * function, because libh2o gives no access to it afterwards.  It is believed
+ * only once the handshake is complete, that is once a request arrives: the
+ * proof of the private key comes after the certificate.
  *
- * Sessions are never resumed, so that every connection is verified.
+ * With --require-client-cert a certificate that is good for nothing is refused
+ * in the handshake already.
  *
- * A context is never changed.  When a file changes a new one is built; old
- * connections keep the old one.
+ * Sessions are never resumed, so that every connection shows its certificate.
+ *
+ * A context is never changed.  When the key pair or the CAs change a new one
+ * is built; old connections keep the old one.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,15 +24,15 @@
 
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "authentication_config.h"
 #include "config.h"
 #include "log.h"
 #include "loop.h"
+#include "watched_file.h"
 
 /* Refused handshakes are logged at most this often, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
@@ -39,23 +40,8 @@
 /* libh2o keeps a bare pointer to the context of a new connection until its first byte arrives; milliseconds. */
 #define RETIREMENT (60 * 1000)
 
-#define FILE_COUNT 4
-
-/* What tells one state of a file from another; all zero for a file that is not there. */
-typedef struct FileState
-{
-	dev_t		device;
-	ino_t		inode;
-	off_t		size;
-	struct timespec changed;
-} FileState;
-
-/* The CAs of a context; freed with it. */
-typedef struct Trust
-{
-	X509_STORE *front_proxy;	/* either may be NULL */
-	X509_STORE *clients;
-} Trust;
+/* Bytes of the certificates that a client may send: nobody has been authenticated while they are kept. */
+#define CERTIFICATES_LIMIT (32 * 1024)
 
 /* A context that was replaced. */
 typedef struct Retired
@@ -65,210 +51,56 @@ typedef struct Retired
 } Retired;
 
 static SSL_CTX *current;
-static FileState file_states[FILE_COUNT];
+static unsigned current_generation;	/* of the CAs that it asks for */
+static WatchedFile certificate_file;
+static WatchedFile key_file;
 static bool reload_failed;
-static HttpPeer *(*peer_lookup) (void *bio_data);
+static ClientCertificate **(*peer_lookup) (void *bio_data);
 
 /* Why the verify function refused the certificate of the handshake that is under way. */
 static char refusal[256];
 
-/* --- Identity --- */
-
-/* The text of a name's entry in malloc'ed memory, NULL when it is not proper text. */
-static char *
-entry_text(X509_NAME_ENTRY *entry)
-{
-	unsigned char *utf8 = NULL;
-	int			len = ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(entry));
-	char	   *text = NULL;
-
-	if (len >= 0 && memchr(utf8, '\0', (size_t) len) == NULL)
-		text = strndup((char *) utf8, (size_t) len);
-	OPENSSL_free(utf8);
-	return text;
-}
-
-/* Takes CN (the last one, as Go does) and all O from a subject; false when there is something wrong with them. */
-static bool
-read_subject(HttpPeer *peer, X509 *certificate)
-{
-	X509_NAME  *subject = X509_get_subject_name(certificate);
-	int			entries = X509_NAME_entry_count(subject);
-	const char **organizations = calloc((size_t) entries + 1, sizeof(char *));
-
-	if (organizations == NULL)
-		return false;
-	peer->organizations = organizations;
-	for (int i = 0; i < entries; i++)
-	{
-		X509_NAME_ENTRY *entry = X509_NAME_get_entry(subject, i);
-		int			kind = OBJ_obj2nid(X509_NAME_ENTRY_get_object(entry));
-		char	   *text;
-
-		if (kind != NID_commonName && kind != NID_organizationName)
-			continue;
-		text = entry_text(entry);
-		if (text == NULL)
-			return false;
-		if (kind == NID_organizationName)
-		{
-			organizations[peer->organization_count++] = text;
-			continue;
-		}
-		free((char *) peer->common_name);
-		peer->common_name = text;
-	}
-	return true;
-}
-
-static bool
-read_credential_id(HttpPeer *peer, X509 *certificate)
-{
-	static const char prefix[] = "X509SHA256=";
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	unsigned int len;
-	char	   *text;
-
-	if (X509_digest(certificate, EVP_sha256(), digest, &len) != 1)
-		return false;
-	text = malloc(sizeof(prefix) + len * 2);
-	if (text == NULL)
-		return false;
-	memcpy(text, prefix, sizeof(prefix));
-	for (unsigned int i = 0; i < len; i++)
-		snprintf(text + sizeof(prefix) - 1 + i * 2, 3, "%02x", digest[i]);
-	peer->credential_id = text;
-	return true;
-}
-
 void
-tls_peer_clear(HttpPeer *peer)
-{
-	free((char *) peer->common_name);
-	for (size_t i = 0; i < peer->organization_count; i++)
-		free((char *) peer->organizations[i]);
-	free((void *) peer->organizations);
-	free((char *) peer->credential_id);
-	memset(peer, 0, sizeof(*peer));
-}
-
-void
-tls_set_peer_lookup(HttpPeer *(*lookup) (void *bio_data))
+tls_set_peer_lookup(ClientCertificate **(*lookup) (void *bio_data))
 {
 	peer_lookup = lookup;
 }
 
-/* --- Verification --- */
-
-/* Is name in a list separated by commas?  An empty list allows every name. */
+/* Whether a certificate is good for anything; why not is in refusal then. */
 static bool
-name_allowed(const char *list, const char *name)
+is_good(ClientCertificate *certificate)
 {
-	size_t		name_len = strlen(name);
+	const char *why_proxy = "no CAs of a front proxy are known";
+	const char *why_client = "no CAs of clients are known";
+	User		user;
+	Arena		arena;
+	bool		good;
 
-	if (list[strspn(list, ", ")] == '\0')
-		return true;
-	while (*list != '\0')
-	{
-		size_t		len;
-		size_t		trimmed;
-
-		list += strspn(list, ", ");
-		len = strcspn(list, ",");
-		for (trimmed = len; trimmed > 0 && list[trimmed - 1] == ' '; trimmed--)
-			;
-		if (trimmed > 0 && trimmed == name_len && strncmp(list, name, name_len) == 0)
-			return true;
-		list += len;
-	}
-	return false;
+	arena_init(&arena);
+	good = client_certificate_front_proxy(certificate, &arena, &why_proxy) == CERTIFICATE_TRUSTED ||
+		client_certificate_user(certificate, &arena, &user, &why_client) == CERTIFICATE_TRUSTED;
+	if (!good)
+		snprintf(refusal, sizeof(refusal), "%s; %s", why_proxy, why_client);
+	arena_free(&arena);
+	return good;
 }
 
-/* Verifies a chain for use by a TLS client; X509_V_OK or the reason why not. */
+/* OpenSSL's hook for the whole verification of a peer's certificate; 1 lets the handshake go on. */
 static int
-verify_chain(X509_STORE *store, SSL *ssl, X509 *certificate, STACK_OF(X509) *untrusted)
+note_peer(X509_STORE_CTX *ctx, void *arg)
 {
-	X509_STORE_CTX *attempt = X509_STORE_CTX_new();
-	int			result = X509_V_ERR_OUT_OF_MEM;
-
-	if (attempt != NULL && X509_STORE_CTX_init(attempt, store, certificate, untrusted) == 1)
-	{
-		X509_VERIFY_PARAM *param = X509_STORE_CTX_get0_param(attempt);
-
-		X509_STORE_CTX_set_default(attempt, "ssl_client");
-		X509_VERIFY_PARAM_set_auth_level(param, SSL_get_security_level(ssl));
-		/* As in Go, every certificate of the bundle is an anchor, not just self-signed ones. */
-		X509_VERIFY_PARAM_set_flags(param, X509_V_FLAG_PARTIAL_CHAIN);
-		if (X509_verify_cert(attempt) == 1)
-			result = X509_V_OK;
-		else
-		{
-			result = X509_STORE_CTX_get_error(attempt);
-			if (result == X509_V_OK)
-				result = X509_V_ERR_UNSPECIFIED;
-		}
-	}
-	X509_STORE_CTX_free(attempt);
-	return result;
-}
-
-/* OpenSSL's hook for the whole verification of a peer's certificate; 1 when it is good. */
-static int
-verify_peer(X509_STORE_CTX *ctx, void *arg)
-{
-	const Trust *trust = arg;
 	SSL		   *ssl = X509_STORE_CTX_get_ex_data(ctx, SSL_get_ex_data_X509_STORE_CTX_idx());
-	X509	   *certificate = X509_STORE_CTX_get0_cert(ctx);
-	STACK_OF(X509) *untrusted = X509_STORE_CTX_get0_untrusted(ctx);
-	HttpPeer   *peer = peer_lookup(BIO_get_data(SSL_get_rbio(ssl)));
-	int			result = X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY;
+	ClientCertificate **peer = peer_lookup(BIO_get_data(SSL_get_rbio(ssl)));
 
-	tls_peer_clear(peer);
-	if (!read_subject(peer, certificate) || !read_credential_id(peer, certificate))
+	client_certificate_free(*peer);
+	*peer = client_certificate_new(ssl, X509_STORE_CTX_get0_cert(ctx), X509_STORE_CTX_get0_untrusted(ctx));
+	if (*peer == NULL || (config.require_client_cert && !is_good(*peer)))
 	{
-		tls_peer_clear(peer);
-		X509_STORE_CTX_set_error(ctx, X509_V_ERR_UNSPECIFIED);
-		snprintf(refusal, sizeof(refusal), "the subject of the client certificate cannot be read");
+		X509_STORE_CTX_set_error(ctx, *peer == NULL ? X509_V_ERR_OUT_OF_MEM : X509_V_ERR_APPLICATION_VERIFICATION);
 		return 0;
 	}
-	if (trust->front_proxy != NULL)
-	{
-		result = verify_chain(trust->front_proxy, ssl, certificate, untrusted);
-		if (result == X509_V_OK)
-		{
-			const char *name = peer->common_name != NULL ? peer->common_name : "";
-
-			if (name_allowed(config.requestheader_allowed_names, name))
-			{
-				peer->verified = true;
-				peer->front_proxy = true;
-				X509_STORE_CTX_set_error(ctx, X509_V_OK);
-				return 1;
-			}
-			snprintf(refusal, sizeof(refusal), "x509: subject with cn=%s is not in the allowed list", name);
-			result = X509_V_ERR_APPLICATION_VERIFICATION;
-		}
-	}
-	if (trust->clients != NULL)
-	{
-		int			client_result = verify_chain(trust->clients, ssl, certificate, untrusted);
-
-		if (client_result == X509_V_OK)
-		{
-			refusal[0] = '\0';
-			peer->verified = true;
-			X509_STORE_CTX_set_error(ctx, X509_V_OK);
-			return 1;
-		}
-		if (result != X509_V_ERR_APPLICATION_VERIFICATION)
-			result = client_result;
-	}
-	if (result != X509_V_ERR_APPLICATION_VERIFICATION)
-		snprintf(refusal, sizeof(refusal), "client certificate of cn=%s: %s",
-				 peer->common_name != NULL ? peer->common_name : "", X509_verify_cert_error_string(result));
-	tls_peer_clear(peer);
-	X509_STORE_CTX_set_error(ctx, result);
-	return 0;
+	X509_STORE_CTX_set_error(ctx, X509_V_OK);
+	return 1;
 }
 
 /*
@@ -309,18 +141,6 @@ select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, con
 
 /* --- Contexts --- */
 
-static void
-free_trust(void *parent, void *pointer, CRYPTO_EX_DATA *ad, int index, long argl, void *argp)
-{
-	Trust	   *trust = pointer;
-
-	if (trust == NULL)
-		return;
-	X509_STORE_free(trust->front_proxy);
-	X509_STORE_free(trust->clients);
-	free(trust);
-}
-
 /* No file is protected by a pass phrase, and nobody sits at a terminal. */
 static int
 no_pass_phrase(char *buffer, int size, int writing, void *arg)
@@ -351,43 +171,18 @@ load_key_pair(SSL_CTX *ctx, char *why, size_t why_size)
 	return true;
 }
 
-/* Reads a CA bundle into a new store and its names into the list that clients are shown. */
+/* Asks clients for certificates of the CAs in force. */
 static bool
-load_bundle(X509_STORE **store, STACK_OF(X509_NAME) *names, const char *file, char *why, size_t why_size)
+ask_for_certificates(SSL_CTX *ctx, const AuthenticationConfig *in_force)
 {
-	if (file[0] == '\0')
-		return true;
-	*store = X509_STORE_new();
-	if (*store == NULL || X509_STORE_load_file(*store, file) != 1 || SSL_add_file_cert_subjects_to_stack(names, file) != 1)
-		return explain(why, why_size, file);
-	return true;
-}
+	STACK_OF(X509_NAME) *names = sk_X509_NAME_deep_copy(in_force->ca_names, X509_NAME_dup, X509_NAME_free);
 
-static bool
-load_trust(SSL_CTX *ctx, char *why, size_t why_size)
-{
-	static int	trust_index = -1;
-	Trust	   *trust = calloc(1, sizeof(*trust));
-	STACK_OF(X509_NAME) *names = sk_X509_NAME_new_null();
-	int			mode = SSL_VERIFY_NONE;
-
-	if (trust_index < 0)
-		trust_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, free_trust);
-	if (trust == NULL || names == NULL || SSL_CTX_set_ex_data(ctx, trust_index, trust) != 1)
-	{
-		sk_X509_NAME_free(names);
-		free(trust);
-		return explain(why, why_size, "CA bundles");
-	}
-	/* From here on both belong to the context. */
-	SSL_CTX_set_client_CA_list(ctx, names);
-	if (!load_bundle(&trust->front_proxy, names, config.requestheader_client_ca_file, why, why_size) ||
-		!load_bundle(&trust->clients, names, config.client_ca_file, why, why_size))
+	if (names == NULL)
 		return false;
-	if (trust->front_proxy != NULL || trust->clients != NULL)
-		mode = SSL_VERIFY_PEER | (config.require_client_cert ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0);
-	SSL_CTX_set_verify(ctx, mode, NULL);
-	SSL_CTX_set_cert_verify_callback(ctx, verify_peer, trust);
+	SSL_CTX_set_client_CA_list(ctx, names);
+	SSL_CTX_set_max_cert_list(ctx, CERTIFICATES_LIMIT);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | (config.require_client_cert ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
+	SSL_CTX_set_cert_verify_callback(ctx, note_peer, NULL);
 	return true;
 }
 
@@ -410,7 +205,8 @@ load_context(char *why, size_t why_size)
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_alpn_select_cb(ctx, select_protocol, NULL);
 	SSL_CTX_set_info_callback(ctx, on_ssl_event);
-	if (!load_key_pair(ctx, why, why_size) || !load_trust(ctx, why, why_size))
+	if (!load_key_pair(ctx, why, why_size) ||
+		(!ask_for_certificates(ctx, authentication_config()) && !explain(why, why_size, "CA bundles")))
 	{
 		SSL_CTX_free(ctx);
 		return NULL;
@@ -418,41 +214,22 @@ load_context(char *why, size_t why_size)
 	return ctx;
 }
 
-/* Compares the files with what they were at the last call. */
+/* Whether anything that a context is made of is another than at the last call. */
 static bool
-files_changed(void)
+something_changed(void)
 {
-	const char *const files[FILE_COUNT] = {config.tls_cert_file, config.tls_private_key_file, config.client_ca_file,
-	config.requestheader_client_ca_file};
-	bool		changed = false;
+	bool		certificate = watched_file_changed(&certificate_file, config.tls_cert_file);
+	bool		key = watched_file_changed(&key_file, config.tls_private_key_file);
+	bool		trust = authentication_config()->generation != current_generation;
 
-	for (int i = 0; i < FILE_COUNT; i++)
-	{
-		struct stat status;
-		FileState	state;
-
-		/* Padding takes part in the comparison. */
-		memset(&state, 0, sizeof(state));
-		if (files[i][0] != '\0' && stat(files[i], &status) == 0)
-		{
-			state.device = status.st_dev;
-			state.inode = status.st_ino;
-			state.size = status.st_size;
-			state.changed = status.st_mtim;
-		}
-		if (memcmp(&state, &file_states[i], sizeof(state)) != 0)
-		{
-			file_states[i] = state;
-			changed = true;
-		}
-	}
-	return changed;
+	current_generation = authentication_config()->generation;
+	return certificate || key || trust;
 }
 
 bool
 tls_start(char *why, size_t why_size)
 {
-	files_changed();
+	something_changed();
 	current = load_context(why, why_size);
 	return current != NULL;
 }
@@ -476,7 +253,7 @@ void
 tls_reload(void)
 {
 	char		why[512];
-	bool		changed = files_changed();
+	bool		changed = something_changed();
 	SSL_CTX    *fresh;
 	Retired    *retired;
 
@@ -490,7 +267,7 @@ tls_reload(void)
 			log_line(LOG_ERROR, "the TLS files changed but cannot be used, the old ones stay in force: %s", why);
 		return;
 	}
-	log_line(LOG_INFO, "the TLS files were read again");
+	log_line(LOG_INFO, "new connections use new TLS files or CAs");
 	/* Without memory for the note the old context is kept for ever. */
 	retired = calloc(1, sizeof(*retired));
 	if (retired != NULL)

@@ -147,8 +147,9 @@ class Proxy:
 
     def wait_ready(self, seconds=30):
         def ready():
-            answer = self.answers()
-            return answer is not None and answer.code == 200
+            """The kernel gives each connection to a worker of its choice: all of them have to be ready."""
+            answers = (self.answers() for _ in range(8))
+            return all(answer is not None and answer.code == 200 for answer in answers)
         until(ready, seconds, "readiness of the proxy")
         return self
 
@@ -266,15 +267,26 @@ def own_stack():
         own.end()
 
 
-@pytest.fixture
-def apiserver(stack):
-    """A kube-apiserver of the test's own, with the namespaces default and kube-system."""
+def run_apiserver(stack):
+    """A kube-apiserver with the namespaces default and kube-system."""
     certificates = f"{stack.pki}/apiserver"
     stack_command("certificates", certificates)
     server = ApiServer(certificates)
     yield server
     server.calm()
     server.stop()
+
+
+@pytest.fixture
+def apiserver(stack):
+    """One of the test's own."""
+    yield from run_apiserver(stack)
+
+
+@pytest.fixture(scope="module")
+def module_apiserver(stack):
+    """One for the tests of a module."""
+    yield from run_apiserver(stack)
 
 
 @pytest.fixture(scope="session")

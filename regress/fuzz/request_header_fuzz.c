@@ -1,0 +1,122 @@
+/*-------------------------------------------------------------------------
+ *
+ * request_header_fuzz.c
+ *	  Fuzz target: the user in the headers of a front proxy, and bearer tokens.
+ *
+ * The input is: the names of headers as a flag has them (users, groups, uid
+ * and extra, the same list for all), then as the ConfigMap has them, then lines
+ * of headers, name and value parted by the first colon.  Nothing a user is
+ * made of may come from elsewhere than from a header of that name.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
+#include "request_header.c"
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+#define HEADER_LIMIT 200
+
+static void
+check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static const char *
+take_line(Arena *arena, const char **next, size_t *left)
+{
+	const char *newline = *left > 0 ? memchr(*next, '\n', *left) : NULL;
+	size_t		len = newline != NULL ? (size_t) (newline - *next) : *left;
+	const char *line = arena_strndup(arena, *next, len);
+
+	*next += len + (newline != NULL);
+	*left -= len + (newline != NULL);
+	return line;
+}
+
+static bool
+is_value(const HttpHeader *headers, size_t count, const char *value)
+{
+	for (size_t i = 0; i < count; i++)
+	{
+		if (headers[i].value == value)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_user(const User *user, const HttpHeader *headers, size_t count)
+{
+	check(user->name[0] != '\0' && is_value(headers, count, user->name));
+	check(user->uid == NULL || (user->uid[0] != '\0' && is_value(headers, count, user->uid)));
+	for (size_t i = 0; i < user->group_count; i++)
+		check(user->groups[i][0] != '\0' && is_value(headers, count, user->groups[i]));
+	for (size_t i = 0; i < user->extra_count; i++)
+	{
+		check(user->extra[i].value_count > 0);
+		for (size_t k = 0; k < user->extra[i].value_count; k++)
+			check(is_value(headers, count, user->extra[i].values[k]));
+		for (size_t k = 0; k < i; k++)
+			check(strcmp(user->extra[i].key, user->extra[k].key) != 0);
+	}
+}
+
+static void
+check_list(const NameList *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		check(list->names[i][0] != '\0' && name_list_has(list, list->names[i]));
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	const char *next = (const char *) bytes;
+	size_t		left = size;
+	HttpHeader	headers[HEADER_LIMIT];
+	size_t		count = 0;
+	NameList	split;
+	NameList	parsed;
+	Arena		arena;
+
+	arena_init(&arena);
+	if (!name_list_split(&arena, take_line(&arena, &next, &left), &split))
+		split.count = 0;
+	check_list(&split);
+	if (!name_list_parse(&arena, take_line(&arena, &next, &left), &parsed))
+		parsed.count = 0;
+	check_list(&parsed);
+	while (left > 0 && count < HEADER_LIMIT)
+	{
+		const char *line = take_line(&arena, &next, &left);
+		const char *colon = strchr(line, ':');
+		const char *value = colon != NULL ? colon + 1 : line;
+		const char *token;
+		bool		spaced;
+
+		headers[count].name = colon != NULL ? arena_strndup(&arena, line, (size_t) (colon - line)) : "";
+		headers[count++].value = value;
+		token = bearer_token(&arena, value, &spaced);
+		check(token == NULL || (token[0] != '\0' && strpbrk(token, " \n") == NULL && !spaced && strstr(value, token) != NULL));
+	}
+	for (int i = 0; i < 2; i++)
+	{
+		NameList	list = i == 0 ? split : parsed;
+		RequestHeaderNames names = {list, list, list, list};
+		User		user;
+
+		if (request_header_user(&arena, &names, headers, count, &user))
+			check_user(&user, headers, count);
+		else
+			check(user.name == NULL);
+	}
+	arena_free(&arena);
+	return 0;
+}

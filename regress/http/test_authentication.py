@@ -1,0 +1,736 @@
+"""Who asks: front-proxy headers, client certificates, bearer tokens, anonymous (k8s-conformance section 4)."""
+
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import ssl
+import tempfile
+import threading
+
+import pytest
+
+from client import POLR, Api, failure, path_of, run, until
+from conftest import stack_command
+from front_proxy import Delegation, read
+
+AUTHENTICATED = "system:authenticated"
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
+
+# Nobody serves it: what a SubjectAccessReview about it says is who asked.
+WHOAMI = "/whoami"
+
+
+def denied(spec):
+    return {"allowed": False}
+
+
+@pytest.fixture(scope="module")
+def shared(stack, module_apiserver):
+    """A delegating proxy for tests that leave its ConfigMap as it is."""
+    module_apiserver.access_rule = denied
+    delegation = Delegation(stack, module_apiserver, stack_command)
+    yield delegation
+    delegation.end()
+
+
+@pytest.fixture
+def delegate(stack, apiserver):
+    """Makes delegating proxies of the test's own."""
+    made = []
+    apiserver.access_rule = denied
+
+    def make(flags=(), **entries):
+        made.append(Delegation(stack, apiserver, stack_command, flags, **entries))
+        return made[-1]
+    yield make
+    for delegation in made:
+        delegation.end()
+
+
+def who(delegation, ask, *arguments, **more):
+    """The user that a request came from: the spec of the review about it, without its attributes."""
+    before = len(delegation.apiserver.access_reviews)
+    answer = ask(*arguments, **more)
+    assert answer.code == 403, answer
+    reviews = delegation.apiserver.access_reviews[before:]
+    assert len(reviews) == 1, reviews
+    spec = dict(reviews[0]["spec"])
+    assert spec.pop("nonResourceAttributes")["path"].startswith(WHOAMI)
+    return spec
+
+
+def unauthorized(answer):
+    """AUTHN-07's bytes."""
+    assert answer.code == 401, answer
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "Unauthorized",
+                           "reason": "Unauthorized", "code": 401}
+
+
+unique = iter(range(10**6))
+
+
+def fresh_path():
+    """A path that no review was about yet."""
+    return f"{WHOAMI}/{next(unique)}"
+
+
+# --- front proxy ---
+
+HEADERS = {"username": "X-Remote-User", "uid": "X-Remote-Uid", "group": "X-Remote-Group", "extra": "X-Remote-Extra-"}
+
+# Rows of upstream's TestRequestHeader: flags, headers, the user in the review; None: nobody is named.
+REQUEST_HEADERS = {
+    "no match": ({}, [("X-Other", "Bob")], None),
+    "match": ({}, [("X-Remote-User", "Bob")], {"user": "Bob"}),
+    "exact match": ({}, [("Prefixed-X-Remote-User-With-Suffix", "Bob"), ("X-Remote-User-With-Suffix", "Bob")], None),
+    "first match": ({"username": "X-Remote-User,A-Second-X-Remote-User,Another-X-Remote-User"},
+                    [("X-Remote-User", ""), ("X-Remote-User", "First header, second value"),
+                     ("A-Second-X-Remote-User", "Second header, first value"),
+                     ("A-Second-X-Remote-User", "Second header, second value"), ("Another-X-Remote-User", "Third")],
+                    {"user": "Second header, first value"}),
+    "case-insensitive": ({"username": "x-REMOTE-user"}, [("x-remote-USER", "Bob")], {"user": "Bob"}),
+    "groups": ({"group": "X-Remote-Group-1,X-REMOTE-Group-2"},
+               [("X-Remote-User", "Bob"), ("X-Remote-Group-1", "one-a"), ("X-Remote-Group-2", "two-a"), ("X-Remote-Group-1", "one-b"),
+                ("X-Remote-Group-1", ""), ("X-Remote-Group-2", "two-b")],
+               {"user": "Bob", "groups": ["one-a", "one-b", "two-a", "two-b"]}),
+    "uid none": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Uid-1", "other")], {"user": "Bob"}),
+    "uid first match": ({"uid": "X-Remote-Uid-1,X-Remote-Uid-2"},
+                        [("X-Remote-User", "Bob"), ("X-Remote-Uid-2", "second"), ("X-Remote-Uid-1", "first")],
+                        {"user": "Bob", "uid": "first"}),
+    "extra of two prefixes": ({"extra": "X-Remote-Extra-1-,X-Remote-Extra-2-"},
+                              [("X-Remote-User", "Bob"), ("X-Remote-extra-1-key1", "alfa"), ("X-Remote-extra-1-key1", "bravo"),
+                               ("X-Remote-Extra-1-Key2", "charlie"), ("X-Remote-Extra-1-", "india"),
+                               ("X-Remote-extra-2-", "kilo"), ("X-Remote-extra-2-Key1", "echo"), ("X-Remote-Extra-2-key2", "golf"),
+                               ("X-Group-Bear", "panda")],
+                              {"user": "Bob", "extra": {"key1": ["alfa", "bravo", "echo"], "key2": ["charlie", "golf"],
+                                                        "": ["india", "kilo"]}}),
+    "escaped keys": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Extra-Alpha", "alphabetical"),
+                          ("X-Remote-Extra-Percent%20encoded", "percent encoded"),
+                          ("X-Remote-Extra-Almost%zzpercent%xxencoded", "not quite"),
+                          ("X-Remote-Extra-Example.com%2fpercent%2520encoded", "double"),
+                          ("X-Remote-Extra-Example.com%2F%E4%BB%8A%E6%97%A5%E3%81%AF", "unicode"),
+                          ("X-Remote-Extra-Abc123!#$+.-_*^`~|'", "legal characters")],
+                     {"user": "Bob", "extra": {"alpha": ["alphabetical"], "percent encoded": ["percent encoded"],
+                                               "almost%zzpercent%xxencoded": ["not quite"], "example.com/percent%20encoded": ["double"],
+                                               "example.com/今日は": ["unicode"], "abc123!#$+.-_*^`~|'": ["legal characters"]}}),
+    # A key must not end early.
+    "escaped NUL": ({}, [("X-Remote-User", "Bob"), ("X-Remote-Extra-Scopes%00", "a")], {"user": "Bob", "extra": {"scopes%00": ["a"]}}),
+}
+
+
+@pytest.mark.parametrize("row", REQUEST_HEADERS)
+def test_request_headers(delegate, row):
+    """AUTHN-03, AGG-11: upstream's table; what headers the front proxy sends is what the user is."""
+    names, headers, expected = REQUEST_HEADERS[row]
+    names = {**HEADERS, **names}
+    delegation = delegate(**{f"requestheader_{kind}_headers{'_prefix' if kind == 'extra' else ''}": value.split(",")
+                             for kind, value in names.items()}, client_ca_file=None)
+    # Without CAs of clients the certificate speaks for nobody, and a request in nobody's name is anonymous.
+    expected = {**expected, "groups": [*expected.get("groups", []), AUTHENTICATED]} if expected else \
+        {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
+    assert who(delegation, delegation.front().whole, "GET", fresh_path(), headers) == expected
+
+
+def test_header_flags(stack, apiserver):
+    """AUTHN-03, AUTHN-05: the same from flags instead of the ConfigMap; by default the uid is not taken."""
+    apiserver.access_rule = denied
+    directory = f"{apiserver.certificates}/flags"
+    stack_command("certificates", directory)
+    stack_command("certificate", directory, "front", "/CN=front", "clientAuth")
+    for path in (directory, f"{directory}/ca.crt"):
+        os.chmod(path, 0o755)
+    flags = [f"--requestheader-client-ca-file={directory}/ca.crt", "--requestheader-allowed-names=somebody, front"]
+    delegation = Delegation(stack, apiserver, stack_command, flags)
+    headers = [("X-Remote-User", "alice"), ("X-Remote-Uid", "7"), ("X-Remote-Group", "dev"), ("X-Remote-Extra-Scopes", "a")]
+    front = delegation.front(f"{directory}/front")
+    assert who(delegation, front.whole, "GET", fresh_path(), headers) == \
+        {"user": "alice", "groups": ["dev", AUTHENTICATED], "extra": {"scopes": ["a"]}}
+    # The CA of the ConfigMap counts for nothing then.
+    unauthorized(delegation.front().whole("GET", fresh_path(), headers))
+    delegation.end()
+
+
+def test_already_in_the_group(shared):
+    """AUTHN-05, AGG-32: system:authenticated is added once, and to nobody who is known not to be."""
+    front = shared.front()
+    for groups, expected in (
+            ([], [AUTHENTICATED]), (["dev"], ["dev", AUTHENTICATED]), ([AUTHENTICATED, "dev"], [AUTHENTICATED, "dev"]),
+            (["system:unauthenticated"], ["system:unauthenticated"])):
+        assert who(shared, front.get, fresh_path(), user="alice", groups=groups)["groups"] == expected
+    assert who(shared, front.get, fresh_path(), user="system:anonymous", groups=["dev"])["groups"] == ["dev"]
+
+
+def test_forged_headers(shared):
+    """AUTHN-03: headers from a peer without the front proxy's certificate change nothing."""
+    forged = [("X-Remote-User", "kubernetes-admin"), ("X-Remote-Group", "system:masters"), ("X-Remote-Uid", "0"),
+              ("X-Remote-Extra-Scopes", "all")]
+    target = path_of(POLR)
+    failure(shared.front(None).whole("GET", target, forged), 403, "Forbidden")
+    assert who(shared, shared.front(None).whole, "GET", fresh_path(), forged) == \
+        {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
+    nobody = who(shared, shared.front(f"{shared.stack.pki}/nobody").whole, "GET", fresh_path(), forged)
+    assert nobody["user"] == "nobody" and nobody["groups"] == ["dev", AUTHENTICATED] and "uid" not in nobody
+    assert list(nobody["extra"]) == [CREDENTIAL]
+    # A bearer token makes no difference to that.
+    shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "tokenbearer"}}
+    assert who(shared, shared.front(None).whole, "GET", fresh_path(), [*forged, ("Authorization", "Bearer forged")]) == \
+        {"user": "tokenbearer", "groups": [AUTHENTICATED]}
+
+
+REFUSED_CERTIFICATES = {
+    "another name": ("/CN=other", "clientAuth", None, r"x509: subject with cn=other is not in the allowed list"),
+    "no name": ("/O=front-proxy-client", "clientAuth", None, r"x509: subject with cn= is not in the allowed list"),
+    "name in another case": ("/CN=Front-Proxy-Client", "clientAuth", None, r"cn=Front-Proxy-Client is not in the allowed list"),
+    "for servers only": ("/CN=front-proxy-client", "serverAuth", None, r"cn=front-proxy-client: unsuitable certificate purpose"),
+    "expired": ("/CN=front-proxy-client", "clientAuth", "-1", r"cn=front-proxy-client: certificate has expired"),
+    "of another CA": ("/CN=front-proxy-client", "clientAuth", "other", r"cn=front-proxy-client: "),
+}
+
+
+@pytest.mark.parametrize("row", REFUSED_CERTIFICATES)
+def test_refused_certificates(delegate, row, tmp_path):
+    """AUTHN-03, AUTHN-07: a certificate that is no good for anything is worse than none: 401, and the log says why."""
+    subject, usage, special, reason = REFUSED_CERTIFICATES[row]
+    delegation = delegate()
+    if special == "-1":
+        certificate = expired_certificate(delegation.directory, tmp_path, subject)
+    elif special == "other":
+        # The name of its CA is the same, its key is not.
+        stack_command("certificates", tmp_path)
+        certificate = delegation.certificate("foreign", subject, usage, str(tmp_path))
+    else:
+        certificate = delegation.certificate(row.replace(" ", "-"), subject, usage)
+    front = delegation.front(certificate)
+    unauthorized(front.get(path_of(POLR), user="kubernetes-admin", groups=["system:masters"]))
+    assert delegation.apiserver.access_reviews == []
+    until(lambda: re.search(reason, delegation.proxy.log_path.read_text()), 5, "the reason in the log")
+    # What needs no authorization still needs authentication.
+    unauthorized(front.whole("GET", "/livez", []))
+
+
+def expired_certificate(directory, tmp_path, subject):
+    run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject,
+         "-keyout", f"{tmp_path}/old.key", "-out", f"{tmp_path}/old.csr"])
+    run(["openssl", "x509", "-req", "-days", "-1", "-in", f"{tmp_path}/old.csr", "-CA", f"{directory}/ca.crt",
+         "-CAkey", f"{directory}/ca.key", "-set_serial", "77", "-out", f"{tmp_path}/old.crt"])
+    return f"{tmp_path}/old"
+
+
+def test_any_name(delegate):
+    """AUTHN-03: an empty list of allowed names allows every name, even none."""
+    delegation = delegate(requestheader_allowed_names=[])
+    for name, subject in (("whatever", "/CN=whatever"), ("nameless", "/O=front")):
+        front = delegation.front(delegation.certificate(name, subject))
+        assert who(delegation, front.get, fresh_path(), user="alice", groups=[])["user"] == "alice"
+
+
+def test_next_after_the_front_proxy(delegate, stack, tmp_path):
+    """AUTHN-03: the front proxy's certificate without a user is tried as a client's; a refusal alone does not end the chain."""
+    delegation = delegate(client_ca_file=read(f"{stack.pki}/ca.crt"))
+    # Not a certificate of the clients' CA: something was presented, nothing accepted.
+    unauthorized(delegation.front().whole("GET", fresh_path(), []))
+    both = delegate(client_ca_file=read(f"{delegation.directory}/ca.crt"))
+    assert who(both, both.front().whole, "GET", fresh_path(), [])["user"] == "front-proxy-client"
+    # A token is tried even after a certificate was refused.
+    both.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "bearer"}}
+    stack_command("certificates", tmp_path)
+    stranger = both.front(both.certificate("stranger", "/CN=stranger", directory=str(tmp_path)))
+    assert who(both, stranger.whole, "GET", fresh_path(), [("Authorization", "Bearer t")])["user"] == "bearer"
+    unauthorized(stranger.whole("GET", fresh_path(), []))
+
+
+# --- client certificates ---
+
+def test_client_certificate(shared, tmp_path):
+    """AUTHN-03: user, groups, uid and credential of a client's certificate; the last CN counts."""
+    config = tmp_path / "openssl.cnf"
+    config.write_text("oid_section = oids\n[oids]\nkubernetesUID = 1.3.6.1.4.1.57683.2\n[req]\ndistinguished_name = dn\n[dn]\n")
+    environment = {**os.environ, "OPENSSL_CONF": str(config)}
+    pki = shared.stack.pki
+
+    def ask(name, subject):
+        stack_command("certificate", pki, name, subject, "clientAuth", env=environment)
+        return shared.front(f"{pki}/{name}").whole("GET", fresh_path(), [])
+
+    spec = who(shared, ask, "auth-full", "/O=dev/CN=first/O=ops/CN=zoe/kubernetesUID=u-1")
+    digest = run(["openssl", "x509", "-in", f"{pki}/auth-full.crt", "-noout", "-fingerprint", "-sha256"]).out
+    digest = digest.partition("=")[2].replace(":", "").strip().lower()
+    assert spec == {"user": "zoe", "groups": ["dev", "ops", AUTHENTICATED], "uid": "u-1", "extra": {CREDENTIAL: [f"X509SHA256={digest}"]}}
+    # More than one uid is an error, as upstream has it.
+    unauthorized(ask("auth-uids", "/CN=two/kubernetesUID=u-1/kubernetesUID=u-2"))
+    # Without CN it is nobody's; the front proxy's CAs have refused it, though.
+    unauthorized(ask("auth-nameless", "/O=dev"))
+
+
+def test_require_client_cert(delegate, stack):
+    """AUTHN-02: with --require-client-cert nobody else gets through the handshake."""
+    delegation = delegate(flags=["--require-client-cert"])
+    assert delegation.proxy.api("nobody").get("/livez").code == 200
+    assert delegation.front().get("/livez").code == 200
+    for certificate in (None, delegation.certificate("other", "/CN=other")):
+        with pytest.raises((ssl.SSLError, OSError)):
+            delegation.front(certificate).whole("GET", "/livez", [])
+    until(lambda: "TLS handshake refused" in delegation.proxy.log_path.read_text(), 5, "the refusal in the log")
+
+
+# --- TLS ---
+
+def test_tls(shared):
+    """AUTHN-02: client certificates are asked for, not required; TLS 1.2 is the least; both CA bundles are advertised."""
+    assert shared.front(None).whole("GET", "/livez", []).code == 200
+    for version, works in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)):
+        front = shared.front(None)
+        front.context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        front.context.minimum_version = front.context.maximum_version = version
+        if works:
+            assert front.connect().version() == version.name.replace("_", ".")
+        else:
+            with pytest.raises((ssl.SSLError, OSError)):
+                front.connect()
+    asked = run(["openssl", "s_client", "-connect", f"127.0.0.1:{shared.proxy.port}", "-alpn", "h2,http/1.1"], check=False, input="").out
+    names = asked.partition("Acceptable client certificate CA names\n")[2].splitlines()
+    # Both CAs have the same name: one for each bundle.
+    assert names[:2] == ["CN = kube-reports local CA"] * 2, asked
+    assert "ALPN protocol: http/1.1" in asked or "ALPN protocol: h2" in asked
+
+
+def test_no_session_resumption(shared):
+    """AUTHN-02: each connection shows its certificate: no session is resumed."""
+    front = shared.front()
+    sessions = []
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        front.context.maximum_version = version
+        with front.connect() as connection:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert connection.recv(100)
+            sessions.append(connection.session)
+    assert [session.has_ticket for session in sessions if session] in ([], [False], [False, False])
+
+
+def test_serving_certificate(stack, own_files):
+    """AUTHN-10: a new key pair is used for new connections while old ones live on; a half-written one changes nothing."""
+    directory, proxy = own_files
+    old = proxy.api(keep=True)
+    assert old.get("/livez").code == 200
+
+    def served():
+        with ssl.create_default_context(cafile=f"{stack.pki}/ca.crt").wrap_socket(
+                socket.create_connection(("127.0.0.1", proxy.port)), server_hostname="localhost") as connection:
+            return connection.getpeercert()["serialNumber"]
+    first = served()
+    for suffix in ("crt", "key"):
+        (directory / f"serving.{suffix}").rename(directory / f"old.{suffix}")
+    stack_command("certificate", stack.pki, "serving-new", "/CN=kube-reports-proxy", "serverAuth", "DNS:localhost,IP:127.0.0.1")
+    place(f"{stack.pki}/serving-new.crt", directory / "serving.crt")
+    place(f"{stack.pki}/serving.key", directory / "serving.key")
+    # The certificate is new, the key is not yet.
+    until(lambda: "the TLS files changed but cannot be used" in proxy.log_path.read_text(), 20, "the complaint in the log")
+    assert served() == first
+    place(f"{stack.pki}/serving-new.key", directory / "serving.key")
+    until(lambda: served() != first, 20, "the new certificate")
+    assert old.get("/livez").code == 200
+
+
+def place(source, target):
+    """Puts a file in the place of another as a whole, readable for the proxy."""
+    fresh = f"{target}.new"
+    shutil.copy(source, fresh)
+    os.chmod(fresh, 0o644)
+    os.replace(fresh, target)
+
+
+@pytest.fixture
+def own_files(stack):
+    """A proxy with TLS files of its own."""
+    directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
+    os.chmod(directory, 0o755)
+    for name in ("serving.crt", "serving.key"):
+        place(f"{stack.pki}/{name}", directory / name)
+    place(f"{stack.pki}/ca.crt", directory / "ca.crt")
+    proxy = stack.proxy(flags=[f"--tls-cert-file={directory}/serving.crt", f"--tls-private-key-file={directory}/serving.key",
+                               f"--client-ca-file={directory}/ca.crt", "--workers=1"])
+    yield directory, proxy
+    proxy.stop()
+
+
+def test_client_ca_file(stack, own_files, tmp_path):
+    """AUTHN-11: the file of the clients' CAs is read again, and what it no longer holds is not believed on any connection."""
+    directory, proxy = own_files
+    kept = proxy.api("nobody", keep=True)
+    assert kept.get("/apis").code == 200
+    stack_command("certificates", tmp_path)
+    place(f"{tmp_path}/ca.crt", directory / "ca.crt")
+    until(lambda: kept.get("/apis").code == 401, 20, "the end of trust on an open connection")
+    unauthorized(proxy.api("nobody").get("/apis"))
+    newcomer = Api(proxy.port, f"{stack.pki}/ca.crt", f"{tmp_path}/admin")
+    assert newcomer.get("/apis").code == 200
+    # A file that is no bundle changes nothing.
+    (tmp_path / "broken").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    place(tmp_path / "broken", directory / "ca.crt")
+    until(lambda: "the CA bundles changed but cannot be used" in proxy.log_path.read_text(), 20, "the complaint in the log")
+    assert newcomer.get("/apis").code == 200
+
+
+# --- the ConfigMap ---
+
+def test_config_map_changes(delegate, tmp_path):
+    """AUTHN-01, AUTHN-11: CA, allowed names and header names of the ConfigMap change without a restart, for open connections too."""
+    delegation = delegate()
+    kept = delegation.front(keep=True)
+    assert who(delegation, kept.get, fresh_path())["user"] == "alice"
+
+    delegation.publish(requestheader_allowed_names=["another"])
+    until(lambda: kept.get(fresh_path()).code == 401, 20, "the end of an allowed name")
+    another = delegation.front(delegation.certificate("another", "/CN=another"), keep=True)
+    assert who(delegation, another.get, fresh_path())["user"] == "alice"
+
+    delegation.publish(requestheader_username_headers=["X-Someone"])
+    until(lambda: another.whole("GET", fresh_path(), [("X-Someone", "carol")]).code == 403, 20, "another header")
+    assert who(delegation, another.whole, "GET", fresh_path(), [("X-Someone", "carol")])["user"] == "carol"
+    unauthorized(another.get(fresh_path()))
+
+    stack_command("certificates", tmp_path)
+    delegation.publish(requestheader_username_headers=["X-Remote-User"], requestheader_client_ca_file=read(f"{tmp_path}/ca.crt"))
+    until(lambda: another.get(fresh_path()).code == 401, 20, "the end of a CA")
+    renewed = delegation.front(delegation.certificate("another", "/CN=another", directory=str(tmp_path)))
+    assert who(delegation, renewed.get, fresh_path())["user"] == "alice"
+
+    # Both at once, as a rotation does it.
+    delegation.publish(requestheader_client_ca_file=read(f"{tmp_path}/ca.crt") + read(f"{delegation.directory}/ca.crt"))
+    until(lambda: another.get(fresh_path()).code == 403, 20, "a bundle of two")
+    assert who(delegation, renewed.get, fresh_path())["user"] == "alice"
+
+    # The ordinary clients' CA as well.
+    nobody = delegation.proxy.api("nobody", keep=True)
+    assert nobody.get(fresh_path()).code == 403
+    delegation.publish(client_ca_file=None)
+    until(lambda: nobody.get(fresh_path()).code == 401, 20, "the end of clients' certificates")
+    asked = run(["openssl", "s_client", "-connect", f"127.0.0.1:{delegation.proxy.port}"], check=False, input="").out
+    assert asked.count("CN = kube-reports local CA\n") >= 2
+
+
+def test_config_map_nonsense(delegate):
+    """AUTHN-01: a ConfigMap that makes no sense, or that is deleted, leaves in force what was."""
+    delegation = delegate()
+    front = delegation.front()
+    for nonsense in ({"requestheader_client_ca_file": "no certificate"}, {"requestheader_allowed_names": "not a list"},
+                     {"requestheader_group_headers": [""]}, {"requestheader_username_headers": [1]}):
+        before = delegation.proxy.log_path.read_text().count("changed but cannot be used")
+        kept = dict(delegation.entries)
+        delegation.publish(**nonsense)
+        until(lambda: delegation.proxy.log_path.read_text().count("changed but cannot be used") > before, 20, "the complaint")
+        delegation.entries = kept
+        assert who(delegation, front.get, fresh_path())["user"] == "alice"
+    delegation.apiserver.set_authentication(None)
+    until(lambda: "was deleted; what it said stays in force" in delegation.proxy.log_path.read_text(), 20, "the deletion in the log")
+    assert who(delegation, front.get, fresh_path())["user"] == "alice"
+    delegation.publish(requestheader_allowed_names=["somebody"])
+    until(lambda: front.get(fresh_path()).code == 401, 20, "the new ConfigMap")
+
+
+def test_config_map_survives_an_outage(delegate):
+    """AUTHN-01: while kube-apiserver is away what it said holds; afterwards changes are seen again, even those missed."""
+    delegation = delegate()
+    front = delegation.front()
+    delegation.apiserver.stop()
+    assert front.get("/livez").code == 200
+    delegation.publish(requestheader_allowed_names=["somebody"])
+    delegation.apiserver.start()
+    until(lambda: front.get("/livez").code == 401, 30, "the change that was missed")
+
+
+def test_worker_started_again(delegate):
+    """AUTHN-01: a worker that takes the place of another begins with what the ConfigMap says now, not when the proxy started."""
+    delegation = delegate()
+    front = delegation.front()
+    assert front.get("/livez").code == 200
+    delegation.publish(requestheader_allowed_names=["somebody"])
+    until(lambda: front.get("/livez").code == 401, 20, "the change")
+    # Following it is delayed, looking it up is not.
+    delegation.apiserver.trouble("/configmaps[?]", hold=threading.Event())
+    workers = delegation.proxy.processes()[1:]
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+
+    def code():
+        try:
+            return front.get("/livez").code
+        except OSError:
+            return None
+    assert until(code, 20, "another worker") == 401
+
+
+def start_failing(stack, path, *flags):
+    """A proxy that ends by itself; its exit code and log."""
+    proxy = stack.proxy(ready=False, flags=["--client-ca-file=", f"--authentication-kubeconfig={path}", *flags])
+    code = proxy.process.wait(20)
+    return code, proxy.log_path.read_text()
+
+
+def test_lookup_forbidden(stack, apiserver):
+    """AUTHN-01: without the right to read the ConfigMap the proxy does not start, and says what is missing."""
+    path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-forbidden", token="x")
+    apiserver.trouble("/extension-apiserver-authentication", code=403)
+    code, log = start_failing(stack, path)
+    assert code == 1 and "extension-apiserver-authentication-reader" in log and "--authentication-skip-lookup" in log
+    asked = len(apiserver.asked("extension-apiserver-authentication"))
+    # Told to skip it, it does not ask.
+    proxy = stack.proxy(flags=["--client-ca-file=", f"--authentication-kubeconfig={path}", "--authentication-skip-lookup"])
+    assert proxy.api("nobody").get("/apis").code == 403
+    assert len(apiserver.asked("extension-apiserver-authentication")) == asked
+    proxy.stop()
+
+
+def test_lookup_failure_tolerated(delegate, stack, apiserver):
+    """AUTHN-01: with --authentication-tolerate-lookup-failure it starts, believes nobody, and learns later."""
+    apiserver.trouble("/configmaps", code=403)
+    delegation = delegate(flags=["--authentication-tolerate-lookup-failure"])
+    assert who(delegation, delegation.front().get, fresh_path())["user"] == "system:anonymous"
+    apiserver.calm()
+    until(lambda: delegation.front().get(fresh_path()).code == 403 and delegation.seen("alice"), 30, "the front proxy to be believed")
+
+
+def test_lookup_waits(stack, apiserver):
+    """AUTHN-01: a kube-apiserver that cannot answer yet is asked again; nothing is served meanwhile."""
+    apiserver.trouble("/extension-apiserver-authentication", code=500)
+    path = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-waits", token="x")
+    proxy = stack.proxy(ready=False, flags=["--client-ca-file=", f"--authentication-kubeconfig={path}"])
+    until(lambda: apiserver.asked("extension-apiserver-authentication"), 20, "the first question")
+    assert proxy.answers() is None
+    apiserver.set_authentication({"client-ca-file": read(f"{stack.pki}/ca.crt")})
+    apiserver.calm()
+    proxy.wait_ready()
+    assert proxy.api().get(path_of(POLR)).code == 200
+    proxy.stop()
+
+
+# --- tokens ---
+
+USER = {"username": "system:serviceaccount:ns:sa", "uid": "u-1", "groups": ["system:serviceaccounts", AUTHENTICATED],
+        "extra": {"authentication.kubernetes.io/pod-name": ["p"]}}
+
+
+def bearing(token, **more):
+    return {"headers": {"Authorization": f"Bearer {token}"}, **more}
+
+
+def test_token(delegate):
+    """AUTHN-04, AUTHN-06, AUTHN-07: a token is reviewed once, its user is asked about; a bad one is refused, once asked as well."""
+    delegation = delegate()
+    reviews = delegation.apiserver.token_reviews
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
+    api = delegation.proxy.api(None)
+    for _ in range(3):
+        assert who(delegation, api.request, "GET", fresh_path(), **bearing("good")) == \
+            {"user": USER["username"], "uid": USER["uid"], "groups": USER["groups"], "extra": USER["extra"]}
+    assert reviews == [{"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "spec": {"token": "good"}}]
+    for _ in range(3):
+        unauthorized(api.request("GET", fresh_path(), **bearing("bad")))
+    assert [review["spec"]["token"] for review in reviews] == ["good", "bad"]
+    assert delegation.apiserver.asked("tokenreviews$")[0].authorization == "Bearer delegate"
+    log = delegation.proxy.log_path.read_text()
+    assert "Bearer" not in log and "good" not in log
+
+
+# Upstream's bearertoken tests: the header, whether there is a token in it.
+AUTHORIZATIONS = {"Bearer token": "token", "bearer token": "token", "BEARER token": "token", "  Bearer token ": "token",
+                  "Bearer token more": "token", "Bearer": None, "Bearer ": None, "Bearer  token": None, "token": None,
+                  "Basic dTpw": None, "Bearertoken": None, "Bearer\ttoken": None}
+
+
+@pytest.mark.parametrize("header", AUTHORIZATIONS)
+def test_authorization_header(shared, header):
+    """AUTHN-04: what counts as a bearer token; anything else says nothing."""
+    before = len(shared.apiserver.token_reviews)
+    shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "bearer"}}
+    api = shared.proxy.api(None)
+    spec = who(shared, api.request, "GET", fresh_path(), headers={"Authorization": header})
+    token = AUTHORIZATIONS[header]
+    assert spec["user"] == ("bearer" if token else "system:anonymous")
+    assert {review["spec"]["token"] for review in shared.apiserver.token_reviews[before:]} <= {token}
+
+
+def test_token_cache_ends(delegate):
+    """AUTHN-06: good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
+    reviews = []
+    delegation = delegate(flags=["--authentication-token-webhook-cache-ttl=300ms"])
+
+    def rule(spec):
+        reviews.append(spec["token"])
+        return {"authenticated": spec["token"] == "good", "user": USER}
+    delegation.apiserver.token_rule = rule
+    api = delegation.proxy.api(None, keep=True)
+    for token, code in (("good", 403), ("bad", 401)):
+        assert api.request("GET", WHOAMI, **bearing(token)).code == code
+        assert reviews.count(token) == 1
+        until(lambda: api.request("GET", WHOAMI, **bearing(token)).code == code and reviews.count(token) > 1, 10, "another review")
+    none = delegate(flags=["--authentication-token-webhook-cache-ttl=0"])
+    before = len(reviews)
+    for _ in range(2):
+        assert none.proxy.api(None).request("GET", WHOAMI, **bearing("good")).code == 403
+    assert len(reviews) == before + 2
+
+
+@pytest.mark.parametrize("trouble", [{"code": 403}, {"code": 404}, {"status": {"authenticated": False, "error": "broken"}},
+                                     {"status": {"authenticated": True}}, {"status": {"authenticated": True, "user": {"username": ""}}},
+                                     {"status": {"authenticated": True, "user": {"username": "a\x00b"}}},
+                                     {"status": {"authenticated": "true", "user": USER}}, {"status": None}, {"status": []}])
+def test_token_errors_are_not_remembered(delegate, trouble):
+    """AUTHN-06: a review that failed, or makes no sense, lets nobody in, and is asked anew the next time."""
+    delegation = delegate()
+    api = delegation.proxy.api(None)
+    if "code" in trouble:
+        delegation.apiserver.trouble("tokenreviews", **trouble)
+    delegation.apiserver.token_rule = lambda spec: trouble.get("status")
+    unauthorized(api.request("GET", fresh_path(), **bearing("token")))
+    delegation.apiserver.calm()
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
+    expected = 401 if trouble.get("status", {}) == {"authenticated": "true", "user": USER} else 403
+    # "true" is no true: that was an answer, and it is remembered.
+    assert api.request("GET", fresh_path(), **bearing("token")).code == expected
+
+
+def test_token_retried(delegate):
+    """AUTHN-06: connection errors, 429 and 5xx are tried again within one request."""
+    delegation = delegate()
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
+    delegation.apiserver.trouble("tokenreviews", drop=True, times=1)
+    delegation.apiserver.trouble("tokenreviews", code=503, times=1)
+    assert delegation.proxy.api(None).request("GET", fresh_path(), **bearing("token")).code == 403
+    assert len(delegation.apiserver.asked("tokenreviews")) == 3
+
+
+def test_token_reviews_are_shared(delegate):
+    """AUTHN-06: requests with the same token wait for one review; one that gives up does not end it for the others."""
+    delegation = delegate()
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
+    hold = threading.Event()
+    delegation.apiserver.trouble("tokenreviews", hold=hold)
+    answers = []
+    sockets = []
+    for _ in range(10):
+        connection = delegation.front(None).connect()
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer same\r\nConnection: close\r\n\r\n")
+        sockets.append(connection)
+    until(lambda: delegation.apiserver.asked("tokenreviews"), 10, "the review")
+    for connection in sockets[:5]:
+        connection.close()
+    # The sweep for clients that went away runs once a second.
+    until(lambda: delegation.proxy.log_path.read_text().count('"complete":false') >= 5, 10, "five to be gone")
+    hold.set()
+    for connection in sockets[5:]:
+        answers.append(connection.recv(12))
+    assert answers == [b"HTTP/1.1 200"] * 5
+    assert len(delegation.apiserver.token_reviews) == 1
+
+
+def test_token_flood(delegate):
+    """AUTHN-06: reviews under way are bounded: more different tokens than that get 429 and are told to come again."""
+    delegation = delegate()
+    hold = threading.Event()
+    delegation.apiserver.trouble("tokenreviews", hold=hold)
+    sockets = []
+    for number in range(205):
+        connection = delegation.front(None).connect()
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t%d\r\nConnection: close\r\n\r\n" % number)
+        sockets.append(connection)
+    until(lambda: delegation.proxy.log_path.read_text().count('"status":429') == 5, 20, "five refusals")
+    # Whoever needs no review is served as ever.
+    assert delegation.front().get("/livez").code == 200
+    refused = select.select(sockets, [], [], 0)[0]
+    assert len(refused) == 5
+    head = refused[0].recv(4096)
+    assert head.startswith(b"HTTP/1.1 429") and b"\r\nretry-after: 1\r\n" in head.lower()
+    hold.set()
+    assert all(connection.recv(12) == b"HTTP/1.1 401" for connection in sockets if connection not in refused)
+
+
+def test_audiences(delegate):
+    """AUTHN-04: with --api-audiences a token must be meant for one of them."""
+    delegation = delegate(flags=["--api-audiences=reports,https://reports.example"])
+    granted = {"one": ["other", "reports"], "none": ["other"], "unaware": None}
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER, "audiences": granted[spec["token"]]}
+    api = delegation.proxy.api(None)
+    assert who(delegation, api.request, "GET", fresh_path(), **bearing("one"))["user"] == USER["username"]
+    unauthorized(api.request("GET", fresh_path(), **bearing("none")))
+    unauthorized(api.request("GET", fresh_path(), **bearing("unaware")))
+    assert delegation.apiserver.token_reviews[0]["spec"] == {"token": "one", "audiences": ["reports", "https://reports.example"]}
+
+
+def test_tokens_without_kube_apiserver(stack):
+    """AUTHN-04, AUTHN-05: where nobody can review a token it says nothing."""
+    answer = stack.first.api(None).request("GET", "/apis", **bearing("token"))
+    assert 'User \\"system:anonymous\\"' in answer.body.decode()
+
+
+# --- anonymous ---
+
+def test_anonymous(shared):
+    """AUTHN-05: who presents nothing is system:anonymous."""
+    assert who(shared, shared.proxy.api(None).get, fresh_path()) == {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
+
+
+def test_no_anonymous(delegate):
+    """AUTHN-05, AUTHN-07: with --anonymous-auth=false who presents nothing gets 401, whatever the path."""
+    delegation = delegate(flags=["--anonymous-auth=false"])
+    api = delegation.proxy.api(None)
+    for path in ("/livez", "/apis", path_of(POLR), "/nothing"):
+        unauthorized(api.get(path))
+    assert delegation.front().get("/livez").code == 200
+
+
+# --- odd bytes ---
+
+@pytest.mark.parametrize("header", [b"X-Remote-User: a\x00b", b"X-Remote-User : alice", b"X-Remote-User\x00: alice", b" X-Remote-User: alice",
+                                    b"X-Remote-User: a\rX-Remote-Group: system:masters"])
+def test_malformed_headers(shared, header):
+    """AUTHN-03: headers that two parsers could read in two ways are refused, or name nobody."""
+    before = len(shared.apiserver.access_reviews)
+    with shared.front().connect() as connection:
+        connection.sendall(b"GET /apis/wgpolicyk8s.io/v1alpha2/policyreports HTTP/1.1\r\nHost: x\r\n" + header +
+                           b"\r\nConnection: close\r\n\r\n")
+        first = connection.recv(12)
+    assert first in (b"HTTP/1.1 400", b"HTTP/1.1 401", b""), first
+    assert len(shared.apiserver.access_reviews) == before
+
+
+def test_bad_utf8(shared):
+    """AUTHN-03: names that are no UTF-8 are repaired before anybody sees them: reviewer and store see the same."""
+    spec = who(shared, shared.front().whole, "GET", fresh_path(), [("X-Remote-User", "al\udcffice"), ("X-Remote-Group", "d\udc80")])
+    assert (spec["user"], spec["groups"]) == ("al\ufffdice", ["d\ufffd", AUTHENTICATED])
+
+
+def test_many_headers(shared):
+    """AUTHN-03: as many headers as the server takes, and more."""
+    many = [("X-Remote-User", "alice"), *(("X-Remote-Group", f"g{number}") for number in range(60)),
+            *((f"X-Remote-Extra-K{number}", "v" * 1000) for number in range(20))]
+    spec = who(shared, shared.front().whole, "GET", fresh_path(), many)
+    assert len(spec["groups"]) == 61 and len(spec["extra"]) == 20
+    try:
+        assert shared.front().whole("GET", fresh_path(), [*many, *(("X-Remote-Group", f"h{number}") for number in range(400))]).code == 400
+    except OSError:
+        pass
+
+
+# --- the log ---
+
+def test_access_log(shared):
+    """AUD-01: the log tells who did what, with the audit id of the request."""
+    front = shared.front()
+    shared.apiserver.access_rule = lambda spec: {"allowed": True}
+    answer = front.get(f"{path_of(POLR)}?limit=1", user="auditor", groups=["dev", "a\"b"], headers=[("Audit-Id", "audit-1")])
+    shared.apiserver.access_rule = denied
+    assert answer.code == 200 and answer.headers["Audit-Id"] == "audit-1"
+
+    def logged():
+        return [line for line in shared.proxy.log_path.read_text().splitlines() if '"auditID":"audit-1"' in line]
+    entry = json.loads(until(logged, 5, "the line")[0])
+    assert (entry["method"], entry["verb"], entry["user"], entry["groups"], entry["status"]) == \
+        ("GET", "list", "auditor", ["dev", 'a"b', AUTHENTICATED], 200)
+    assert entry["uri"] == "/apis/wgpolicyk8s.io/v1alpha2/policyreports?limit=1" and 0 < entry["latency"] < 30
