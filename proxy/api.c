@@ -84,7 +84,8 @@ void
 api_shutdown(void)
 {
 	shutting_down = true;
-	watches_end();
+	/* The rest of the time is for clients that are slow to take what they have. */
+	watches_end((uint64_t) config.shutdown_timeout * 750);
 }
 
 bool
@@ -499,7 +500,7 @@ exchange_allowed(Exchange *exchange)
 			return;
 		}
 	}
-	else if (shutting_down)
+	if (shutting_down)
 	{
 		reply_plain(exchange, 429, "The apiserver is shutting down, please try again later.\n", 5);
 		return;

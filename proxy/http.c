@@ -282,7 +282,8 @@ http_send_head(HttpAnswer *answer, const AnswerHead *head)
 			req->http1_is_persistent = 0;
 		answer->chunked = req->version >= 0x101 && !answer->exchange.is_head;
 	}
-	if (head->close || stopping)
+	/* From the first SIGTERM on, so that clients move to another proxy while this one still serves them. */
+	if (head->close || stopping || server_terminating())
 		req->http1_is_persistent = 0;
 	if (answer->kind != ANSWER_REFUSAL)
 		h2o_start_response(req, &request->generator);

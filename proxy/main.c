@@ -9,9 +9,10 @@
  * on the socket of a worker that died are served by its successor.
  *
  * Shutdown, as kube-apiserver does it: on SIGTERM readyz fails at once and
- * everything is still served for --shutdown-delay-duration; then no more
- * connections are accepted, watches are ended, and what is under way may take
- * --shutdown-timeout.  A second SIGTERM or SIGINT to the parent ends
+ * everything is still served for --shutdown-delay-duration, each answer with
+ * the request to close the connection; then no more connections are accepted,
+ * what comes late is told to try again (429), watches are ended little by
+ * little, and what is under way may take --shutdown-timeout.  A second SIGTERM or SIGINT to the parent ends
  * everything at once.  Workers never outlive the parent.
  *
  * Exit codes: 0 after a shutdown, 1 when it was forced or when the start

@@ -39,6 +39,8 @@
 #define BOOKMARK_LEAST_MS 50000
 #define BOOKMARK_SPREAD_MS 20000
 #define LAST_BOOKMARK_MS 2000	/* before the end */
+#define END_STEP_MS 100			/* at a shutdown watches end step by step, */
+#define ENDS_IN_STEP 20			/* so many at a time, or more when there is not time enough */
 #define PARTING_MS 30000		/* for a client to take what was sent before the end */
 #define READ_ROWS_FIRST 20		/* when reading alone */
 #define READ_ROWS_MOST 200
@@ -104,6 +106,8 @@ struct Watch
 
 static Watch *watches;
 static LoopTimer tick_timer;
+static LoopTimer end_timer;
+static size_t ends_in_step;		/* at a shutdown */
 
 static void watch_end(Watch *watch);
 static void watch_pump(Watch *watch);
@@ -653,17 +657,36 @@ watches_start(void)
 	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
 }
 
-void
-watches_end(void)
+/* Ends the next few: clients that came back all at once would be a burden to the other proxies. */
+static void
+end_some(void *state)
 {
+	size_t		count = ends_in_step;
 	Watch	   *next;
 
-	for (Watch *watch = watches; watch != NULL; watch = next)
+	for (Watch *watch = watches; watch != NULL && count > 0; watch = next)
 	{
 		next = watch->next;
+		if (watch->ending)
+			continue;
+		count--;
 		watch_end(watch);
 		watch_pump(watch);
 	}
+	/* Some may only be about to begin. */
+	loop_timer_start(&end_timer, END_STEP_MS, end_some, NULL);
+}
+
+void
+watches_end(uint64_t milliseconds)
+{
+	size_t		steps = (size_t) (milliseconds / END_STEP_MS) + 1;
+	size_t		open = 0;
+
+	for (Watch *watch = watches; watch != NULL; watch = watch->next)
+		open++;
+	ends_in_step = open / steps + 1 > ENDS_IN_STEP ? open / steps + 1 : ENDS_IN_STEP;
+	end_some(NULL);
 }
 
 /* ---------- the beginning ---------- */

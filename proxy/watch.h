@@ -22,7 +22,7 @@ extern void watches_start(void);
 
 extern void watch_start(Exchange *exchange);
 
-/* Ends all of them cleanly. */
-extern void watches_end(void);
+/* Ends all of them cleanly, within so much time, and those that still begin.  Called once. */
+extern void watches_end(uint64_t milliseconds);
 
 #endif							/* WATCH_H */
