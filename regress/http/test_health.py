@@ -1,0 +1,89 @@
+"""Health and metrics of a proxy (conformance 20)."""
+
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from client import failure, until
+
+LIVE = ["ping", "log"]
+READY = LIVE + ["database", "shutdown"]
+
+
+def plain(proxy, path):
+    """The plain port's answer: code, text."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{proxy.metrics_port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def lines_of(checks, name, excluded=()):
+    shown = "".join(f"[+]{check} {'excluded: ' if check in excluded else ''}ok\n" for check in checks)
+    return f"{shown}{name} check passed\n"
+
+
+@pytest.mark.parametrize("name, checks", [("livez", LIVE), ("healthz", LIVE), ("readyz", READY)])
+def test_checks(stack, name, checks):
+    """HL-01, HL-02, HL-03: on both ports, to anybody; each check alone, to those who may; checks that are none"""
+    anonymous = stack.first.api(user=None)
+    for path, code, text in [
+            (f"/{name}", 200, "ok"), (f"/{name}/", 200, "ok"), (f"/{name}?verbose", 200, lines_of(checks, name)),
+            (f"/{name}?verbose=false", 200, lines_of(checks, name)),
+            (f"/{name}?verbose&exclude=ping&exclude=log", 200, lines_of(checks, name, ("ping", "log"))),
+            (f"/{name}?exclude=nothing", 200, "ok"),
+            (f"/{name}?verbose&exclude=nothing&exclude=a", 200,
+             lines_of(checks, name).replace(f"{name} check", f"warn: some health checks cannot be excluded: no matches for \"a\",\"nothing\"\n{name} check")),
+            (f"/{name}/ping", 200, "ok"), (f"/{name}/nothing", 404, "404 page not found\n"), (f"/{name}x", None, None)]:
+        code_there, text_there = plain(stack.first, path)
+        single = path.count("/") > 1 and not path.endswith("/")
+        if code is None or single:
+            assert anonymous.get(path).code in (401, 403)
+        if code is None:
+            assert code_there == 404
+            continue
+        answer = (stack.first.api() if single else anonymous).get(path)
+        assert (answer.code, answer.body.decode()) == (code_there, text_there) == (code, text), path
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8" and answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert anonymous.request("HEAD", f"/{name}").body == b""
+    assert anonymous.request("POST", f"/{name}", b"").code == 405
+
+
+def test_checks_of_readiness_alone(stack):
+    """HL-03, HL-04: what needs the database is no check of livez"""
+    api = stack.first.api()
+    assert api.get("/readyz/database").code == 200
+    assert api.get("/livez/database").code == api.get("/healthz/shutdown").code == 404
+
+
+def test_database_away(own_stack):
+    """HL-02, HL-03, HL-04: the reason is withheld, a single check tells it; a short absence is no failure; livez does not care"""
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    api = proxy.api()
+    # Fresh connections reach every worker.
+    until(lambda: all(api.get("/readyz").code == 200 for _ in range(20)), 20, "every worker to be ready")
+    begun = time.monotonic()
+    own_stack.database.stop("immediate")
+    answer = until(lambda: next((a for a in [api.get("/readyz")] if a.code == 500), None), 20, "readyz to fail")
+    assert time.monotonic() - begun > 2
+    assert answer.body.decode() == "[+]ping ok\n[+]log ok\n[-]database failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+    answer = api.get("/readyz/database")
+    assert answer.code == 500 and answer.body.startswith(b"internal server error: ") and len(answer.body) > 25
+    assert api.get("/readyz", exclude="database").code == 200
+    assert (plain(proxy, "/livez"), api.get("/livez").code) == ((200, "ok"), 200)
+    own_stack.database.start()
+    proxy.wait_ready()
+
+
+def test_metrics(stack):
+    """HL-05: on the API port for those who may, as a non-resource path"""
+    assert b"apiserver_request_total{" in stack.first.api().get("/metrics").body
+    for user in ("nobody", None):
+        answer = stack.first.api(user=user).get("/metrics")
+        assert answer.code in (401, 403)
+        if answer.code == 403:
+            assert "cannot get path \"/metrics\"" in failure(answer, 403, "Forbidden")["message"]
