@@ -84,6 +84,7 @@ request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
 		!take_string(arena, root, "contentType", &request->content_type) ||
 		!take_string(arena, root, "userAgent", &request->user_agent) ||
 		!take_string(arena, root, "decodeError", &request->decode_error) ||
+		!take_string(arena, root, "namespaceState", &request->namespace_state) ||
 		!take_string(arena, user, "username", &request->username))
 		return false;
 	for (size_t i = 0; i < sizeof(known_verbs) / sizeof(known_verbs[0]) && !known; i++)

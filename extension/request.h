@@ -11,7 +11,8 @@
  *	 "query":{"dryRun":["All"],"limit":["500"]},
  *	 "accept":"application/json","contentType":"application/json","userAgent":"kubectl/v1.32.4 (linux/amd64)",
  *	 "user":{"username":"alice","groups":["dev"],"uid":"42"},
- *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ..."}
+ *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ...",
+ *	 "namespaceUid":"0b5b3f9e-...","namespaceState":"terminating"}
  *
  * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError" has upstream's
  * words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that a YAML body sets twice,
@@ -20,6 +21,10 @@
  * verb is one of get list watch create update patch delete deletecollection.
  * mayCreate is there when an apply is allowed but would not be allowed to make the object; createDenial is the message of the 403 then.
  * Absent members are left out.  namespace is absent for a cluster-scoped resource and for a list over all namespaces.
+ *
+ * A proxy that knows the cluster's namespaces says of what may create an object in one: namespaceUid, an active one's, which
+ * the store compares with its own (sql/68_namespaces.sql), or namespaceState: missing or terminating (ADM-01).  A namespaceState dead is
+ * said only by the sweep of a namespace that is gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,6 +49,7 @@ typedef struct ApiRequest
 	const char *username;
 	const char *decode_error;	/* the body could not be read; "" when it could */
 	const JsonNode *duplicates; /* array of strings, or NULL */
+	const char *namespace_state;	/* missing, terminating or dead; else "" */
 	const JsonNode *query;		/* object of arrays of strings, or NULL */
 } ApiRequest;
 

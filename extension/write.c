@@ -314,6 +314,31 @@ write_set_key(Writing *writing)
 	return write_bad_request(writing, message.bytes);
 }
 
+/* ADM-01: nothing is created in a namespace that is not there, or soon will not be.  name is the new object's. */
+bool
+write_check_namespace(Writing *writing, const char *name)
+{
+	Arena	   *arena = writing->arena;
+	const Definition *definition = writing->definition;
+	const char *namespace_name = writing->request->namespace_name;
+	StatusDetails details = {.name = name,.group = definition->group,.kind = definition->plural,.cause_count = 1};
+	StatusCause cause = {.reason = "NamespaceTerminating",.field = "metadata.namespace"};
+
+	if (strcmp(writing->request->namespace_state, "missing") == 0)
+	{
+		status_not_found(&writing->reply, "", "namespaces", namespace_name);
+		return write_refuse(writing, 404);
+	}
+	if (strcmp(writing->request->namespace_state, "terminating") != 0)
+		return true;
+	cause.message = arena_printf(arena, "namespace %s is being terminated", namespace_name);
+	details.causes = &cause;
+	status_failure(&writing->reply, 403, "Forbidden",
+				   arena_printf(arena, "%s.%s \"%s\" is forbidden: unable to create new content in namespace %s because it is being "
+								"terminated", definition->plural, definition->group, name, namespace_name), &details);
+	return write_refuse(writing, 403);
+}
+
 /*
  * Entry points
  */
@@ -394,5 +419,8 @@ write_decide(Arena *arena, const Definition *definition, const ApiRequest *reque
 		outcome->warnings = json_copy(arena, admitted->warnings);
 	strbuf_init(&writing.reply, arena);
 	find_verb(request)->decide(&writing);
+	/* Also what creates under another verb; a create has been asked before, when its document was not yet validated. */
+	if (outcome->code == 201)
+		write_check_namespace(&writing, outcome->name);
 	limit_warnings(outcome->warnings);
 }

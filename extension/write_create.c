@@ -39,6 +39,17 @@ generate_name(Writing *writing, JsonNode *document)
 								  metadata_generate_name(writing->arena, prefix, writing->context->random)));
 }
 
+/* The name is not generated yet when the namespace is looked at. */
+static const char *
+name_so_far(Writing *writing, const JsonNode *document)
+{
+	const char *name = metadata_text(writing->arena, document, "name");
+
+	if (name[0] == '\0')
+		name = metadata_text(writing->arena, document, "generateName");
+	return name[0] != '\0' ? name : "Unknown";
+}
+
 /* CRE-04; a version that is no number is not looked at, nor is any in a dry run. */
 static bool
 refuse_version(Writing *writing, const JsonNode *document)
@@ -69,7 +80,8 @@ write_admit_create(Writing *writing)
 	if (!write_check_content_type(writing, false) || !write_check_size(writing) ||
 		!write_take_options(writing, "CreateOptions", NULL) ||
 		(document = write_decode_body(writing)) == NULL ||
-		!write_check_version(writing, document) || !write_agree_namespace(writing, document))
+		!write_check_version(writing, document) || !write_agree_namespace(writing, document) ||
+		!write_check_namespace(writing, name_so_far(writing, document)))
 		return;
 
 	write_dedup_owners(writing, document, false);

@@ -340,7 +340,8 @@ write_decide_delete(Writing *writing)
 
 	stored_finalizers = json_get(old.metadata, "finalizers");
 	finalizers = settle_finalizers(arena, stored_finalizers, options->propagation);
-	if (finalizers->u.array.count == 0)
+	/* Nobody can finalize anything in a namespace that is gone. */
+	if (finalizers->u.array.count == 0 || strcmp(writing->request->namespace_state, "dead") == 0)
 	{
 		outcome->transform.kind = TRANSFORM_DELETED;
 		write_answer_object(writing, options->dry_run ? WRITE_ANSWER : WRITE_DELETE, 200, old.document, !options->dry_run);

@@ -108,6 +108,7 @@ extern bool write_check_size(Writing *writing);
 extern bool write_take_options(Writing *writing, const char *kind, const char *forbidden);
 extern void write_check_dry_run(const JsonNode *values, WriteOptions *options, FieldErrorList *errors);
 extern bool write_set_key(Writing *writing);
+extern bool write_check_namespace(Writing *writing, const char *name);
 
 /* write_document.c: documents */
 extern JsonNode *write_decode_body(Writing *writing);

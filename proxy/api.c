@@ -25,6 +25,7 @@
 #include "list.h"
 #include "log.h"
 #include "metrics.h"
+#include "namespaces.h"
 #include "reply.h"
 #include "server.h"
 #include "watch.h"
@@ -52,6 +53,7 @@ api_start(int worker)
 	identity_start();
 	pg_start(worker);
 	watches_start();
+	namespaces_start(worker);
 	/* One worker does it for all; proxies take turns by a lock in the database. */
 	if (worker == 0)
 		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, NULL);
@@ -287,27 +289,45 @@ exchange_resolve(Exchange *exchange)
 	return true;
 }
 
+static void
+answer_known_namespace(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	const char *state = exchange->namespace_state;
+	Reply		reply = {.code = 200,.content_type = "application/json"};
+	StrBuf		buf;
+
+	strbuf_init(&buf, &exchange->arena);
+	if (state != NULL && strcmp(state, "missing") == 0)
+	{
+		status_not_found(&buf, "", "namespaces", route->name);
+		reply.code = 404;
+	}
+	else
+		strbuf_printf(&buf, "{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\"},\"status\":{\"phase\":\"%s\"}}\n",
+					  route->name, state != NULL ? "Terminating" : "Active");
+	reply.body.bytes = buf.bytes;
+	reply.body.len = buf.len;
+	reply_send(exchange, &reply, NULL);
+}
+
 /*
- * Without a cluster any valid namespace exists.  kubectl asks for one when it did not find an object in it, and prints
- * what it hears.  Behind the aggregator this path never comes here.
+ * kubectl asks for a namespace when it did not find an object in it, and prints what it hears.  Behind the aggregator this path never
+ * comes here.  Without a cluster any valid namespace exists.
  */
 static bool
 answer_namespace(Exchange *exchange)
 {
 	const Route *route = exchange->route;
 	JsonText	name = {route->name, strlen(route->name)};
-	Reply		reply = {.code = 200,.content_type = "application/json"};
-	StrBuf		buf;
 
 	if (route->group[0] != '\0' || strcmp(route->version, "v1") != 0 || strcmp(route->resource_name, "namespaces") != 0 ||
 		strcmp(route->verb, "get") != 0 || route->subresource[0] != '\0' || !is_dns1123_label(name))
 		return false;
-	strbuf_init(&buf, &exchange->arena);
-	strbuf_printf(&buf, "{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\"},\"status\":{\"phase\":\"Active\"}}\n",
-				  route->name);
-	reply.body.bytes = buf.bytes;
-	reply.body.len = buf.len;
-	reply_send(exchange, &reply, NULL);
+	if (namespaces_followed())
+		namespaces_ask(exchange, route->name, answer_known_namespace);
+	else
+		answer_known_namespace(exchange);
 	return true;
 }
 
@@ -369,6 +389,8 @@ exchange_request_text(Exchange *exchange)
 		json_set(arena, request, "mayCreate", json_new_bool(arena, false));
 		set_text(arena, request, "createDenial", exchange->create_denial);
 	}
+	set_text(arena, request, "namespaceUid", exchange->namespace_uid);
+	set_text(arena, request, "namespaceState", exchange->namespace_state);
 
 	strbuf_init(&buf, arena);
 	json_write(&buf, request);
@@ -473,6 +495,17 @@ exchange_serve(Exchange *exchange)
 	if (answer_namespace(exchange) || !exchange_resolve(exchange))
 		return;
 	body_take(exchange);
+	if (namespaces_concern(exchange))
+		namespaces_ask(exchange, exchange->route->namespace_name, exchange_perform);
+	else if (namespaces_followed() && exchange->type->namespaced && strcmp(exchange->route->verb, "deletecollection") == 0)
+		namespaces_refresh(exchange, exchange->route->namespace_name, exchange_perform);
+	else
+		exchange_perform(exchange);
+}
+
+void
+exchange_perform(Exchange *exchange)
+{
 	exchange->request = exchange_request_text(exchange);
 	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)
 	{

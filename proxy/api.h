@@ -32,6 +32,9 @@ struct Exchange
 	IdentityQuestion question;	/* who asks, and whether that is allowed */
 	bool		create_denied;	/* an apply may not make the object; then create_denial says why */
 	const char *create_denial;
+	const char *namespace_uid;	/* of its namespace, when it may create and namespaces are known; else NULL */
+	const char *namespace_state;	/* missing or terminating; else NULL */
+	int			namespace_moves;	/* how often the store knew another one */
 	JsonText	request;		/* the JSON object of extension/request.h */
 	JsonText	body;			/* JSON, or what body_error is about */
 	const char *body_error;		/* NULL unless a body of YAML could not be read */
@@ -49,6 +52,9 @@ struct Exchange
 	void		(*closed) (Exchange *exchange);
 	void		(*expired) (Exchange *exchange);	/* instead of 504 when the deadline passes */
 };
+
+/* Begins what the request asks for, with what is known of its namespace by now. */
+extern void exchange_perform(Exchange *exchange);
 
 /* Milliseconds until the deadline, at least 1. */
 extern uint64_t exchange_time_left(const Exchange *exchange);

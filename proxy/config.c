@@ -40,7 +40,8 @@ typedef enum FlagKind
 	FLAG_SECONDS,				/* a duration, rounded up */
 	FLAG_MILLISECONDS,
 	FLAG_BOOLEAN,
-	FLAG_AUTHORIZATION
+	FLAG_AUTHORIZATION,
+	FLAG_DISABLED_PLUGINS
 } FlagKind;
 
 typedef struct Flag
@@ -112,6 +113,8 @@ static const Flag flags[] =
 	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
 	{"database-connections", FLAG_INTEGER, &config.connections, "2", 1, 64,
 	"connections for reads of each worker; two more are for writes"},
+	{"disable-admission-plugins", FLAG_DISABLED_PLUGINS, &config.namespace_lifecycle, "", 0, 0,
+	"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that exists and is not being deleted"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
 	"uid of the cluster that is served; without it, the uid of the namespace kube-system is asked from kube-apiserver"},
 	{"cluster-name", FLAG_STRING, &config.cluster_name, "", 0, 0,
@@ -153,7 +156,7 @@ print_help(void)
 		   "Usage:\n  kube-reports-proxy --tls-cert-file=FILE --tls-private-key-file=FILE [flags]\n\nFlags:\n");
 	for (size_t i = 0; i < FLAG_COUNT; i++)
 	{
-		static const char *const kinds[] = {"string", "file", "names", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string"};
+		static const char *const kinds[] = {"string", "file", "names", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string", "string"};
 		const Flag *flag = &flags[i];
 
 		printf("  --%s %s\n        %s", flag->name, kinds[flag->kind], flag->help);
@@ -323,6 +326,11 @@ set_flag(const Flag *flag, const char *value)
 			else
 				usage_error(flag->name, value, "must be Webhook, AlwaysAllow or AlwaysDeny");
 			break;
+		case FLAG_DISABLED_PLUGINS:
+			if (value[0] != '\0' && strcmp(value, "NamespaceLifecycle") != 0)
+				usage_error(flag->name, value, "the only plugin there is is NamespaceLifecycle");
+			*(bool *) flag->target = value[0] == '\0';
+			break;
 	}
 }
 
@@ -434,4 +442,7 @@ config_parse(int argc, char **argv)
 		set_flag(flag, value);
 	}
 	check_all();
+	/* Stand-alone, any valid namespace exists. */
+	if (!kubeconfig_available(config.authentication_kubeconfig))
+		config.namespace_lifecycle = false;
 }

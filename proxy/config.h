@@ -48,6 +48,7 @@ typedef struct Config
 	bool		authentication_tolerate_lookup_failure; /* --authentication-tolerate-lookup-failure */
 	int			token_cache_ttl;	/* --authentication-token-webhook-cache-ttl, milliseconds, default 10000 */
 	const char *api_audiences;	/* --api-audiences; comma separated, "" for none */
+	bool		namespace_lifecycle;	/* --disable-admission-plugins turns it off; only with a kube-apiserver */
 	const char *cluster_id;		/* --cluster-id: uid of the cluster; "" until main.c has asked kube-apiserver */
 	const char *cluster_name;	/* --cluster-name */
 	int			workers;		/* --workers, default the number of processors, at most 8 */

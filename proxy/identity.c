@@ -32,38 +32,19 @@
 /* Refused credentials are logged at most this often, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
 
-static KubeApi *
-open_api(const char *path)
-{
-	const char *why = "";
-	Arena		arena;
-	KubeApi    *api;
-
-	arena_init(&arena);
-	api = kubeapi_open(&arena, path, &why);
-	if (api == NULL)
-	{
-		/* The parent could read it; it starts another worker. */
-		log_line(LOG_ERROR, "cannot reach kube-apiserver: %s", why);
-		abort();
-	}
-	arena_free(&arena);
-	return api;
-}
-
 void
 identity_start(void)
 {
 	if (kubeconfig_available(config.authentication_kubeconfig))
 	{
-		KubeApi    *api = open_api(config.authentication_kubeconfig);
+		KubeApi    *api = kubeapi_open(config.authentication_kubeconfig);
 
 		token_reviews_start(api);
 		if (authentication_lookup_wanted())
 			authentication_lookup_follow(api);
 	}
 	if (config.authorization_mode == AUTHORIZATION_WEBHOOK)
-		access_reviews_start(open_api(config_authorization_kubeconfig()));
+		access_reviews_start(kubeapi_open(config_authorization_kubeconfig()));
 }
 
 void

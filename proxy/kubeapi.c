@@ -66,9 +66,10 @@ kubeapi_load(KubeApi *api, Arena *arena, const char **why)
 }
 
 KubeApi *
-kubeapi_open(Arena *arena, const char *path, const char **why)
+kubeapi_open(const char *path)
 {
 	KubeApi    *api;
+	const char *why = "";
 
 	if (path == NULL)
 		path = "";
@@ -83,12 +84,10 @@ kubeapi_open(Arena *arena, const char *path, const char **why)
 	strcpy(api->path, path);
 	arena_init(&api->arena);
 	api->loaded_at = loop_now();
-	if (!kubeapi_load(api, &api->arena, why))
+	if (!kubeapi_load(api, &api->arena, &why))
 	{
-		*why = arena_strdup(arena, *why);
-		arena_free(&api->arena);
-		free(api);
-		return NULL;
+		log_line(LOG_ERROR, "cannot reach kube-apiserver: %s", why);
+		exit(1);
 	}
 	api->next = apis;
 	apis = api;

@@ -19,9 +19,9 @@ typedef struct KubeApi KubeApi;
 
 /*
  * path as for kubeconfig_load(); it is copied, and the same path gives the same KubeApi again.  The kubeconfig is read anew every
- * minute, the file of a token for every request.  NULL with *why when it cannot be read.
+ * minute, the file of a token for every request.  A worker that cannot read it at first says so in the log and ends.
  */
-extern KubeApi *kubeapi_open(Arena *arena, const char *path, const char **why);
+extern KubeApi *kubeapi_open(const char *path);
 
 /* ---------- calls ---------- */
 

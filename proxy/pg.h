@@ -44,6 +44,9 @@ typedef enum PgStatement
 	PG_POLL,
 	PG_COUNTS,
 	PG_MAINTAIN,
+	PG_NAMESPACES,
+	PG_NAMESPACE,
+	PG_SWEEP,
 	PG_STATEMENT_COUNT
 } PgStatement;
 

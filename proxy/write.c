@@ -17,6 +17,7 @@
 #include "config.h"
 #include "feed.h"
 #include "metrics.h"
+#include "namespaces.h"
 #include "reply.h"
 
 #define BATCH_WRITES 64
@@ -24,6 +25,7 @@
 #define WAITING_WRITES 4096
 #define WAITING_BYTES (64 * 1024 * 1024)
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
+#define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace is another one */
 #define GATHER_MS 1				/* after a batch of several, for their clients to come back */
 
 typedef struct Write Write;
@@ -169,6 +171,18 @@ write_expired(Exchange *exchange)
 
 /* ---------- batches ---------- */
 
+/* The store knows another namespace under that name than this worker did. */
+static void
+write_moved(Exchange *exchange)
+{
+	exchange->closed = NULL;
+	exchange->expired = NULL;
+	if (exchange->namespace_moves++ < NAMESPACE_MOVES)
+		namespaces_ask_again(exchange, exchange->route->namespace_name, exchange_perform);
+	else
+		reply_status(exchange, 503, "ServiceUnavailable", "the namespace keeps changing", &(StatusDetails) {.retry_after_seconds = 1});
+}
+
 /* Each member gets its element of the answer. */
 static void
 batch_answer(Batch *batch, const PgResult *result)
@@ -204,6 +218,11 @@ batch_answer(Batch *batch, const PgResult *result)
 
 		batch->writes[i] = NULL;
 		write->exchange->work = NULL;
+		if (there && pg_array_int4(code) == 0)
+		{
+			write_moved(write->exchange);
+			continue;
+		}
 		if (!there || pg_array_int4(code) < 200 || pg_array_int4(code) > 599)
 		{
 			reply_status(write->exchange, 500, "InternalError", "Internal error occurred: a batch was answered in part", NULL);

@@ -49,6 +49,23 @@ CREATE TABLE kube_reports.proxy_role (
 );
 COMMENT ON TABLE kube_reports.proxy_role IS 'the one cluster that a proxy''s role may serve; see grant_proxy()';
 
+CREATE TABLE kube_reports.namespace (
+	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	name		text COLLATE "C" NOT NULL,
+	uid			text COLLATE "C" NOT NULL,
+	state		text NOT NULL CHECK (state IN ('active', 'terminating', 'dead')),
+	orderly		boolean NOT NULL DEFAULT false,
+	noted_at	timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (cluster_id, name)
+);
+COMMENT ON TABLE kube_reports.namespace IS 'the namespaces that the objects of a cluster belong to, as its proxies learned from kube-apiserver';
+COMMENT ON COLUMN kube_reports.namespace.uid IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
+COMMENT ON COLUMN kube_reports.namespace.state
+	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are being deleted';
+COMMENT ON COLUMN kube_reports.namespace.orderly
+	IS 'it was seen terminating while it was there: all objects under the name are from before';
+COMMENT ON COLUMN kube_reports.namespace.noted_at IS 'when it came into this state';
+
 ---- the registry ----
 
 CREATE TABLE kube_reports.resource_type (
@@ -196,6 +213,7 @@ SELECT pg_catalog.pg_extension_config_dump('kube_reports.lane_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.resource_type_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.cluster', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.proxy_role', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports.namespace', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.resource_type', 'WHERE NOT builtin');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.resource_version', 'WHERE NOT builtin');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.lane', '');

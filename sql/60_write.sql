@@ -122,16 +122,24 @@ BEGIN
 	), decided AS MATERIALIZED (
 		SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
 			i.place, i.old_version, i.old_metadata, i.old_body,
-			coalesce(d.action, i.action) AS action, coalesce(d.code, i.code) AS code, coalesce(d.uid, i.uid) AS uid,
+			CASE WHEN m.misplaced THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
+			CASE WHEN m.misplaced THEN 0 ELSE coalesce(d.code, i.code) END AS code, coalesce(d.uid, i.uid) AS uid,
 			coalesce(d.metadata, i.metadata) AS metadata, coalesce(d.body, i.body) AS body,
 			coalesce(d.versioned, i.versioned) AS versioned,
-			coalesce(d.status, i.status) AS status, coalesce(d.transform, i.transform) AS transform,
+			CASE WHEN m.misplaced THEN ''::bytea ELSE coalesce(d.status, i.status) END AS status,
+			coalesce(d.transform, i.transform) AS transform,
 			coalesce(d.retry_after, i.retry_after) AS retry_after, coalesce(d.warnings, i.warnings) AS warnings
 		FROM item i
 			-- The condition stands inside, kept there by OFFSET: the function is not called for inserts that have nothing in their way.
 			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(i.definition_id, i.definition, i.request, i.document,
 					i.old_metadata, i.old_body, i.old_version)
 				WHERE i.action = 'p' OR (i.action = 'i' AND i.old_version IS NOT NULL) OFFSET 0) d ON true
+			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see 68_namespaces.sql.
+			LEFT JOIN LATERAL (SELECT true AS misplaced
+				WHERE coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
+					AND NOT EXISTS (SELECT FROM kube_reports.namespace s
+						WHERE s.cluster_id = target.cluster_id AND s.name = i.namespace
+							AND s.uid = i.request::jsonb->>'namespaceUid' AND s.state = 'active') OFFSET 0) m ON true
 	), numbered AS MATERIALIZED (
 		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports.version_seq') END AS version
 		FROM (SELECT * FROM decided ORDER BY position) s
@@ -193,7 +201,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer)
-	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. attempts: how many generated names are tried';
+	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried';
 
 -- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can neither be
 -- SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.

@@ -21,6 +21,7 @@ BEGIN
 		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proname LIKE 'api\_%'
 			OR p.oid = 'kube_reports.write_batch(uuid, text[], bytea[], integer)'::regprocedure
 			OR p.oid = 'kube_reports.delete_piece(uuid, text, bytea, text)'::regprocedure
+			OR p.oid = 'kube_reports.sweep_piece(uuid, text, text, text, timestamptz)'::regprocedure
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
 	END LOOP;

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import uuid
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,20 +22,22 @@ TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-def now():
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def now(seconds=0):
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Trouble:
     """What is done to requests of a path that match, instead of answering them, or before."""
 
-    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None):
+    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None, text=None):
         self.path = path
         self.method = method
         self.code = code
         self.times = times
         self.drop = drop
         self.hold = hold
+        self.document = document
+        self.text = text
 
 
 class ApiServer:
@@ -142,11 +144,12 @@ users:
             self.lock.notify_all()
             return document
 
-    def create_namespace(self, name, uid=None):
+    def create_namespace(self, name, uid=None, clock=0):
+        """clock: how many seconds this server's clock is ahead."""
         with self.lock:
             assert name not in self.objects[NAMESPACES]
             return self._change("ADDED", NAMESPACES, name, {
-                "metadata": {"name": name, "uid": uid or str(uuid.uuid4()), "creationTimestamp": now(),
+                "metadata": {"name": name, "uid": uid or str(uuid.uuid4()), "creationTimestamp": now(clock),
                              "labels": {"kubernetes.io/metadata.name": name}},
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
 
@@ -196,7 +199,8 @@ users:
     def trouble(self, path, **what):
         """
         For requests whose path (with its query) matches the regular expression: hold (an Event) is waited for; then the connection
-        is cut (drop) or the request answered with code, for the first so many times; otherwise as usual.  calm() ends it.
+        is cut (drop) or the request answered with code (and a document or text, else a Status), for the first so many times; otherwise
+        as usual.  calm() ends it.
         """
         with self.lock:
             self.troubles.append(Trouble(re.compile(path), **what))
@@ -284,6 +288,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     trouble.hold.wait(60)
                 if trouble.drop:
                     raise Cut
+                if trouble.text is not None:
+                    self.answer(trouble.code, "text/plain", trouble.text.encode())
+                    return
+                if trouble.document is not None:
+                    self.document(trouble.code, trouble.document)
+                    return
                 if trouble.code is not None:
                     self.failure(trouble.code, "Trouble", "trouble of the test")
                     return
@@ -297,9 +307,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # --- answers ---
 
     def document(self, code, document):
-        body = json.dumps(document).encode()
+        self.answer(code, "application/json", json.dumps(document).encode())
+
+    def answer(self, code, content_type, body):
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

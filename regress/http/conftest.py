@@ -118,6 +118,8 @@ class Proxy:
             "--metrics-bind-address=127.0.0.1", f"--metrics-port={self.metrics_port}",
             f"--tls-cert-file={pki}/serving.crt", f"--tls-private-key-file={pki}/serving.key",
             f"--client-ca-file={pki}/ca.crt", "--authorization-mode=AlwaysDeny",
+            # A stand-in for kube-apiserver does not have the namespaces of other tests, whose objects would be swept.
+            "--disable-admission-plugins=NamespaceLifecycle",
             f"--database={connection or database.connection(user)}", f"--cluster-id={cluster}", "--cluster-name=test",
             "--workers=2", *flags]
         self.start()

@@ -18,6 +18,7 @@ SELECT t.id, t."group", t.plural, t.results, t.builtin FROM kube_reports.resourc
 SELECT v.resource_type, v.version, v.definition FROM kube_reports.resource_version v ORDER BY v.resource_type, v.version;
 SELECT r FROM kube_reports.proxy_role r ORDER BY r.role;
 SELECT l.id, l.cluster_id, l.resource_type FROM kube_reports.lane l ORDER BY l.id;
+SELECT n FROM kube_reports.namespace n ORDER BY n.cluster_id, n.name;
 SELECT s FROM kube_reports.setting s ORDER BY s.name;
 """
 
@@ -44,6 +45,7 @@ def source(stack, tmp_path_factory):
     database.psql(f"SELECT kube_reports.register_crd($crd${json.dumps(CRD)}$crd$::jsonb)")
     database.psql(f"SELECT kube_reports.register_cluster('{SECOND_CLUSTER}', 'elsewhere', '{{\"region\": \"x\"}}'::jsonb)")
     database.psql("SELECT kube_reports.set_setting('log_retention', '90 minutes')")
+    database.psql(f"SELECT kube_reports.api_namespace('{SECOND_CLUSTER}', 'dump', '', 'its-uid', true)")
     for number in range(50):
         api.create(POLR, report(f"r{number}", labels={"n": str(number), "quote": "a-b.c"}), "dump")
     api.create(CPOLR, report("dump", resource=CPOLR))

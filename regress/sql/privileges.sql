@@ -32,6 +32,12 @@ SELECT array_position(api_poll.versions, 0) AS of_others_second FROM kube_report
 SELECT operation, version FROM kube_reports.api_changes('00000000-0000-0000-0000-000000000001', :lane_two, 0, '{}', 10);
 SELECT kube_reports.api_bookmark('00000000-0000-0000-0000-000000000001', :lane_two, 1, 'v1alpha2 object');
 SELECT count(*) FROM kube_reports.api_counts('00000000-0000-0000-0000-000000000002');
+SELECT * FROM kube_reports.api_namespace('00000000-0000-0000-0000-000000000001', 'default', '', 'u1', false);
+SELECT * FROM kube_reports.api_namespace('00000000-0000-0000-0000-000000000002', 'default', '', 'u1', false);
+SELECT count(*) FROM kube_reports.api_namespaces('00000000-0000-0000-0000-000000000001', NULL);
+SELECT count(*) FROM kube_reports.api_namespaces('00000000-0000-0000-0000-000000000002', NULL);
+SELECT kube_reports.sweep_piece('00000000-0000-0000-0000-000000000002', 'default', 'u1', '', NULL);
+DELETE FROM kube_reports.namespace;
 SELECT count(*) FROM kube_reports.object;
 DELETE FROM kube_reports.object;
 SELECT kube_reports.register_crd('{}');

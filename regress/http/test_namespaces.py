@@ -1,0 +1,555 @@
+"""NamespaceLifecycle and the sweep of namespaces that are gone, with a stand-in for kube-apiserver (k8s-conformance 17, 18.2)."""
+
+import concurrent.futures
+import random
+import threading
+import time
+import uuid
+from types import SimpleNamespace
+
+import pytest
+
+from apiserver import ApiServer
+from client import CPOLR, POLR, REPS, Watch, failure, path_of, report, result, until
+from conftest import stack_command
+
+ROLE = "kube_reports_proxy_namespaces"
+
+
+@pytest.fixture(scope="module")
+def cluster(stack):
+    """A cluster of this module's own: other tests' namespaces do not exist in its kube-apiserver."""
+    uid = str(uuid.uuid4())
+    stack.database.psql(f"CREATE ROLE {ROLE} LOGIN", user="postgres")
+    stack.database.psql(f"SELECT kube_reports.grant_proxy('{ROLE}', '{uid}')")
+    return uid
+
+
+class Kube(ApiServer):
+    """The stand-in of that cluster, and the proxies that follow it."""
+
+    def __init__(self, stack, cluster):
+        certificates = f"{stack.pki}/apiserver"
+        stack_command("certificates", certificates)
+        super().__init__(certificates)
+        self.delete_namespace("kube-system")
+        self.create_namespace("kube-system", uid=cluster)
+        self.stack = stack
+        self.cluster = cluster
+        self.proxies = []
+
+    def proxy(self, *flags, ready=True, **more):
+        path = self.kubeconfig(f"{self.stack.pki}/kubeconfig-{uuid.uuid4().hex}", token="t")
+        started = self.stack.proxy(user=ROLE, ready=ready, cluster=self.cluster, flags=[
+            f"--authentication-kubeconfig={path}", "--authentication-skip-lookup", "--disable-admission-plugins=", *flags], **more)
+        self.proxies.append(started)
+        return started
+
+    def stop_proxies(self):
+        for proxy in self.proxies:
+            proxy.stop()
+        self.proxies = []
+
+    def rows(self, name):
+        """What the store has noted of a namespace: uid and state."""
+        return self.stack.database.psql(
+            "SELECT n.uid, n.state FROM kube_reports.namespace n JOIN kube_reports.cluster c ON c.id = n.cluster_id"
+            f" WHERE c.uid = '{self.cluster}' AND n.name = '{name}'").splitlines()
+
+    def stored(self, name):
+        """Number of objects in a namespace, whatever the proxies say."""
+        return int(self.stack.database.psql(
+            "SELECT count(*) FROM kube_reports.object o JOIN kube_reports.cluster c ON c.id = o.cluster_id"
+            f" WHERE c.uid = '{self.cluster}' AND o.namespace = '{name}'"))
+
+    def empty(self, name, seconds=20):
+        until(lambda: self.stored(name) == 0 and self.rows(name) == [], seconds, f"namespace {name} to be swept")
+
+    def noted(self, name):
+        """Waits until the store counts the objects of that name as those of the namespace there is."""
+        wanted = [f"{self.namespace_uid(name)}|active"]
+        until(lambda: self.rows(name) == wanted, 20, f"namespace {name} to be noted")
+
+
+    def end_namespace(self, api, name):
+        """A deletion as the namespace controller does it: the content first, until it sees none."""
+        self.terminate_namespace(name)
+        for resource in (POLR, REPS):
+            assert api.delete(path_of(resource, name)).code == 200
+        for resource in (POLR, REPS):
+            assert api.names(resource, name) == []
+        self.delete_namespace(name)
+
+
+@pytest.fixture
+def kube(stack, cluster):
+    server = Kube(stack, cluster)
+    yield server
+    server.calm()
+    server.stop_proxies()
+    server.stop()
+    stack.database.psql(f"DELETE FROM kube_reports.object o USING kube_reports.cluster c WHERE c.id = o.cluster_id AND c.uid = '{cluster}';"
+                        f"DELETE FROM kube_reports.namespace n USING kube_reports.cluster c WHERE c.id = n.cluster_id AND c.uid = '{cluster}'")
+
+
+@pytest.fixture
+def pair(kube):
+    """Two proxies of it."""
+    return SimpleNamespace(first=kube.proxy().api(), second=kube.proxy().api())
+
+
+def missing(name):
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": f'namespaces "{name}" not found',
+            "reason": "NotFound", "details": {"name": name, "kind": "namespaces"}, "code": 404}
+
+
+def terminating(namespace, name):
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": f'policyreports.wgpolicyk8s.io "{name}" is forbidden: unable to create new content in namespace {namespace}'
+                       " because it is being terminated",
+            "reason": "Forbidden",
+            "details": {"name": name, "group": "wgpolicyk8s.io", "kind": "policyreports",
+                        "causes": [{"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated",
+                                    "field": "metadata.namespace"}]},
+            "code": 403}
+
+
+def test_missing_namespace(kube, pair, ns):
+    """ADM-01, NS-04: nothing is created in a namespace that is not there; everything else about it goes on."""
+    path = path_of(POLR, ns)
+    answer = pair.first.post(path, report("a"))
+    assert (answer.code, answer.json) == (404, missing(ns))
+    assert pair.first.post(path, report("a"), dryRun="All").json == missing(ns)
+    assert pair.first.post(path_of(POLR, "No.Namespace"), report("a")).json == missing("No.Namespace")
+    # The body is read before, and validated after.
+    failure(pair.first.post(path, "{"), 400, "BadRequest")
+    assert pair.first.post(path, {**report("a"), "results": 7}).json == missing(ns)
+    assert pair.first.names(POLR, ns) == []
+    failure(pair.first.get(path_of(POLR, ns, "a")), 404, "NotFound")
+    assert pair.first.post(path_of(CPOLR), report(ns, resource=CPOLR)).code == 201
+    # The live look-up, after the watch had its time.
+    assert kube.asked(f"/namespaces/{ns}$")
+    # It is made, and may be used at once, through any proxy.
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("a"), ns)
+    pair.second.create(POLR, report("b"), ns)
+    assert pair.second.delete(path_of(CPOLR, name=ns)).code == 200
+
+
+def test_terminating_namespace(kube, pair, ns):
+    """ADM-01: creates are refused with their cause; updates, patches and deletes are not."""
+    kube.create_namespace(ns)
+    held = report("held")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    stored = pair.first.create(POLR, report("a"), ns)
+    pair.first.create(POLR, held, ns)
+    kube.noted(ns)
+    kube.terminate_namespace(ns)
+    for api in (pair.first, pair.second):
+        until(lambda: api.post(path_of(POLR, ns), report("b"), dryRun="All").code != 201, 20, "the refusal")
+        answer = api.post(path_of(POLR, ns), report("b"))
+        assert (answer.code, answer.json) == (403, terminating(ns, "b"))
+    generated = report("x")
+    generated["metadata"] = {"generateName": "gen-"}
+    assert pair.first.post(path_of(POLR, ns), generated).json == terminating(ns, "gen-")
+    stored["summary"]["pass"] = 5
+    assert pair.first.put(path_of(POLR, ns, "a"), stored).code == 200
+    assert pair.second.patch(path_of(POLR, ns, "a"), {"metadata": {"labels": {"x": "y"}}}).code == 200
+    assert pair.first.delete(path_of(POLR, ns, "a")).code == 200
+    assert pair.second.delete(path_of(POLR, ns)).code == 200
+    assert pair.first.names(POLR, ns) == ["held"]
+    assert pair.first.patch(path_of(POLR, ns, "held"), {"metadata": {"finalizers": None}}).code == 200
+    assert pair.second.names(POLR, ns) == []
+    assert kube.rows(ns) == [f"{kube.namespace_uid(ns)}|terminating"]
+
+
+def test_live_look_up(kube, pair, ns):
+    """ADM-01: a namespace that the watch has not told of yet is asked for."""
+    kube.noted("default")
+    hold = threading.Event()
+    kube.trouble(r"\?watch=true", hold=hold)
+    kube.disconnect()
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("a"), ns)
+    assert kube.asked(f"/namespaces/{ns}$")
+    assert pair.second.names(POLR, ns) == ["a"]
+
+
+def test_away_from_the_start(kube, ns):
+    """ADM-01: while nothing is known, neither 404 nor 201 is the answer; reads and deletes go on."""
+    kube.create_namespace(ns)
+    kube.stop()
+    api = kube.proxy().api()
+    answer = api.post(path_of(POLR, ns), report("a"))
+    assert failure(answer, 503, "ServiceUnavailable")["details"] == {"retryAfterSeconds": 1}
+    assert api.names(POLR, ns) == []
+    failure(api.delete(path_of(POLR, ns, "a")), 404, "NotFound")
+    kube.start()
+    until(lambda: api.post(path_of(POLR, ns), report("a")).code == 201, 30, "creates to go on")
+
+
+def test_away_later(kube, pair, ns):
+    """ADM-01: what is known stays known while kube-apiserver is away; what is not known is not guessed."""
+    kube.create_namespace(ns)
+    kube.noted(ns)
+    kube.stop()
+    pair.first.create(POLR, report("a"), ns)
+    pair.second.create(POLR, report("b"), ns)
+    failure(pair.first.post(path_of(POLR, "no-" + ns), report("a")), 503, "ServiceUnavailable")
+    # What happens meanwhile is seen when it is back.
+    kube.delete_namespace(ns)
+    assert sorted(pair.first.names(POLR, ns)) == ["a", "b"]
+    kube.start()
+    kube.empty(ns, 30)
+    assert pair.second.post(path_of(POLR, ns), report("c")).json == missing(ns)
+
+
+@pytest.mark.parametrize("lost", ["forget", "disconnect"])
+def test_watch_resumes(kube, pair, ns, lost):
+    """ADM-02: after 410 and after a broken connection, nothing that happened meanwhile is missed."""
+    doomed, made = ns + "-old", ns + "-new"
+    kube.create_namespace(doomed)
+    pair.first.create(POLR, report("a"), doomed)
+    kube.noted(doomed)
+    lists = len(kube.asked("limit="))
+    watches = len(kube.asked("watch=true"))
+    hold = threading.Event()
+    kube.trouble(r"watch=true|limit=", hold=hold)
+    getattr(kube, lost)()
+    kube.delete_namespace(doomed)
+    kube.create_namespace(made)
+    kube.calm()
+    kube.empty(doomed)
+    pair.second.create(POLR, report("a"), made)
+    if lost == "forget":
+        assert len(kube.asked("limit=")) > lists
+    else:
+        until(lambda: len(kube.asked("watch=true")) >= watches + 4, 20, "every worker's watch")
+        assert len(kube.asked("limit=")) == lists
+    # Bookmarks carry a watch past what it does not see: a later 410 below them does not concern it.
+    kube.bookmark()
+    kube.noted(made)
+
+
+def test_sweep(kube, pair, ns):
+    """NS-04, RV-04, DC-05: objects of a namespace that is gone are deleted, each with an event and a version of its own."""
+    other = ns + "-other"
+    kube.create_namespace(ns)
+    kube.create_namespace(other)
+    held = report("held")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    pair.first.create(POLR, held, ns)
+    for number in range(20):
+        pair.first.create(POLR, report(f"r{number:02}"), ns)
+        pair.second.create(REPS, report(f"r{number:02}", resource=REPS), ns)
+    pair.first.create(POLR, report("stays"), other)
+    kube.noted(ns)
+    listed = int(pair.first.get(path_of(POLR)).json["metadata"]["resourceVersion"])
+    with pair.second.watch(path_of(POLR), resourceVersion=str(listed)) as watch:
+        kube.delete_namespace(ns)
+        kube.empty(ns)
+        events = [watch.change() for _ in range(21)]
+    assert {kind for kind, _ in events} == {"DELETED"}
+    assert sorted(document["metadata"]["name"] for _, document in events) == ["held", *(f"r{number:02}" for number in range(20))]
+    versions = [int(document["metadata"]["resourceVersion"]) for _, document in events]
+    assert versions == sorted(set(versions)) and versions[0] > listed
+    assert pair.second.names(POLR, ns) == [] and pair.first.names(REPS, ns) == []
+    assert pair.first.names(POLR, other) == ["stays"]
+
+
+def test_made_again(kube, pair, ns):
+    """ADM-01, NS-04: a namespace of the same name inherits nothing, and begins at once."""
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("a"), ns)
+    kube.end_namespace(pair.first, ns)
+    kube.create_namespace(ns)
+    stored = pair.second.create(POLR, report("a"), ns)
+    pair.first.create(POLR, report("b"), ns)
+    kube.noted(ns)
+    assert sorted(pair.first.names(POLR, ns)) == ["a", "b"]
+    assert pair.first.get(path_of(POLR, ns, "a")).json["metadata"]["uid"] == stored["metadata"]["uid"]
+
+
+def test_made_again_while_every_proxy_was_down(kube, ns):
+    """ADM-01, NS-04: what the store counts as another namespace's is swept before anything is created."""
+    vanished = ns + "-vanished"
+    for name in (ns, vanished):
+        kube.create_namespace(name)
+    api = kube.proxy().api()
+    for name in (ns, vanished):
+        api.create(POLR, report("old"), name)
+        kube.noted(name)
+    kube.stop_proxies()
+    for name in (ns, vanished):
+        kube.delete_namespace(name)
+    kube.create_namespace(ns, clock=2)
+    api = kube.proxy().api()
+    api.create(POLR, report("new"), ns)
+    assert api.names(POLR, ns) == ["new"]
+    kube.empty(vanished)
+    # And again, without anybody who creates.
+    kube.stop_proxies()
+    kube.delete_namespace(ns)
+    kube.create_namespace(ns, clock=4)
+    kube.proxy()
+    until(lambda: kube.stored(ns) == 0, 20, "the sweep")
+    kube.noted(ns)
+
+
+def test_made_again_unseen(kube, pair, ns):
+    """NS-04: what was created, in good faith, after a change that no proxy could see belongs to the namespace there is by then."""
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("old"), ns)
+    kube.noted(ns)
+    kube.stack.database.psql(f"""
+        UPDATE kube_reports.object o SET metadata = (o.metadata::jsonb || '{{"creationTimestamp": "2020-01-01T00:00:00Z"}}')::kube_reports.report
+        WHERE o.namespace = '{ns}'""")
+    kube.stop()
+    kube.delete_namespace(ns)
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("new"), ns)
+    kube.start()
+    kube.noted(ns)
+    assert pair.second.names(POLR, ns) == ["new"]
+
+
+def test_deletecollection_sees_the_end(kube, pair, ns):
+    """NS-01: once the namespace controller has had the content deleted nothing is created there, though no watch tells of it."""
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("a"), ns)
+    kube.noted(ns)
+    hold = threading.Event()
+    kube.trouble(r"watch=true|limit=", hold=hold)
+    kube.disconnect()
+    kube.terminate_namespace(ns)
+    assert pair.first.delete(path_of(POLR, ns)).code == 200
+    for api in (pair.first, pair.second):
+        assert api.post(path_of(POLR, ns), report("b")).json == terminating(ns, "b")
+        assert api.names(POLR, ns) == []
+    # Without kube-apiserver, everything is deleted all the same.
+    kube.stop()
+    assert pair.second.delete(path_of(POLR, "default")).code == 200
+
+
+def test_objects_that_nobody_knew_of(kube, stack, ns):
+    """NS-04: objects without a noted namespace (a dump's, or written by SQL) belong to the one there is; without one they are swept."""
+    kube.create_namespace(ns)
+    nowhere = ns + "-nowhere"
+    for name in (ns, nowhere):
+        stack.database.psql(f"SELECT kube_reports.create_report('{kube.cluster}', '{{\"apiVersion\": \"wgpolicyk8s.io/v1alpha2\","
+                            f" \"kind\": \"PolicyReport\", \"metadata\": {{\"name\": \"a\", \"namespace\": \"{name}\"}}}}')")
+    api = kube.proxy().api()
+    kube.empty(nowhere)
+    kube.noted(ns)
+    assert api.names(POLR, ns) == ["a"]
+
+
+class Lists:
+    """Lists that kube-apiserver must not have given."""
+
+    @staticmethod
+    def empty(items):
+        return []
+
+    @staticmethod
+    def partial(items):
+        return [item for item in items if item["metadata"]["name"] == "kube-system"]
+
+    @staticmethod
+    def other_cluster(items):
+        return [{"metadata": {"name": "kube-system", "uid": str(uuid.uuid4()), "resourceVersion": "1"}}]
+
+
+@pytest.mark.parametrize("given", ["empty", "partial", "other_cluster"])
+def test_wrong_list_wipes_nothing(kube, ns, given):
+    """NS-04: an empty list, one with holes and one of another cluster delete nothing."""
+    kube.create_namespace(ns)
+    api = kube.proxy().api()
+    api.create(POLR, report("a"), ns)
+    kube.noted(ns)
+    with kube.lock:
+        items = list(kube.objects["/api/v1/namespaces"].values())
+    asked = len(kube.asked(f"/namespaces/{ns}$"))
+    kube.trouble(r"\?limit=", code=200, document={"kind": "NamespaceList", "apiVersion": "v1",
+                                                  "metadata": {"resourceVersion": str(kube.version)}, "items": getattr(Lists, given)(items)})
+    lists = len(kube.asked(r"\?limit="))
+    kube.forget()
+    until(lambda: len(kube.asked(r"\?limit=")) >= lists + 2, 20, "every worker's list")
+    if given == "partial":
+        # It was looked for by name, and found.
+        until(lambda: len(kube.asked(f"/namespaces/{ns}$")) > asked, 20, "the question for the namespace")
+    api.create(POLR, report("b"), ns)
+    assert sorted(api.names(POLR, ns)) == ["a", "b"]
+    assert kube.rows(ns) == [f"{kube.namespace_uid(ns)}|active"]
+
+
+@pytest.mark.parametrize("answer", [
+    {"code": 404, "text": "404 page not found"},
+    {"code": 404, "document": {"kind": "Status", "reason": "NotFound", "details": {"name": "other", "kind": "namespaces"}, "code": 404}},
+    {"code": 403, "document": {"kind": "Status", "reason": "Forbidden", "code": 403}},
+])
+def test_wrong_answer_wipes_nothing(kube, ns, answer):
+    """NS-04: only kube-apiserver's own 404 for that very namespace says that it is gone."""
+    kube.create_namespace(ns)
+    api = kube.proxy().api()
+    api.create(POLR, report("a"), ns)
+    kube.noted(ns)
+    kube.trouble(f"/namespaces/{ns}$", **answer)
+    asked = len(kube.asked(f"/namespaces/{ns}$"))
+    kube.delete_namespace(ns)
+    until(lambda: len(kube.asked(f"/namespaces/{ns}$")) > asked, 20, "the question for the namespace")
+    failure(api.post(path_of(POLR, ns), report("b")), 503, "ServiceUnavailable")
+    assert api.names(POLR, ns) == ["a"]
+    kube.calm()
+    assert api.post(path_of(POLR, ns), report("b")).json == missing(ns)
+    kube.empty(ns)
+
+
+def test_unauthorized_list(kube, stack, ns):
+    """ADM-02: without the right to list namespaces they are asked for one by one, and nothing is swept by mistake."""
+    kube.create_namespace(ns)
+    kube.trouble(r"\?limit=", code=403)
+    proxy = kube.proxy()
+    api = proxy.api()
+    until(lambda: "kube-apiserver does not tell of the namespaces" in proxy.log_path.read_text(), 20, "the reason in the log")
+    api.create(POLR, report("a"), ns)
+    assert api.post(path_of(POLR, "no-" + ns), report("a")).json == missing("no-" + ns)
+    assert api.names(POLR, ns) == ["a"]
+
+
+def test_other_cluster_from_the_start(kube, ns):
+    """NS-04: with the kube-apiserver of another cluster, nothing in the store is said to belong to its namespaces."""
+    kube.create_namespace(ns)
+    api = kube.proxy().api()
+    api.create(POLR, report("a"), ns)
+    kube.noted(ns)
+    kube.stop_proxies()
+    kube.delete_namespace("kube-system")
+    kube.create_namespace("kube-system")
+    kube.delete_namespace(ns)
+    proxy = kube.proxy()
+    until(lambda: "is not that of cluster" in proxy.log_path.read_text(), 20, "the reason in the log")
+    assert proxy.api().post(path_of(POLR, ns), report("b")).json == missing(ns)
+    assert proxy.api().names(POLR, ns) == ["a"]
+
+
+def test_turned_off(kube, ns):
+    """ADM-01: --disable-admission-plugins=NamespaceLifecycle, and no other plugin."""
+    proxy = kube.proxy("--disable-admission-plugins=NamespaceLifecycle")
+    proxy.api().create(POLR, report("a"), ns)
+    assert kube.asked(".") == []
+    wrong = kube.proxy("--disable-admission-plugins=Other", ready=False)
+    assert wrong.process.wait(20) == 2
+    assert "the only plugin there is is NamespaceLifecycle" in wrong.log_path.read_text()
+
+
+def test_namespace_itself(kube, pair, ns):
+    """kubectl asks for the namespace of an object that it did not find."""
+    path = f"/api/v1/namespaces/{ns}"
+    assert pair.first.get(path).json == missing(ns)
+    kube.create_namespace(ns)
+    assert pair.first.get(path).json["status"] == {"phase": "Active"}
+    kube.terminate_namespace(ns)
+    until(lambda: pair.first.get(path).json["status"] == {"phase": "Terminating"}, 20, "the phase")
+
+
+def test_creates_against_deletions(kube, pair, ns):
+    """
+    ADM-01, NS-01, NS-04, 24.8: 8 writers through two proxies, one namespace that is deleted and made again, watches that break.  What
+    was answered before the last deletion began is gone; what was begun after the last making is there.
+    """
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    kube.create_namespace(ns)
+    done = threading.Event()
+    created = []
+    wrong = []
+
+    def write(writer):
+        api = (pair.first, pair.second)[writer % 2]
+        number = 0
+        while not done.is_set():
+            name = f"w{writer}-{number}"
+            number += 1
+            begun = time.monotonic()
+            answer = api.post(path_of((POLR, REPS)[number % 2], ns), report(name, resource=(POLR, REPS)[number % 2]))
+            if answer.code == 201:
+                created.append((begun, time.monotonic(), name, answer.json["metadata"]["uid"]))
+            elif answer.code not in (403, 404) or (answer.code == 404 and answer.json != missing(ns)):
+                wrong.append(answer)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        writers = [pool.submit(write, writer) for writer in range(8)]
+        try:
+            for _ in range(15):
+                count = len(created)
+                until(lambda: len(created) > count + chance.randrange(60), 30, f"writes (seed {seed})")
+                if chance.random() < 0.3:
+                    kube.disconnect()
+                if chance.random() < 0.2:
+                    kube.forget()
+                deletion = time.monotonic()
+                kube.end_namespace(chance.choice((pair.first, pair.second)), ns)
+                if chance.random() < 0.5:
+                    done.wait(chance.random() / 10)
+                kube.create_namespace(ns)
+                making = time.monotonic()
+            count = len(created)
+            until(lambda: len(created) > count + 100, 30, f"writes (seed {seed})")
+        finally:
+            done.set()
+        for writer in writers:
+            writer.result()
+    assert not wrong, (seed, wrong[:3])
+    kube.noted(ns)
+    there = {item["metadata"]["uid"] for resource in (POLR, REPS) for item in pair.second.get(path_of(resource, ns)).json["items"]}
+    assert len(there) == kube.stored(ns)
+    must_be_gone = {uid for _, ended, _, uid in created if ended < deletion}
+    must_be_there = {uid for begun, _, _, uid in created if begun > making}
+    assert len(must_be_there) > 50 and len(must_be_gone) > 50, seed
+    assert not there & must_be_gone, (seed, len(there & must_be_gone))
+    assert must_be_there <= there, (seed, len(must_be_there - there))
+    # And when it is deleted for good, nothing remains.
+    kube.delete_namespace(ns)
+    kube.empty(ns, 30)
+
+
+def fill(kube, api, ns, count):
+    """Stores many reports, as an installation that has run for long has them."""
+    kube.create_namespace(ns)
+    api.create(POLR, report("first", results=[result() for _ in range(3)]), ns)
+    kube.stack.database.psql(f"""
+        INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+            SELECT o.cluster_id, o.resource_type, o.namespace, 'r' || n,
+                jsonb_build_object('name', 'r' || n, 'namespace', o.namespace)::kube_reports.report, o.body
+            FROM kube_reports.object o, generate_series(2, {count}) n
+            WHERE o.namespace = '{ns}' AND o.name = 'first'""")
+
+
+def test_namespace_controller(kube, pair, ns):
+    """NS-01, NS-02, DC-08, RV-04, 24.8: 10,000 reports, deleted as the namespace controller does it, and an empty list at once."""
+    kube.create_namespace(ns + "-other")
+    pair.first.create(POLR, report("stays"), ns + "-other")
+    fill(kube, pair.first, ns, 10000)
+    kube.noted(ns)
+    kube.terminate_namespace(ns)
+    listed = pair.first.get(path_of(POLR, ns), limit="1").json["metadata"]["resourceVersion"]
+    with Watch(pair.second, path_of(POLR), "application/json", {"resourceVersion": listed}) as watch:
+        begun = time.monotonic()
+        answer = pair.first.request("DELETE", path_of(POLR, ns), seconds=60,
+                                    body={"kind": "DeleteOptions", "apiVersion": "wgpolicyk8s.io/v1alpha2", "propagationPolicy": "Background"})
+        took = time.monotonic() - begun
+        assert answer.code == 200, answer
+        # At once, here and there.
+        assert pair.first.names(POLR, ns) == [] and pair.second.names(POLR, ns) == []
+        versions = []
+        for _ in range(10000):
+            kind, document = watch.change(60)
+            assert kind == "DELETED" and document["metadata"]["namespace"] == ns
+            versions.append(int(document["metadata"]["resourceVersion"]))
+    assert versions == sorted(set(versions)) and versions[0] > int(listed)
+    assert took < 30, took
+    assert pair.second.names(POLR, ns + "-other") == ["stays"]
+    failure(pair.first.delete(path_of(POLR)), 404, "NotFound")
+    kube.delete_namespace(ns)
+    kube.empty(ns)
