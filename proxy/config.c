@@ -123,6 +123,8 @@ static const Flag flags[] =
 	"worker processes; by default one for each processor, at most 8"},
 	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
 	"larger request bodies are refused with code 413"},
+	{"http2", FLAG_BOOLEAN, &config.http2, "false", 0, 0,
+	"offer HTTP/2; this version of libh2o has known weaknesses there: only for clients that are trusted"},
 	{"request-timeout", FLAG_SECONDS, &config.request_timeout, "1m0s", 1, 3600,
 	"time for a request that is not a watch"},
 	{"shutdown-delay-duration", FLAG_SECONDS, &config.shutdown_delay, "0s", 0, 3600,

@@ -54,6 +54,7 @@ typedef struct Config
 	int			workers;		/* --workers, default the number of processors, at most 8 */
 	int			connections;	/* --database-connections: for reads, per worker; one more is for writes; default 2 */
 	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
+	bool		http2;			/* --http2, default false */
 	int			request_timeout;	/* --request-timeout, seconds, default 60 */
 	int			shutdown_delay; /* --shutdown-delay-duration, seconds, default 0 */
 	int			shutdown_timeout;	/* --shutdown-timeout, seconds to let requests end, default 30, at most 60 */

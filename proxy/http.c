@@ -15,6 +15,10 @@
  * - The answers that libh2o makes itself are plain text, and the connection is
  *	 closed while the client may still be sending: a filter on the fallback
  *	 path turns them into Status documents and lingers a while.
+ * - HTTP/2 is offered on request only: floods of resets and of header fields
+ *	 are not limited, and a frame at the wrong time aborts the process.  100
+ *	 streams of a connection are compiled in; clients open another one.  A
+ *	 stream whose client takes nothing stays, with what is in flight for it.
  * - libh2o's time-outs follow the wall clock, and one of its functions may end
  *	 the request it is called for: see loop.c and http_answer.c.
  *
@@ -33,6 +37,7 @@
 
 #include <h2o.h>
 #include <h2o/http1.h>
+#include <h2o/http2.h>
 
 #include "authentication_config.h"
 #include "config.h"
@@ -54,6 +59,7 @@
 #define DRAIN_STEP 100			/* how often is looked whether all is done */
 #define TRIM_INTERVAL (5 * 1000)
 
+#define HTTP2_REQUESTS 1000		/* of a connection, handled at a time; the library lets 100 be open */
 #define MAX_LISTENERS 8
 #define ACCEPT_BATCH 32			/* connections accepted in one turn of the loop */
 #define LINGER_BYTES ((size_t) 64 * 1024 * 1024)
@@ -128,6 +134,12 @@ static bool exiting;
 static size_t freed_bytes;		/* since memory was last given back; an estimate */
 
 static void resume_accepting(void *state);
+
+static bool
+is_http2(const h2o_req_t *req)
+{
+	return req->version >= 0x200;
+}
 
 static h2o_socket_t *
 request_socket(HttpRequest *request)
@@ -272,6 +284,13 @@ http_send_head(HttpAnswer *answer, const AnswerHead *head)
 		h2o_add_header_by_str(&req->pool, &req->res.headers, header->name, strlen(header->name), 1, NULL,
 							  header->value, strlen(header->value));
 	}
+	if (is_http2(req))
+	{
+		/* Frames tell where a body ends, and GOAWAY that a connection does. */
+		if (answer->kind != ANSWER_REFUSAL)
+			h2o_start_response(req, &request->generator);
+		return;
+	}
 	if (answer->kind == ANSWER_STREAM && head->length == SIZE_MAX && req->res.status != 204 && req->res.status != 304)
 	{
 		/* With this header libh2o leaves the body alone; the answer to HEAD has the header and no chunk. */
@@ -311,6 +330,8 @@ http_reset(HttpAnswer *answer)
 {
 	HttpRequest *request = (HttpRequest *) answer;
 
+	if (is_http2(request->req))
+		return;
 	request->req->http1_is_persistent = 0;
 	socket_reset(request_fd(request));
 }
@@ -355,7 +376,7 @@ send_refusal(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t coun
 
 	if (!stream->sent)
 	{
-		bool		last = request->answer.exchange.is_head || req->http1_is_persistent;
+		bool		last = request->answer.exchange.is_head || req->http1_is_persistent || is_http2(req);
 
 		stream->sent = true;
 		request->answer.last_sent = last;
@@ -549,11 +570,15 @@ loop_socket_close(LoopSocket *foreign)
 static void
 reload_tls(void)
 {
+	static const h2o_iovec_t protocols[] = {{H2O_STRLIT("h2")}, {H2O_STRLIT("http/1.1")}, {NULL, 0}};
+
 	authentication_config_poll();
 	tls_reload();
 	for (size_t i = 0; i < listener_count; i++)
 		if (listeners[i].config.tls)
 			listeners[i].accept.ssl_ctx = tls_context();
+	if (config.http2)
+		h2o_ssl_register_alpn_protocols(tls_context(), protocols);
 }
 
 void
@@ -570,6 +595,8 @@ http_server_start(const HttpListener *given, size_t count)
 	conf.handshake_timeout = HANDSHAKE_TIMEOUT;
 	conf.http1.req_timeout = IDLE_TIMEOUT;
 	conf.http1.upgrade_to_http2 = 0;
+	conf.http2.idle_timeout = IDLE_TIMEOUT;
+	conf.http2.max_concurrent_requests_per_connection = HTTP2_REQUESTS;
 	host = h2o_config_register_host(&conf, h2o_iovec_init(H2O_STRLIT("default")), 65535);
 	h2o_create_handler(h2o_config_register_path(host, "/", 0), sizeof(h2o_handler_t))->on_req = on_request;
 	h2o_create_filter(&host->fallback_path, sizeof(h2o_filter_t))->on_setup_ostream = refuse;
@@ -610,7 +637,8 @@ sweep(uint64_t now)
 	{
 		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
 
-		if (request->answer.cut || request->connection->lingering == request)
+		/* Of a connection of HTTP/2 the library reads all the time. */
+		if (request->answer.cut || request->connection->lingering == request || is_http2(request->req))
 			continue;
 		polled[count].fd = request_fd(request);
 		polled[count].events = POLLRDHUP;
@@ -662,7 +690,8 @@ is_drained(void)
 {
 	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME)
 		return false;
-	return conf.http1.callbacks.foreach_request(&context, is_under_way, NULL) == 0;
+	return conf.http1.callbacks.foreach_request(&context, is_under_way, NULL) == 0 &&
+		conf.http2.callbacks.foreach_request(&context, is_under_way, NULL) == 0;
 }
 
 void

@@ -203,7 +203,8 @@ http_answers_continue(void)
 
 /*
  * A send in flight fails at once; when there is none, the library does not
- * look at the socket, and finish_cut() makes it.
+ * look at the socket, and finish_cut() makes it.  A stream of HTTP/2 is reset
+ * there, once its client has taken what is in flight.
  */
 void
 http_answer_cut(HttpAnswer *answer)

@@ -91,7 +91,7 @@ typedef enum HttpSendState
 extern void http_send_head(HttpAnswer *answer, const AnswerHead *head);
 /* Hands over up to MAX_PIECES pieces.  When they are the last, the request may be gone afterwards. */
 extern void http_send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendState state);
-/* Makes the peer see a reset; the connection will not be used again. */
+/* Makes the peer see a reset; the connection will not be used again.  Where an answer is a stream among others, a send of HTTP_SEND_ERROR does it. */
 extern void http_reset(HttpAnswer *answer);
 
 #endif							/* HTTP_ANSWER_H */
