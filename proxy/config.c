@@ -111,6 +111,8 @@ static const Flag flags[] =
 	"paths that need no authorization, separated by commas; a trailing * stands for any rest"},
 	{"database", FLAG_STRING, &config.database, "", 0, 0,
 	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
+	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
+	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
 	{"database-connections", FLAG_INTEGER, &config.connections, "2", 1, 64,
 	"connections for reads of each worker; two more are for writes"},
 	{"disable-admission-plugins", FLAG_DISABLED_PLUGINS, &config.namespace_lifecycle, "", 0, 0,

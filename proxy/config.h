@@ -43,6 +43,7 @@ typedef struct Config
 	int			unauthorized_ttl;	/* --authorization-webhook-cache-unauthorized-ttl, likewise */
 	const char *authorization_always_allow_paths;	/* comma separated; default /healthz,/livez,/readyz */
 	const char *database;		/* --database: connection string; "" for libpq's environment */
+	const char *read_database;	/* "": none */
 	const char *authentication_kubeconfig;	/* --authentication-kubeconfig; "": the pod's service account */
 	bool		authentication_skip_lookup; /* --authentication-skip-lookup */
 	bool		authentication_tolerate_lookup_failure; /* --authentication-tolerate-lookup-failure */

@@ -21,6 +21,7 @@
 #include "log.h"
 #include "reply.h"
 
+#define COLUMN_CODE 0
 #define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
 #define SEND_BYTES ((size_t) 256 * 1024)
@@ -33,6 +34,14 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	Pieces	   *pieces = state;
 
 	pieces->call = NULL;
+	if (pieces->on_standby && (outcome != PG_OK || pg_int4(result, 0, COLUMN_CODE) != 200))
+	{
+		/* It does not have the version, or it is the primary that has to refuse. */
+		pg_result_free(result);
+		pieces->try_standby = false;
+		pieces_fetch(pieces);
+		return;
+	}
 	if (outcome != PG_OK)
 	{
 		pieces->failed(pieces->state, outcome, error);
@@ -67,6 +76,9 @@ pieces_fetch(Pieces *pieces)
 		pg_add_text(call, pieces->cursor);
 	else
 		pg_add_null(call);
+	pieces->on_standby = pieces->try_standby && pg_standby_ready();
+	if (pieces->on_standby)
+		pg_use_standby(call);
 	pieces->call = call;
 	pg_send(call, false, pieces->time_left(pieces->state), piece_done, pieces);
 }
@@ -269,6 +281,16 @@ list_time_left(void *state)
 	return exchange_time_left(list->exchange);
 }
 
+/* A list that names no version shows everything that was ever answered: only the primary knows that. */
+static bool
+names_version(const Route *route)
+{
+	const JsonText *version = route_parameter(route, "resourceVersion");
+	const JsonText *token = route_parameter(route, "continue");
+
+	return (version != NULL && version->len > 0) || (token != NULL && token->len > 0);
+}
+
 void
 list_start(Exchange *exchange, PgStatement statement)
 {
@@ -278,6 +300,7 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->pieces.statement = statement;
 	list->pieces.request = exchange->request;
 	list->pieces.body = exchange->body;
+	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
 	list->pieces.time_left = list_time_left;
 	list->pieces.arrived = list_arrived;
 	list->pieces.failed = list_failed;

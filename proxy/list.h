@@ -21,6 +21,8 @@ typedef struct Pieces
 	JsonText	request;		/* these two stay the owner's */
 	JsonText	body;
 	char	   *cursor;			/* of the next piece; NULL for the first one */
+	bool		try_standby;	/* the version is known: a standby that has it will do */
+	bool		on_standby;		/* the call in flight */
 	bool		complete;		/* the last piece has arrived */
 	PgCall	   *call;
 	PgResult   *ready;			/* arrived, not yet taken */

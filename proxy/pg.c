@@ -81,6 +81,7 @@ struct PgConnection
 
 struct Pool
 {
+	const char *database;		/* connection string */
 	Connection *connections;
 	int			count;
 	int			ready;			/* connections that can take calls */
@@ -92,8 +93,12 @@ struct Pool
 
 static Pool reads;
 static Pool writes;
+static Pool standby;			/* no connections without --read-database */
 static LoopTimer sweep_timer;
 static char trouble[512] = "not connected yet";
+
+/* Identity of the store that the primary last showed; "" before. */
+static char store[40];
 
 static void connection_open(Connection *connection);
 static void connection_step(void *state);
@@ -122,6 +127,8 @@ call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *er
 static Pool *
 call_pool(const PgCall *call)
 {
+	if (call->standby)
+		return &standby;
 	return pg_statements[call->statement].writes ? &writes : &reads;
 }
 
@@ -519,16 +526,42 @@ connection_readable(void *state)
 		pool_dispatch(connection->pool);
 }
 
+/*
+ * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and count
+ * its versions differently.
+ */
+static bool
+is_same_store(const Connection *connection, const PgResult *hello)
+{
+	static bool told;
+	const char *shown = pg_text(hello, 0, 1).bytes;
+	bool		same;
+
+	if (connection->pool != &standby)
+	{
+		snprintf(store, sizeof(store), "%s", shown);
+		return true;
+	}
+	same = strcmp(store, shown) == 0;
+	/* Before the primary has answered it is nobody's mistake. */
+	if (!same && !told && store[0] != '\0')
+		log_line(LOG_ERROR, "--read-database is no standby of the database: it is not used");
+	told = !same && store[0] != '\0';
+	return same;
+}
+
 /* api_hello has been answered: the role is the right one, the cluster is known. */
 static void
 connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Connection *connection = state;
+	bool		same = outcome == PG_OK && is_same_store(connection, result);
 
 	pg_result_free(result);
-	if (outcome != PG_OK)
+	if (!same)
 	{
-		connection_doom(connection, error != NULL ? error->message : "connection lost while greeting");
+		connection_doom(connection, error != NULL ? error->message : outcome != PG_OK ? "connection lost while greeting" :
+						"not a standby of the database, or that is not known yet");
 		return;
 	}
 	connection->state = CONNECTION_READY;
@@ -622,10 +655,10 @@ connection_open(Connection *connection)
 {
 	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
 	"tcp_user_timeout", "client_encoding", "dbname", NULL};
-	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", config.database, NULL};
+	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL};
 
 	/* Without a connection string everything comes from libpq's environment. */
-	if (config.database == NULL || config.database[0] == '\0')
+	if (connection->pool->database == NULL || connection->pool->database[0] == '\0')
 		keywords[6] = NULL;
 	loop_timer_stop(&connection->retry);
 	connection->wanted = true;
@@ -746,12 +779,14 @@ sweep(void *state)
 {
 	pool_sweep(&reads);
 	pool_sweep(&writes);
+	pool_sweep(&standby);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
 }
 
 static void
-pool_start(Pool *pool, int count)
+pool_start(Pool *pool, const char *database, int count)
 {
+	pool->database = database;
 	pool->count = count;
 	pool->connections = calloc((size_t) count, sizeof(Connection));
 	if (pool->connections == NULL)
@@ -766,9 +801,23 @@ pool_start(Pool *pool, int count)
 void
 pg_start(int worker)
 {
-	pool_start(&reads, config.connections > 0 ? config.connections : 1);
-	pool_start(&writes, WRITE_CONNECTIONS);
+	pool_start(&reads, config.database, config.connections > 0 ? config.connections : 1);
+	pool_start(&writes, config.database, WRITE_CONNECTIONS);
+	if (config.read_database[0] != '\0')
+		pool_start(&standby, config.read_database, config.connections > 0 ? config.connections : 1);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+bool
+pg_standby_ready(void)
+{
+	return standby.ready > 0;
+}
+
+void
+pg_use_standby(PgCall *call)
+{
+	call->standby = true;
 }
 
 bool

@@ -4,7 +4,9 @@
  *	  Calls of the extension's functions over a pool of connections.
  *
  * Two pools in every worker: reads (--database-connections) and writes (2),
- * so that batches that wait for a commit never starve reads.  Connections are
+ * so that batches that wait for a commit never starve reads.  A third one, as
+ * large as that for reads, goes to a standby when there is one
+ * (--read-database); what it cannot answer is asked of the primary.  Connections are
  * opened when they are first needed, one of each pool always.  A call waits
  * in its pool's queue (at most 1,000 requests, then PG_BUSY) until a
  * connection is free; brief reads may follow each other on one connection
@@ -90,6 +92,13 @@ extern void pg_add_int8(PgCall *call, int64_t value);
 extern void pg_add_int4_array(PgCall *call, const int32_t *values, size_t count);
 extern void pg_add_text_array(PgCall *call, const JsonText *values, size_t count);
 extern void pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count);
+
+/*
+ * A standby may be behind: the asker must be able to tell from the answer, and to ask again without this.  The store of the
+ * standby is known to be the same one.
+ */
+extern bool pg_standby_ready(void);
+extern void pg_use_standby(PgCall *call);
 
 /* urgent calls (the feeds') go before all others and are not counted by the limit of the queue. */
 extern void pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state);

@@ -94,6 +94,8 @@ struct Watch
 	bool		bookmarks;
 	bool		last_bookmark;	/* the one before the end was asked for */
 	bool		must_read;		/* alone, before it may follow */
+	bool		on_standby;		/* the reading under way */
+	bool		standby_done;	/* it has nothing more to read there */
 	PgCall	   *call;			/* of reading alone */
 	Changes    *changes;		/* what it gave */
 	size_t		next_change;
@@ -340,6 +342,14 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	int			representations[2] = {watch->follower.representation, watch->follower.first_representation};
 
 	watch->call = NULL;
+	if (watch->on_standby && (outcome != PG_OK || pg_rows(result) == 0 || pg_text(result, 0, 1).bytes[0] == 'X'))
+	{
+		/* What it has was handed over; the rest, and whether a position is lost, is the primary's to say. */
+		pg_result_free(result);
+		watch->standby_done = true;
+		watch_pump(watch);
+		return;
+	}
 	if (outcome != PG_OK)
 	{
 		watch->retry_at = loop_now() + RETRY_MS;
@@ -388,6 +398,9 @@ watch_read(Watch *watch)
 	pg_add_int8(watch->call, watch->position);
 	pg_add_text_array(watch->call, representations, count);
 	pg_add_int4(watch->call, watch->rows);
+	watch->on_standby = !watch->standby_done && pg_standby_ready();
+	if (watch->on_standby)
+		pg_use_standby(watch->call);
 	pg_send(watch->call, false, READ_TIMEOUT_MS, read_done, watch);
 }
 
@@ -760,6 +773,7 @@ watch_prepare_initial(Watch *watch, const PgResult *result)
 		initial->pieces.statement = PG_LIST;
 		initial->pieces.request = watch->exchange->request;
 		initial->pieces.cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
+		initial->pieces.try_standby = true;
 		initial->pieces.time_left = initial_time_left;
 		initial->pieces.arrived = initial_arrived;
 		initial->pieces.failed = initial_failed;

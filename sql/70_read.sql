@@ -229,6 +229,9 @@ BEGIN
 		at_version := (place->>'version')::bigint;
 		after_namespace := place->>'namespace';
 		after_name := place->>'name';
+	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END) THEN
+		-- What a standby has is not everything that was answered.
+		at_version := 9223372036854775807;
 	ELSE
 		-- A token leads nowhere but into the namespace of its request.
 		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace, '');
@@ -237,12 +240,13 @@ BEGIN
 			WHEN plan.has_continue AND plan.continue_version > 0 THEN plan.continue_version
 			WHEN plan.match = 'e' THEN plan.version
 			ELSE newest END;
-		IF greatest(at_version, plan.version) > newest THEN
-			code := 504;
-			retry_after := 1;
-			body := kube_reports.version_too_large(greatest(at_version, plan.version), newest);
-			RETURN;
-		END IF;
+	END IF;
+	-- On a standby any version may still be to come.
+	IF greatest(at_version, plan.version) > newest AND (place IS NULL OR pg_is_in_recovery()) THEN
+		code := 504;
+		retry_after := 1;
+		body := kube_reports.version_too_large(greatest(at_version, plan.version), newest);
+		RETURN;
 	END IF;
 	IF at_version < target.floor OR target.lost @> at_version THEN
 		IF place IS NOT NULL THEN

@@ -1,7 +1,7 @@
 -- 78_proxy.sql
 --	  What a proxy asks besides reports: who it is, what is served, upkeep.
 
-CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text, OUT generation bigint)
+CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text, OUT generation bigint, OUT store text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -24,7 +24,7 @@ BEGIN
 				OR c.name IS DISTINCT FROM coalesce(nullif(api_hello.name, ''), c.name));
 	END IF;
 	PERFORM kube_reports.keep_memory();
-	SELECT s.generation INTO generation FROM kube_reports.store s;
+	SELECT s.generation, s.identity INTO generation, store FROM kube_reports.store s;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.api_hello(uuid, text)

@@ -116,7 +116,11 @@ def run(options, mutant=None):
             MUTANTS[mutant](database)
         # Whichever of the two servers takes writes.
         hosts = f"host={database.directory},{stack.spare.directory} port=5432,5432 dbname=kube_reports target_session_attrs=read-write"
-        proxies = [stack.proxy(connection=f"{hosts} user=kube_reports_proxy connect_timeout=3") for _ in range(2)]
+        flags = []
+        if options.standby_reads:
+            stack.spare.follow(database)
+            flags.append(f"--read-database={stack.spare.connection('kube_reports_proxy')}")
+        proxies = [stack.proxy(connection=f"{hosts} user=kube_reports_proxy connect_timeout=3", flags=flags) for _ in range(2)]
         kept = [Connect(proxy, True) for proxy in proxies]
         fresh = [Connect(proxy, False) for proxy in proxies]
         roles = [("api-writer", 3, kept), ("api-writer", 3, kept), ("sql-writer", 1, fresh), ("watcher", 8, fresh),
@@ -140,7 +144,7 @@ def run(options, mutant=None):
             still_alive(proxies)
         histories = shadow.read(stack.database.connection())
         records = list(Records.read(directory))
-        counts, complaints = checker.check(records, histories)
+        counts, complaints = checker.check(records, histories, options.standby_reads)
         failures = [record["why"] for record in records if record["what"] == "failed"]
         if failures:
             complaints["clients"] = failures[:3]
@@ -172,11 +176,13 @@ def main():
     parser.add_argument("--nemesis", default=",".join(nemesis.ALL), help="names with commas, or none")
     parser.add_argument("--pause", type=float, default=3, help="seconds between misfortunes")
     parser.add_argument("--mutant", help="a name of mutants.py, or all")
+    parser.add_argument("--standby-reads", action="store_true", help="the proxies read from a standby where they may; nothing fails over")
     parser.add_argument("--list-mutants", action="store_true")
     parser.add_argument("--quick", action="store_true", help="bars of a short run")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
-    options.nemesis = [name for name in options.nemesis.split(",") if name and name != "none"]
+    options.nemesis = [name for name in options.nemesis.split(",")
+                       if name and name != "none" and not (options.standby_reads and name == "fail_over")]
     failed = False
 
     if options.list_mutants:

@@ -32,7 +32,7 @@ DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
 SELECT pg_temp.restore(:dumped_version);
 SELECT restore_pending FROM kube_reports.status;
-SELECT kube_reports.api_hello(:'one', '') > 0 AS welcome;
+SELECT generation > 0 AS welcome FROM kube_reports.api_hello(:'one', '');
 SELECT restore_pending FROM kube_reports.status;
 SELECT code, names, version > :dumped_version AS above FROM pg_temp.list(:'one');
 
@@ -46,7 +46,7 @@ ALTER TABLE kube_reports.cluster ENABLE TRIGGER USER;
 ALTER TABLE kube_reports.lane ENABLE TRIGGER USER;
 ALTER TABLE kube_reports.object ENABLE TRIGGER USER;
 SELECT restore_pending FROM kube_reports.status;
-SELECT kube_reports.api_hello(:'one', '') > 0 AS welcome;
+SELECT generation > 0 AS welcome FROM kube_reports.api_hello(:'one', '');
 SELECT restore_pending FROM kube_reports.status;
 SELECT code, names, version > :dumped_version AS above FROM pg_temp.list(:'one');
 SELECT bool_and(floor > :dumped_version) AS floors_above FROM kube_reports.lane;

@@ -1,0 +1,141 @@
+"""--read-database: what a standby may answer, and what only the primary can."""
+
+import pytest
+
+from client import POLR, failure, path_of, report, until
+from conftest import Database, Stack
+
+
+@pytest.fixture(scope="module")
+def replicated():
+    """A primary, a standby, and a proxy that reads from both."""
+    stack = Stack()
+    standby = Database()
+    try:
+        stack.begin()
+        standby.follow(stack.database, "track_functions = all")
+        stack.standby = standby
+        stack.mixed = stack.proxy(flags=[f"--read-database={standby.connection('kube_reports_proxy')}", "--workers=1"])
+        stack.plain = stack.proxy(flags=["--workers=1"])
+        until(lambda: standby.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres") != "0",
+              20, "the proxy at the standby")
+        yield stack
+    finally:
+        standby.remove()
+        stack.end()
+
+
+def replayed(stack):
+    newest = stack.database.psql("SELECT pg_current_wal_lsn()", user="postgres")
+    until(lambda: stack.standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20, "replay")
+
+
+class Behind:
+    """The standby sees nothing new while this lasts."""
+
+    def __init__(self, stack):
+        self.stack = stack
+
+    def __enter__(self):
+        replayed(self.stack)
+        self.stack.standby.psql("SELECT pg_wal_replay_pause()", user="postgres")
+        until(lambda: self.stack.standby.psql("SELECT pg_get_wal_replay_pause_state()", user="postgres") == "paused", 20, "the pause")
+
+    def __exit__(self, *_):
+        self.stack.standby.psql("SELECT pg_wal_replay_resume()", user="postgres")
+
+
+def calls(stack, function):
+    """How often the standby has run a function of ours; its statistics come with a delay."""
+    return int(stack.standby.psql(f"SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = '{function}'", user="postgres"))
+
+
+def names(answer):
+    assert answer.code == 200, answer
+    return [item["metadata"]["name"] for item in answer.json["items"]]
+
+
+def test_lists(replicated, ns):
+    """LIST-10, LIST-12, GET-03, PAGE-02: a version that the standby has is read there, any other at the primary"""
+    api = replicated.mixed.api()
+    path = path_of(POLR, ns)
+    for n in range(3):
+        api.create(POLR, report(f"old-{n}"), ns)
+    old = api.get(path).json["metadata"]["resourceVersion"]
+    with Behind(replicated):
+        new = api.create(POLR, report("young"), ns)["metadata"]["resourceVersion"]
+        everything = ["old-0", "old-1", "old-2", "young"]
+        before = calls(replicated, "api_list")
+        assert names(api.get(path)) == everything
+        assert names(api.get(path, resourceVersion="0")) == everything[:3]
+        assert names(api.get(path, resourceVersion=old, resourceVersionMatch="Exact")) == everything[:3]
+        assert names(api.get(path, resourceVersion=new, resourceVersionMatch="Exact")) == everything
+        assert names(api.get(path, resourceVersion=new, resourceVersionMatch="NotOlderThan")) == everything
+        # A page of the old version is read there, one of the new version is not; an inconsistent rest is the newest.
+        first = api.get(path, limit="2", resourceVersion=old, resourceVersionMatch="Exact").json["metadata"]
+        assert names(api.get(path, limit="2", **{"continue": first["continue"]})) == ["old-2"]
+        first = api.get(path, limit="2").json["metadata"]
+        assert first["resourceVersion"] == new
+        assert names(api.get(path, limit="2", **{"continue": first["continue"]})) == ["old-2", "young"]
+        until(lambda: calls(replicated, "api_list") >= before + 4, 20, "the standby's share")
+        failure(api.get(path, resourceVersion=str(int(new) + 1000), resourceVersionMatch="NotOlderThan"), 504, "Timeout")
+
+
+def test_watches(replicated, ns):
+    """W-11, WL-04, WL-08: initial events and old changes are read at the standby as far as it has them; nothing is missed"""
+    api, writer = replicated.mixed.api(), replicated.plain.api()
+    path = path_of(POLR, ns)
+    start = api.create(POLR, report("first"), ns)["metadata"]["resourceVersion"]
+    for n in range(5):
+        api.create(POLR, report(f"old-{n}"), ns)
+    with Behind(replicated):
+        before = calls(replicated, "api_changes")
+        for n in range(5):
+            api.create(POLR, report(f"young-{n}"), ns)
+        expected = [*(("ADDED", f"old-{n}") for n in range(5)), *(("ADDED", f"young-{n}") for n in range(5))]
+        with api.watch(path, resourceVersion=start) as watch:
+            watch.expect(*expected)
+            writer.create(POLR, report("live"), ns)
+            watch.expect(("ADDED", "live"))
+        options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+        with api.watch(path, **options) as watch:
+            shown = [watch.event()[1]["metadata"]["name"] for _ in range(12)]
+            assert shown == sorted(["first", "live", *(name for _, name in expected)])
+            assert watch.event()[0] == "BOOKMARK"
+            writer.create(POLR, report("later"), ns)
+            watch.expect(("ADDED", "later"))
+        until(lambda: calls(replicated, "api_changes") > before, 20, "the standby's share")
+
+
+def test_standby_goes_away(replicated, ns):
+    """GET-03: without its standby a proxy reads everything at the primary, and goes back when it is there again"""
+    api = replicated.mixed.api()
+    path = path_of(POLR, ns)
+    api.create(POLR, report("r"), ns)
+    replayed(replicated)
+    replicated.standby.stop("immediate")
+    for _ in range(20):
+        assert names(api.get(path, resourceVersion="0")) == ["r"]
+    replicated.standby.start("track_functions = all")
+    before = calls(replicated, "api_list")
+
+    def used():
+        assert names(api.get(path, resourceVersion="0")) == ["r"]
+        return calls(replicated, "api_list") > before
+    until(used, 20, "the standby to be used again")
+
+
+def test_another_store_is_never_read(replicated, ns):
+    """GET-03: a database that only looks alike is told from a standby"""
+    stranger = Stack()
+    stranger.cluster = replicated.cluster
+    try:
+        stranger.begin()
+        proxy = replicated.proxy(flags=[f"--read-database={stranger.database.connection('kube_reports_proxy')}", "--workers=1"])
+        api = proxy.api()
+        api.create(POLR, report("here"), ns)
+        until(lambda: "is no standby of the database" in proxy.log_path.read_text(), 20, "the complaint")
+        for _ in range(20):
+            assert names(api.get(path_of(POLR, ns), resourceVersion="0")) == ["here"]
+    finally:
+        stranger.end()
