@@ -223,8 +223,9 @@ reply_send(Exchange *exchange, const Reply *given, PgResult *result)
 	exchange_answered(exchange, reply.code);
 	if (own)
 	{
-		pg_result_free(result);
+		/* The headers' texts are the result's until they have been copied. */
 		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len, NULL, NULL);
+		pg_result_free(result);
 	}
 	else if (result != NULL)
 		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len,
