@@ -1,0 +1,275 @@
+"""Upstream's integration suite of the CRD server, as requests: what users of the CRDs have today (conformance 12, 24.4)."""
+
+import copy
+
+import pytest
+
+from client import JSON_PATCH, MERGE, failure
+
+PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.fixture(scope="module")
+def pods(types):
+    return types.pods()
+
+
+@pytest.fixture(scope="module")
+def with_status(types):
+    return types.pods(subresources={"status": {}})
+
+
+def version(document):
+    return int(document["metadata"]["resourceVersion"])
+
+
+# ---- basic_test.go ----
+
+@pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
+def test_crud(types, ns, scope):
+    """CRE-02, UPD-01, DEL-06, W-02, LIST-01: TestNamespaceScopedCRUD, TestClusterScopedCRUD"""
+    kind = types.pods(scope)
+    empty = kind.list(ns)
+    assert empty["items"] == [] and version(empty) > 0
+    with kind.api.watch(kind.path(ns), resourceVersion=empty["metadata"]["resourceVersion"]) as watch:
+        stored = kind.create("foo", ns, node="a")
+        assert watch.event() == ("ADDED", stored) and kind.list(ns)["items"] == [stored]
+        stored["spec"]["nodeName"] = "b"
+        updated = kind.api.put(kind.path(ns, "foo"), stored).json
+        assert watch.event() == ("MODIFIED", updated) and kind.api.get(kind.path(ns, "foo")).json == updated
+        kind.delete("foo", ns)
+        assert watch.event()[0] == "DELETED" and kind.list(ns)["items"] == []
+    assert kind.api.get(kind.path(ns, "foo")).code == 404
+
+
+def test_invalid_crud(pods, ns):
+    """CRE-03, CRE-04, UPD-01, ERR-10: TestInvalidCRUD: without a name, twice, with an old version, what is not there"""
+    document = pods.pod("x")
+    document["metadata"] = {}
+    failure(pods.api.post(pods.path(ns), document), 422, "Invalid")
+    stored = pods.create("foo", ns)
+    failure(pods.api.post(pods.path(ns), pods.pod("foo")), 409, "AlreadyExists")
+    failure(pods.api.post(pods.path(ns), {**pods.pod("bar"), "metadata": {"name": "bar", "resourceVersion": "5"}}), 500, None)
+    stale = copy.deepcopy(stored)
+    pods.api.patch(pods.path(ns, "foo"), {"spec": {"nodeName": "a"}})
+    failure(pods.api.put(pods.path(ns, "foo"), stale), 409, "Conflict")
+    del stale["metadata"]["resourceVersion"]
+    failure(pods.api.put(pods.path(ns, "foo"), stale), 422, "Invalid")
+    failure(pods.api.delete(pods.path(ns, "none")), 404, "NotFound")
+
+
+def test_same_name_in_another_namespace(pods, ns):
+    """GET-01, LIST-02: TestSameNameDiffNamespace"""
+    first, second = pods.create("same", ns + "-1", node="a"), pods.create("same", ns + "-2", node="b")
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    assert pods.api.get(pods.path(ns + "-1", "same")).json == first and pods.api.get(pods.path(ns + "-2", "same")).json == second
+    pods.delete("same", ns + "-1")
+    assert pods.list(ns + "-2")["items"] == [second]
+
+
+def test_cross_namespace_list_and_watch(types):
+    """LIST-02, W-02, W-11: TestCrossNamespaceListWatch: of all namespaces and of each"""
+    pods = types.pods()
+    stored = [pods.create(f"foo-{namespace}", namespace) for namespace in ("ns-1", "ns-2")]
+    everywhere = pods.list()
+    assert everywhere["items"] == stored
+    with pods.api.watch(pods.path(), resourceVersion=everywhere["metadata"]["resourceVersion"]) as all_of_them, \
+            pods.api.watch(pods.path("ns-1"), resourceVersion=everywhere["metadata"]["resourceVersion"]) as first:
+        added = [pods.create("bar", namespace) for namespace in ("ns-1", "ns-2")]
+        assert [all_of_them.event(), all_of_them.event()] == [("ADDED", document) for document in added]
+        assert first.event() == ("ADDED", added[0])
+        for document in stored:
+            pods.delete(document["metadata"]["name"], document["metadata"]["namespace"])
+        all_of_them.expect(("DELETED", "foo-ns-1"), ("DELETED", "foo-ns-2"))
+        first.expect(("DELETED", "foo-ns-1"))
+        assert first.quiet()
+    # From the version of an object one goes on right behind it.
+    with pods.api.watch(pods.path(), resourceVersion=stored[0]["metadata"]["resourceVersion"]) as watch:
+        assert watch.event() == ("ADDED", stored[1])
+
+
+def test_patch(pods, ns):
+    """MP-01, PAT-06, UPD-04: TestPatch: labels and spec, and nothing at all"""
+    pods.create("foo", ns, labels={"a": "1"})
+    path = pods.path(ns, "foo")
+    patched = pods.api.patch(path, {"metadata": {"labels": {"a": None, "b": "2"}}, "spec": {"nodeName": "x"}}).json
+    assert patched["metadata"]["labels"] == {"b": "2"} and patched["spec"] == {"nodeName": "x"} and patched["metadata"]["generation"] == 2
+    for patch, kind in (({}, MERGE), ([], JSON_PATCH), ({"spec": {"nodeName": "x"}}, MERGE)):
+        assert pods.api.patch(path, patch, kind=kind).json == patched
+    # What a patch says of its object's identity must be true.
+    failure(pods.api.patch(path, {"metadata": {"name": "bar"}}), 400, "BadRequest")
+    failure(pods.api.patch(path, {"metadata": {"resourceVersion": "1"}, "spec": {"nodeName": "y"}}), 409, "Conflict")
+    assert pods.api.patch(path, {"kind": pods.head["kind"], "apiVersion": pods.head["apiVersion"], "metadata": {
+        "name": "foo", "namespace": ns, "uid": patched["metadata"]["uid"], "resourceVersion": patched["metadata"]["resourceVersion"]}}).json == patched
+
+
+# ---- subresources_test.go ----
+
+def test_status(with_status, ns):
+    """UPD-08, UPD-03: TestStatusSubresource, TestGeneration: each side sees its own half"""
+    path = with_status.path(ns, "foo")
+    stored = with_status.api.create(with_status.resource, {**with_status.pod("foo", node="a"), "status": {"phase": "ignored"}}, ns)
+    assert "status" not in stored and stored["metadata"]["generation"] == 1
+    document = copy.deepcopy(stored)
+    document["status"], document["spec"]["nodeName"], document["metadata"]["labels"] = {"phase": "one"}, "ignored", {"ignored": "yes"}
+    updated = with_status.api.put(path + "/status", document).json
+    assert (updated["status"], updated["spec"], updated["metadata"]["generation"]) == ({"phase": "one"}, {"nodeName": "a"}, 1)
+    assert updated["metadata"]["labels"] == stored["metadata"]["labels"] and version(updated) > version(stored)
+    failure(with_status.api.put(path + "/status", document), 409, "Conflict")
+    document = copy.deepcopy(updated)
+    document["status"], document["spec"]["nodeName"] = {"phase": "ignored"}, "b"
+    changed = with_status.api.put(path, document).json
+    assert (changed["status"], changed["spec"], changed["metadata"]["generation"]) == ({"phase": "one"}, {"nodeName": "b"}, 2)
+    assert with_status.api.get(path + "/status").json == changed
+    for method in ("POST", "DELETE"):
+        failure(with_status.api.request(method, path + "/status", {}), 405, "MethodNotAllowed")
+    del changed["metadata"]["resourceVersion"]
+    failure(with_status.api.put(path + "/status", changed), 422, "Invalid")
+    failure(with_status.api.get(with_status.path(ns, "none") + "/status"), 404, "NotFound")
+
+
+@pytest.mark.parametrize("kind", [MERGE, JSON_PATCH])
+def test_status_patch(with_status, ns, kind):
+    """UPD-08, UPD-04, PAT-04: TestSubresourcePatch, TestStatusGetAndPatch: no-op, stale version, missing object"""
+    path = with_status.path(ns, "foo") + "/status"
+
+    def patch(phase, at=None, where=path):
+        if kind == MERGE:
+            body = {"status": {"phase": phase}, **({"metadata": {"resourceVersion": at}} if at else {})}
+        else:
+            body = [{"op": "add", "path": "/status", "value": {"phase": phase}}, *([{"op": "replace", "path": "/metadata/resourceVersion", "value": at}] if at else [])]
+        return with_status.api.patch(where, body, kind=kind)
+
+    stored = with_status.create("foo", ns, node="a")
+    patched = patch("one").json
+    assert patched["status"] == {"phase": "one"} and patched["spec"] == {"nodeName": "a"} and patched["metadata"]["generation"] == 1
+    assert patch("one").json == patched and patch("one", patched["metadata"]["resourceVersion"]).json == patched
+    failure(patch("two", stored["metadata"]["resourceVersion"]), 409, "Conflict")
+    failure(patch("one", where=with_status.path(ns, "none") + "/status"), 404, "NotFound")
+    failure(with_status.api.patch(path, {"status": {"phase": 5}}), 422, "Invalid")
+    # The patch of the object itself has no status.
+    assert with_status.api.patch(with_status.path(ns, "foo"), {"status": {"phase": "three"}}).json == patched
+
+
+# ---- pruning_test.go ----
+
+PRUNED = {"type": "object", "properties": {
+    "alpha": {"type": "string"}, "beta": {"type": "number"}, "kept": {"type": "object", **PRESERVE, "properties": {"inner": {"type": "object", "properties": {"a": {"type": "string"}}}}},
+    "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string"}}}},
+    "status": {"type": "object", "properties": {"a": {"type": "string"}}}}}
+
+GIVEN = {"unspecified": "bar", "alpha": "abc", "beta": 42.5, "kept": {"x": 1, "inner": {"a": "1", "b": "2"}}, "list": [{"a": "1", "b": "2"}],
+         "map": {"k": {"a": "1", "b": "2"}}}
+LEFT = {"alpha": "abc", "beta": 42.5, "kept": {"x": 1, "inner": {"a": "1"}}, "list": [{"a": "1"}], "map": {"k": {"a": "1"}}}
+
+
+def content(document):
+    return {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata", "spec")}
+
+
+def test_pruning(types, ns):
+    """CRE-12, FV-01, PAT-06: TestPruningCreate, TestPruningPatch, TestPruningStatus: on create, update, patch and status alike"""
+    pruned = types.pods(schema=PRUNED, subresources={"status": {}})
+    path = pruned.path(ns, "foo")
+    stored = pruned.api.create(pruned.resource, {**pruned.pod("foo"), **GIVEN}, ns)
+    assert content(stored) == LEFT
+    assert content(pruned.api.put(path, {**stored, **GIVEN, "alpha": "def"}).json) == {**LEFT, "alpha": "def"}
+    merged = pruned.api.patch(path, {"unspecified": "x", "alpha": "ghi", "list": [{"b": "3"}]}).json
+    assert content(merged) == {**LEFT, "alpha": "ghi", "list": [{}]}
+    assert pruned.api.patch(path, [{"op": "add", "path": "/unspecified", "value": 1}], kind=JSON_PATCH).json == merged
+    status = pruned.api.patch(path + "/status", {"status": {"a": "1", "b": "2"}, "unspecified": 1}).json
+    assert status["status"] == {"a": "1"} and "unspecified" not in status
+
+
+def test_embedded_resources(types, ns):
+    """CRE-11, CRE-12: TestEmbeddedResources: metadata inside of an object is coerced and validated as metadata is"""
+    embedding = types.pods(schema={"type": "object", "properties": {"embedded": {"type": "object", "x-kubernetes-embedded-resource": True, **PRESERVE}}})
+    inner = {"apiVersion": "foo/v1", "kind": "Foo", "metadata": {"name": "foo", "unspecified": "bar"}, "anything": 1}
+    answer = embedding.api.post(embedding.path(ns), {**embedding.head, "metadata": {"name": "foo"}, "embedded": inner})
+    assert answer.code == 201 and answer.json["embedded"] == {**inner, "metadata": {"name": "foo"}}
+    assert answer.warnings == ['299 - "unknown field \\"embedded.metadata.unspecified\\""']
+    status = failure(embedding.api.post(embedding.path(ns), {**embedding.head, "metadata": {"name": "bar"}, "embedded": inner}, fieldValidation="Strict"), 400, "BadRequest")
+    assert status["message"].endswith('strict decoding error: unknown field "embedded.metadata.unspecified"')
+    for broken in ({"kind": "Foo", "metadata": {}}, {"apiVersion": "foo/v1", "metadata": {}}, {**inner, "metadata": {"name": "..x"}}, {**inner, "metadata": {"labels": {"a": "-"}}}):
+        failure(embedding.api.post(embedding.path(ns), {**embedding.head, "metadata": {"name": "bar"}, "embedded": broken}), 422, "Invalid")
+
+
+# ---- listtype_test.go ----
+
+LISTS = {"type": "object", "properties": {
+    "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}},
+    "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"],
+            "items": {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "c": {"type": "integer"}}}},
+    "atomic": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "integer"}}}}
+
+
+def test_list_types(types, ns):
+    """CRE-12, ERR-10: TestListTypes: sets and map lists have each member once, on create, update and patch"""
+    lists = types.pods(schema=LISTS)
+    valid = {"set": [1, 2], "map": [{"a": 1, "b": 2}, {"a": 1, "b": 3}], "atomic": [1, 1]}
+    stored = lists.api.create(lists.resource, {**lists.pod("foo"), **valid}, ns)
+    for change, field in (({"set": [1, 2, 1]}, "set[2]"), ({"map": [{"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 2, "c": 4}]}, "map[2]")):
+        for answer in (lists.api.post(lists.path(ns), {**lists.pod("bar"), **valid, **change}), lists.api.put(lists.path(ns, "foo"), {**stored, **change}),
+                       lists.api.patch(lists.path(ns, "foo"), change)):
+            status = failure(answer, 422, "Invalid")
+            assert [(cause["field"], cause["reason"]) for cause in status["details"]["causes"]] == [(field, "FieldValueDuplicate")]
+    assert lists.api.get(lists.path(ns, "foo")).json == stored
+
+
+# ---- validation_test.go ----
+
+def test_validation_of_updates(pods, ns):
+    """CRE-12, PAT-06, UPD-07: TestCustomResourceUpdateValidation: nothing that is not valid gets in by another way than create"""
+    stored = pods.create("foo", ns, node="a")
+    path = pods.path(ns, "foo")
+    for answer in (pods.api.put(path, {**stored, "spec": {"nodeName": 5}}), pods.api.patch(path, {"spec": {"nodeName": 5}}),
+                   pods.api.patch(path, [{"op": "replace", "path": "/spec/nodeName", "value": 5}], kind=JSON_PATCH),
+                   pods.api.patch(path, {"spec": {"nodeName": 5}}, dryRun="All")):
+        status = failure(answer, 422, "Invalid")
+        assert status["details"]["causes"] == [{"reason": "FieldValueTypeInvalid", "field": "spec.nodeName",
+                                                "message": 'Invalid value: "integer": spec.nodeName in body must be of type string: "integer"'}]
+    assert pods.api.get(path).json == stored
+
+
+# ---- objectmeta_test.go, validation of metadata: pkg/api/validation/objectmeta_test.go ----
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1"}
+METADATA = [
+    ({"labels": {"a/b/c": "d"}}, "metadata.labels"), ({"labels": {"a": "b c"}}, "metadata.labels"), ({"labels": {"-a": "b"}}, "metadata.labels"),
+    ({"labels": {"": "b"}}, "metadata.labels"), ({"labels": {"a" * 64: "b"}}, "metadata.labels"), ({"annotations": {"a/b/c": "d"}}, "metadata.annotations"),
+    ({"annotations": {"a": "x" * 262145}}, "metadata.annotations"), ({"finalizers": ["not qualified"]}, "metadata.finalizers"), ({"finalizers": [""]}, "metadata.finalizers"),
+    ({"finalizers": ["orphan", "foregroundDeletion"]}, "metadata.finalizers"), ({"ownerReferences": [{**OWNER, "apiVersion": ""}]}, "metadata.ownerReferences"),
+    ({"ownerReferences": [{**OWNER, "kind": ""}]}, "metadata.ownerReferences"), ({"ownerReferences": [{**OWNER, "name": ""}]}, "metadata.ownerReferences"),
+    ({"ownerReferences": [{**OWNER, "uid": ""}]}, "metadata.ownerReferences"), ({"ownerReferences": [{**OWNER, "apiVersion": "a/b/c"}]}, "metadata.ownerReferences"),
+    ({"ownerReferences": [{**OWNER, "kind": "Event"}]}, "metadata.ownerReferences"),
+    ({"ownerReferences": [{**OWNER, "controller": True}, {**OWNER, "uid": "2", "name": "q", "controller": True}]}, "metadata.ownerReferences"),
+    ({"name": "a" * 254}, "metadata.name"), ({"name": "A"}, "metadata.name"), ({"name": "a_b"}, "metadata.name"), ({"name": "a."}, "metadata.name"),
+]
+
+
+@pytest.mark.parametrize("change, field", METADATA)
+def test_object_meta(pods, ns, change, field):
+    """CRE-05, CRE-08, UPD-02: TestPostInvalidObjectMeta and upstream's table of object metadata, on create and by patch"""
+    document = pods.pod("foo")
+    document["metadata"].update(change)
+    status = failure(pods.api.post(pods.path(ns), document), 422, "Invalid")
+    assert all(cause["field"].startswith(field) for cause in status["details"]["causes"])
+    if "name" not in change:
+        stored = pods.create("foo", ns)
+        failure(pods.api.patch(pods.path(ns, "foo"), {"metadata": change}), 422, "Invalid")
+        assert pods.api.get(pods.path(ns, "foo")).json == stored
+    assert len(pods.list(ns)["items"]) == ("name" not in change)
+
+
+@pytest.mark.parametrize("change", [
+    {"labels": {"example.com/a": "", "b": "c.d-e_f"}}, {"annotations": {"A": "any thing ✓", "example.com/x": "y" * 1000}}, {"annotations": {"a": "x" * 262143}},
+    {"finalizers": ["example.com/a", "orphan"]}, {"ownerReferences": [OWNER, {**OWNER, "uid": "2", "controller": True, "blockOwnerDeletion": True}]},
+    {"ownerReferences": [{**OWNER, "apiVersion": "apps/v1", "controller": False}]}])
+def test_valid_object_meta(pods, ns, change):
+    """CRE-08, GC-08: what is valid is kept to the letter"""
+    document = pods.pod("foo")
+    document["metadata"].update(change)
+    stored = pods.api.create(pods.resource, document, ns)
+    for key, value in change.items():
+        assert stored["metadata"][key] == value
