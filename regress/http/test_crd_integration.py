@@ -191,7 +191,7 @@ def test_embedded_resources(types, ns):
     assert answer.warnings == ['299 - "unknown field \\"embedded.metadata.unspecified\\""']
     status = failure(embedding.api.post(embedding.path(ns), {**embedding.head, "metadata": {"name": "bar"}, "embedded": inner}, fieldValidation="Strict"), 400, "BadRequest")
     assert status["message"].endswith('strict decoding error: unknown field "embedded.metadata.unspecified"')
-    for broken in ({"kind": "Foo", "metadata": {}}, {"apiVersion": "foo/v1", "metadata": {}}, {**inner, "metadata": {"name": "..x"}}, {**inner, "metadata": {"labels": {"a": "-"}}}):
+    for broken in ({"kind": "Foo", "metadata": {}}, {"apiVersion": "foo/v1", "metadata": {}}, {**inner, "metadata": {"name": ".."}}, {**inner, "metadata": {"labels": {"a": "-"}}}):
         failure(embedding.api.post(embedding.path(ns), {**embedding.head, "metadata": {"name": "bar"}, "embedded": broken}), 422, "Invalid")
 
 
