@@ -196,6 +196,8 @@ exchange_authenticated(void *state, Authentication outcome, const User *user)
 {
 	Exchange   *exchange = state;
 
+	if (user == NULL || identity_is_anonymous(user))
+		http_last_of_http2(exchange->http);
 	switch (outcome)
 	{
 		case UNAUTHENTICATED:

@@ -59,6 +59,8 @@
 #define DRAIN_STEP 100			/* how often is looked whether all is done */
 #define TRIM_INTERVAL (5 * 1000)
 
+#define END_DELAY 200			/* before a connection that is to end is closed, once nothing is open */
+#define LATE_REQUESTS 100		/* that such a connection may still carry, because they were under way */
 #define HTTP2_REQUESTS 1000		/* of a connection, handled at a time; the library lets 100 be open */
 #define MAX_LISTENERS 8
 #define ACCEPT_BATCH 32			/* connections accepted in one turn of the loop */
@@ -88,6 +90,10 @@ typedef struct Connection
 {
 	const Listener *listener;
 	ClientCertificate *peer;	/* NULL: none */
+	size_t		open;			/* requests */
+	bool		ending;			/* HTTP/2: to be closed once nothing is open */
+	size_t		late;			/* requests that came nevertheless */
+	LoopTimer	end;
 	HttpRequest *lingering;		/* its refusal was sent; what the client still sends is thrown away */
 } Connection;
 
@@ -155,6 +161,18 @@ request_fd(HttpRequest *request)
 
 /* --- Requests --- */
 
+/*
+ * libh2o offers no way to send GOAWAY over one connection.  Its client has had time to take the last answer, and a request that comes now
+ * would be one too late.
+ */
+static void
+end_connection(void *state)
+{
+	h2o_socket_t *socket = state;
+
+	shutdown(h2o_socket_get_fd(socket), SHUT_RDWR);
+}
+
 /* Runs when libh2o is done with a request, however it ended. */
 static void
 close_request(void *pointer)
@@ -163,6 +181,9 @@ close_request(void *pointer)
 
 	h2o_linklist_unlink(&request->open);
 	open_count--;
+	request->connection->open--;
+	if (request->connection->ending && request->connection->open == 0)
+		loop_timer_start(&request->connection->end, END_DELAY, end_connection, request_socket(request));
 	loop_timer_stop(&request->linger);
 	if (request->connection->lingering == request)
 		request->connection->lingering = NULL;
@@ -189,6 +210,10 @@ new_request(h2o_req_t *req)
 	request->generator.proceed = on_proceed;
 	h2o_linklist_insert(&open_requests, &request->open);
 	open_count++;
+	request->connection->open++;
+	loop_timer_stop(&request->connection->end);
+	if (request->connection->ending && ++request->connection->late > LATE_REQUESTS)
+		end_connection(request_socket(request));
 	/* Two more than in the list: libh2o keeps these apart. */
 	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base, req->input.path.len,
 					   req->headers.size + 2);
@@ -211,6 +236,13 @@ http_body(HttpRequest *request, size_t *len)
 {
 	*len = request->req->entity.len;
 	return *len > 0 ? request->req->entity.base : "";
+}
+
+void
+http_last_of_http2(HttpRequest *request)
+{
+	if (is_http2(request->req))
+		request->connection->ending = true;
 }
 
 struct ClientCertificate *
@@ -444,6 +476,7 @@ close_connection(void *pointer)
 {
 	Connection *connection = pointer;
 
+	loop_timer_stop(&connection->end);
 	client_certificate_free(connection->peer);
 	free(connection);
 	freed_bytes += CONNECTION_BYTES;

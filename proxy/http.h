@@ -40,6 +40,12 @@ extern Arena *http_arena(HttpRequest *request);		/* freed when the request ends 
 /* Every header, in order. */
 extern const HttpHeader *http_headers(HttpRequest *request, size_t *count);
 
+/*
+ * Makes the request the last of its connection when that speaks HTTP/2: one connection of a client that nobody knows must not carry a
+ * flood of requests (AUTHN-08).
+ */
+extern void http_last_of_http2(HttpRequest *request);
+
 /* For the access log: what is asked for (a verb of the audit log), and by whom.  All of it is copied. */
 extern void http_set_verb(HttpRequest *request, const char *verb);
 extern void http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count);

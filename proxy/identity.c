@@ -66,13 +66,18 @@ user_has_group(const User *user, const char *group)
 	return false;
 }
 
+bool
+identity_is_anonymous(const User *user)
+{
+	return strcmp(user->name, USER_ANONYMOUS) == 0 || user_has_group(user, GROUP_UNAUTHENTICATED);
+}
+
 static void
 authenticated(IdentityQuestion *question, User *user)
 {
 	const char **groups;
 
-	if (strcmp(user->name, USER_ANONYMOUS) != 0 && !user_has_group(user, GROUP_AUTHENTICATED) &&
-		!user_has_group(user, GROUP_UNAUTHENTICATED))
+	if (!identity_is_anonymous(user) && !user_has_group(user, GROUP_AUTHENTICATED))
 	{
 		groups = arena_alloc(question->arena, (user->group_count + 1) * sizeof(char *));
 		if (user->group_count > 0)

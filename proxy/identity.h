@@ -58,6 +58,9 @@ extern void identity_authenticate(HttpRequest *request, Arena *arena, IdentityQu
 extern void identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes, IdentityQuestion *question,
 							   AuthorizeDone done, void *state);
 
+/* Whether nobody knows who that is. */
+extern bool identity_is_anonymous(const User *user);
+
 /* No callback comes afterwards. */
 extern void identity_cancel(IdentityQuestion *question);
 

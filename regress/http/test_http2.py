@@ -2,6 +2,7 @@
 
 import json
 import select
+import shutil
 import time
 
 import h2.config
@@ -11,7 +12,7 @@ import h2.settings
 import pytest
 
 from client import POLR, path_of, report, result, run, until
-from conftest import Kubectl, KUBECTLS, kubectl_version
+from conftest import Kubectl, KUBECTLS, kubectl_version, stack_command
 
 # What libh2o lets a connection have open at once; Go's client opens another connection above it.
 STREAMS = 100
@@ -29,8 +30,8 @@ def offering(stack):
 class Http2:
     """A connection of HTTP/2; the answers come as they come."""
 
-    def __init__(self, proxy, window=None):
-        api = proxy.api()
+    def __init__(self, proxy, window=None, user="admin"):
+        api = proxy.api(user)
         api.context.set_alpn_protocols(["h2"])
         self.plain = api.connect()
         self.plain.connect()
@@ -99,6 +100,13 @@ class Http2:
 
     def frames(self, stream):
         return [json.loads(line) for line in self.bodies[stream].splitlines() if line.strip()]
+
+    def wait_closed(self, seconds=20):
+        """Waits for the end of the connection."""
+        deadline = time.monotonic() + seconds
+        while not self.closed:
+            assert time.monotonic() < deadline, "the connection was not closed"
+            self.read()
 
     def close(self):
         self.plain.close()
@@ -248,3 +256,48 @@ def test_go_clients(offering, api, ns, tmp_path, binary):
     watching.terminate()
     watching.wait()
     assert "deleted" in kubectl.out("delete", "polr", "--all", "-n", ns)
+
+
+@pytest.mark.parametrize("user, code", [(None, 403), ("stranger", 401)])
+def test_anonymous_connections(stack, offering, user, code):
+    """AUTHN-08, TR-07: after requests of somebody whom nobody knows the connection is closed; what is open beside them goes on."""
+    if user:
+        stack_command("certificates", f"{stack.pki}/strangers")
+        for suffix in ("crt", "key"):
+            shutil.copy(f"{stack.pki}/strangers/admin.{suffix}", f"{stack.pki}/stranger.{suffix}")
+    opened = Http2(offering, user=user)
+    first, second = opened.request(path_of(POLR)), opened.request("/apis")
+    assert [opened.answer(stream)[0] for stream in (first, second)] == [code, code]
+    opened.wait_closed()
+    # Health is for everyone, and no reason to stay.
+    health = Http2(offering, user=None)
+    assert health.answer(health.request("/livez"))[0] == 200
+    health.wait_closed()
+
+
+def test_known_connections_stay(offering):
+    """AUTHN-08: a client that is known keeps its connection, even when it is refused."""
+    opened = Http2(offering, user="nobody")
+    for _ in range(3):
+        assert opened.answer(opened.request(path_of(POLR)))[0] == 403
+    stranger = Http2(offering, user=None)
+    assert stranger.answer(stranger.request("/livez"))[0] == 200
+    # By then the other would have been closed as well.
+    stranger.wait_closed()
+    assert opened.answer(opened.request("/livez"))[0] == 200
+    opened.close()
+
+
+def test_flood_of_a_stranger(offering):
+    """AUTHN-08, TR-07: requests that overlap do not keep such a connection open for ever."""
+    opened = Http2(offering, user=None)
+    sent = 0
+    while not opened.closed and sent < 2000:
+        try:
+            opened.request("/livez")
+            sent += 1
+            opened.read(0)
+        except OSError:
+            break
+    opened.wait_closed()
+    assert len(opened.ended) <= 1 + 100
