@@ -106,7 +106,7 @@ ATTRIBUTES = {
 
 @pytest.mark.parametrize("method, path", ATTRIBUTES)
 def test_attributes(shared, method, path):
-    """AUTHZ-01, AUTHZ-10, AUTHZ-14: the attributes of a request; the whole document that is sent, for a user of the aggregator too."""
+    """AUTHZ-01, AUTHZ-10, AUTHZ-14, DEL-10: the attributes of a request; the whole document that is sent, for a user of the aggregator too."""
     before = len(shared.apiserver.access_reviews)
     user = fresh_user()
     answer = shared.front().request(method, BASE + path, user=user, groups=["dev"], uid="u-1", extra={"Example.org/Scopes": ["a", "b"]},

@@ -76,6 +76,13 @@ def test_pages_name_existing_files():
             assert (TOP / name).exists(), (page.name, name)
 
 
+def test_differences_are_told():
+    """ADM-03, ADM-04: what kube-apiserver would do and nobody does for aggregated groups is said where differences are listed"""
+    differences = (TOP / "docs" / "architecture.md").read_text().partition("## Where this differs")[2]
+    for word in ("Webhooks and policies of admission", "OwnerReferencesPermissionEnforcement", "quotas"):
+        assert word in differences
+
+
 # ---- make up ----
 
 @pytest.fixture(scope="module")

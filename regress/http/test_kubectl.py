@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from client import CPOLR, EPHR, POLR, REPS, path_of, report, result, until
-from conftest import Kubectl
+from conftest import KUBECTLS, Kubectl, kubectl_version
 from test_discovery import BUILT_IN
 from test_errors import SUBDOMAIN
 
@@ -75,6 +75,12 @@ class Lines:
 
 
 # ---- discovery and documentation ----
+
+def test_versions_at_hand():
+    """VER-01: the one of Debian asks for version v2beta1 of discovery or for none; others at hand are tested like it"""
+    minors = [int(kubectl_version(path).split(".")[1]) for path in KUBECTLS]
+    assert min(minors) <= 28
+
 
 def test_api_versions(kubectl):
     assert set(kubectl.out("api-versions").split()) >= {f"{group}/{version}" for group, version, *_ in BUILT_IN}

@@ -15,7 +15,7 @@ def unavailable(answer):
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_away_and_back(own_stack, mode):
-    """ERR-02, HL-04, AGG-03, AGG-34, GC-02"""
+    """ERR-02, HL-04, AGG-03, AGG-34, GC-02, NS-03"""
     own_stack.begin()
     proxies = [own_stack.proxy(), own_stack.proxy()]
     first, second = proxies[0].api(), proxies[1].api()

@@ -191,6 +191,33 @@ def test_list(seed, case):
             "v": "meta.k8s.io/v1", "rv": int(seed.versions[at]), "start": (last if namespace is None else last.split("/")[1]) + "\0"}
 
 
+# Test_decodeContinue
+BROKEN_TOKENS = {
+    "empty version": (token(1, "ns/key", v=""), "server does not recognize this encoded version "),
+    "invalid version": (token(1, "ns/key", v="v1"), "server does not recognize this encoded version v1"),
+    "invalid RV": (token(0, "ns/key"), "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+    "no start key": (token(1, ""), "encoded start key empty (version meta.k8s.io/v1)"),
+    "path traversal, parent": (token(1, "../key"), "../key"),
+    "path traversal, local": (token(1, "./key"), "./key"),
+    "path traversal, double parent": (token(1, "./../key"), "./../key"),
+    "path traversal, after parent": (token(1, "key/../.."), "key/../.."),
+    "double slash": (token(1, "ns//key"), "ns//key"),
+    "no base64": ("%%%", "illegal base64 data at input byte 0"),
+    "padded": (token(1, "ns/key") + "=", f"illegal base64 data at input byte {len(token(1, 'ns/key'))}"),
+    "no JSON": ("e30x", "invalid character '1' after top-level value"),
+    "another type": (token("1", "ns/key"), "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"),
+}
+
+
+@pytest.mark.parametrize("text, why", BROKEN_TOKENS.values(), ids=BROKEN_TOKENS)
+def test_decode_continue(seed, text, why):
+    """PAGE-06, REQ-03: Test_decodeContinue: 400, in upstream's words; a deletecollection with such a token deletes nothing"""
+    for method in ("GET", "DELETE"):
+        status = failure(seed.pods.api.request(method, seed.pods.path() if method == "GET" else seed.pods.path("first"), **{"continue": text}), 400, "BadRequest")
+        assert status["message"] == "invalid continue token: continue key is not valid: " + why
+    assert names(seed.pods.list()) == ALL.split()
+
+
 def test_list_returns_updated_version(seed):
     """SEL-01: RunTestList, verify list returns updated version of object"""
     document = seed.pods.list(labelSelector="node=fakeNode", limit=5, resourceVersion=seed.versions["current"], resourceVersionMatch="NotOlderThan")
