@@ -269,7 +269,7 @@ def test_saturation(own_stack, ns):
                 connections.append(probe)
     assert refused is not None and (refused.status, refused.headers["Retry-After"]) == (429, "1")
     assert json.loads(refused.read())["reason"] == "TooManyRequests"
-    for free in ("/livez", "/readyz", "/apis", "/apis/wgpolicyk8s.io/v1alpha2", "/metrics"):
+    for free in ("/livez", "/healthz", "/apis", "/apis/wgpolicyk8s.io/v1alpha2", "/metrics"):
         assert api.get(free, seconds=10).code == 200, free
     blocker.close()
     for connection in connections[:50]:
