@@ -192,9 +192,24 @@ exchange_closed(void *state)
 }
 
 static void
+answer_forbidden(Exchange *exchange, const AccessAttributes *access, const char *reason)
+{
+	StatusDetails details = {0};
+
+	if (access->resource)
+	{
+		details.name = access->name;
+		details.group = access->group;
+		details.kind = access->resource_name;
+	}
+	reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, access, reason), &details);
+}
+
+static void
 exchange_authenticated(void *state, Authentication outcome, const User *user)
 {
 	Exchange   *exchange = state;
+	AccessAttributes impersonated;
 
 	if (user == NULL || identity_is_anonymous(user))
 		http_last_of_http2(exchange->http);
@@ -209,6 +224,11 @@ exchange_authenticated(void *state, Authentication outcome, const User *user)
 		case AUTHENTICATED:
 			exchange->user = user;
 			http_set_user(exchange->http, user->name, user->groups, user->group_count);
+			if (identity_impersonates(exchange->http, &impersonated))
+			{
+				answer_forbidden(exchange, &impersonated, "impersonation is not offered here");
+				break;
+			}
 			identity_authorize(&exchange->arena, user, &exchange->access, &exchange->question, exchange_authorized, exchange);
 			break;
 	}
@@ -579,7 +599,6 @@ exchange_authorized(void *state, Decision decision, const char *reason)
 {
 	Exchange   *exchange = state;
 	const AccessAttributes *access = &exchange->access;
-	StatusDetails details = {0};
 	AccessAttributes create;
 
 	switch (decision)
@@ -595,13 +614,7 @@ exchange_authorized(void *state, Decision decision, const char *reason)
 			identity_authorize(&exchange->arena, exchange->user, &create, &exchange->question, exchange_create_authorized, exchange);
 			break;
 		case DECISION_DENY:
-			if (access->resource)
-			{
-				details.name = access->name;
-				details.group = access->group;
-				details.kind = access->resource_name;
-			}
-			reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, access, reason), &details);
+			answer_forbidden(exchange, access, reason);
 			break;
 		case DECISION_ERROR:
 			reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized", NULL);

@@ -46,6 +46,9 @@ extern const HttpHeader *http_headers(HttpRequest *request, size_t *count);
  */
 extern void http_last_of_http2(HttpRequest *request);
 
+/* The answer, whatever it will be, carries this warning; the text is not copied and has no quotes. */
+extern void http_set_warning(HttpRequest *request, const char *text);
+
 /* For the access log: what is asked for (a verb of the audit log), and by whom.  All of it is copied. */
 extern void http_set_verb(HttpRequest *request, const char *verb);
 extern void http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count);

@@ -176,6 +176,12 @@ http_arena(HttpRequest *request)
 }
 
 void
+http_set_warning(HttpRequest *request, const char *text)
+{
+	http_exchange_of(request)->warning = text;
+}
+
+void
 http_set_verb(HttpRequest *request, const char *verb)
 {
 	HttpExchange *exchange = http_exchange_of(request);
@@ -245,7 +251,7 @@ http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *heade
 	memset(head, 0, sizeof(*head));
 	exchange->status = status;
 	head->reason = status_reason(status);
-	head->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader) * (header_count + 3));
+	head->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader) * (header_count + 4));
 	head->length = length;
 	for (size_t i = 0; i < header_count; i++)
 	{
@@ -275,6 +281,8 @@ http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *heade
 		append_header(exchange, head, "audit-id", exchange->audit_id);
 	if (!has_cache_control)
 		append_header(exchange, head, "cache-control", "no-cache, private");
+	if (exchange->warning != NULL)
+		append_header(exchange, head, "warning", arena_printf(&exchange->arena, "299 - \"%s\"", exchange->warning));
 	if (is_text && !has_type_options)
 		append_header(exchange, head, "x-content-type-options", "nosniff");
 	/* These two have no body at all. */

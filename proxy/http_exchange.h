@@ -24,6 +24,7 @@ typedef struct HttpExchange
 	const char *path;
 	const char *query;
 	const char *audit_id;
+	const char *warning;		/* NULL: none */
 	const char *verb;			/* these three for the access log */
 	const char *user;
 	const char **groups;

@@ -159,7 +159,7 @@ identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *ques
 	User	   *user = arena_alloc0(arena, sizeof(User));
 	size_t		header_count;
 	const HttpHeader *headers = http_headers(request, &header_count);
-	bool		spaced;
+	bool		spaced = false;
 
 	question->arena = arena;
 	question->refusal = NULL;
@@ -193,10 +193,39 @@ identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *ques
 	}
 	if (authorization != NULL && token_reviews_possible())
 		token = bearer_token(arena, authorization, &spaced);
+	if (authorization != NULL && spaced)
+		http_set_warning(request, "the provided Authorization header contains extra space before the bearer token, and is ignored");
 	if (token != NULL)
 		token_review_ask(arena, token, &question->waiter, token_reviewed, question);
 	else
 		unknown(question);
+}
+
+bool
+identity_impersonates(HttpRequest *request, AccessAttributes *attributes)
+{
+	static const char prefix[] = "impersonate-";
+	const char *name = http_header(request, "impersonate-user");
+	size_t		count;
+	const HttpHeader *headers = http_headers(request, &count);
+	size_t		found = 0;
+
+	while (found < count && strncmp(headers[found].name, prefix, sizeof(prefix) - 1) != 0)
+		found++;
+	*attributes = (AccessAttributes) {
+		.resource = true,
+		.verb = "impersonate",
+		.path = "",
+		.group = "",
+		.version = "v1",
+		.resource_name = "users",
+		.subresource = "",
+		.namespace_name = "",
+		.name = name != NULL ? name : "",
+		.label_selector = "",
+		.field_selector = "",
+	};
+	return found < count;
 }
 
 /* --- Authorization --- */

@@ -61,6 +61,12 @@ extern void identity_authorize(Arena *arena, const User *user, const AccessAttri
 /* Whether nobody knows who that is. */
 extern bool identity_is_anonymous(const User *user);
 
+/*
+ * Whether the request asks to be taken for one of somebody else, which is not offered here: kube-apiserver does it, before it forwards
+ * a request.  *attributes are what the user would have to be allowed then; their strings live as long as the request.
+ */
+extern bool identity_impersonates(HttpRequest *request, AccessAttributes *attributes);
+
 /* No callback comes afterwards. */
 extern void identity_cancel(IdentityQuestion *question);
 

@@ -556,6 +556,14 @@ def test_authorization_header(shared, header):
     assert {review["spec"]["token"] for review in shared.apiserver.token_reviews[before:]} <= {token}
 
 
+def test_spaced_token(shared):
+    """AUTHN-04: a token behind two spaces is ignored, with a warning, as kube-apiserver does it."""
+    answer = shared.proxy.api(None).request("GET", "/livez", headers={"Authorization": "Bearer  token"})
+    assert answer.code == 200
+    assert answer.warnings == ['299 - "the provided Authorization header contains extra space before the bearer token, and is ignored"']
+    assert shared.proxy.api(None).request("GET", "/livez", headers={"Authorization": "Basic dTpw"}).warnings == []
+
+
 def test_token_cache_ends(delegate):
     """AUTHN-06: good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
     reviews = []

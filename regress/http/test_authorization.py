@@ -418,6 +418,19 @@ def test_apply_asks_for_create(shared, ns):
     assert verbs(MERGE, allowed) == [patch]
 
 
+# --- impersonation ---
+
+@pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-Scopes", "Impersonate-Uid"])
+def test_impersonation(shared, header):
+    """AUTHZ-12: who asks to be taken for somebody else is refused, instead of being taken for who he is."""
+    shared.apiserver.access_rule = allowed
+    answer = shared.front().request("GET", "/apis", user="root", groups=["system:masters"], headers=[(header, "bob")])
+    name = ' "bob"' if header == "Impersonate-User" else ""
+    assert failure(answer, 403, "Forbidden")["message"] == (
+        f'users{name} is forbidden: User "root" cannot impersonate resource "users" in API group "" at the cluster scope: '
+        "impersonation is not offered here")
+
+
 # --- fixed modes ---
 
 @pytest.mark.parametrize("mode, code", [("AlwaysAllow", 200), ("AlwaysDeny", 403)])
