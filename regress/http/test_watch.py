@@ -314,7 +314,7 @@ def test_owner_changes_by_sql(stack, watching, ns):
 
 
 def test_list_plus_events_is_the_list(stack, ns):
-    """W-02, W-30: invariant 2 of DESIGN section 5, with concurrent writers and watchers through both proxies"""
+    """W-02, W-30, RV-02: invariant 2 of DESIGN section 5, with concurrent writers and watchers through both proxies"""
     apis = [stack.first.api(keep=True), stack.second.api(keep=True)]
     path = path_of(POLR, ns)
     first = apis[0].get(path).json
