@@ -54,6 +54,23 @@ def test_json_patch_is_all_or_nothing(api, path):
     assert api.get(path).json == before
 
 
+@pytest.mark.parametrize("operations", [
+    [{"op": "remove", "path": "/nothing"}], [{"op": "remove", "path": "/results/7"}], [{"op": "replace", "path": "/nothing", "value": 1}],
+    [{"op": "test", "path": "/nothing", "value": 1}], [{"op": "move", "from": "/nothing", "path": "/summary/pass"}], [{"op": "copy", "from": "/nothing", "path": "/x"}],
+    [{"op": "add", "path": "/results/-1", "value": {}}], [{"op": "remove", "path": "/results/-1"}], [{"op": "add", "path": "/results/3", "value": {}}],
+    [{"op": "add", "path": "/results/x", "value": {}}], [{"op": "add", "path": "/nothing/below", "value": 1}], [{"op": "add", "path": "/summary/pass/x", "value": 1}],
+    [{"op": "copy", "from": "/results", "path": f"/metadata/annotations{number}"} for number in range(9999)],
+], ids=lambda operations: " ".join(str(operations[0].get(key, "")) for key in ("op", "from", "path")))
+def test_json_patch_that_fails(api, path, operations):
+    """JP-02, JP-01: nothing there to remove, replace, test, move or copy; negative and far indices; more copied than a body may hold"""
+    if len(operations) > 1:
+        api.patch(path, {"results": [result(message="m" * 10000)]})
+    before = api.get(path).json
+    status = failure(api.patch(path, operations, kind=JSON_PATCH), 422, "Invalid")
+    assert status["message"] == "the server rejected our request due to an error in our request" and status["details"] == {}
+    assert api.get(path).json == before
+
+
 def test_json_patch_on_version(api, path):
     """PAT-04: test on resourceVersion"""
     version = api.get(path).json["metadata"]["resourceVersion"]
