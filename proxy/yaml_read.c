@@ -35,6 +35,10 @@
 
 #define DUPLICATES_MAX 100
 
+/* How much of the client's text a complaint shows, about; upstream shows all of it. */
+#define TEXT_SHOWN 1024
+#define ERROR_SHOWN 4096
+
 typedef struct YamlNode YamlNode;
 
 typedef enum NodeKind
@@ -329,7 +333,7 @@ resolve(Reader *reader, const YamlNode *node, Scalar *scalar, JsonText *text)
 		return true;
 	}
 	return fail(reader, arena_printf(reader->arena, "cannot decode !!%s `%.*s` as a !!%s", names[scalar->kind],
-									 node->u.text.len > 1000 ? 1000 : (int) node->u.text.len, node->u.text.bytes,
+									 node->u.text.len < TEXT_SHOWN ? (int) node->u.text.len : TEXT_SHOWN, node->u.text.bytes,
 									 node->tag + sizeof(TAG_PREFIX) - 1));
 }
 
@@ -425,8 +429,11 @@ format_float(Arena *arena, double value)
 	return arena_printf(arena, "%.*f", precision > exponent ? precision - exponent : 0, (double) (float) value);
 }
 
-/* How much of a key that is none is shown, about. */
-#define KEY_SHOWN 1024
+static void
+quote_start(StrBuf *buf, JsonText text)
+{
+	quote_text(buf, text.bytes, text.len < TEXT_SHOWN ? text.len : TEXT_SHOWN);
+}
 
 /* A value as Go's %#v shows it, without aliases. */
 static void
@@ -437,14 +444,14 @@ show_value(Reader *reader, const YamlNode *node, StrBuf *shown)
 	bool		mapping = node->kind == NODE_MAPPING;
 	bool		value = false;	/* and not a key */
 
-	if (shown->len > KEY_SHOWN || node->kind == NODE_ALIAS)
+	if (shown->len > TEXT_SHOWN || node->kind == NODE_ALIAS)
 		strbuf_puts(shown, "...");
 	else if (node->kind == NODE_SCALAR)
 	{
 		if (!resolve(reader, node, &scalar, &text) || scalar.kind == SCALAR_NULL)
 			strbuf_puts(shown, "interface {}(nil)");
 		else if (scalar.kind == SCALAR_STRING)
-			quote_text(shown, text.bytes, text.len);
+			quote_start(shown, text);
 		else
 			put_scalar_value(shown, &scalar);
 	}
@@ -510,7 +517,7 @@ read_key(Reader *reader, const YamlNode *node, Entry *entry)
 	switch (scalar.kind)
 	{
 		case SCALAR_STRING:
-			quote_text(&shown, entry->key.bytes, entry->key.len);
+			quote_start(&shown, entry->key);
 			entry->shown = shown.bytes;
 			return true;
 		case SCALAR_BOOL:
@@ -805,6 +812,8 @@ yaml_to_json(Arena *arena, const char *text, size_t len, size_t limit, StrBuf *j
 		write_node(&reader, root, 0);
 	if (reader.error == NULL)
 		reader.error = reader.key_error != NULL ? reader.key_error : reader.number_error;
+	if (reader.error != NULL && strlen(reader.error) > ERROR_SHOWN)
+		reader.error = arena_printf(arena, "%.*s ...", ERROR_SHOWN, reader.error);
 	*error = reader.error;
 	return reader.error == NULL;
 }

@@ -77,6 +77,12 @@ def test_what_cannot_be_read(api, ns, text, words):
         assert status["message"][len(message):] == (text[:30].encode().hex() + (" ...)" if len(text) > 30 else ")"))
 
 
+def test_long_complaints(api, ns):
+    """REQ-08: what a client sent comes back in part"""
+    for text in ("a: *" + "x" * 1000000, "{{" + "x" * 1000000 + "}: 1}: 1", "a: !!int " + "x" * 1000000, "'" + "x" * 500000 + "': 1\n" * 2):
+        assert len(failure(post_yaml(api, ns, text), 400, "BadRequest")["message"]) < 10000
+
+
 def test_order_of_errors(api, ns):
     """CRE-01: a body that cannot be read is complained about after the Accept header, the content type and the options"""
     path = path_of(POLR, ns)
