@@ -185,7 +185,7 @@ regress/fuzz/build/%.o: regress/fuzz/%.c regress/fuzz/build/flags
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
 regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay.o $(FUZZ_ENGINE)
-	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--as-needed -lpcre2-8 -lyaml -lz -lm
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--as-needed -lpcre2-8 -lyaml -lz -lcrypto -lm
 
 .SECONDARY:
 -include $(wildcard regress/fuzz/build/*.d regress/fuzz/build/engine/*.d)

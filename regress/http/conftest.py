@@ -14,6 +14,7 @@ import pytest
 
 from apiserver import ApiServer
 from client import Api, until, run
+from front_proxy import Delegation
 from pods import Types
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -289,6 +290,19 @@ def apiserver(stack):
 def module_apiserver(stack):
     """One for the tests of a module."""
     yield from run_apiserver(stack)
+
+
+@pytest.fixture
+def delegate(stack, apiserver):
+    """Makes proxies of the test's own that delegate to a kube-apiserver, which allows nothing unless the test says so."""
+    made = []
+
+    def make(flags=(), **entries):
+        made.append(Delegation(stack, apiserver, stack_command, flags, **entries))
+        return made[-1]
+    yield make
+    for delegation in made:
+        delegation.end()
 
 
 @pytest.fixture(scope="session")

@@ -38,20 +38,6 @@ def shared(stack, module_apiserver):
     delegation.end()
 
 
-@pytest.fixture
-def delegate(stack, apiserver):
-    """Makes delegating proxies of the test's own."""
-    made = []
-    apiserver.access_rule = denied
-
-    def make(flags=(), **entries):
-        made.append(Delegation(stack, apiserver, stack_command, flags, **entries))
-        return made[-1]
-    yield make
-    for delegation in made:
-        delegation.end()
-
-
 def who(delegation, ask, *arguments, **more):
     """The user that a request came from: the spec of the review about it, without its attributes."""
     before = len(delegation.apiserver.access_reviews)

@@ -39,20 +39,6 @@ def nothing_allowed(module_apiserver):
     module_apiserver.calm()
 
 
-@pytest.fixture
-def delegate(stack, apiserver):
-    """Makes delegating proxies of the test's own."""
-    made = []
-    apiserver.access_rule = denied
-
-    def make(flags=(), **entries):
-        made.append(Delegation(stack, apiserver, stack_command, flags, **entries))
-        return made[-1]
-    yield make
-    for delegation in made:
-        delegation.end()
-
-
 unique = iter(range(10**6))
 
 
@@ -379,23 +365,6 @@ def begin(delegation, targets):
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         sockets.append(connection)
     return sockets
-
-
-def test_more_than_is_remembered(delegate):
-    """AUTHZ-11: what is remembered is bounded; what was used last stays."""
-    delegation = delegate()
-    front = delegation.front(keep=True)
-    assert front.get("/kept").code == 403
-    for number in range(8300):
-        assert front.get(f"/{number}").code == 403
-        if number % 4000 == 0:
-            front.get("/kept")
-    before = len(delegation.apiserver.access_reviews)
-    front.get("/kept")
-    front.get("/8299")
-    assert len(delegation.apiserver.access_reviews) == before
-    front.get("/0")
-    assert len(delegation.apiserver.access_reviews) == before + 1
 
 
 # --- apply ---
