@@ -265,6 +265,14 @@ def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
     assert sorted(answer.json["metadata"]["finalizers"]) == sorted(expected)
 
 
+@pytest.mark.parametrize("value, expected", [("", True), ("1", True), ("true", True), ("x", True), ("0", False), ("false", False), ("False", False), ("FALSE", False)])
+def test_boolean_parameters(pods, ns, value, expected):
+    """REQ-03: 0 and false in any case are false, whatever else is there is true, nothing as well"""
+    pods.create("foo", ns)
+    answer = pods.api.delete(pods.path(ns, "foo") + "?orphanDependents=" + value)
+    assert (answer.json.get("kind") == pods.head["kind"]) is expected, answer
+
+
 def test_finalizers_hold_an_object(pods, ns):
     """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestFinalizationAndDeletion: PUT as well as patch"""
     path = pods.path(ns, "foo")
