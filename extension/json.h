@@ -135,6 +135,9 @@ extern const char *json_go_kind_name(JsonKind kind);	/* in messages of Go's deco
 /* Compact canonical text. */
 extern void json_write(StrBuf *buf, const JsonNode *node);
 
+/* The same with <, >, & and the two line separators of JavaScript escaped, as Go's encoding/json prints a value. */
+extern void json_write_html(StrBuf *buf, const JsonNode *node);
+
 /* Indented by two spaces as Go's MarshalIndent does; depth is where the value stands. */
 extern void json_write_pretty(StrBuf *buf, const JsonNode *node, int depth);
 

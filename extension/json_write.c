@@ -472,6 +472,30 @@ json_write(StrBuf *buf, const JsonNode *node)
 }
 
 void
+json_write_html(StrBuf *buf, const JsonNode *node)
+{
+	StrBuf		text;
+
+	strbuf_init(&text, buf->arena);
+	json_write(&text, node);
+	for (size_t i = 0; i < text.len; i++)
+	{
+		const char *p = text.bytes + i;
+
+		if (*p == '<' || *p == '>' || *p == '&')
+			strbuf_printf(buf, "\\u%04x", *p);
+		else if (strncmp(p, "\xe2\x80\xa8", 3) == 0 || strncmp(p, "\xe2\x80\xa9", 3) == 0)
+		{
+			strbuf_printf(buf, "\\u202%x", p[2] & 0xf);
+			i += 2;
+		}
+		else
+			put_char(buf, *p);
+	}
+	*room(buf, 0) = '\0';
+}
+
+void
 json_write_pretty(StrBuf *buf, const JsonNode *node, int depth)
 {
 	put_pretty(buf, node, depth);

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "field_owner.h"
+
 #define ANNOTATIONS_MAX (256 * 1024)
 
 /* Loops over labels, owners and finalizers call arena_checkpoint() each time a counter has these bits set. */
@@ -33,6 +35,8 @@ typedef enum FieldKind
 	FIELD_STRING_LIST,
 	FIELD_BOOL,
 	FIELD_OWNERS,
+	FIELD_MANAGED,
+	FIELD_RAW,
 	FIELD_DROPPED
 } FieldKind;
 
@@ -44,10 +48,7 @@ typedef struct FieldShape
 	bool		keep_zero;		/* upstream's field is a pointer: 0 is a value */
 } FieldShape;
 
-/*
- * selfLink is known but never kept.  managedFields is not kept either: they
- * are of no use without server-side apply, which has to compute them.
- */
+/* selfLink is known but never kept. */
 static const FieldShape object_meta_fields[] = {
 	{"annotations", FIELD_STRING_MAP, "map[string]string", false},
 	{"creationTimestamp", FIELD_TIME, "v1.Time", false},
@@ -57,7 +58,7 @@ static const FieldShape object_meta_fields[] = {
 	{"generateName", FIELD_STRING, "string", false},
 	{"generation", FIELD_INT, "int64", false},
 	{"labels", FIELD_STRING_MAP, "map[string]string", false},
-	{"managedFields", FIELD_DROPPED, NULL, false},
+	{"managedFields", FIELD_MANAGED, "[]v1.ManagedFieldsEntry", false},
 	{"name", FIELD_STRING, "string", false},
 	{"namespace", FIELD_STRING, "string", false},
 	{"ownerReferences", FIELD_OWNERS, "[]v1.OwnerReference", false},
@@ -74,6 +75,18 @@ static const FieldShape owner_fields[] = {
 	{"name", FIELD_STRING, "string", false},
 	{"uid", FIELD_STRING, "types.UID", false},
 };
+
+static const FieldShape managed_fields[] = {
+	{"apiVersion", FIELD_STRING, "string", false},
+	{"fieldsType", FIELD_STRING, "string", false},
+	{"fieldsV1", FIELD_RAW, NULL, false},
+	{"manager", FIELD_STRING, "string", false},
+	{"operation", FIELD_STRING, "v1.ManagedFieldsOperationType", false},
+	{"subresource", FIELD_STRING, "string", false},
+	{"time", FIELD_TIME, "v1.Time", false},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static JsonText
 text_of(const JsonNode *node)
@@ -216,6 +229,7 @@ coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 }
 
 static bool coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field);
+static bool coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field);
 
 /* Checks one member; *drop says that nothing of it is to be kept. */
 static bool
@@ -247,6 +261,11 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 			if (!coerce_owners(coercion, node, shape, field))
 				return false;
 			break;
+		case FIELD_MANAGED:
+			/* A list without entries asks for something, too. */
+			return coerce_managed(coercion, node, shape, field);
+		case FIELD_RAW:
+			return true;
 		case FIELD_DROPPED:
 			break;
 	}
@@ -299,8 +318,10 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 	return true;
 }
 
+/* A list of structs; members of a struct are what shapes says. */
 static bool
-coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field)
+coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field,
+			   const FieldShape *shapes, size_t shape_count, const char *struct_name)
 {
 	if (node->kind != JSON_ARRAY)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
@@ -313,16 +334,35 @@ coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const
 		if ((*slot)->kind == JSON_NULL)
 			*slot = json_new_object(coercion->arena);
 		if ((*slot)->kind != JSON_OBJECT)
-			return wrong_type(coercion, json_go_kind_name((*slot)->kind), field, "v1.OwnerReference");
-		if (!coerce_struct(coercion, *slot, owner_fields, sizeof(owner_fields) / sizeof(owner_fields[0]),
-						   "OwnerReference", "ownerReferences.",
-						   arena_printf(coercion->arena, "metadata.ownerReferences[%zu].", i)))
+			return wrong_type(coercion, json_go_kind_name((*slot)->kind), field,
+							  arena_printf(coercion->arena, "v1.%s", struct_name));
+		if (!coerce_struct(coercion, *slot, shapes, shape_count, struct_name,
+						   arena_printf(coercion->arena, "%s.", shape->name),
+						   arena_printf(coercion->arena, "metadata.%s[%zu].", shape->name, i)))
 			return false;
+	}
+	return true;
+}
+
+static bool
+coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field)
+{
+	return coerce_structs(coercion, node, shape, field, managed_fields, COUNT(managed_fields), "ManagedFieldsEntry");
+}
+
+static bool
+coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field)
+{
+	if (!coerce_structs(coercion, node, shape, field, owner_fields, COUNT(owner_fields), "OwnerReference"))
+		return false;
+	for (size_t i = 0; i < node->u.array.count; i++)
+	{
+		JsonNode   *owner = node->u.array.items[i];
 
 		/* These four are printed even when they are empty. */
-		for (size_t f = 0; f < sizeof(owner_fields) / sizeof(owner_fields[0]); f++)
-			if (owner_fields[f].kind == FIELD_STRING && json_get(*slot, owner_fields[f].name) == NULL)
-				json_set(coercion->arena, *slot, owner_fields[f].name, json_new_cstring(coercion->arena, ""));
+		for (size_t f = 0; f < COUNT(owner_fields); f++)
+			if (owner_fields[f].kind == FIELD_STRING && json_get(owner, owner_fields[f].name) == NULL)
+				json_set(coercion->arena, owner, owner_fields[f].name, json_new_cstring(coercion->arena, ""));
 	}
 	return true;
 }
@@ -339,8 +379,8 @@ metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *s
 							  json_go_kind_name(metadata->kind));
 		return false;
 	}
-	if (coerce_struct(&coercion, metadata, object_meta_fields,
-					  sizeof(object_meta_fields) / sizeof(object_meta_fields[0]), "ObjectMeta", "", "metadata."))
+	if (coerce_struct(&coercion, metadata, object_meta_fields, COUNT(object_meta_fields), "ObjectMeta", "",
+					  "metadata."))
 		return true;
 	*error = coercion.error;
 	return false;
@@ -559,6 +599,7 @@ metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, Field
 	validate_annotations(arena, json_get(metadata, "annotations"), errors);
 	validate_owners(arena, json_get(metadata, "ownerReferences"), errors);
 	validate_finalizers(arena, json_get(metadata, "finalizers"), errors);
+	field_owners_validate(json_get(metadata, "managedFields"), errors);
 }
 
 static int

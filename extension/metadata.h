@@ -14,12 +14,13 @@
 
 /*
  * Brings metadata to the shape of ObjectMeta, in place: unknown keys are dropped (and told to unknown, as
- * "metadata.foo"), nulls and empty maps and lists are dropped, and so are selfLink and managedFields.  A wrong type gives a message in Go's words in *error
+ * "metadata.foo"), nulls and empty maps and lists are dropped, and so is selfLink; managedFields stays even when it is
+ * empty, until field_owner.h has dealt with it.  A wrong type gives a message in Go's words in *error
  * ("json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string") and false.
  */
 extern bool metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *state, const char **error);
 
-/* CRE-05, CRE-08: name, namespace, labels, annotations, ownerReferences, finalizers; paths under "metadata". */
+/* CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields; paths under "metadata". */
 extern void metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors);
 
 /* Immutable fields against the stored metadata, finalizers of a terminating object. */

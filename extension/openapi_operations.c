@@ -20,7 +20,9 @@
 #define MAX_PATHS 4
 
 const char *const openapi_media_types[] = {"application/json", NULL};
-const char *const openapi_patch_types[] = {"application/json-patch+json", "application/merge-patch+json", NULL};
+const char *const openapi_patch_types[] = {
+	"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml", NULL
+};
 
 static const int codes_ok[] = {200, 0};
 static const int codes_created[] = {201, 0};

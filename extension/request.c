@@ -69,10 +69,13 @@ request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
 	JsonError	error;
 	JsonNode   *root = json_parse(arena, text, len, NULL, NULL, &error);
 	const JsonNode *user = json_get(root, "user");
+	const JsonNode *may_create = json_get(root, "mayCreate");
 	bool		known = false;
 
-	if (root == NULL || root->kind != JSON_OBJECT || (user != NULL && user->kind != JSON_OBJECT))
+	if (root == NULL || root->kind != JSON_OBJECT || (user != NULL && user->kind != JSON_OBJECT) ||
+		(may_create != NULL && may_create->kind != JSON_BOOL))
 		return false;
+	request->may_create = may_create == NULL || may_create->u.boolean;
 	if (!take_string(arena, root, "verb", &request->verb) ||
 		!take_string(arena, root, "group", &request->group) ||
 		!take_string(arena, root, "version", &request->version) ||
@@ -85,6 +88,7 @@ request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
 		!take_string(arena, root, "userAgent", &request->user_agent) ||
 		!take_string(arena, root, "decodeError", &request->decode_error) ||
 		!take_string(arena, root, "namespaceState", &request->namespace_state) ||
+		!take_string(arena, root, "createDenial", &request->create_denial) ||
 		!take_string(arena, user, "username", &request->username))
 		return false;
 	for (size_t i = 0; i < sizeof(known_verbs) / sizeof(known_verbs[0]) && !known; i++)

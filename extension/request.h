@@ -14,12 +14,14 @@
  *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ...",
  *	 "namespaceUid":"0b5b3f9e-...","namespaceState":"terminating"}
  *
+ * mayCreate is for a patch, which creates what it is applied to when there is nothing (AUTHZ-13): false when the user may
+ * not create the object, and createDenial then is the message of the Status (403).  Absent means that the user may.
+ *
  * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError" has upstream's
  * words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that a YAML body sets twice,
  * such as: line 5: key "a" already set in map.
  *
  * verb is one of get list watch create update patch delete deletecollection.
- * mayCreate is there when an apply is allowed but would not be allowed to make the object; createDenial is the message of the 403 then.
  * Absent members are left out.  namespace is absent for a cluster-scoped resource and for a list over all namespaces.
  *
  * A proxy that knows the cluster's namespaces says of what may create an object in one: namespaceUid, an active one's, which
@@ -50,6 +52,8 @@ typedef struct ApiRequest
 	const char *decode_error;	/* the body could not be read; "" when it could */
 	const JsonNode *duplicates; /* array of strings, or NULL */
 	const char *namespace_state;	/* missing, terminating or dead; else "" */
+	bool		may_create;
+	const char *create_denial;
 	const JsonNode *query;		/* object of arrays of strings, or NULL */
 } ApiRequest;
 

@@ -218,9 +218,8 @@ field_errors_init(FieldErrorList *list, Arena *arena)
 	list->arena = arena;
 }
 
-/* A double as Go's %v prints it: shortest digits, an exponent below -4 and from 6 on. */
-static void
-append_go_float(StrBuf *buf, double value)
+void
+go_float_text(StrBuf *buf, double value)
 {
 	char		digits[40];
 	int			exponent;
@@ -266,15 +265,13 @@ append_go_float(StrBuf *buf, double value)
 static void
 append_bad_value(StrBuf *buf, const JsonNode *value)
 {
-	StrBuf		text;
-
 	switch (value->kind)
 	{
 		case JSON_STRING:
 			quote_text(buf, value->u.string.bytes, value->u.string.len);
 			return;
 		case JSON_NUMBER:
-			append_go_float(buf, value->u.number);
+			go_float_text(buf, value->u.number);
 			return;
 		case JSON_NULL:
 		case JSON_BOOL:
@@ -287,17 +284,7 @@ append_bad_value(StrBuf *buf, const JsonNode *value)
 	}
 
 	/* Go marshals these with HTML escapes, which are part of the message's text. */
-	strbuf_init(&text, buf->arena);
-	json_write(&text, value);
-	for (size_t i = 0; i < text.len; i++)
-	{
-		char		c = text.bytes[i];
-
-		if (c == '<' || c == '>' || c == '&')
-			strbuf_printf(buf, "\\u%04x", c);
-		else
-			strbuf_putc(buf, c);
-	}
+	json_write_html(buf, value);
 }
 
 void

@@ -121,6 +121,9 @@ extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t curren
 /* Appends a text quoted as Go's %q quotes it: non-printable characters and bad bytes are escaped. */
 extern void quote_text(StrBuf *buf, const char *bytes, size_t len);
 
+/* Appends a double as Go's %v prints it: shortest digits, an exponent below -4 and from 6 on. */
+extern void go_float_text(StrBuf *buf, double value);
+
 /* The code point at the start of bytes (len > 0) and its width; 0 when that is not valid UTF-8. */
 extern size_t rune_decode(const char *bytes, size_t len, uint32_t *rune);
 

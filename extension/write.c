@@ -15,9 +15,6 @@
 
 #include <strings.h>
 
-/* A field manager's name, in bytes (CRE-07). */
-#define FIELD_MANAGER_MAX 128
-
 /* Warnings of one answer: how many are noted; how many runes in all, and of each when all have more (WARN-01). */
 #define WARNINGS_MAX 1000
 #define WARNING_RUNES_TOTAL 4096
@@ -223,31 +220,6 @@ write_check_dry_run(const JsonNode *values, WriteOptions *options, FieldErrorLis
 }
 
 static void
-check_field_manager(Arena *arena, const char *name, FieldErrorList *errors)
-{
-	JsonNode   *value = json_new_cstring(arena, name);
-	size_t		len = strlen(name);
-	size_t		width;
-
-	if (len > FIELD_MANAGER_MAX)
-		field_error_at(errors, FIELD_TOO_LONG, "fieldManager", NULL, "may not be more than 128 bytes");
-	for (size_t at = 0; at < len; at += width)
-	{
-		uint32_t	rune;
-
-		width = rune_decode(name + at, len - at, &rune);
-		if (width == 0)
-		{
-			width = 1;
-			rune = 0xFFFD;
-		}
-		if (!rune_is_print(rune))
-			field_error_at(errors, FIELD_INVALID, "fieldManager", value,
-						   arena_printf(arena, "invalid character U+%04X (at position %zu)", rune, at));
-	}
-}
-
-static void
 check_field_validation(Arena *arena, const char *name, WriteOptions *options, FieldErrorList *errors)
 {
 	if (strcmp(name, "Strict") == 0)
@@ -261,22 +233,68 @@ check_field_validation(Arena *arena, const char *name, WriteOptions *options, Fi
 					   "supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
 }
 
-/* The options of creates, updates and patches.  forbidden is what a patch that is no apply must not have, or NULL. */
+/* PAT-05: what only an apply may have, and what it must. */
+static void
+check_patch_options(Writing *writing, FieldErrorList *errors)
+{
+	const PatchType *patch_type = writing->admitted->patch_type;
+
+	if (patch_type == NULL)
+		return;
+	if (patch_type->apply == NULL && writing->admitted->options.owner[0] == '\0')
+		field_error_at(errors, FIELD_REQUIRED, "fieldManager", NULL, "is required for apply patch");
+	if (patch_type->apply != NULL && request_query(writing->arena, writing->request, "force") != NULL)
+		field_error_at(errors, FIELD_FORBIDDEN, "force", NULL, "may not be specified for non-apply patch");
+}
+
+/* CRE-07: the client's program, for want of a name. */
+static const char *
+owner_of_agent(Arena *arena, const char *agent)
+{
+	size_t		len = strcspn(agent, "/");
+	size_t		width;
+	StrBuf		name;
+
+	strbuf_init(&name, arena);
+	for (size_t at = 0; at < len; at += width)
+	{
+		const char *bytes = agent + at;
+		uint32_t	rune;
+
+		width = rune_decode(bytes, len - at, &rune);
+		if (width == 0 || !rune_is_print(rune))
+		{
+			/* Go reads a bad byte as U+FFFD, which is printable. */
+			if (width > 0)
+				continue;
+			width = 1;
+			bytes = "\xEF\xBF\xBD";
+		}
+		if (name.len + (width == 1 && bytes != agent + at ? 3 : width) > FIELD_OWNER_NAME_MAX)
+			break;
+		strbuf_append(&name, bytes, bytes != agent + at ? 3 : width);
+	}
+	return name.len > 0 ? name.bytes : "";
+}
+
+/* The options of creates, updates and patches. */
 bool
-write_take_options(Writing *writing, const char *kind, const char *forbidden)
+write_take_options(Writing *writing, const char *kind)
 {
 	Arena	   *arena = writing->arena;
 	WriteOptions *options = &writing->admitted->options;
-	const char *manager = request_query(arena, writing->request, "fieldManager");
+	const char *owner = request_query(arena, writing->request, "fieldManager");
 	const char *validation = request_query(arena, writing->request, "fieldValidation");
 	FieldErrorList errors;
 
 	field_errors_init(&errors, arena);
-	if (forbidden != NULL && request_query(arena, writing->request, forbidden) != NULL)
-		field_error_at(&errors, FIELD_FORBIDDEN, forbidden, NULL, "may not be specified for non-apply patch");
-	check_field_manager(arena, manager != NULL ? manager : "", &errors);
+	options->owner = owner != NULL ? owner : "";
+	check_patch_options(writing, &errors);
+	field_owner_check_name("fieldManager", (JsonText) {options->owner, strlen(options->owner)}, &errors);
 	write_check_dry_run(json_get(writing->request->query, "dryRun"), options, &errors);
 	check_field_validation(arena, validation != NULL ? validation : "", options, &errors);
+	if (options->owner[0] == '\0')
+		options->owner = owner_of_agent(arena, writing->request->user_agent);
 	if (errors.count == 0)
 		return true;
 	status_invalid(&writing->reply, kind, "meta.k8s.io", "", &errors);

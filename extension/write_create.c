@@ -13,8 +13,8 @@
 #include "write_private.h"
 
 /* A client's word on these is not asked for (selfLink never gets this far). */
-static void
-set_system_fields(Writing *writing, JsonNode *document)
+void
+write_set_system_fields(Writing *writing, JsonNode *document)
 {
 	Arena	   *arena = writing->arena;
 	JsonNode   *metadata = json_get(document, "metadata");
@@ -65,11 +65,24 @@ refuse_version(Writing *writing, const JsonNode *document)
 	return write_refuse(writing, 500);
 }
 
+/* The last look at a new object with its name and its owners; false when it was refused. */
+bool
+write_check_create(Writing *writing, JsonNode *document)
+{
+	if (writing->definition->status_subresource)
+		json_remove(document, "status");
+	if (!write_validate(writing, document, NULL))
+		return false;
+	write_warn_finalizers(writing, document, NULL);
+	return true;
+}
+
 void
 write_admit_create(Writing *writing)
 {
 	WriteOutcome *outcome = writing->outcome;
 	JsonNode   *document;
+	FieldWrite	fields;
 	int			code;
 
 	if (!request_negotiate(writing->arena, writing->request, false, false, &outcome->transform, &code, &writing->reply))
@@ -78,21 +91,18 @@ write_admit_create(Writing *writing)
 		return;
 	}
 	if (!write_check_content_type(writing, false) || !write_check_size(writing) ||
-		!write_take_options(writing, "CreateOptions", NULL) ||
+		!write_take_options(writing, "CreateOptions") ||
 		(document = write_decode_body(writing)) == NULL ||
 		!write_check_version(writing, document) || !write_agree_namespace(writing, document) ||
 		!write_check_namespace(writing, name_so_far(writing, document)))
 		return;
 
 	write_dedup_owners(writing, document, false);
-	set_system_fields(writing, document);
+	write_set_system_fields(writing, document);
+	fields = write_fields(writing);
+	field_owner_update(&fields, document, NULL);
 	generate_name(writing, document);
-	if (writing->definition->status_subresource)
-		json_remove(document, "status");
-	if (!write_validate(writing, document, NULL))
-		return;
-	write_warn_finalizers(writing, document, NULL);
-	if (!refuse_version(writing, document))
+	if (!write_check_create(writing, document) || !refuse_version(writing, document))
 		return;
 
 	write_answer_object(writing, WRITE_PENDING, 201, document, !writing->admitted->options.dry_run);

@@ -585,6 +585,21 @@ settle_member(Arena *arena, JsonNode *metadata, const JsonNode *old, const char 
 		json_set(arena, metadata, key, json_get(old, key) != NULL ? json_get(old, key) : made);
 }
 
+/*
+ * Managed fields are not kept up to date by SQL: they stay as they are stored, unless the caller says otherwise.  Those
+ * that nobody could read are dropped.
+ */
+static void
+settle_owners(Arena *arena, JsonNode *metadata, const JsonNode *old)
+{
+	const JsonNode *given = json_get(metadata, "managedFields");
+
+	if (given == NULL && json_get(old, "managedFields") != NULL)
+		json_set(arena, metadata, "managedFields", json_get(old, "managedFields"));
+	else if (!field_owners_are_sound(arena, given))
+		json_remove(metadata, "managedFields");
+}
+
 bool
 write_document(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body,
 			   const StoredObject *stored, const WriteContext *context, FieldErrorList *errors)
@@ -621,6 +636,7 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 		schema_default(arena, definition->schema, document);
 	}
 	json_remove(metadata, "resourceVersion");
+	settle_owners(arena, metadata, old_metadata);
 	if (json_get(metadata, "name") == NULL && json_get(metadata, "generateName") != NULL)
 		json_set(arena, metadata, "name",
 				 json_new_cstring(arena, metadata_generate_name(arena, json_get_cstring(arena, metadata, "generateName"),

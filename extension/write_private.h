@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "delete_proto.h"
+#include "field_owner.h"
 #include "metadata.h"
 #include "patch.h"
 #include "write.h"
@@ -40,6 +41,7 @@ typedef struct WriteOptions
 {
 	bool		dry_run;
 	FieldValidation validation;
+	const char *owner;			/* the field manager */
 
 	/* Deletes only. */
 	Propagation propagation;	/* orphanDependents is translated into it */
@@ -48,7 +50,7 @@ typedef struct WriteOptions
 	const JsonNode *version;
 } WriteOptions;
 
-/* A way to patch; one row of the table in write_update.c. */
+/* A way to patch; one row of the table in write_update.c.  Without functions: server-side apply (write_apply.c). */
 typedef struct PatchType
 {
 	const char *content_type;
@@ -105,7 +107,7 @@ extern void write_answer_object(Writing *writing, WriteAction action, int code, 
 extern bool write_has_content_type(const Writing *writing, const char *wanted);	/* whatever its parameters */
 extern bool write_check_content_type(Writing *writing, bool options);	/* of an object, or of DeleteOptions */
 extern bool write_check_size(Writing *writing);
-extern bool write_take_options(Writing *writing, const char *kind, const char *forbidden);
+extern bool write_take_options(Writing *writing, const char *kind);
 extern void write_check_dry_run(const JsonNode *values, WriteOptions *options, FieldErrorList *errors);
 extern bool write_set_key(Writing *writing);
 extern bool write_check_namespace(Writing *writing, const char *name);
@@ -127,6 +129,16 @@ extern bool write_parse_stored(Writing *writing, bool with_body, OldObject *old)
 extern int64_t metadata_generation(const JsonNode *metadata);
 extern JsonNode *next_generation(Arena *arena, int64_t generation);
 extern const char *metadata_text(Arena *arena, const JsonNode *document, const char *key);
+
+/* Parts of verbs that others share. */
+extern FieldWrite write_fields(const Writing *writing);
+extern void write_set_system_fields(Writing *writing, JsonNode *document);
+extern bool write_check_create(Writing *writing, JsonNode *document);
+extern void write_update_object(Writing *writing, JsonNode *document, const OldObject *old);
+extern JsonNode *write_versioned_copy(Writing *writing, const OldObject *old);
+extern bool write_conflict(Writing *writing, const char *why);
+extern bool write_admit_apply(Writing *writing);
+extern void write_decide_apply(Writing *writing);
 
 /* The verbs. */
 extern void write_admit_create(Writing *writing);

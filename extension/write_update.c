@@ -7,7 +7,7 @@
  * completed and compared with the stored one by the same rules.  What changes
  * nothing is answered with the stored version.
  *
- * Reference: k8s-conformance sections 12, 13.1 to 13.3.
+ * Reference: k8s-conformance sections 12, 13.1 to 13.4.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,12 +18,13 @@ static void complain_about_operations(Arena *arena, const JsonNode *patch, JsonN
 static const PatchType patch_types[] = {
 	{"application/json-patch+json", json_patch_apply, complain_about_operations, "json patch "},
 	{"application/merge-patch+json", merge_patch_apply, NULL, ""},
+	{"application/apply-patch+yaml", NULL, NULL, ""},
 };
 
 #define PATCH_TYPES (sizeof(patch_types) / sizeof(patch_types[0]))
 
-static bool
-conflict(Writing *writing, const char *why)
+bool
+write_conflict(Writing *writing, const char *why)
 {
 	status_conflict(&writing->reply, writing->definition->group, writing->definition->plural,
 					writing->request->name, why);
@@ -55,8 +56,8 @@ check_resource_version(Writing *writing, const JsonNode *document)
 		return write_refuse(writing, 422);
 	}
 	if (version != writing->stored->version)
-		return conflict(writing, "the object has been modified; please apply your changes to the latest version "
-						"and try again");
+		return write_conflict(writing, "the object has been modified; please apply your changes to the latest version "
+							  "and try again");
 	return true;
 }
 
@@ -70,6 +71,18 @@ take_old(Arena *arena, JsonNode *metadata, const OldObject *old, const char *key
 		json_set(arena, metadata, key, value);
 }
 
+/* Takes a member of another object, be it there or not. */
+static void
+take_member(Arena *arena, JsonNode *object, const JsonNode *from, const char *key)
+{
+	JsonNode   *value = json_get(from, key);
+
+	if (value != NULL)
+		json_set(arena, object, key, value);
+	else
+		json_remove(object, key);
+}
+
 /* An update of the main resource: what the server keeps in its own hands. */
 static void
 complete_main(Writing *writing, JsonNode *document, const OldObject *old)
@@ -79,14 +92,7 @@ complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 	int64_t		generation = metadata_generation(old->metadata);
 
 	if (writing->definition->status_subresource)
-	{
-		JsonNode   *status = json_get(old->document, "status");
-
-		if (status != NULL)
-			json_set(arena, document, "status", status);
-		else
-			json_remove(document, "status");
-	}
+		take_member(arena, document, old->document, "status");
 	if (generation == 0)
 		generation = 1;
 	json_set(arena, metadata, "generation",
@@ -98,17 +104,14 @@ complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 	take_old(arena, metadata, old, "deletionGracePeriodSeconds", false);
 }
 
-/* An update of the status: the old object with another status (UPD-08). */
+/* An update of the status: the old object with another status, and who owns what of it (UPD-08). */
 static JsonNode *
 complete_status(Writing *writing, const JsonNode *document, const OldObject *old)
 {
 	JsonNode   *completed = json_copy(writing->arena, old->document);
-	JsonNode   *status = json_get(document, "status");
 
-	if (status != NULL)
-		json_set(writing->arena, completed, "status", status);
-	else
-		json_remove(completed, "status");
+	take_member(writing->arena, completed, document, "status");
+	take_member(writing->arena, json_get(completed, "metadata"), json_get(document, "metadata"), "managedFields");
 	return completed;
 }
 
@@ -122,29 +125,54 @@ is_released(const JsonNode *document, const OldObject *old)
 		json_get(old->metadata, "deletionTimestamp") != NULL && (grace == NULL || grace->u.integer == 0);
 }
 
-/* UPD-04: whether the very texts that are stored would be stored. */
 static bool
-is_stored(const Writing *writing, const WriteOutcome *outcome)
+is_text(Arena *arena, const JsonNode *node, JsonText stored)
 {
-	const StoredObject *stored = writing->stored;
 	StrBuf		text;
 
-	strbuf_init(&text, writing->arena);
-	json_write(&text, outcome->metadata);
-	if (text.len != stored->metadata.len || memcmp(text.bytes, stored->metadata.bytes, text.len) != 0)
-		return false;
-	text.len = 0;
-	json_write(&text, outcome->body);
-	return text.len == stored->body.len && memcmp(text.bytes, stored->body.bytes, text.len) == 0;
+	strbuf_init(&text, arena);
+	json_write(&text, node);
+	return text.len == stored.len && memcmp(text.bytes, stored.bytes, text.len) == 0;
 }
 
 /*
- * The new object against the old one, to the end.  Managed fields, once they
- * are kept, are computed where the object is complete and not yet compared:
- * between completing and validating, from old and document.
+ * UPD-04: whether the very texts that are stored would be stored.  Times of managed fields that changed alone do not
+ * count: the stored ones stay.
  */
-static void
-update_object(Writing *writing, JsonNode *document, const OldObject *old)
+static bool
+is_stored(const Writing *writing, const OldObject *old)
+{
+	Arena	   *arena = writing->arena;
+	WriteOutcome *outcome = writing->outcome;
+	JsonNode   *fields = json_get(outcome->metadata, "managedFields");
+	JsonNode   *old_fields = json_get(old->metadata, "managedFields");
+	bool		same_owners = fields != NULL && field_owners_equal_but_times(fields, old_fields);
+
+	if (same_owners)
+		json_set(arena, outcome->metadata, "managedFields", old_fields);
+	if (is_text(arena, outcome->metadata, writing->stored->metadata) &&
+		is_text(arena, outcome->body, writing->stored->body))
+		return true;
+	if (same_owners)
+		json_set(arena, outcome->metadata, "managedFields", fields);
+	return false;
+}
+
+/* Who writes what, for managed fields. */
+FieldWrite
+write_fields(const Writing *writing)
+{
+	return (FieldWrite) {
+		.arena = writing->arena,.type = field_type_of_object(writing->definition->schema),
+		.api_version = writing->definition->api_version,.owner = writing->admitted->options.owner,
+		.subresource = writing->request->subresource,
+		.status_subresource = writing->definition->status_subresource,.now = writing->context->now
+	};
+}
+
+/* The new object against the old one, to the end.  Its owners are known. */
+void
+write_update_object(Writing *writing, JsonNode *document, const OldObject *old)
 {
 	WriteOutcome *outcome = writing->outcome;
 
@@ -161,10 +189,20 @@ update_object(Writing *writing, JsonNode *document, const OldObject *old)
 	write_answer_object(writing, WRITE_UPDATE, 200, document, true);
 	if (is_released(document, old))
 		outcome->action = WRITE_DELETE;
-	else if (is_stored(writing, outcome))
+	else if (is_stored(writing, old))
 		outcome->action = WRITE_ANSWER;
 	if (writing->admitted->options.dry_run)
 		outcome->action = WRITE_ANSWER;
+}
+
+/* An update that is no apply: what it changes is its owner's from now on. */
+static void
+update_owned(Writing *writing, JsonNode *document, const OldObject *old)
+{
+	FieldWrite	fields = write_fields(writing);
+
+	field_owner_update(&fields, document, old->document);
+	write_update_object(writing, document, old);
 }
 
 /*
@@ -183,7 +221,7 @@ write_admit_update(Writing *writing)
 		write_refuse(writing, code);
 		return;
 	}
-	if (!write_check_size(writing) || !write_take_options(writing, "UpdateOptions", NULL) ||
+	if (!write_check_size(writing) || !write_take_options(writing, "UpdateOptions") ||
 		!write_check_content_type(writing, false) ||
 		(document = write_decode_body(writing)) == NULL ||
 		!write_check_version(writing, document) || !write_agree_namespace(writing, document) ||
@@ -203,12 +241,12 @@ check_uid(Writing *writing, const JsonNode *document, const char *stored_uid)
 
 	if (uid[0] == '\0' || strcmp(uid, stored_uid) == 0)
 		return true;
-	return conflict(writing, arena_printf(writing->arena, "StorageError: invalid object, Code: 4, Key: "
-										  "/registry/%s/%s/%s%s%s, ResourceVersion: 0, AdditionalErrorMsg: "
-										  "Precondition failed: UID in precondition: %s, UID in object meta: %s",
-										  writing->definition->group, writing->definition->plural, namespace_name,
-										  namespace_name[0] != '\0' ? "/" : "", writing->request->name, uid,
-										  stored_uid));
+	return write_conflict(writing,
+						  arena_printf(writing->arena, "StorageError: invalid object, Code: 4, Key: "
+									   "/registry/%s/%s/%s%s%s, ResourceVersion: 0, AdditionalErrorMsg: "
+									   "Precondition failed: UID in precondition: %s, UID in object meta: %s",
+									   writing->definition->group, writing->definition->plural, namespace_name,
+									   namespace_name[0] != '\0' ? "/" : "", writing->request->name, uid, stored_uid));
 }
 
 void
@@ -225,7 +263,7 @@ write_decide_update(Writing *writing)
 	}
 	if (write_parse_stored(writing, true, &old) &&
 		check_uid(writing, document, metadata_text(writing->arena, old.document, "uid")))
-		update_object(writing, document, &old);
+		update_owned(writing, document, &old);
 }
 
 /*
@@ -316,51 +354,67 @@ take_patch_type(Writing *writing)
 	return write_refuse(writing, 415);
 }
 
-void
-write_admit_patch(Writing *writing)
+static bool
+read_patch(Writing *writing)
 {
 	Arena	   *arena = writing->arena;
 	AdmittedWrite *admitted = writing->admitted;
-	WriteOutcome *outcome = writing->outcome;
 	JsonNode   *complaints = json_new_array(arena);
-	DuplicateState duplicates = {.arena = arena,.complaints = complaints};
+	DuplicateState duplicates = {
+		.arena = arena,.complaints = complaints,.prefix = admitted->patch_type->complaint_prefix
+	};
 	JsonError	error;
+
+	admitted->patch = json_parse(arena, writing->body, writing->body_len, complain_duplicate, &duplicates, &error);
+	if (admitted->patch == NULL)
+		return write_bad_request(writing, "invalid JSON patch");
+	if (admitted->patch_type->complain != NULL)
+		admitted->patch_type->complain(arena, admitted->patch, complaints);
+	admitted->complaints = complaints;
+	return true;
+}
+
+void
+write_admit_patch(Writing *writing)
+{
+	WriteOutcome *outcome = writing->outcome;
 	int			code;
 
 	if (!take_patch_type(writing))
 		return;
-	if (!request_negotiate(arena, writing->request, false, false, &outcome->transform, &code, &writing->reply))
+	if (!request_negotiate(writing->arena, writing->request, false, false, &outcome->transform, &code, &writing->reply))
 	{
 		write_refuse(writing, code);
 		return;
 	}
-	if (!write_check_size(writing) || !write_take_options(writing, "PatchOptions", "force"))
+	if (!write_check_size(writing) || !write_take_options(writing, "PatchOptions"))
 		return;
-	duplicates.prefix = admitted->patch_type->complaint_prefix;
-	admitted->patch = json_parse(arena, writing->body, writing->body_len, complain_duplicate, &duplicates, &error);
-	if (admitted->patch == NULL)
-	{
-		write_bad_request(writing, "invalid JSON patch");
-		return;
-	}
-	if (admitted->patch_type->complain != NULL)
-		admitted->patch_type->complain(arena, admitted->patch, complaints);
-	admitted->complaints = complaints;
-	if (write_set_key(writing))
+	if ((writing->admitted->patch_type->apply != NULL ? read_patch(writing) : write_admit_apply(writing)) &&
+		write_set_key(writing))
 		outcome->action = WRITE_PENDING;
 }
 
-/* The stored object as a client sees it, patched; NULL when it was refused. */
+/* The stored object as a client sees it; it may be changed. */
+JsonNode *
+write_versioned_copy(Writing *writing, const OldObject *old)
+{
+	JsonNode   *document = json_copy(writing->arena, old->document);
+	const char *version = arena_printf(writing->arena, "%lld", (long long) writing->stored->version);
+
+	json_set(writing->arena, json_get(document, "metadata"), "resourceVersion",
+			 json_new_cstring(writing->arena, version));
+	return document;
+}
+
+/* The same, patched; NULL when it was refused. */
 static JsonNode *
 apply_patch(Writing *writing, const OldObject *old)
 {
 	Arena	   *arena = writing->arena;
 	static const StatusDetails no_details = {0};
-	JsonNode   *document = json_copy(arena, old->document);
+	JsonNode   *document = write_versioned_copy(writing, old);
 	const char *error;
 
-	json_set(arena, json_get(document, "metadata"), "resourceVersion",
-			 json_new_cstring(arena, arena_printf(arena, "%lld", (long long) writing->stored->version)));
 	switch (writing->admitted->patch_type->apply(arena, &document, writing->admitted->patch, &error))
 	{
 		case PATCH_OK:
@@ -439,6 +493,11 @@ write_decide_patch(Writing *writing)
 	bool		kind_known;
 	OldObject	old;
 
+	if (writing->admitted->patch_type->apply == NULL)
+	{
+		write_decide_apply(writing);
+		return;
+	}
 	if (writing->stored == NULL)
 	{
 		write_not_found(writing);
@@ -455,5 +514,5 @@ write_decide_patch(Writing *writing)
 		!write_agree_namespace(writing, document) || !write_agree_name(writing, document))
 		return;
 	write_dedup_owners(writing, document, true);
-	update_object(writing, document, &old);
+	update_owned(writing, document, &old);
 }

@@ -50,7 +50,7 @@ def check_v3_kind(document, group, version, plural, kind, namespaced, _short):
     parameters = {parameter.get("name") for parameter in one["patch"]["parameters"] + one.get("parameters", [])}
     assert {"dryRun", "fieldManager", "fieldValidation", "name"} <= parameters
     content = one["patch"]["requestBody"]["content"]
-    assert "application/merge-patch+json" in content
+    assert {"application/merge-patch+json", "application/apply-patch+yaml"} <= set(content)
     assert "application/strategic-merge-patch+json" not in content
     schemas = [schema for schema in document["components"]["schemas"].values()
                if gvk in schema.get("x-kubernetes-group-version-kind", [])]

@@ -12,7 +12,7 @@ CREATE FUNCTION pg_temp.polr(name text, fields jsonb DEFAULT '{}', metadata json
 $$;
 -- Times, uids and versions differ from run to run.
 CREATE FUNCTION pg_temp.shown(report kube_reports.report) RETURNS jsonb LANGUAGE sql AS $$
-	SELECT report::jsonb #- '{metadata,uid}' #- '{metadata,creationTimestamp}' #- '{metadata,resourceVersion}'
+	SELECT report::jsonb #- '{metadata,uid}' #- '{metadata,creationTimestamp}' #- '{metadata,resourceVersion}' #- '{metadata,managedFields}'
 $$;
 CREATE FUNCTION pg_temp.version(report kube_reports.report) RETURNS text LANGUAGE sql AS $$ SELECT report::jsonb #>> '{metadata,resourceVersion}' $$;
 

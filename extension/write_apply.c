@@ -1,0 +1,215 @@
+/*-------------------------------------------------------------------------
+ *
+ * write_apply.c
+ *	  Server-side apply.
+ *
+ * A patch of type application/apply-patch+yaml; a body in YAML has become
+ * JSON before it gets here.  Where there is no object one is created.  In
+ * either case what was merged goes the way of every update or create.
+ *
+ * Reference: k8s-conformance section 13.5.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "write_private.h"
+
+/* An error that upstream has no status of its own for. */
+static bool
+refuse_failed(Writing *writing, const char *message)
+{
+	status_failure(&writing->reply, 500, "", message, NULL);
+	return write_refuse(writing, 500);
+}
+
+/* A string member of what is applied; "" when it has none. */
+static const char *
+config_text(Writing *writing, const char *key)
+{
+	const char *text = json_get_cstring(writing->arena, writing->admitted->patch, key);
+
+	return text != NULL ? text : "";
+}
+
+bool
+write_admit_apply(Writing *writing)
+{
+	Arena	   *arena = writing->arena;
+	JsonError	error = {.message = writing->request->decode_error};
+
+	/* An empty body is YAML's null. */
+	if (writing->body_len == 0)
+		writing->admitted->patch = json_new_null(arena);
+	else if (error.message[0] == '\0')
+		writing->admitted->patch = json_parse(arena, writing->body, writing->body_len, NULL, NULL, &error);
+	return writing->admitted->patch != NULL ||
+		write_bad_request(writing, arena_printf(arena, "error decoding YAML: %s", error.message));
+}
+
+/* SSA-01 */
+static bool
+check_config(Writing *writing)
+{
+	Arena	   *arena = writing->arena;
+	const JsonNode *config = writing->admitted->patch;
+	const char *version = config_text(writing, "apiVersion");
+	const char *slash = strchr(version, '/');
+
+	if (config->kind != JSON_OBJECT && config->kind != JSON_NULL)
+		return write_bad_request(writing,
+								 arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go value of "
+											  "type map[string]interface {}", json_go_kind_name(config->kind)));
+	if (strcmp(version, writing->definition->api_version) == 0 &&
+		strcmp(config_text(writing, "kind"), writing->definition->kind) == 0)
+		return true;
+	return write_bad_request(writing,
+							 arena_printf(arena, "invalid object type: %.*s/%s, Kind=%s",
+										  slash != NULL ? (int) (slash - version) : 0, version,
+										  slash != NULL ? slash + 1 : version, config_text(writing, "kind")));
+}
+
+/* What is applied, merged into the object; NULL when that was refused. */
+static JsonNode *
+merge_config(Writing *writing, const JsonNode *live)
+{
+	FieldWrite	fields = write_fields(writing);
+	bool		force = request_query_bool(writing->arena, writing->request, "force");
+	bool		strict = writing->admitted->options.validation == FIELD_VALIDATION_STRICT;
+	FieldApply	apply = {0};
+	StatusDetails details = {0};
+
+	switch (field_owner_apply(&fields, live, writing->admitted->patch, force, &apply))
+	{
+		case FIELD_APPLY_OK:
+			return apply.document;
+		case FIELD_APPLY_MALFORMED:
+			write_bad_request(writing, apply.error);
+			break;
+		case FIELD_APPLY_UNDECLARED:
+			if (strict)
+				write_bad_request(writing, apply.error);
+			else
+				refuse_failed(writing, apply.error);
+			break;
+		case FIELD_APPLY_CONFLICT:
+			details.causes = apply.causes;
+			details.cause_count = apply.cause_count;
+			status_failure(&writing->reply, 409, "Conflict", apply.error, &details);
+			write_refuse(writing, 409);
+			break;
+		case FIELD_APPLY_FAILED:
+			refuse_failed(writing, apply.error);
+			break;
+	}
+	return NULL;
+}
+
+/* SSA-09: keys that the body sets twice; the proxy has found them. */
+static bool
+settle_duplicates(Writing *writing)
+{
+	const JsonNode *duplicates = writing->request->duplicates;
+	FieldValidation validation = writing->admitted->options.validation;
+	StrBuf		buf;
+
+	if (validation == FIELD_VALIDATION_IGNORE || duplicates == NULL || duplicates->u.array.count == 0)
+		return true;
+	strbuf_init(&buf, writing->arena);
+	strbuf_puts(&buf, "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:");
+	for (size_t i = 0; i < duplicates->u.array.count; i++)
+	{
+		JsonText	text = duplicates->u.array.items[i]->u.string;
+
+		strbuf_puts(&buf, "\n  ");
+		strbuf_append(&buf, text.bytes, text.len);
+		if (validation == FIELD_VALIDATION_WARN)
+			write_warn(writing, arena_strndup(writing->arena, text.bytes, text.len));
+	}
+	return validation == FIELD_VALIDATION_WARN || write_bad_request(writing, buf.bytes);
+}
+
+/* Brings what was merged into the shape of a document of this type. */
+static bool
+shape_merged(Writing *writing, JsonNode *document)
+{
+	const char *error;
+	bool		kind_known;
+
+	if (write_shape_document(writing, document, NULL, &kind_known, &error))
+		return true;
+	return refuse_failed(writing, arena_printf(writing->arena, "failed to convert new object (%s/%s; %s, Kind=%s) to "
+											   "proper version: %s", metadata_text(writing->arena, document, "namespace"),
+											   metadata_text(writing->arena, document, "name"),
+											   writing->definition->api_version, writing->definition->kind, error));
+}
+
+/* Where nothing is there yet; the user must be allowed to create, too (AUTHZ-13). */
+static void
+apply_to_nothing(Writing *writing)
+{
+	Arena	   *arena = writing->arena;
+	const Definition *definition = writing->definition;
+	const ApiRequest *request = writing->request;
+	WriteOutcome *outcome = writing->outcome;
+	StatusDetails details = {.name = request->name,.group = definition->group,.kind = definition->plural};
+	bool		dry_run = writing->admitted->options.dry_run;
+	JsonNode   *live = json_new_object(arena);
+	JsonNode   *document;
+	const char *uid;
+
+	json_set(arena, live, "apiVersion", json_new_cstring(arena, definition->api_version));
+	json_set(arena, live, "kind", json_new_cstring(arena, definition->kind));
+	document = merge_config(writing, live);
+	if (document == NULL || !shape_merged(writing, document) || !settle_duplicates(writing))
+		return;
+	uid = metadata_text(arena, document, "uid");
+	if (uid[0] != '\0')
+	{
+		write_conflict(writing, arena_printf(arena, "uid mismatch: the provided object specified uid %s, and no existing "
+											 "object was found", uid));
+		return;
+	}
+	if (metadata_text(arena, document, "name")[0] == '\0')
+		json_set(arena, json_get(document, "metadata"), "name", json_new_cstring(arena, request->name));
+	if (!write_agree_namespace(writing, document) || !write_agree_name(writing, document))
+		return;
+	write_dedup_owners(writing, document, true);
+	write_set_system_fields(writing, document);
+	if (!write_check_create(writing, document))
+		return;
+	if (!request->may_create)
+	{
+		status_failure(&writing->reply, 403, "Forbidden", request->create_denial, &details);
+		write_refuse(writing, 403);
+		return;
+	}
+	write_answer_object(writing, dry_run ? WRITE_ANSWER : WRITE_INSERT, 201, document, !dry_run);
+	outcome->name = metadata_text(arena, document, "name");
+}
+
+void
+write_decide_apply(Writing *writing)
+{
+	JsonNode   *document;
+	OldObject	old;
+
+	if (!check_config(writing))
+		return;
+	if (writing->stored == NULL && writing->request->subresource[0] != '\0')
+	{
+		write_not_found(writing);
+		return;
+	}
+	if (writing->stored == NULL)
+	{
+		apply_to_nothing(writing);
+		return;
+	}
+	if (!write_parse_stored(writing, true, &old))
+		return;
+	document = merge_config(writing, write_versioned_copy(writing, &old));
+	if (document == NULL || !shape_merged(writing, document) || !settle_duplicates(writing) ||
+		!write_agree_namespace(writing, document) || !write_agree_name(writing, document))
+		return;
+	write_dedup_owners(writing, document, true);
+	write_update_object(writing, document, &old);
+}

@@ -1,0 +1,520 @@
+"""Server-side apply and managed fields (conformance 13.4 and 13.5)."""
+
+import datetime
+import json
+
+import pytest
+
+from client import JSON_PATCH, MERGE, PARTIAL_LIST, POLR, failure, path_of, report, result
+
+APPLY = "application/apply-patch+yaml"
+VERSION = "wgpolicyk8s.io/v1alpha2"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+TRACKED = {"type": "object", "properties": {
+    "spec": {"type": "object", "properties": {
+        "mode": {"type": "string", "default": "auto"}, "size": {"type": "integer"},
+        "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"], "items": {
+            "type": "object", "required": ["port"], "properties": {
+                "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "name": {"type": "string"}}}},
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "order": {"type": "array", "items": {"type": "string"}},
+        "unit": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "quota": {"x-kubernetes-int-or-string": True}}},
+    "status": {"type": "object", "properties": {"phase": {"type": "string"}, "seen": {"type": "integer"}}}}}
+
+
+@pytest.fixture(scope="module")
+def tracked(types):
+    return types.pods(schema=TRACKED, subresources={"status": {}})
+
+
+def owners(document):
+    """Managed fields by manager and operation; without times, which are checked to be times."""
+    found = {}
+    for entry in document["metadata"].get("managedFields", []):
+        assert entry["fieldsType"] == "FieldsV1" and set(entry) <= {"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"}
+        if "time" in entry:
+            datetime.datetime.strptime(entry["time"], "%Y-%m-%dT%H:%M:%SZ")
+        found[(entry["manager"], entry["operation"])] = entry["fieldsV1"]
+    return found
+
+
+def apply(api, path, document, owner="applier", **query):
+    return api.patch(path, document, kind=APPLY, fieldManager=owner, **query)
+
+
+def applied(api, path, document, owner="applier", code=200, **query):
+    answer = apply(api, path, document, owner, **query)
+    assert answer.code == code, answer
+    return answer.json
+
+
+def config(**spec):
+    return {"apiVersion": VERSION, "kind": "PolicyReport", **spec}
+
+
+@pytest.fixture
+def path(ns):
+    return path_of(POLR, ns, "r1")
+
+
+# ---- updates ----
+
+def test_creator_owns_what_it_sent(api, ns):
+    """CRE-02, MF-01, MF-02, MF-03, MF-04, MF-09: labels and summary are granular, results and scope are one field each"""
+    stored = api.create(POLR, report("r1", labels={"a": "1"}, scope={"kind": "Pod", "name": "p"}), ns, fieldManager="maker")
+    [entry] = stored["metadata"]["managedFields"]
+    assert entry == {"time": stored["metadata"]["creationTimestamp"], "manager": "maker", "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1", "fieldsV1": {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:results": {}, "f:scope": {},
+        "f:summary": {".": {}, "f:error": {}, "f:fail": {}, "f:pass": {}, "f:skip": {}, "f:warn": {}}}}
+    assert list(stored["metadata"]["managedFields"][0]) == sorted(stored["metadata"]["managedFields"][0])
+    assert api.get(path_of(POLR, ns, "r1")).json == stored
+    listed = api.get(path_of(POLR, ns), accept=PARTIAL_LIST).json
+    assert listed["items"][0]["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
+
+
+@pytest.mark.parametrize("agent, owner", [("tests/1.0", "tests"), ("a b (c)/x/y", "a b (c)"), ("x" * 200, "x" * 128), ("\t/1", "unknown"), ("", "unknown")])
+def test_owner_from_user_agent(api, ns, agent, owner):
+    """CRE-07"""
+    answer = api.request("POST", path_of(POLR, ns), report("r1"), headers={"User-Agent": agent})
+    assert answer.code == 201, answer
+    assert list(owners(answer.json)) == [(owner, "Update")]
+
+
+def test_metadata_has_types_of_its_own(api, ns):
+    """MF-04: finalizers are a set, owner references a map by uid whose items are one field each"""
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-1"}
+    stored = api.create(POLR, {**report("r1"), "metadata": {"name": "r1", "annotations": {"k": "<v>"}, "finalizers": ["example.com/f"],
+                                                          "ownerReferences": [reference]}}, ns, fieldManager="m")
+    assert owners(stored)[("m", "Update")]["f:metadata"] == {
+        "f:annotations": {".": {}, "f:k": {}}, "f:finalizers": {".": {}, 'v:"example.com/f"': {}},
+        "f:ownerReferences": {".": {}, 'k:{"uid":"u-1"}': {}}}
+
+
+def test_updates_move_fields(api, ns, path):
+    """MF-05, UPD-06, PAT-06: what a write changes is its manager's alone, what it removes is nobody's"""
+    stored = api.create(POLR, report("r1", labels={"a": "1", "b": "1"}), ns, fieldManager="one")
+    stored["summary"]["pass"] = 7
+    del stored["metadata"]["labels"]["b"]
+    stored = api.put(path, stored, fieldManager="two").json
+    assert owners(stored)[("two", "Update")] == {"f:summary": {"f:pass": {}}}
+    first = owners(stored)[("one", "Update")]
+    assert first["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}} and "f:pass" not in first["f:summary"]
+    stored = api.patch(path, {"summary": {"fail": 3}}, fieldManager="two").json
+    assert owners(stored)[("two", "Update")] == {"f:summary": {"f:fail": {}, "f:pass": {}}}
+    stored = api.patch(path, [{"op": "replace", "path": "/results", "value": []}], kind=JSON_PATCH, fieldManager="three").json
+    assert owners(stored)[("three", "Update")] == {"f:results": {}} and "f:results" not in owners(stored)[("one", "Update")]
+
+
+def test_same_manager_of_another_operation(api, ns, path):
+    """MF-01, MF-06: apply and update are two entries; applies come first"""
+    applied(api, path, config(summary={"pass": 1}), owner="m", code=201)
+    stored = api.patch(path, {"summary": {"fail": 1}}, fieldManager="m").json
+    assert [(entry["manager"], entry["operation"]) for entry in stored["metadata"]["managedFields"]] == [("m", "Apply"), ("m", "Update")]
+
+
+def test_no_op_keeps_times(api, ns, path):
+    """UPD-04, MF-05: what changes nothing is no write, whoever does it"""
+    stored = api.create(POLR, report("r1"), ns, fieldManager="one")
+    assert api.put(path, stored, fieldManager="two").json == stored
+    assert api.patch(path, {"summary": {"pass": stored["summary"]["pass"]}}, fieldManager="two").json == stored
+    older = json.loads(json.dumps(stored))
+    older["metadata"]["managedFields"][0]["time"] = "2020-01-01T00:00:00Z"
+    assert api.put(path, older, fieldManager="two").json == stored
+
+
+def test_sorted_and_capped(api, ns, path):
+    """MF-06, MF-07: of more than 10 updaters the oldest become ancient-changes"""
+    api.create(POLR, report("r1", labels={f"l{n}": "0" for n in range(14)}), ns, fieldManager="m00")
+    for number in range(1, 13):
+        stored = api.patch(path, {"metadata": {"labels": {f"l{number}": "1"}}}, fieldManager=f"m{number:02}").json
+        entries = stored["metadata"]["managedFields"]
+        assert len(entries) <= 10
+        assert entries == sorted(entries, key=lambda entry: (entry["operation"], entry["time"], entry["manager"]))
+    # Entries of one second are merged in the order of their names.
+    assert "ancient-changes" in [entry["manager"] for entry in entries]
+    together = [label for entry in entries for label in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {}) if label != "."]
+    assert sorted(together) == sorted(f"f:l{n}" for n in range(14))
+
+
+@pytest.mark.parametrize("reset", [[], [{}]])
+@pytest.mark.parametrize("way", ["put", "merge", "json"])
+def test_reset(api, ns, path, reset, way):
+    """MP-03, MF-08, MF-11: managed fields go, and are not begun again by updates"""
+    stored = api.create(POLR, report("r1"), ns)
+    if way == "put":
+        stored["metadata"]["managedFields"] = reset
+        answer = api.put(path, stored)
+    elif way == "merge":
+        answer = api.patch(path, {"metadata": {"managedFields": reset}})
+    else:
+        answer = api.patch(path, [{"op": "replace", "path": "/metadata/managedFields", "value": reset}], kind=JSON_PATCH)
+    assert answer.code == 200 and "managedFields" not in answer.json["metadata"], answer
+    assert "managedFields" not in api.patch(path, {"summary": {"pass": 9}}).json["metadata"]
+
+
+def test_edited_by_a_client(api, ns, path):
+    """MF-08: a client's list counts when it can be read, else the stored one stays"""
+    stored = api.create(POLR, report("r1"), ns, fieldManager="one")
+    entries = stored["metadata"]["managedFields"]
+    for broken in ([{**entries[0], "operation": "Delete"}], [{**entries[0], "fieldsType": "FieldsV2"}], [{**entries[0], "apiVersion": ""}],
+                   [{**entries[0], "fieldsV1": {"bogus": {}}}], [{**entries[0], "fieldsV1": {"k:{": {}}}], [{**entries[0], "fieldsV1": {"f:a": 1}}]):
+        assert api.patch(path, {"metadata": {"managedFields": broken}}).json == stored, broken
+    renamed = [{**entries[0], "manager": "heir", "fieldsV1": {"f:summary": {"f:pass": {}}, "k:{ \"b\":1,\"a\":\"x\" }": {}, "z:later": {}}}]
+    edited = api.patch(path, {"metadata": {"managedFields": renamed}}).json
+    assert owners(edited) == {("heir", "Update"): {"f:summary": {"f:pass": {}}, 'k:{"a":"x","b":1}': {}}}
+    status = failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "m" * 129, "subresource": "s" * 257}]}}), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.managedFields[0].manager", "metadata.managedFields[0].subresource"]
+    assert "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes" in status["message"]
+    failure(api.patch(path, {"metadata": {"managedFields": {"a": 1}}}), 422, "Invalid")
+
+
+def test_hostile_fields(api, ns, path):
+    """MF-08: depth, size and junk are survived"""
+    stored = api.create(POLR, report("r1"), ns)
+    deep = {}
+    for _ in range(900):
+        deep = {"f:a": deep}
+    wide = {f'v:"{n}"': {} for n in range(20000)}
+    entry = stored["metadata"]["managedFields"][0]
+    for fields in (deep, wide):
+        answer = api.patch(path, {"metadata": {"managedFields": [{**entry, "fieldsV1": fields}]}})
+        assert answer.code == 200, answer
+    many = [{**entry, "manager": f"m{n}", "fieldsV1": {}} for n in range(1001)]
+    before = api.get(path).json
+    assert api.patch(path, {"metadata": {"managedFields": many}}).json == before
+
+
+# ---- apply ----
+
+def test_apply_creates(api, ns, path):
+    """SSA-10, PAT-03: 201; the applier owns what it said, not what was defaulted"""
+    created = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}), code=201)
+    assert created["metadata"]["name"] == "r1" and created["metadata"]["namespace"] == ns and created["metadata"]["generation"] == 1
+    assert owners(created) == {("applier", "Apply"): {"f:metadata": {"f:labels": {"f:a": {}}}, "f:summary": {"f:pass": {}}}}
+    assert api.get(path).json == created
+    again = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}))
+    assert again == created
+
+
+def test_apply_creates_in_front_of_watchers(api, second_api, ns, path):
+    """SSA-10: an apply is an ADDED event, then a MODIFIED one"""
+    version = api.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"]
+    with second_api.watch(path_of(POLR, ns), resourceVersion=version) as watch:
+        first = applied(api, path, config(summary={"pass": 1}), code=201)
+        assert watch.event() == ("ADDED", first)
+        applied(api, path, config(summary={"pass": 1}))
+        second = applied(api, path, config(summary={"pass": 2}))
+        assert watch.event() == ("MODIFIED", second)
+
+
+def test_dry_run(api, ns, path):
+    """CRE-06, PAT-08: nothing is stored, and a new object has no version"""
+    shown = applied(api, path, config(summary={"pass": 1}), code=201, dryRun="All")
+    assert shown["metadata"]["uid"] and "resourceVersion" not in shown["metadata"] and ("applier", "Apply") in owners(shown)
+    failure(api.get(path), 404, "NotFound")
+    stored = applied(api, path, config(summary={"pass": 1}), code=201)
+    shown = applied(api, path, config(summary={"pass": 2}), dryRun="All")
+    assert shown["summary"]["pass"] == 2 and shown["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert api.get(path).json == stored
+
+
+def test_removed_when_not_applied_any_more(api, ns, path):
+    """SSA-03: what the applier gives up goes, unless somebody else has it"""
+    applied(api, path, config(metadata={"labels": {"a": "1", "b": "1", "c": "1"}}, summary={"pass": 1, "fail": 1}), code=201)
+    applied(api, path, config(metadata={"labels": {"b": "1"}}), owner="other")
+    api.patch(path, {"metadata": {"labels": {"c": "2"}}}, fieldManager="user")
+    stored = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}))
+    assert stored["metadata"]["labels"] == {"a": "1", "b": "1", "c": "2"} and stored["summary"] == {"pass": 1}
+    assert owners(stored)[("applier", "Apply")] == {"f:metadata": {"f:labels": {"f:a": {}}}, "f:summary": {"f:pass": {}}}
+
+
+def test_conflicts(api, ns, path):
+    """SSA-03, SSA-05: the very words, for one manager and for several"""
+    api.create(POLR, report("r1", results=[]), ns, fieldManager="user")
+    applied(api, path, config(metadata={"labels": {"a": "1"}}), owner="other")
+    status = failure(apply(api, path, config(summary={"pass": 5})), 409, "Conflict")
+    assert status["message"] == f'Apply failed with 1 conflict: conflict with "user" using {VERSION}: .summary.pass'
+    assert status["details"] == {"causes": [{"reason": "FieldManagerConflict", "message": f'conflict with "user" using {VERSION}', "field": ".summary.pass"}]}
+    status = failure(apply(api, path, config(metadata={"labels": {"a": "2"}}, summary={"pass": 5, "fail": 5}, results=[result()])), 409, "Conflict")
+    assert status["message"] == ('Apply failed with 4 conflicts: conflicts with "other":\n- .metadata.labels.a\n'
+                                 f'conflicts with "user" using {VERSION}:\n- .results\n- .summary.fail\n- .summary.pass')
+    assert [cause["field"] for cause in status["details"]["causes"]] == [".metadata.labels.a", ".results", ".summary.fail", ".summary.pass"]
+    forced = applied(api, path, config(summary={"pass": 5}), force="true")
+    assert forced["summary"]["pass"] == 5 and "f:pass" not in owners(forced)[("user", "Update")]["f:summary"]
+
+
+def test_shared_ownership(api, ns, path):
+    """SSA-04: the same value is no conflict; whoever gives it up leaves it to the others"""
+    applied(api, path, config(summary={"pass": 1}), owner="one", code=201)
+    stored = applied(api, path, config(summary={"pass": 1}), owner="two")
+    assert set(owners(stored)) == {("one", "Apply"), ("two", "Apply")}
+    stored = applied(api, path, config(), owner="one")
+    assert stored["summary"] == {"pass": 1} and set(owners(stored)) == {("two", "Apply")}
+
+
+def test_before_first_apply(api, stack, ns, path):
+    """SSA-06: an object without managed fields has had an owner before"""
+    api.create(POLR, report("r1", labels={"a": "1"}), ns)
+    api.patch(path, {"metadata": {"managedFields": [{}]}})
+    status = failure(apply(api, path, config(metadata={"labels": {"a": "2"}})), 409, "Conflict")
+    assert status["message"] == f'Apply failed with 1 conflict: conflict with "before-first-apply" using {VERSION}: .metadata.labels.a'
+    stored = applied(api, path, config(metadata={"labels": {"b": "2"}}))
+    assert owners(stored)[("before-first-apply", "Update")]["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}}
+
+
+def test_refusals(api, ns, path):
+    """SSA-01, SSA-02, SSA-08, SSA-11, PAT-05, PAT-07: bodies that are not to be applied"""
+    def message(document, code, reason, **query):
+        return failure(apply(api, path, document, **query), code, reason)["message"]
+
+    assert message({**config(), "kind": "Other"}, 400, "BadRequest") == f"invalid object type: {VERSION}, Kind=Other"
+    assert message({**config(), "apiVersion": "v1"}, 400, "BadRequest") == "invalid object type: /v1, Kind=PolicyReport"
+    assert message("null", 400, "BadRequest") == "invalid object type: /, Kind="
+    assert message("[]", 400, "BadRequest").startswith("error decoding patch: json: cannot unmarshal array")
+    assert message("{: [", 400, "BadRequest").startswith("error decoding YAML: ")
+    assert message(config(metadata={"name": "r2"}), 400, "BadRequest") == "the name of the object (r2) does not match the name on the URL (r1)"
+    assert message(config(metadata={"managedFields": []}), 400, "BadRequest") == "metadata.managedFields must be nil"
+    assert message(config(metadata={"uid": "u"}), 409, "Conflict").endswith(
+        "uid mismatch: the provided object specified uid u, and no existing object was found")
+    undeclared = f"failed to create typed patch object (/r1; {VERSION}, Kind=PolicyReport): .colour: field not declared in schema"
+    assert failure(apply(api, path, config(metadata={"name": "r1"}, colour="red")), 500, None)["message"] == undeclared
+    assert message(config(metadata={"name": "r1"}, colour="red"), 400, "BadRequest", fieldValidation="Strict") == undeclared
+    status = failure(api.patch(path, config(), kind=APPLY), 422, "Invalid")
+    assert status["message"] == 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+    failure(api.patch(path, {}, kind=MERGE, force="true"), 422, "Invalid")
+    failure(api.get(path), 404, "NotFound")
+    applied(api, path, config(summary={"pass": 1}), code=201)
+    assert "object has been modified" in message(config(metadata={"resourceVersion": "1"}), 409, "Conflict")
+    failure(apply(api, path, config(results=[{"policy": "p", "result": "bogus"}])), 422, "Invalid")
+
+
+def test_may_not_create(api, stack, ns, path):
+    """AUTHZ-13: the proxy says that the user may not create; an object that is there may be patched"""
+    def write(document):
+        request = {"verb": "patch", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": ns, "name": "r1",
+                   "contentType": APPLY, "query": {"fieldManager": ["m"]}, "mayCreate": False, "createDenial": "bob cannot create this"}
+        written = stack.database.psql(
+            f"SELECT codes[1], convert_from(replies[1], 'UTF8') FROM kube_reports.write_batch('{stack.cluster}', "
+            f"ARRAY[$r${json.dumps(request)}$r$], ARRAY[convert_to($d${json.dumps(document)}$d$, 'UTF8')])")
+        code, reply = written.split("|", 1)
+        return int(code), json.loads(reply)
+
+    code, status = write(config(summary={"pass": 1}))
+    assert (code, status["reason"], status["message"]) == (403, "Forbidden", "bob cannot create this")
+    assert status["details"] == {"name": "r1", "group": "wgpolicyk8s.io", "kind": "policyreports"}
+    assert write(config(results=[{"policy": "p", "result": "bogus"}]))[0] == 422
+    failure(api.get(path), 404, "NotFound")
+    applied(api, path, config(summary={"pass": 1}), code=201)
+    assert write(config(metadata={"labels": {"a": "1"}}))[0] == 200
+
+
+def test_duplicate_keys(api, ns, path):
+    """SSA-09"""
+    body = f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","summary":{{"pass":1,"pass":2}}}}'
+    status = failure(apply(api, path, body, fieldValidation="Strict"), 400, "BadRequest")
+    assert status["message"].startswith("error strict decoding patch: ") and 'key "pass" already set in map' in status["message"]
+    answer = apply(api, path, body)
+    assert answer.code == 201 and any('key \\"pass\\" already set in map' in warning for warning in answer.warnings), answer.warnings
+    assert not apply(api, path, body, fieldValidation="Ignore").warnings
+
+
+def test_yaml(api, ns, path):
+    """SSA-01: the body may be YAML"""
+    stored = applied(api, path, f"apiVersion: {VERSION}\nkind: PolicyReport\nsummary:\n  pass: 3\n", code=201)
+    assert stored["summary"] == {"pass": 3}
+
+
+def test_last_applied(api, ns, path):
+    """SSA-07: kubectl takes over what it has applied on the client's side, and keeps its annotation up to date"""
+    first = config(metadata={"name": "r1", "namespace": ns, "annotations": {}}, summary={"pass": 1, "fail": 1})
+    api.create(POLR, {**first, "metadata": {**first["metadata"], "annotations": {LAST_APPLIED: json.dumps(first)}}}, ns, fieldManager="kubectl-client-side-apply")
+    second = config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2, "fail": 1})
+    failure(apply(api, path, second, owner="somebody"), 409, "Conflict")
+    api.patch(path, {"summary": {"fail": 7}}, fieldManager="user")
+    third = config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2, "fail": 3})
+    status = failure(apply(api, path, third, owner="kubectl"), 409, "Conflict")
+    assert [cause["field"] for cause in status["details"]["causes"]] == [".summary.fail"]
+    stored = applied(api, path, config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2}), owner="kubectl")
+    assert stored["summary"] == {"pass": 2, "fail": 7}
+    assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2})
+
+
+# ---- a type with lists and a status ----
+
+def base(tracked, **parts):
+    return {**tracked.head, **parts}
+
+
+def test_map_lists(api, tracked, ns):
+    """MF-03, SSA-03: items merge by their keys, defaulted ones included; order: live items stay, new ones follow"""
+    path = tracked.path(ns, "t")
+    stored = applied(api, path, base(tracked, spec={"ports": [{"port": 80, "name": "web"}, {"port": 53, "protocol": "UDP"}]}), code=201)
+    assert owners(stored)[("applier", "Apply")] == {"f:spec": {"f:ports": {
+        'k:{"port":53,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}},
+        'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:port": {}}}}}
+    stored = applied(api, path, base(tracked, spec={"ports": [{"port": 443}, {"port": 80, "protocol": "TCP"}]}), owner="other")
+    assert [item["port"] for item in stored["spec"]["ports"]] == [443, 80, 53]
+    assert stored["spec"]["ports"][1] == {"port": 80, "protocol": "TCP", "name": "web"}
+    status = failure(apply(api, path, base(tracked, spec={"ports": [{"port": 80, "name": "x"}]}), owner="other"), 409, "Conflict")
+    assert status["details"]["causes"] == [{"reason": "FieldManagerConflict", "message": 'conflict with "applier"',
+                                            "field": '.spec.ports[port=80,protocol="TCP"].name'}]
+    stored = applied(api, path, base(tracked, spec={"ports": [{"port": 53, "protocol": "UDP"}]}))
+    assert [(item["port"], item.get("name")) for item in stored["spec"]["ports"]] == [(443, None), (80, None), (53, None)]
+    status = failure(apply(api, path, base(tracked, spec={"ports": [{"port": 1}, {"port": 1}]})), 500, None)
+    assert status["message"].endswith('.spec.ports: duplicate entries for key [port=1,protocol="TCP"]')
+
+
+def test_sets(api, tracked, ns):
+    """MF-03, SSA-03"""
+    path = tracked.path(ns, "t")
+    applied(api, path, base(tracked, spec={"tags": ["b", "a<"]}), code=201)
+    stored = applied(api, path, base(tracked, spec={"tags": ["c", "b"]}), owner="other")
+    assert stored["spec"]["tags"] == ["c", "b", "a<"]
+    assert owners(stored)[("applier", "Apply")] == {"f:spec": {"f:tags": {'v:"a\\u003c"': {}, 'v:"b"': {}}}}
+    stored = applied(api, path, base(tracked, spec={"tags": ["a<"]}))
+    assert stored["spec"]["tags"] == ["c", "b", "a<"]
+    stored = applied(api, path, base(tracked, spec={}), owner="other")
+    assert stored["spec"]["tags"] == ["a<"]
+
+
+def test_atomic_and_unknown(api, tracked, ns):
+    """MF-04, SSA-03: atomic parts are replaced as a whole; unknown fields are granular maps with atomic lists, and a map that
+    nothing declares goes with all that is in it"""
+    path = tracked.path(ns, "t")
+    applied(api, path, base(tracked, spec={"order": ["x", "y"], "unit": {"a": "1", "b": "1"}, "free": {"m": {"n": 1}, "l": [1]}, "quota": 1}), code=201)
+    stored = api.patch(path, {"spec": {"unit": {"a": "2"}, "free": {"m": {"o": 2}}}}, fieldManager="user").json
+    assert owners(stored)[("user", "Update")] == {"f:spec": {"f:free": {"f:m": {"f:o": {}}}, "f:unit": {}}}
+    assert owners(stored)[("applier", "Apply")] == {"f:spec": {
+        "f:free": {"f:l": {}, "f:m": {".": {}, "f:n": {}}}, "f:order": {}, "f:quota": {}}}
+    stored = applied(api, path, base(tracked, spec={"order": ["z"], "free": {"l": [2]}, "quota": "10%"}))
+    assert stored["spec"] == {"mode": "auto", "order": ["z"], "unit": {"a": "2", "b": "1"}, "free": {"l": [2]}, "quota": "10%"}
+
+
+def test_defaults_are_not_the_appliers(api, tracked, ns):
+    """SSA-03, MF-09: a default is owned by nobody after an apply, by the creator after a create"""
+    stored = applied(api, tracked.path(ns, "t"), base(tracked, spec={"size": 1}), code=201)
+    assert stored["spec"] == {"mode": "auto", "size": 1} and owners(stored)[("applier", "Apply")] == {"f:spec": {"f:size": {}}}
+    assert applied(api, tracked.path(ns, "t"), base(tracked, spec={"size": 1})) == stored
+    created = api.create(tracked.resource, base(tracked, metadata={"name": "u"}, spec={"size": 1}), ns, fieldManager="m")
+    assert owners(created)[("m", "Update")] == {"f:spec": {".": {}, "f:mode": {}, "f:size": {}}}
+
+
+def test_status(api, tracked, ns):
+    """UPD-08, MF-01, MF-02: the status is the subresource's, which has entries of its own"""
+    path = tracked.path(ns, "t")
+    stored = applied(api, path, base(tracked, spec={"size": 1}, status={"phase": "x"}), code=201)
+    assert "status" not in stored and owners(stored) == {("applier", "Apply"): {"f:spec": {"f:size": {}}}}
+    stored = applied(api, path + "/status", base(tracked, metadata={"labels": {"a": "1"}}, spec={"size": 9}, status={"phase": "Ready"}), owner="controller")
+    assert stored["spec"]["size"] == 1 and "labels" not in stored["metadata"] and stored["status"] == {"phase": "Ready"}
+    [entry] = [entry for entry in stored["metadata"]["managedFields"] if entry["manager"] == "controller"]
+    assert entry["subresource"] == "status" and entry["operation"] == "Apply" and entry["fieldsV1"] == {"f:status": {"f:phase": {}}}
+    status = failure(apply(api, path + "/status", base(tracked, status={"phase": "Down"}), owner="rival"), 409, "Conflict")
+    assert status["message"] == 'Apply failed with 1 conflict: conflict with "controller" with subresource "status": .status.phase'
+    stored = api.patch(path + "/status", {"status": {"seen": 1}, "metadata": {"managedFields": [{}]}}, fieldManager="watcher").json
+    assert owners(stored)[("watcher", "Update")] == {"f:status": {"f:seen": {}}} and ("controller", "Apply") in owners(stored)
+    stored = applied(api, path, base(tracked, spec={"size": 2}))
+    assert stored["status"] == {"phase": "Ready", "seen": 1}
+    failure(apply(api, tracked.path(ns, "missing") + "/status", base(tracked, status={"phase": "x"})), 404, "NotFound")
+
+
+def test_order_of_items(api, tracked, ns):
+    """SSA-03: what both have comes in the order of the config, what only the live object has stays where it stands among it"""
+    path = tracked.path(ns, "t")
+    tags = [f"t{n}" for n in range(6)]
+    api.create(tracked.resource, base(tracked, metadata={"name": "t"}, spec={"tags": tags}), ns)
+    stored = applied(api, path, base(tracked, spec={"tags": ["t4", "new", "t1"]}))
+    assert stored["spec"]["tags"] == ["t0", "t2", "t3", "t4", "t5", "new", "t1"]
+
+
+# ---- the owner's SQL ----
+
+def test_sql(api, stack, ns, path):
+    """MF-11: SQL tracks nothing and drops nothing, unless it is told to"""
+    stored = api.create(POLR, report("r1"), ns, fieldManager="m")
+
+    def update(assignment):
+        stack.database.psql(f"UPDATE kube_reports.object SET {assignment} WHERE namespace = '{ns}' AND name = 'r1'")
+        return api.get(path).json
+
+    changed = update("""body = '{"summary":{"pass":42}}'""")
+    assert changed["summary"] == {"pass": 42} and changed["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
+    assert update("""metadata = '{"labels":{"a":"1"}}'""")["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
+    assert "managedFields" not in update("""metadata = '{"managedFields":[]}'""")["metadata"]
+    made = api.post(path_of(POLR, ns), report("r2"), fieldManager="m").json["metadata"]["managedFields"]
+    assert update(f"metadata = $m${json.dumps({'managedFields': made})}$m$")["metadata"]["managedFields"] == made
+
+
+# ---- kubectl ----
+
+@pytest.fixture
+def applying(kubectl, ns, tmp_path):
+    """kubectl apply --server-side of a document."""
+    if kubectl.minor < 18:
+        pytest.skip("no server-side apply")
+
+    def run(document, *flags, check=True):
+        file = tmp_path / "input.json"
+        file.write_text(json.dumps(document))
+        return kubectl("apply", "--server-side", "-n", ns, "-f", str(file), *flags, check=check)
+    return run
+
+
+def test_kubectl_apply(kubectl, applying, api, ns, path):
+    """SSA-01, SSA-05, KC-05: ownership goes from kubectl to a controller and back"""
+    document = config(metadata={"name": "r1"}, summary={"pass": 1}, results=[result()])
+    assert applying(document).out == "policyreport.wgpolicyk8s.io/r1 serverside-applied\n"
+    assert set(owners(api.get(path).json)) == {("kubectl", "Apply")}
+    before = api.get(path).json
+    applying(document)
+    assert api.get(path).json == before
+    moved = api.get(path).json
+    moved["summary"]["pass"] = 50
+    assert api.put(path, moved, fieldManager="controller").code == 200
+    document["summary"]["pass"] = 2
+    done = applying(document, check=False)
+    assert done.code == 1 and f'conflict with "controller" using {VERSION}: .summary.pass' in done.err
+    assert api.get(path).json["summary"]["pass"] == 50
+    applying(document, "--force-conflicts")
+    stored = api.get(path).json
+    assert stored["summary"]["pass"] == 2 and set(owners(stored)) == {("kubectl", "Apply")}
+    assert applying(document, "--dry-run=server").out == "policyreport.wgpolicyk8s.io/r1 serverside-applied (server dry run)\n"
+
+
+def test_kubectl_diff(kubectl, ns, api, path, tmp_path):
+    """PAT-08, KC-05: diff --server-side shows what apply would change, and changes nothing"""
+    applied(api, path, config(summary={"pass": 1}), owner="kubectl", code=201)
+    before = api.get(path).json
+    file = tmp_path / "input.json"
+    file.write_text(json.dumps(config(metadata={"name": "r1"}, summary={"pass": 2})))
+    done = kubectl("diff", "--server-side", "-n", ns, "-f", str(file), check=False)
+    assert done.code == 1 and "-  pass: 1" in done.out and "+  pass: 2" in done.out, (done.out, done.err)
+    assert api.get(path).json == before
+
+
+def test_kubectl_migrates(kubectl, applying, ns, api, path, tmp_path):
+    """SSA-07: from kubectl apply on the client's side to the server's"""
+    file = tmp_path / "client.json"
+    document = config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 1})
+    file.write_text(json.dumps(document))
+    kubectl("apply", "-f", str(file))
+    assert ("kubectl-client-side-apply", "Update") in owners(api.get(path).json)
+    document["summary"]["pass"] = 2
+    applying(document)
+    stored = api.get(path).json
+    assert stored["summary"]["pass"] == 2 and ("kubectl", "Apply") in owners(stored)
+    assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED])["summary"] == {"pass": 2}
+
+
+def test_upgraded_managers(api, ns, path):
+    """SSA-07: a JSON patch on managedFields and resourceVersion, as csaupgrade and Argo CD send it"""
+    stored = api.create(POLR, report("r1"), ns, fieldManager="kubectl-client-side-apply")
+    entries = [{**stored["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}]
+    upgrade = [{"op": "replace", "path": "/metadata/managedFields", "value": entries},
+               {"op": "replace", "path": "/metadata/resourceVersion", "value": stored["metadata"]["resourceVersion"]}]
+    upgraded = api.patch(path, upgrade, kind=JSON_PATCH, fieldManager="upgrader").json
+    assert upgraded["metadata"]["managedFields"] == entries
+    failure(api.patch(path, upgrade, kind=JSON_PATCH), 409, "Conflict")
+    assert set(owners(applied(api, path, config(summary={"pass": 4}), owner="kubectl"))) == {("kubectl", "Apply")}
