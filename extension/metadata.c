@@ -651,6 +651,9 @@ metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode 
 	static const char *const immutable[] = {"name", "namespace", "uid", "creationTimestamp",
 	"deletionTimestamp", "deletionGracePeriodSeconds"};
 
+	/* Upstream looks at these once for every object and twice more for an update. */
+	for (int i = 0; i < 2; i++)
+		field_owners_validate(json_get(metadata, "managedFields"), errors);
 	if (json_get(stored, "deletionTimestamp") != NULL)
 	{
 		JsonText   *added;

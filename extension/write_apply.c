@@ -56,11 +56,16 @@ check_config(Writing *writing)
 
 	if (config->kind != JSON_OBJECT && config->kind != JSON_NULL)
 		return write_bad_request(writing,
-								 arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go value of "
-											  "type map[string]interface {}", json_go_kind_name(config->kind)));
+								 arena_printf(arena, "error decoding patch: error unmarshaling JSON: while decoding JSON: "
+											  "json: cannot unmarshal %s into Go value of type map[string]interface {}",
+											  json_go_kind_name(config->kind)));
 	if (strcmp(version, writing->definition->api_version) == 0 &&
 		strcmp(config_text(writing, "kind"), writing->definition->kind) == 0)
 		return true;
+
+	/* What is no version leaves nothing of the type. */
+	if (slash != NULL && strchr(slash + 1, '/') != NULL)
+		return write_bad_request(writing, "invalid object type: /, Kind=");
 	return write_bad_request(writing,
 							 arena_printf(arena, "invalid object type: %.*s/%s, Kind=%s",
 										  slash != NULL ? (int) (slash - version) : 0, version,
@@ -168,8 +173,6 @@ apply_to_nothing(Writing *writing)
 											 "object was found", uid));
 		return;
 	}
-	if (metadata_text(arena, document, "name")[0] == '\0')
-		json_set(arena, json_get(document, "metadata"), "name", json_new_cstring(arena, request->name));
 	if (!write_agree_namespace(writing, document) || !write_agree_name(writing, document))
 		return;
 	write_dedup_owners(writing, document, true);

@@ -51,8 +51,8 @@ def applied(api, path, document, owner="applier", code=200, **query):
     return answer.json
 
 
-def config(**spec):
-    return {"apiVersion": VERSION, "kind": "PolicyReport", **spec}
+def config(metadata=None, **more):
+    return {"apiVersion": VERSION, "kind": "PolicyReport", "metadata": {"name": "r1", **(metadata or {})}, **more}
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_edited_by_a_client(api, ns, path):
     edited = api.patch(path, {"metadata": {"managedFields": renamed}}).json
     assert owners(edited) == {("heir", "Update"): {"f:summary": {"f:pass": {}}, 'k:{"a":"x","b":1}': {}}}
     status = failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "m" * 129, "subresource": "s" * 257}]}}), 422, "Invalid")
-    assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.managedFields[0].manager", "metadata.managedFields[0].subresource"]
+    assert [cause["field"] for cause in status["details"]["causes"]] == 3 * ["metadata.managedFields[0].manager", "metadata.managedFields[0].subresource"]
     assert "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes" in status["message"]
     failure(api.patch(path, {"metadata": {"managedFields": {"a": 1}}}), 422, "Invalid")
 
@@ -273,15 +273,19 @@ def test_refusals(api, ns, path):
     assert message({**config(), "kind": "Other"}, 400, "BadRequest") == f"invalid object type: {VERSION}, Kind=Other"
     assert message({**config(), "apiVersion": "v1"}, 400, "BadRequest") == "invalid object type: /v1, Kind=PolicyReport"
     assert message("null", 400, "BadRequest") == "invalid object type: /, Kind="
-    assert message("[]", 400, "BadRequest").startswith("error decoding patch: json: cannot unmarshal array")
+    assert message("[]", 400, "BadRequest").startswith(
+        "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value")
+    assert message({**config(), "apiVersion": "a/b/c"}, 400, "BadRequest") == "invalid object type: /, Kind="
+    assert message({"apiVersion": VERSION, "kind": "PolicyReport"}, 400, "BadRequest") == (
+        "the name of the object (r1 based on URL) was undeterminable: name must be provided")
     assert message("{: [", 400, "BadRequest").startswith("error decoding YAML: ")
     assert message(config(metadata={"name": "r2"}), 400, "BadRequest") == "the name of the object (r2) does not match the name on the URL (r1)"
     assert message(config(metadata={"managedFields": []}), 400, "BadRequest") == "metadata.managedFields must be nil"
     assert message(config(metadata={"uid": "u"}), 409, "Conflict").endswith(
         "uid mismatch: the provided object specified uid u, and no existing object was found")
     undeclared = f"failed to create typed patch object (/r1; {VERSION}, Kind=PolicyReport): .colour: field not declared in schema"
-    assert failure(apply(api, path, config(metadata={"name": "r1"}, colour="red")), 500, None)["message"] == undeclared
-    assert message(config(metadata={"name": "r1"}, colour="red"), 400, "BadRequest", fieldValidation="Strict") == undeclared
+    assert failure(apply(api, path, config(colour="red")), 500, None)["message"] == undeclared
+    assert message(config(colour="red"), 400, "BadRequest", fieldValidation="Strict") == undeclared
     status = failure(api.patch(path, config(), kind=APPLY), 422, "Invalid")
     assert status["message"] == 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
     failure(api.patch(path, {}, kind=MERGE, force="true"), 422, "Invalid")
@@ -313,7 +317,7 @@ def test_may_not_create(api, stack, ns, path):
 
 def test_duplicate_keys(api, ns, path):
     """SSA-09"""
-    body = f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","summary":{{"pass":1,"pass":2}}}}'
+    body = f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","metadata":{{"name":"r1"}},"summary":{{"pass":1,"pass":2}}}}'
     status = failure(apply(api, path, body, fieldValidation="Strict"), 400, "BadRequest")
     assert status["message"].startswith("error strict decoding patch: ") and 'key "pass" already set in map' in status["message"]
     answer = apply(api, path, body)
@@ -323,7 +327,7 @@ def test_duplicate_keys(api, ns, path):
 
 def test_yaml(api, ns, path):
     """SSA-01: the body may be YAML"""
-    stored = applied(api, path, f"apiVersion: {VERSION}\nkind: PolicyReport\nsummary:\n  pass: 3\n", code=201)
+    stored = applied(api, path, f"apiVersion: {VERSION}\nkind: PolicyReport\nmetadata:\n  name: r1\nsummary:\n  pass: 3\n", code=201)
     assert stored["summary"] == {"pass": 3}
 
 
@@ -344,8 +348,8 @@ def test_last_applied(api, ns, path):
 
 # ---- a type with lists and a status ----
 
-def base(tracked, **parts):
-    return {**tracked.head, **parts}
+def base(tracked, metadata=None, **parts):
+    return {**tracked.head, "metadata": {"name": "t", **(metadata or {})}, **parts}
 
 
 def test_map_lists(api, tracked, ns):
@@ -417,7 +421,7 @@ def test_status(api, tracked, ns):
     assert owners(stored)[("watcher", "Update")] == {"f:status": {"f:seen": {}}} and ("controller", "Apply") in owners(stored)
     stored = applied(api, path, base(tracked, spec={"size": 2}))
     assert stored["status"] == {"phase": "Ready", "seen": 1}
-    failure(apply(api, tracked.path(ns, "missing") + "/status", base(tracked, status={"phase": "x"})), 404, "NotFound")
+    failure(apply(api, tracked.path(ns, "missing") + "/status", base(tracked, {"name": "missing"}, status={"phase": "x"})), 404, "NotFound")
 
 
 def test_order_of_items(api, tracked, ns):
@@ -463,7 +467,7 @@ def applying(kubectl, ns, tmp_path):
 
 
 def test_kubectl_apply(kubectl, applying, api, ns, path):
-    """SSA-01, SSA-05, KC-05: ownership goes from kubectl to a controller and back"""
+    """SSA-01, SSA-05: ownership goes from kubectl to a controller and back"""
     document = config(metadata={"name": "r1"}, summary={"pass": 1}, results=[result()])
     assert applying(document).out == "policyreport.wgpolicyk8s.io/r1 serverside-applied\n"
     assert set(owners(api.get(path).json)) == {("kubectl", "Apply")}
@@ -484,7 +488,7 @@ def test_kubectl_apply(kubectl, applying, api, ns, path):
 
 
 def test_kubectl_diff(kubectl, ns, api, path, tmp_path):
-    """PAT-08, KC-05: diff --server-side shows what apply would change, and changes nothing"""
+    """PAT-08: diff --server-side shows what apply would change, and changes nothing"""
     applied(api, path, config(summary={"pass": 1}), owner="kubectl", code=201)
     before = api.get(path).json
     file = tmp_path / "input.json"
