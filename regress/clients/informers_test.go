@@ -35,6 +35,9 @@ type follower struct {
 	state func() map[string]string
 	// failure is what has stopped it for good.
 	failure func() error
+	// missed gives the versions, of some, that it should have been told of and was not; nil: nothing is known of single events.
+	missed func(versions []uint64) []uint64
+	begin  uint64 // it is told of later versions
 }
 
 // A scope is what an informer looks at.
@@ -182,6 +185,7 @@ func followRetryWatcher(ctx context.Context, t *testing.T, on *stack, s scope) f
 	var mutex sync.Mutex
 	var failed error
 	state := map[string]string{}
+	told := map[uint64]bool{}
 	for i := range list.Items {
 		key, version := keyOf(&list.Items[i])
 		state[key] = version
@@ -202,14 +206,15 @@ func followRetryWatcher(ctx context.Context, t *testing.T, on *stack, s scope) f
 				failed = apierrors.FromObject(event.Object)
 			} else {
 				object := event.Object.(*metav1.PartialObjectMetadata)
-				key, version := keyOf(object)
+				key, current := keyOf(object)
+				told[version(object)] = true
 				switch _, known := state[key]; {
 				case event.Type == watch.Added && known || event.Type != watch.Added && !known:
 					failed = fmt.Errorf("%s of %s, known: %v", event.Type, key, known)
 				case event.Type == watch.Deleted:
 					delete(state, key)
 				default:
-					state[key] = version
+					state[key] = current
 				}
 			}
 			mutex.Unlock()
@@ -235,6 +240,12 @@ func followRetryWatcher(ctx context.Context, t *testing.T, on *stack, s scope) f
 			defer mutex.Unlock()
 			return failed
 		},
+		missed: func(versions []uint64) []uint64 {
+			mutex.Lock()
+			defer mutex.Unlock()
+			return slices.DeleteFunc(versions, func(version uint64) bool { return told[version] })
+		},
+		begin: version(list),
 	}
 }
 
@@ -315,7 +326,7 @@ func progress(t *testing.T, changes int64) {
 
 // INF-01, INF-02, INF-03, INF-04, W-02, W-11, W-20, W-21, W-30, W-41, WL-04: informers of every kind follow 8 writers through two
 // proxies; new ones begin in the midst of it, so that the consistency detector compares their first state with an exact list; in the
-// end each holds what a list holds.
+// end each holds what a list holds, and those that keep account of single events have been told of every version that was written.
 func TestChurn(t *testing.T) {
 	if !consistencydetector.IsDataConsistencyDetectionForWatchListEnabled() {
 		t.Fatal("KUBE_WATCHLIST_INCONSISTENCY_DETECTOR is not set")
@@ -332,6 +343,22 @@ func TestChurn(t *testing.T) {
 	churn.pause()
 	defer churn.resume()
 	agree(ctx, t, shared, followers)
+	checked := 0
+	for s, group := range followers {
+		for _, f := range group {
+			if s.namespace != "" || s.selector != "" || f.missed == nil {
+				continue
+			}
+			written := churn.since(s.resource, f.begin)
+			checked += len(written)
+			if missed := f.missed(written); len(missed) > 0 {
+				t.Errorf("%s was not told of %v", f.name, missed)
+			}
+		}
+	}
+	if checked < 1000 {
+		t.Errorf("%d versions prove little", checked)
+	}
 }
 
 // INF-04: what KUBE_LIST_FROM_CACHE_INCONSISTENCY_DETECTOR switched on in client-go up to 1.33, for which client-go has the check but no

@@ -19,6 +19,8 @@ import (
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/features"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // shared is the stack that most tests use; what breaks a stack starts its own.
@@ -50,6 +52,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	ctrllog.SetLogger(klog.Background())
 	utilruntime.ErrorHandlers = append(utilruntime.ErrorHandlers, complain)
 
 	var err error
