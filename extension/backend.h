@@ -28,12 +28,16 @@
 
 #include "definition.h"
 #include "request.h"
+#include "result.h"
 
 /* KR and the HTTP code that the API would answer. */
 #define ERRCODE_REPORT_INVALID	MAKE_SQLSTATE('K', 'R', '4', '2', '2')
 
 /* definition_cache.c: the compiled definition; lives until the session ends. */
 extern const Definition *definition_lookup(int64 id, Datum document);
+
+/* Likewise a mapping of results. */
+extern const ResultMapping *mapping_lookup(int64 id, Datum document);
 
 /* A definition document, checked; raises an error when crd_definitions() would not make it. */
 extern JsonNode *parse_definition(Arena *arena, Datum document);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * definition_cache.c
- *	  Compiled definitions of this session, by id.
+ *	  Compiled definitions and result mappings of this session, by id.
  *
  * An id is drawn from a sequence whose start is the time of CREATE EXTENSION
- * and never stands for two definitions, so nothing needs to be invalidated.
- * A definition that is no longer served stays until the session ends; types
- * are registered rarely.
+ * and never stands for two documents, so nothing needs to be invalidated.
+ * What is no longer in use stays until the session ends; types are registered
+ * rarely.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,13 +15,20 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-typedef struct CachedDefinition
+/* Both are part of the key: ids come from callers, and what one compiled must never reach another's user. */
+typedef struct CachedKey
 {
-	int64		id;				/* hash key */
-	Definition *definition;
-} CachedDefinition;
+	int64		id;
+	void	   *(*compile) (Arena *, Datum);
+} CachedKey;
 
-static HTAB *cached_definitions = NULL;
+typedef struct CachedDocument
+{
+	CachedKey	key;
+	void	   *compiled;
+} CachedDocument;
+
+static HTAB *cached_documents = NULL;
 
 pg_noreturn static void
 damaged(void)
@@ -110,12 +117,9 @@ parse_definition(Arena *arena, Datum document)
 	return made;
 }
 
-static Definition *
-compile(Datum document)
+static void *
+compile_definition(Arena *arena, Datum document)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "kube_reports definition", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(context);
-	Arena	   *arena = palloc(sizeof(Arena));
 	Arena		scratch;
 	text	   *checked;
 	Definition *definition;
@@ -123,35 +127,70 @@ compile(Datum document)
 	arena_init(&scratch);
 	checked = text_of_json(&scratch, parse_definition(&scratch, document));
 	arena_free(&scratch);
-	arena_init(arena);
 	definition = definition_compile(arena, parse_document(arena, datum_text(PointerGetDatum(checked))));
 	if (definition == NULL)
 		damaged();
-	MemoryContextSwitchTo(caller);
-	/* Only a definition that is whole outlives the statement. */
-	MemoryContextSetParent(context, CacheMemoryContext);
 	return definition;
+}
+
+/* The mapping's tree points into its text, which must therefore live as long. */
+static void *
+compile_mapping(Arena *arena, Datum document)
+{
+	JsonText	given = datum_text(document);
+	JsonText	kept = {arena_strndup(arena, given.bytes, given.len), given.len};
+	FieldErrorList errors;
+	ResultMapping *mapping;
+
+	field_errors_init(&errors, arena);
+	mapping = result_mapping_compile(arena, parse_document(arena, kept), &errors);
+	if (mapping == NULL)
+		raise_invalid(arena, "ResultsMapping", "", "", &errors);
+	return mapping;
+}
+
+static void *
+lookup(int64 id, Datum document, void *(*compile) (Arena *, Datum))
+{
+	CachedKey	key = {id, compile};
+	CachedDocument *entry;
+	MemoryContext context;
+	MemoryContext caller;
+	Arena	   *arena;
+	void	   *compiled;
+	bool		found;
+
+	if (cached_documents == NULL)
+	{
+		HASHCTL		control = {.keysize = sizeof(CachedKey), .entrysize = sizeof(CachedDocument), .hcxt = CacheMemoryContext};
+
+		cached_documents = hash_create("kube_reports definitions", 32, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	entry = hash_search(cached_documents, &key, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->compiled;
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "kube_reports definition", ALLOCSET_DEFAULT_SIZES);
+	caller = MemoryContextSwitchTo(context);
+	arena = palloc(sizeof(Arena));
+	arena_init(arena);
+	compiled = compile(arena, document);
+	MemoryContextSwitchTo(caller);
+	/* Only what is whole outlives the statement. */
+	MemoryContextSetParent(context, CacheMemoryContext);
+	entry = hash_search(cached_documents, &key, HASH_ENTER, &found);
+	entry->compiled = compiled;
+	return compiled;
 }
 
 const Definition *
 definition_lookup(int64 id, Datum document)
 {
-	CachedDefinition *entry;
-	bool		found;
+	return lookup(id, document, compile_definition);
+}
 
-	if (cached_definitions == NULL)
-	{
-		HASHCTL		control = {.keysize = sizeof(int64), .entrysize = sizeof(CachedDefinition), .hcxt = CacheMemoryContext};
-
-		cached_definitions = hash_create("kube_reports definitions", 32, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	}
-	entry = hash_search(cached_definitions, &id, HASH_FIND, NULL);
-	if (entry == NULL)
-	{
-		Definition *definition = compile(document);
-
-		entry = hash_search(cached_definitions, &id, HASH_ENTER, &found);
-		entry->definition = definition;
-	}
-	return entry->definition;
+const ResultMapping *
+mapping_lookup(int64 id, Datum document)
+{
+	return lookup(id, document, compile_mapping);
 }

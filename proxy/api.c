@@ -36,14 +36,19 @@
 #define UPKEEP_STEPS 10
 #define UPKEEP_TIMEOUT_MS 30000
 
+/* How often it has counts of results folded: readers add up what has not been. */
+#define CATCH_UP_MS 1000
+
 static bool shutting_down;
 static LoopTimer upkeep_timer;
+static LoopTimer catch_up_timer;
 
 static void exchange_closed(void *state);
 static void exchange_authenticated(void *state, Authentication outcome, const User *user);
 static void exchange_authorized(void *state, Decision decision, const char *reason);
 static void exchange_expired(void *state);
 static void upkeep_begin(void *state);
+static void catch_up_begin(void *state);
 
 /* ---------- the worker ---------- */
 
@@ -56,7 +61,10 @@ api_start(int worker)
 	namespaces_start(worker);
 	/* One worker does it for all; proxies take turns by a lock in the database. */
 	if (worker == 0)
+	{
 		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, NULL);
+		loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
+	}
 }
 
 bool
@@ -134,6 +142,24 @@ upkeep_begin(void *state)
 {
 	upkeep_steps = 0;
 	upkeep_step();
+}
+
+static void
+caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
+
+	pg_result_free(result);
+	if (more)
+		catch_up_begin(NULL);
+	else
+		loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
+}
+
+static void
+catch_up_begin(void *state)
+{
+	pg_send(pg_call_new(PG_CATCH_UP), false, UPKEEP_TIMEOUT_MS, caught_up, NULL);
 }
 
 /* ---------- a request ---------- */

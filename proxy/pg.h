@@ -46,6 +46,7 @@ typedef enum PgStatement
 	PG_POLL,
 	PG_COUNTS,
 	PG_MAINTAIN,
+	PG_CATCH_UP,
 	PG_NAMESPACES,
 	PG_NAMESPACE,
 	PG_SWEEP,

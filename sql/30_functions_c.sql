@@ -129,6 +129,35 @@ CREATE FUNCTION kube_reports.keep_memory() RETURNS void
 COMMENT ON FUNCTION kube_reports.keep_memory()
 	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
 
+---- results ----
+
+CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report) RETURNS kube_reports.report
+	AS 'MODULE_PATHNAME', 'sql_check_results_mapping' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report)
+	IS 'a mapping in canonical form; raises KR422 with the path of anything that is wrong';
+
+CREATE FUNCTION kube_reports.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
+		RETURNS timestamptz
+	AS 'MODULE_PATHNAME', 'sql_evaluated_at' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports.evaluated_at(bigint, kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
+
+CREATE FUNCTION kube_reports.result_difference(mapping_id bigint, mapping kube_reports.report, cluster_id integer,
+		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report, body kube_reports.report,
+		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
+		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
+		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text, OUT subject_name text, OUT subject_uid text,
+		OUT status "char", OUT native_status text, OUT score real,
+		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'sql_result_difference' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
+
+CREATE FUNCTION kube_reports.field_hash(VARIADIC fields text[]) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'sql_field_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports.field_hash(text[])
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
+
 ---- answers ----
 
 CREATE FUNCTION kube_reports.get_plan(definition_id bigint, definition kube_reports.report, request text,

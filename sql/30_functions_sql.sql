@@ -190,6 +190,56 @@ END;
 COMMENT ON FUNCTION kube_reports.keep_memory()
 	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
 
+CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report) RETURNS kube_reports.report
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.only_in_c('check_results_mapping');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report)
+	IS 'a mapping in canonical form; raises KR422 with the path of anything that is wrong';
+
+CREATE FUNCTION kube_reports.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
+		RETURNS timestamptz
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.only_in_c('evaluated_at');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.evaluated_at(bigint, kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
+
+CREATE FUNCTION kube_reports.result_difference(mapping_id bigint, mapping kube_reports.report, cluster_id integer,
+		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report, body kube_reports.report,
+		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
+		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
+		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text, OUT subject_name text, OUT subject_uid text,
+		OUT status "char", OUT native_status text, OUT score real,
+		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz) RETURNS SETOF record
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.only_in_c('result_difference');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
+
+CREATE FUNCTION kube_reports.field_hash(VARIADIC fields text[]) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT ('x' || encode(substring(sha256(coalesce(string_agg(int4send(octet_length(t.bytes)) || t.bytes, ''::bytea ORDER BY f.position), ''::bytea))
+			FROM 1 FOR 8), 'hex'))::bit(64)::bigint
+		FROM unnest(fields) WITH ORDINALITY f(field, position), LATERAL (SELECT convert_to(coalesce(f.field, ''), 'UTF8')) t(bytes);
+END;
+COMMENT ON FUNCTION kube_reports.field_hash(text[])
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
+
 CREATE FUNCTION kube_reports.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE

@@ -77,13 +77,19 @@ CREATE TABLE kube_reports.resource_type (
 	results		text NOT NULL DEFAULT 'none' CHECK (results IN ('current', 'intermediate', 'none')),
 	builtin		boolean NOT NULL DEFAULT false,
 	crd			kube_reports.report NOT NULL,
+	mapping_id	bigint,
+	mapping		kube_reports.report,
 	UNIQUE ("group", plural),
-	UNIQUE ("group", kind)
+	UNIQUE ("group", kind),
+	CHECK (results = 'none' OR mapping IS NOT NULL),
+	CHECK ((mapping_id IS NULL) = (mapping IS NULL))
 );
 COMMENT ON TABLE kube_reports.resource_type IS 'the types that are served: built-in ones and those of register_crd()';
 COMMENT ON COLUMN kube_reports.resource_type.results
 	IS 'whether the type''s results count as current, come again in another type (intermediate), or are none';
 COMMENT ON COLUMN kube_reports.resource_type.crd IS 'the CustomResourceDefinition as it was registered';
+COMMENT ON COLUMN kube_reports.resource_type.mapping_id IS 'another one with every other mapping: what is compiled is kept by it';
+COMMENT ON COLUMN kube_reports.resource_type.mapping IS 'where results stand in a document of the type; see set_results_mapping()';
 
 CREATE TABLE kube_reports.resource_version (
 	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports.definition_id_seq'),
@@ -123,6 +129,7 @@ CREATE TABLE kube_reports.object (
 	metadata	kube_reports.report NOT NULL,
 	body		kube_reports.report NOT NULL,
 	labels		text[] COLLATE "C" GENERATED ALWAYS AS (kube_reports.label_terms(metadata)) STORED,
+	evaluated_at timestamptz,
 	PRIMARY KEY (cluster_id, resource_type, namespace, name),
 	FOREIGN KEY (cluster_id, resource_type) REFERENCES kube_reports.lane (cluster_id, resource_type)
 ) WITH (
@@ -135,6 +142,7 @@ COMMENT ON COLUMN kube_reports.object.version IS 'resourceVersion; not in metada
 COMMENT ON COLUMN kube_reports.object.metadata IS 'metadata without resourceVersion, canonical JSON';
 COMMENT ON COLUMN kube_reports.object.body IS 'everything but apiVersion, kind and metadata, canonical JSON';
 COMMENT ON COLUMN kube_reports.object.labels IS 'search terms of the labels';
+COMMENT ON COLUMN kube_reports.object.evaluated_at IS 'the newest time at which a result of the report was evaluated; null where results do not count as current or say no time';
 
 CREATE INDEX object_labels ON kube_reports.object USING gin (labels);
 
@@ -182,11 +190,11 @@ $$;
 ---- settings and the state of this store ----
 
 CREATE TABLE kube_reports.setting (
-	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes')),
+	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window', 'history_retention', 'text_search')),
 	value		text NOT NULL
 );
 COMMENT ON TABLE kube_reports.setting
-	IS 'settings that differ from their defaults: log_retention (interval, 60 minutes), log_bytes (1073741824)';
+	IS 'settings that differ from their defaults; see set_setting()';
 
 CREATE TABLE kube_reports.store (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),

@@ -25,13 +25,24 @@ AS $$
 DECLARE
 	defined		jsonb := kube_reports.crd_definitions(crd);
 	stored		kube_reports.resource_type;
+	known		kube_reports.known_mapping;
+	new_mapping	kube_reports.report;
 BEGIN
 	SELECT * INTO stored FROM kube_reports.resource_type t
 		WHERE t."group" = defined->>'group' AND t.plural = defined->>'plural';
-	IF NOT FOUND THEN
-		INSERT INTO kube_reports.resource_type AS t (id, "group", plural, kind, namespaced, results, builtin, crd)
+	SELECT * INTO known FROM kube_reports.known_mapping k
+		WHERE k."group" = defined->>'group' AND k.plural = defined->>'plural';
+	results := coalesce(results, stored.results, known.results, 'none');
+	new_mapping := coalesce(stored.mapping, known.mapping);
+	IF results <> 'none' AND new_mapping IS NULL THEN
+		RAISE EXCEPTION 'it is not known where the results of type "%.%" stand', defined->>'plural', defined->>'group'
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'Register it without results, then call set_results_mapping().';
+	END IF;
+	IF stored.id IS NULL THEN
+		INSERT INTO kube_reports.resource_type AS t (id, "group", plural, kind, namespaced, results, builtin, crd, mapping_id, mapping)
 			VALUES (coalesce(type_id, nextval('kube_reports.resource_type_id_seq')), defined->>'group', defined->>'plural',
-				defined->>'kind', defined->>'scope' = 'Namespaced', store_type.results, store_type.builtin, store_type.crd)
+				defined->>'kind', defined->>'scope' = 'Namespaced', store_type.results, store_type.builtin, store_type.crd,
+				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports.definition_id_seq') END, new_mapping)
 			RETURNING * INTO stored;
 	ELSE
 		IF stored.builtin THEN
@@ -43,7 +54,13 @@ BEGIN
 				USING ERRCODE = 'object_not_in_prerequisite_state',
 					HINT = 'Unregister the type first.';
 		END IF;
-		UPDATE kube_reports.resource_type t SET crd = store_type.crd, results = store_type.results WHERE t.id = stored.id;
+		UPDATE kube_reports.resource_type t SET crd = store_type.crd, results = store_type.results,
+				mapping_id = CASE WHEN new_mapping IS NOT NULL THEN coalesce(t.mapping_id, nextval('kube_reports.definition_id_seq')) END,
+				mapping = new_mapping
+			WHERE t.id = stored.id;
+		IF results <> stored.results THEN
+			PERFORM kube_reports.remake_results(stored.id);
+		END IF;
 		DELETE FROM kube_reports.resource_version v WHERE v.resource_type = stored.id;
 	END IF;
 	INSERT INTO kube_reports.resource_version (resource_type, version, priority, builtin, definition)
@@ -54,9 +71,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.store_type(integer, kube_reports.report, text, boolean)
-	IS 'adds or replaces a type; the caller holds the store lock';
+	IS 'adds or replaces a type; results null: what it has, or is known to have; the caller holds the store lock';
 
-CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT 'none') RETURNS integer
+CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -72,7 +89,37 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
-	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. results: current, intermediate or none. Raises KR422 with the JSON path of what is wrong or not supported';
+	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported';
+
+-- Results of what is stored already are made at once: nobody writes meanwhile.
+CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	stored		kube_reports.resource_type;
+	checked		kube_reports.report;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store();
+	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'type "%" is not registered', type
+			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
+	END IF;
+	IF stored.builtin THEN
+		RAISE EXCEPTION 'type "%" is built in', type
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Built-in types change with the version of the extension.';
+	END IF;
+	checked := kube_reports.check_results_mapping(mapping::kube_reports.report);
+	UPDATE kube_reports.resource_type t
+		SET mapping_id = nextval('kube_reports.definition_id_seq'), mapping = checked, results = set_results_mapping.results
+		WHERE t.id = stored.id;
+	PERFORM kube_reports.remake_results(stored.id);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
+	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored objects; results: current, intermediate or none. Raises KR422 with the path of what is wrong in the mapping';
 
 CREATE FUNCTION kube_reports.unregister(type text, delete_objects boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE

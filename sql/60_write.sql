@@ -17,11 +17,13 @@ COMMENT ON FUNCTION kube_reports.may_serve(integer)
 -- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for the cluster.
 CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
-		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report)
+		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
+		OUT mapping_id bigint, OUT mapping kube_reports.report)
 	RETURNS SETOF record
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT l.cluster_id, t.id, t.namespaced, l.id, l.floor, l.lost, v.id, v.definition
+	SELECT l.cluster_id, t.id, t.namespaced, l.id, l.floor, l.lost, v.id, v.definition,
+		CASE WHEN t.results = 'current' THEN t.mapping_id END, CASE WHEN t.results = 'current' THEN t.mapping END
 	FROM kube_reports.cluster c
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
@@ -29,7 +31,7 @@ BEGIN ATOMIC
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
 		AND kube_reports.may_serve(c.id);
 END;
-COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for';
+COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current';
 
 CREATE TYPE kube_reports.admitted AS (
 	action		"char",
@@ -144,11 +146,13 @@ BEGIN
 		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports.version_seq') END AS version
 		FROM (SELECT * FROM decided ORDER BY position) s
 	), inserted AS (
-		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body)
-			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version, n.metadata, n.body
+		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
+			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version, n.metadata, n.body,
+				kube_reports.evaluated_at(target.mapping_id, target.mapping, n.metadata, n.body)
 			FROM numbered n WHERE n.action = 'i'
 	), updated AS (
-		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body
+		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
+				evaluated_at = kube_reports.evaluated_at(target.mapping_id, target.mapping, n.metadata, n.body)
 			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
 	), deleted AS (
 		DELETE FROM kube_reports.object o USING numbered n
@@ -176,6 +180,9 @@ BEGIN
 	IF first_version <= newest THEN
 		RAISE EXCEPTION 'version % is not above % in lane %', first_version, newest, target.lane
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
+	END IF;
+	IF target.mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
+		PERFORM kube_reports.record_results(target.lane, first_version - 1);
 	END IF;
 
 	-- A generated name that was taken is not the client's fault: another one is tried.

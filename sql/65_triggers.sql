@@ -22,10 +22,37 @@ BEGIN
 		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports.lane_version(behind), behind
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
+	-- Once in a transaction: a statement may have several parts, of which one begins when another has written already.
+	IF coalesce(current_setting('kube_reports.recorded', true), '') = '' THEN
+		PERFORM set_config('kube_reports.recorded', (SELECT s.last_value FROM kube_reports.version_seq s)::text, true);
+	END IF;
 	RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
+
+-- What this transaction has logged is what has a version above that at its beginning, or at the end of its last statement: nobody
+-- else writes.
+CREATE FUNCTION kube_reports.dml_ends() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	recorded	bigint := nullif(current_setting('kube_reports.recorded', true), '')::bigint;
+	newest		bigint := recorded;
+	lane		integer;
+BEGIN
+	FOR lane IN SELECT l.id FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE t.results = 'current' AND EXISTS (SELECT FROM kube_reports.change c WHERE c.lane = l.id AND c.version > recorded)
+			ORDER BY l.id
+	LOOP
+		newest := greatest(newest, kube_reports.record_results(lane, recorded));
+	END LOOP;
+	PERFORM set_config('kube_reports.recorded', newest::text, true);
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dml_ends() IS 'trigger: results follow what a statement of DML has written';
 
 CREATE FUNCTION kube_reports.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -58,7 +85,8 @@ BEGIN
 		RETURN OLD;
 	END IF;
 
-	SELECT v.id, v.definition INTO served FROM kube_reports.resource_version v
+	SELECT v.id, v.definition, t.mapping_id, t.mapping INTO served
+		FROM kube_reports.resource_version v LEFT JOIN kube_reports.resource_type t ON t.id = v.resource_type AND t.results = 'current'
 		WHERE v.resource_type = NEW.resource_type ORDER BY v.priority LIMIT 1;
 	IF NOT FOUND OR change_lane IS NULL THEN
 		RAISE EXCEPTION 'there is no cluster % with resource type %', NEW.cluster_id, NEW.resource_type
@@ -73,6 +101,7 @@ BEGIN
 	NEW.body := checked.body;
 	NEW.uid := checked.uid;
 	NEW.version := nextval('kube_reports.version_seq');
+	NEW.evaluated_at := kube_reports.evaluated_at(served.mapping_id, served.mapping, NEW.metadata, NEW.body);
 	IF TG_OP = 'INSERT' THEN
 		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called again).
 		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor)
@@ -113,15 +142,39 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.dml_restored() IS 'trigger: rows that no function of ours made come from a dump';
 
+-- Its objects and lanes are gone already: they refer to it.
+CREATE FUNCTION kube_reports.dml_removed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM kube_reports.result_since s USING kube_reports.origin g WHERE g.cluster_id = OLD.id AND s.origin = g.id;
+	DELETE FROM kube_reports.result r WHERE r.cluster_id = OLD.id;
+	DELETE FROM kube_reports.result_change c WHERE c.cluster_id = OLD.id;
+	DELETE FROM kube_reports.origin g WHERE g.cluster_id = OLD.id;
+	DELETE FROM kube_reports.subject s WHERE s.cluster_id = OLD.id;
+	DELETE FROM kube_reports.rollup_delta d WHERE d.cluster_id = OLD.id;
+	DELETE FROM kube_reports.rollup_daily d USING kube_reports.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
+	DELETE FROM kube_reports.rollup r WHERE r.cluster_id = OLD.id;
+	DELETE FROM kube_reports.score_daily s WHERE s.cluster_id = OLD.id;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dml_removed() IS 'trigger: history and counts go with their cluster';
+
 -- While the extension itself writes, kube_reports.api_write is on and these have nothing to do.
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
 	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_begins();
 CREATE TRIGGER dml_object BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
 	FOR EACH ROW WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_object();
+CREATE TRIGGER dml_ends AFTER INSERT OR UPDATE OR DELETE ON kube_reports.object
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_ends();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.object
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.change
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
+CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
+	FOR EACH ROW EXECUTE FUNCTION kube_reports.dml_removed();
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.lane
 	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_restored();
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.cluster

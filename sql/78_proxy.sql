@@ -15,7 +15,7 @@ BEGIN
 		-- Restoring with triggers disabled notes nothing, but brings lanes of another store.
 		IF EXISTS (SELECT FROM kube_reports.store s
 				WHERE s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity)) THEN
-			PERFORM kube_reports.after_restore();
+			PERFORM kube_reports.after_restore(recompute => false);
 		ELSE
 			PERFORM kube_reports.check_incarnation();
 		END IF;
@@ -83,8 +83,22 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
 		RETURN false;
 	END IF;
-	RETURN kube_reports.compact(5000);
+	RETURN kube_reports.maintain();
 END
 $$;
 COMMENT ON FUNCTION kube_reports.api_maintain(uuid) IS 'one small step of upkeep; true when there is more to do';
+
+CREATE FUNCTION kube_reports.api_catch_up(cluster uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF pg_is_in_recovery()
+			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+		RETURN false;
+	END IF;
+	RETURN kube_reports.catch_up();
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_catch_up(uuid) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
 

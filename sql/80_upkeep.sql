@@ -5,7 +5,8 @@ CREATE FUNCTION kube_reports.setting(name text) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT coalesce((SELECT s.value FROM kube_reports.setting s WHERE s.name = $1),
-		CASE $1 WHEN 'log_retention' THEN '60 minutes' WHEN 'log_bytes' THEN '1073741824' END);
+		CASE $1 WHEN 'log_retention' THEN '60 minutes' WHEN 'log_bytes' THEN '1073741824' WHEN 'settle_window' THEN '10 minutes'
+			WHEN 'history_retention' THEN '25 months' WHEN 'text_search' THEN 'off' END);
 END;
 COMMENT ON FUNCTION kube_reports.setting(text) IS 'the value of a setting, or its default';
 
@@ -16,17 +17,25 @@ AS $$
 BEGIN
 	IF kube_reports.setting(name) IS NULL THEN
 		RAISE EXCEPTION 'there is no setting "%"', name
-			USING ERRCODE = 'undefined_object', HINT = 'Settings are log_retention and log_bytes.';
+			USING ERRCODE = 'undefined_object', HINT = 'Settings are log_retention, log_bytes, settle_window, history_retention and text_search.';
 	END IF;
-	IF name = 'log_retention' AND value::interval < interval '0' OR name = 'log_bytes' AND value::bigint < 0 THEN
+	IF name IN ('log_retention', 'settle_window', 'history_retention') AND value::interval < interval '0'
+			OR name = 'log_bytes' AND value::bigint < 0 THEN
 		RAISE EXCEPTION 'setting "%" cannot be negative', name USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF name = 'settle_window' AND value::interval > interval '1 day' THEN
+		RAISE EXCEPTION 'setting "%" cannot be more than a day', name USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF name = 'text_search' AND value NOT IN ('on', 'off') THEN
+		RAISE EXCEPTION 'setting "%" is on or off', name
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'enable_text_search() turns it on.';
 	END IF;
 	INSERT INTO kube_reports.setting AS s (name, value) VALUES (set_setting.name, set_setting.value)
 		ON CONFLICT ON CONSTRAINT setting_pkey DO UPDATE SET value = excluded.value;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
-	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk)';
+	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); text_search: whether after_restore() makes the indexes of enable_text_search()';
 
 -- What an entry of the log counts for: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
@@ -168,7 +177,8 @@ $$;
 COMMENT ON FUNCTION kube_reports.check_incarnation()
 	IS 'calls new_incarnation() when system identifier or timeline of the server changed; true when it did';
 
-CREATE FUNCTION kube_reports.after_restore() RETURNS bigint
+-- Results are not in a dump, their counts are, with what had not been folded.
+CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -178,21 +188,27 @@ BEGIN
 	PERFORM kube_reports.make_lanes();
 	UPDATE kube_reports.lane l SET store = s.identity FROM kube_reports.store s;
 	UPDATE kube_reports.store s SET restore_pending = false, generation = s.generation + 1;
+	PERFORM kube_reports.restore_results();
+	IF recompute THEN
+		PERFORM kube_reports.rebuild_queued();
+	END IF;
 	RETURN kube_reports.new_incarnation(true);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.after_restore()
-	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise. Older versions get 410. Returns the base of new versions';
+COMMENT ON FUNCTION kube_reports.after_restore(boolean)
+	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves results to upkeep (recompute => false). Older versions get 410. Returns the base of new versions';
 
 CREATE VIEW kube_reports.status AS
 	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
 		s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
+		s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild) AS results_pending,
 		s.generation AS registry_generation,
 		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
 		(SELECT count(*) FROM kube_reports.object) AS objects,
 		(SELECT count(*) FROM kube_reports.change) AS log_entries,
 		pg_catalog.pg_total_relation_size('kube_reports.object') AS object_bytes,
-		pg_catalog.pg_total_relation_size('kube_reports.change') AS log_bytes
+		pg_catalog.pg_total_relation_size('kube_reports.change') AS log_bytes,
+		pg_catalog.pg_total_relation_size('kube_reports.result') AS result_bytes
 	FROM kube_reports.store s;
 COMMENT ON VIEW kube_reports.status IS 'how this store is: one row';
 

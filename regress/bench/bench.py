@@ -103,6 +103,23 @@ class Bench:
         self.database.psql("DELETE FROM kube_reports.object")
         self.database.psql("VACUUM kube_reports.object")
 
+    def fold(self):
+        """What proxies do by and by: folds every count; a transaction of somebody else may hold that up."""
+        self.database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP"
+                           " PERFORM kube_reports.fold_rollups(); COMMIT; END LOOP; END $$")
+
+    def policy_reports(self, seconds=None, count=64):
+        """A file of policy reports of 19 results named by load; with seconds: merge patches that only move the times of evaluation."""
+        path = self.directory / f"policy-reports-{seconds}"
+        document = f"replace(pg_temp.generated('pss', n, 'create'), pg_temp.resource_uid(n)::text, '{NUMBERED}')"
+        if seconds is not None:
+            document = f"json_build_object('results', regexp_replace({document}, '\"seconds\" *: *[0-9]+', '\"seconds\":{seconds}', 'g')::json->'results')::text"
+        text = self.database.psql(f"""
+            \\i {HERE}/generate.sql
+            SELECT regexp_replace({document}, '"namespace":"create",', '', 'g') FROM generate_series(1, {count}) n""")
+        path.write_text(text + "\n", encoding="utf-8")
+        return path
+
     def bodies(self, count=64):
         """A file of ephemeral reports whose names are generated and whose resource is numbered by load."""
         path = self.directory / "bodies"
@@ -202,6 +219,95 @@ def bench_create(bench):
     bench.database.start(*SETTINGS)
     bench.proxy.wait_ready()
     bench.empty()
+
+
+# What set-wise SQL makes of the same documents, results and history, with the same indexes and nothing else to do.
+BASELINE = """
+DROP TABLE IF EXISTS plain_object, plain_result, plain_history, from_object, from_result, from_history;
+CREATE TABLE plain_object (LIKE kube_reports.object INCLUDING ALL);
+CREATE TABLE plain_result (LIKE kube_reports.result INCLUDING ALL);
+SELECT format('CREATE TABLE plain_history (LIKE %s INCLUDING ALL)', i.inhrelid::regclass)
+    FROM pg_inherits i WHERE i.inhparent = 'kube_reports.result_change'::regclass ORDER BY i.inhrelid LIMIT 1 \\gexec
+CREATE TABLE from_object AS SELECT g.id AS origin, row_number() OVER (ORDER BY o.version) / 32 AS batch, o.*
+    FROM kube_reports.object o JOIN kube_reports.origin g USING (cluster_id, resource_type, namespace, name);
+CREATE TABLE from_result AS SELECT f.batch, r.* FROM kube_reports.result r JOIN from_object f USING (origin);
+CREATE TABLE from_history AS SELECT f.batch, c.* FROM kube_reports.result_change c JOIN from_object f USING (origin);
+CREATE INDEX ON from_object (batch);
+CREATE INDEX ON from_result (batch);
+CREATE INDEX ON from_history (batch);
+VACUUM ANALYZE from_object, from_result, from_history;
+CREATE OR REPLACE PROCEDURE plain_inserts() LANGUAGE plpgsql AS $$
+DECLARE
+    n bigint;
+BEGIN
+    FOR n IN SELECT DISTINCT batch FROM from_object ORDER BY 1 LOOP
+        WITH o AS (INSERT INTO plain_object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
+                SELECT cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at FROM from_object WHERE batch = n),
+            r AS (INSERT INTO plain_result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
+                SELECT origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status
+                FROM from_result WHERE batch = n)
+            INSERT INTO plain_history (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace)
+                SELECT at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace FROM from_history WHERE batch = n;
+        COMMIT;
+    END LOOP;
+END $$;
+"""
+
+
+def bench_results(bench):
+    """create-results, rescan: policy reports of 19 results by HTTPS against set-wise INSERTs of the same rows in batches of 32."""
+    count = scaled(10000, 500)
+    rates = {}
+    for clients in (8, 32):
+        for part in ("warm", "measured"):
+            result = bench.load(path_of(POLR, f"create-{clients}-{part}"), "--method=POST", f"--bodies={bench.policy_reports()}",
+                                f"--connections={clients}", f"--requests={count if part == 'measured' else count // 10}")
+        rates[clients] = result
+    bench.database.psql(BASELINE)
+    plain = []
+    for _ in range(2):
+        bench.database.psql("TRUNCATE plain_object, plain_result, plain_history")
+        started = time.time()
+        bench.database.psql("CALL plain_inserts()")
+        plain.append(int(bench.database.psql("SELECT count(*) FROM plain_object")) / (time.time() - started))
+    baseline = statistics.mean(plain)
+    for clients, result in rates.items():
+        rate = result["per_second"]
+        row(f"create-results-{clients}", f"policy reports, {clients} clients; p99 {result['p99_ms']:.1f} ms", rate, baseline, "/s", rate / baseline,
+            "at least 0.5", rate / baseline >= 0.5, p99_ms=result["p99_ms"])
+
+    state = ("SELECT md5(string_agg(r.ctid || ' ' || r.xmin, ',' ORDER BY r.origin, r.key)) FROM kube_reports.result r;"
+             "SELECT count(*) FROM kube_reports.result_change")
+    before = bench.database.psql(state)
+    result = bench.load(path_of(POLR, "create-32-measured", NUMBERED), "--method=PATCH", f"--bodies={bench.policy_reports(1800000000)}",
+                        "--content-type=application/merge-patch+json", "--connections=32", f"--requests={count}")
+    untouched = bench.database.psql(state) == before
+    written = int(bench.database.psql("SELECT count(*) FROM kube_reports.object WHERE evaluated_at = to_timestamp(1800000000)"))
+    assert written == count, f"{written} reports have new times"
+    create, rate = rates[32]["per_second"], result["per_second"]
+    row("rescan", f"new times only, 32 clients; p99 {result['p99_ms']:.1f} ms", rate, create, "/s", rate / create,
+        "at least 1, no row touched", rate >= create and untouched, untouched=untouched)
+    assert bench.database.psql("SELECT * FROM kube_reports.verify()") == ""
+
+
+def bench_disk(bench):
+    """disk: 10,000 reports of 19 results in 100 namespaces with everything derived, and the history of their creation."""
+    count = scaled(10000, 1000)
+    bench.fill("pss", 1, count, batch=32)
+    bench.fold()
+    bench.database.psql("VACUUM (ANALYZE)")
+    sizes = {line.split("|")[0]: int(line.split("|")[1]) for line in bench.database.psql(
+        "SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_class c"
+        " WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
+    history = sum(size for name, size in sizes.items() if name.startswith("result_change_")) / 1e6
+    documents = sizes["object"] / 1e6
+    derived = sum(sizes[name] for name in ("origin", "criterion", "subject", "detail", "actor", "result", "result_since", "rollup", "rollup_delta",
+                                           "rollup_daily", "score_daily")) / 1e6
+    share = count / 10000
+    row("disk", f"{count:,} reports of 19 results, all derived", documents + derived, None, "MB", None, "at most 65", documents + derived <= 65 * share + 1)
+    row("disk-documents", "metadata and bodies of the same", documents, None, "MB", None, "at most 24", documents <= 24 * share + 1)
+    row("disk-history", "of their creation", history, None, "MB", None, "at most 30", history <= 30 * share + 1)
+    note(", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.items() if size > 200000))
 
 
 def bench_page(bench):
@@ -326,8 +432,8 @@ def bench_growth(bench):
     bench.empty()
 
 
-BENCHMARKS = {"list": bench_list, "create": bench_create, "page": bench_page, "lookup": bench_lookup, "watch": bench_watch,
-              "idle": bench_idle, "growth": bench_growth}
+BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "page": bench_page,
+              "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth}
 
 
 def main():

@@ -18,7 +18,7 @@ API_PAGE = (TOP / "docs" / "api.md").read_text()
 VISIBLE = """
 SELECT p.proname FROM pg_proc p, pg_extension e, pg_depend d
     WHERE e.extname = 'kube_reports' AND d.refobjid = e.oid AND d.objid = p.oid AND d.classid = 'pg_proc'::regclass
-UNION SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v', 'm', 'p', 'S')
+UNION SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v', 'm', 'p', 'S') AND NOT c.relispartition
 UNION SELECT t.typname FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
     WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typcategory <> 'A' AND (c.oid IS NULL OR c.relkind = 'c')
 ORDER BY 1

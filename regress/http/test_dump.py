@@ -20,6 +20,24 @@ SELECT r FROM kube_reports.proxy_role r ORDER BY r.role;
 SELECT l.id, l.cluster_id, l.resource_type FROM kube_reports.lane l ORDER BY l.id;
 SELECT n FROM kube_reports.namespace n ORDER BY n.cluster_id, n.name;
 SELECT s FROM kube_reports.setting s ORDER BY s.name;
+SELECT g FROM kube_reports.origin g ORDER BY g.id;
+SELECT k FROM kube_reports.criterion k ORDER BY k.id;
+SELECT s FROM kube_reports.subject s ORDER BY s.id;
+SELECT a FROM kube_reports.actor a ORDER BY a.id;
+SELECT s FROM kube_reports.result_since s ORDER BY s.origin, s.key;
+SELECT c FROM kube_reports.result_change c ORDER BY c.version, c.key;
+SELECT t.id, t.mapping_id, t.mapping FROM kube_reports.resource_type t WHERE NOT t.builtin ORDER BY t.id;
+"""
+
+# What is not in a dump and must be made again from it, with the times that documents do not hold; counts of every day.
+DERIVED = """
+SELECT r FROM kube_reports.result r ORDER BY r.origin, r.key;
+SELECT d FROM kube_reports.detail d JOIN (SELECT DISTINCT detail FROM kube_reports.result) r ON r.detail = d.id ORDER BY d.id;
+SELECT r FROM kube_reports.current_rollup r ORDER BY r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status;
+SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
+    FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup WHERE d.count <> 0 ORDER BY 1, 2, 3, 4, 5, 6, 7;
+SELECT s FROM kube_reports.score_daily s WHERE (s.pass, s.warn, s.fail, s.error, s.skip, s.excluded) <> (0, 0, 0, 0, 0, 0)
+    ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day;
 """
 
 # Who may do what, and whose everything is.
@@ -31,6 +49,13 @@ SELECT DISTINCT c.oid::regclass::text, a.grantee::regrole::text, a.privilege_typ
 SELECT c.oid::regclass::text, c.relowner::regrole FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace ORDER BY 1;
 SELECT p.oid::regprocedure::text, p.proowner::regrole FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace ORDER BY 1;
 """
+
+
+def settle_results(database, name="kube_reports"):
+    """Makes the results that wait for it, and folds every delta, as a proxy does by and by; transactions of others may hold that up."""
+    database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports.result_rebuild) OR EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP"
+                  " PERFORM kube_reports.maintain(); COMMIT; END LOOP; END $$", database=name)
+    assert database.psql("SELECT results_pending FROM kube_reports.status", database=name) == "f"
 
 
 def newest(database, name="kube_reports"):
@@ -48,6 +73,15 @@ def source(stack, tmp_path_factory):
     database.psql(f"SELECT kube_reports.api_namespace('{SECOND_CLUSTER}', 'dump', '', 'its-uid', true)")
     for number in range(50):
         api.create(POLR, report(f"r{number}", labels={"n": str(number), "quote": "a-b.c"}), "dump")
+    # Results whose times are not those of their reports: one changed, one more, one gone, one report deleted and made again.
+    results = [{"source": "kyverno", "policy": "p", "rule": rule, "result": "pass", "message": f"message of {rule}"} for rule in ("a", "b", "c")]
+    api.create(POLR, report("history", results=results), "dump")
+    results[0]["result"] = "fail"
+    api.patch(path_of(POLR, "dump", "history"), {"results": [results[0], results[2], {**results[1], "rule": "d"}]})
+    for name in ("again", "gone"):
+        api.create(POLR, report(name, results=results), "dump")
+        api.delete(path_of(POLR, "dump", name))
+    api.create(POLR, report("again", results=results), "dump")
     api.create(CPOLR, report("dump", resource=CPOLR))
     odd = report("odd", annotations=None)
     odd["metadata"]["annotations"] = {"odd": "tab\there, back\\slash, \"quotes\", line\nbreak, \\N, \u00e4\u20ac\U0001f600"}
@@ -107,12 +141,21 @@ def test_restore(source, other_server, form, where):
     proxy = None
     try:
         assert target.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "t"
-        assert target.psql(CONTENT, database=name) == stack.database.psql(CONTENT)
+        content = stack.database.psql(CONTENT)
+        assert target.psql(CONTENT, database=name) == content
         assert target.psql(RIGHTS, database=name) == stack.database.psql(RIGHTS)
+        assert target.psql("SELECT results_pending FROM kube_reports.status", database=name) == "t"
+        assert int(target.psql("SELECT count(*) FROM kube_reports.result_since", database=name)) >= 2
 
         # Here the roles of the proxies are those of the dump; in another database of one server they are the same roles.
         proxy = Proxy(target, stack.cluster, stack.pki, connection=target.connection("kube_reports_proxy", name)).wait_ready()
         assert target.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "f"
+        # No new history, no first-seen time lost, the same counts.
+        settle_results(target, name)
+        settle_results(stack.database)
+        assert target.psql(CONTENT, database=name) == content
+        assert target.psql(DERIVED, database=name) == stack.database.psql(DERIVED)
+        assert target.psql("SELECT count(*) FROM kube_reports.verify()", database=name) == "0"
         api = proxy.api()
         again = api.get(path_of(POLR, "dump")).json
         assert again["items"] == listed["items"]
@@ -156,7 +199,11 @@ def test_dump_of_a_restored_database(source, other_server, tmp_path):
         assert other_server.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "t"
     base = int(other_server.psql("SELECT kube_reports.after_restore()", database="second_copy"))
     assert base > newest(stack.database)
-    assert other_server.psql("SELECT restore_pending FROM kube_reports.status", database="second_copy") == "f"
+    assert other_server.psql("SELECT restore_pending, results_pending FROM kube_reports.status", database="second_copy") == "f|f"
+    settle_results(other_server, "second_copy")
+    settle_results(stack.database)
+    assert other_server.psql(DERIVED, database="second_copy") == stack.database.psql(DERIVED)
+    assert other_server.psql("SELECT count(*) FROM kube_reports.verify()", database="second_copy") == "0"
     assert other_server.psql(f"SELECT count(*) FROM kube_reports.lane WHERE floor < {base}", database="second_copy") == "0"
 
 

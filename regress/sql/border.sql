@@ -27,3 +27,8 @@ SELECT convert_from(kube_reports.status_document(404, 'NotFound', 'not here', '{
 SELECT kube_reports.continue_token(42, true, '', 'ns', 'a') AS all_namespaces, kube_reports.continue_token(42, true, 'ns', 'ns', 'a') AS one_namespace,
 	kube_reports.continue_token(-1, false, '', '', 'a') AS cluster_scope;
 SELECT kube_reports.new_incarnation() > 0 AS moved, kube_reports.compact() AS more;
+-- Ids of what results share, the same in both.
+SELECT kube_reports.field_hash('criterion', 'kyverno', 'p', 'r', '', 'high'), kube_reports.field_hash('a', 'bc'), kube_reports.field_hash('ab', 'c'),
+	kube_reports.field_hash('\u00e4', NULL), kube_reports.field_hash(VARIADIC '{}');
+SELECT "group", plural, (mapping::jsonb)->>'list' AS list FROM kube_reports.known_mapping ORDER BY 1, 2;
+SELECT kube_reports.maintain() IS NOT NULL AS maintained, (SELECT count(*) FROM kube_reports.verify()) AS differences;

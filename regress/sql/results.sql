@@ -1,0 +1,215 @@
+-- Results: mappings, rows, history, counts; by every way of writing.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+\set one '00000000-0000-0000-0000-000000000001'
+SELECT kube_reports.register_cluster(:'one', 'one') AS cluster_id \gset
+CREATE FUNCTION pg_temp.document(name text, results jsonb) RETURNS kube_reports.report LANGUAGE sql AS $$
+	SELECT jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport', 'metadata', jsonb_build_object('name', name, 'namespace', 'ns'),
+		'scope', '{"apiVersion": "apps/v1", "kind": "Deployment", "name": "app", "uid": "u1"}'::jsonb, 'results', results)::kube_reports.report
+$$;
+CREATE FUNCTION pg_temp.written(name text, results jsonb) RETURNS boolean LANGUAGE sql AS $$
+	SELECT CASE WHEN EXISTS (SELECT FROM kube_reports.object o WHERE o.name = written.name)
+		THEN kube_reports.patch_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', 'ns', name, jsonb_build_object('results', results))
+		ELSE kube_reports.create_report('00000000-0000-0000-0000-000000000001', pg_temp.document(name, results)) END IS NOT NULL
+$$;
+CREATE VIEW pg_temp.current AS
+	SELECT g.name AS report, k.policy, k.rule, k.severity, kube_reports.status_name(r.status) AS status, r.native_status AS native, r.score, s.kind, s.name, d.message,
+		r.first_seen = g.first_seen AS as_old, r.since = r.first_seen AS as_ever
+	FROM kube_reports.result r JOIN kube_reports.origin g ON g.id = r.origin JOIN kube_reports.criterion k ON k.id = r.criterion
+		JOIN kube_reports.subject s ON s.id = r.subject JOIN kube_reports.detail d ON d.id = r.detail
+	ORDER BY g.name COLLATE "C", k.policy, k.rule, s.name, d.message;
+CREATE VIEW pg_temp.history AS
+	SELECT g.name AS report, k.rule, kube_reports.status_name(c.old_status) AS was, kube_reports.status_name(c.new_status) AS is, a.name = session_user AS by_me,
+		c.first_seen IS NOT NULL AS has_first, c.old_since IS NOT NULL AS has_since, c.settles_at - c.at AS settles
+	FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin JOIN kube_reports.criterion k ON k.id = c.criterion
+		JOIN kube_reports.actor a ON a.id = c.actor
+	ORDER BY c.version, k.rule;
+CREATE VIEW pg_temp.counts AS
+	SELECT r.namespace, k.policy, k.severity, r.kind, kube_reports.status_name(r.status) AS status, r.native_status AS native, sum(r.count) AS count
+	FROM kube_reports.current_rollup r JOIN kube_reports.criterion k ON k.id = r.criterion GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6;
+
+---- a document, stored or not ----
+SELECT "position", source, policy, rule, category, severity, status, native_status, score, api_version, kind, namespace, name, uid, message, properties, exceptions
+	FROM kube_reports.results(pg_temp.document('a', '[
+	{"policy": "p", "rule": "several", "result": "pass", "source": "s", "category": "c", "severity": "high", "timestamp": {"seconds": 1700000000, "nanos": 500000},
+		"resources": [{"apiVersion": "v1", "kind": "Pod", "name": "one"}, {"apiVersion": "v1", "kind": "Pod", "name": "two", "namespace": "other", "uid": "u2"}]},
+	{"policy": "p", "rule": "excepted", "result": "skip", "message": "m", "properties": {"exceptions": "x, y,,z", "score": "7.5"}},
+	{"policy": "p", "rule": "unscored", "result": "fail", "properties": {"score": "0"}},
+	{"policy": "p", "rule": "odd score", "result": "warn", "properties": {"score": "0x1p3"}},
+	{"policy": "p", "rule": "nothing"}]'));
+SELECT evaluated_at AT TIME ZONE 'UTC' AS evaluated_at FROM kube_reports.results(pg_temp.document('a', '[{"policy": "p", "timestamp": {"seconds": 1700000000, "nanos": 500000}}, {"policy": "q"}]'));
+SELECT * FROM kube_reports.summary(pg_temp.document('a', '[{"policy": "p", "result": "fail", "resources": [{"name": "a"}, {"name": "b"}]}, {"policy": "p", "result": "pass"}, {"policy": "q"}]'));
+-- Kyverno's intermediate reports are about their owner.
+SELECT policy, status, kind, namespace, name FROM kube_reports.results('{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e", "namespace": "ns"},
+	"spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u"}, "results": [{"policy": "p", "result": "pass"}]}}');
+SELECT * FROM kube_reports.results('{"apiVersion": "example.com/v1", "kind": "Unknown"}');
+-- Equals are numbered by what they say, not by where they stand.
+SELECT count(DISTINCT a.key) AS keys, bool_and(a.key = b.key AND a.message = b.message) AS same
+	FROM kube_reports.results(pg_temp.document('a', '[{"policy": "p", "message": "1"}, {"policy": "p", "message": "2"}, {"policy": "p", "result": "fail"}]')) a
+		JOIN kube_reports.results(pg_temp.document('a', '[{"policy": "p", "result": "fail"}, {"policy": "p", "message": "2"}, {"policy": "p", "message": "1"}]')) b ON a.key = b.key;
+
+---- rows, history, counts ----
+SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r1", "result": "pass"}, {"policy": "p", "rule": "r2", "result": "fail", "severity": "high", "message": "m", "properties": {"score": "8.5"}}]');
+SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r1", "result": "pass"}]');
+SELECT * FROM pg_temp.current;
+SELECT * FROM pg_temp.history;
+SELECT * FROM pg_temp.counts;
+CREATE TEMP TABLE before AS SELECT xmin::text AS writer, origin, key FROM kube_reports.result;
+-- New times only: the report is written, nothing else.
+SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r1", "result": "pass", "timestamp": {"seconds": 1700000009, "nanos": 0}}, {"policy": "p", "rule": "r2", "result": "fail", "severity": "high", "message": "m", "properties": {"score": "8.5"}}]');
+SELECT count(*) AS rewritten FROM kube_reports.result r JOIN before b USING (origin, key) WHERE r.xmin::text <> b.writer;
+SELECT count(*) AS history FROM kube_reports.result_change;
+SELECT evaluated_at AT TIME ZONE 'UTC' AS evaluated_at FROM kube_reports.object WHERE name = 'a';
+-- One changed, one more, other words.
+SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r3", "result": "pass"}, {"policy": "p", "rule": "r1", "result": "fail"}, {"policy": "p", "rule": "r2", "result": "fail", "severity": "low", "message": "other words"}]');
+SELECT count(*) AS rewritten FROM kube_reports.result r JOIN before b USING (origin, key) WHERE r.xmin::text <> b.writer;
+SELECT * FROM pg_temp.current;
+SELECT * FROM pg_temp.history OFFSET 3;
+SELECT count(*) AS differences FROM kube_reports.verify();
+-- Deleted and made again: as if nothing had happened, but for what changed.
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'a');
+SELECT * FROM pg_temp.current;
+SELECT * FROM pg_temp.history OFFSET 5;
+SELECT * FROM pg_temp.counts;
+SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r3", "result": "pass"}, {"policy": "p", "rule": "r1", "result": "pass"}]');
+SELECT * FROM pg_temp.current;
+SELECT * FROM pg_temp.history OFFSET 5;
+-- Later than that it is a new one.
+SELECT kube_reports.set_setting('settle_window', '0');
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'a');
+SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r3", "result": "pass"}]');
+SELECT * FROM pg_temp.current;
+SELECT * FROM pg_temp.history OFFSET 7;
+SELECT kube_reports.set_setting('settle_window', '10 minutes');
+SELECT kube_reports.set_setting('settle_window', '2 days');
+SELECT * FROM kube_reports.verify();
+
+---- DML, and statements that do several things at once ----
+UPDATE kube_reports.object SET body = '{"results": [{"policy": "dml", "result": "error", "timestamp": {"seconds": 1800000000, "nanos": 0}}]}';
+SELECT * FROM pg_temp.current;
+SELECT name, evaluated_at AT TIME ZONE 'UTC' AS evaluated_at FROM kube_reports.object ORDER BY name;
+INSERT INTO kube_reports.object AS o (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT :cluster_id, 1, 'ns', n, '{}', '{"results": [{"policy": "upsert", "result": "pass"}]}' FROM unnest('{a,c}'::text[]) n
+	ON CONFLICT (cluster_id, resource_type, namespace, name) DO UPDATE SET body = excluded.body;
+SELECT report, policy, status FROM pg_temp.current;
+WITH gone AS (DELETE FROM kube_reports.object WHERE name = 'c') UPDATE kube_reports.object SET body = '{"results": [{"policy": "last", "result": "pass"}]}' WHERE name = 'a';
+SELECT report, policy, status FROM pg_temp.current;
+BEGIN;
+DELETE FROM kube_reports.object;
+SELECT * FROM pg_temp.counts;
+ROLLBACK;
+SELECT * FROM pg_temp.counts;
+SELECT * FROM kube_reports.verify();
+-- Results that come again elsewhere are not counted.
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e", "namespace": "ns"},
+	"spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u"}, "results": [{"policy": "p", "result": "pass"}]}}') IS NOT NULL;
+SELECT count(*) FROM pg_temp.current WHERE report = 'e';
+
+---- counts by day ----
+-- Somebody else's transaction, of any database, may keep the newest ones from being folded for a moment.
+CREATE PROCEDURE pg_temp.fold() LANGUAGE plpgsql AS $$
+BEGIN
+	WHILE EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP
+		PERFORM kube_reports.fold_rollups();
+		COMMIT;
+	END LOOP;
+END
+$$;
+CALL pg_temp.fold();
+SELECT * FROM pg_temp.counts;
+SELECT namespace, severity, pass, warn, fail, error, skip, excluded FROM kube_reports.score_daily ORDER BY 1, 2;
+-- What a day changes holds for the days after it; a day begins with the day before.
+UPDATE kube_reports.rollup_daily SET day = day - 2;
+UPDATE kube_reports.score_daily SET day = day - 2;
+INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts, day)
+	SELECT r.cluster_id, r.namespace, r.kind, ARRAY[r.criterion], ARRAY[r.status], ARRAY[r.native_status], ARRAY[d.count], (now() AT TIME ZONE 'UTC')::date - d.days
+	FROM kube_reports.current_rollup r, (VALUES (10, 0), (100, 1)) d(count, days) WHERE r.status = 'p';
+CALL pg_temp.fold();
+SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS days_ago, sum(d.count) AS count FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup
+	WHERE r.status = 'p' AND r.count > 0 GROUP BY 1 ORDER BY 1 DESC;
+INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts, day)
+	SELECT r.cluster_id, r.namespace, r.kind, ARRAY[r.criterion], ARRAY[r.status], ARRAY[r.native_status], ARRAY[1000], (now() AT TIME ZONE 'UTC')::date - 1
+	FROM kube_reports.current_rollup r WHERE r.status = 'p';
+CALL pg_temp.fold();
+SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS days_ago, sum(d.count) AS count FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup
+	WHERE r.status = 'p' AND r.count > 0 GROUP BY 1 ORDER BY 1 DESC;
+SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS days_ago, s.namespace, s.pass FROM kube_reports.score_daily s WHERE s.pass > 0 ORDER BY 1 DESC, 2;
+
+---- checked and mended ----
+SELECT what, count(*) FROM kube_reports.verify() GROUP BY 1 ORDER BY 1;
+UPDATE kube_reports.result SET status = 'w' WHERE origin = (SELECT g.id FROM kube_reports.origin g WHERE g.name = 'a');
+DELETE FROM kube_reports.result r USING kube_reports.origin g WHERE g.id = r.origin AND g.name = 'b';
+INSERT INTO kube_reports.result SELECT r.origin, 1, r.criterion, r.subject, r.detail, r.first_seen, r.since, r.cluster_id, 9, 'f', r.namespace, '' FROM kube_reports.result r LIMIT 1;
+SELECT set_config('kube_reports.api_write', 'on', false);
+UPDATE kube_reports.object SET evaluated_at = now() WHERE name = 'a';
+SELECT set_config('kube_reports.api_write', '', false);
+SELECT what, namespace, name, expected->>'status' AS expected, found->>'status' AS found FROM kube_reports.verify() WHERE what IN ('result', 'evaluated_at') ORDER BY 1, 3, 4;
+SELECT count(*) AS history FROM kube_reports.result_change \gset
+CALL kube_reports.rebuild();
+SELECT * FROM kube_reports.verify();
+SELECT report, policy, status FROM pg_temp.current;
+SELECT count(*) = :history AS no_history FROM kube_reports.result_change;
+
+---- other types, other mappings ----
+CREATE FUNCTION pg_temp.crd("group" text, plural text, kind text) RETURNS jsonb LANGUAGE sql AS $$
+	SELECT jsonb_build_object('apiVersion', 'apiextensions.k8s.io/v1', 'kind', 'CustomResourceDefinition', 'metadata', jsonb_build_object('name', plural || '.' || "group"),
+		'spec', jsonb_build_object('group', "group", 'scope', 'Namespaced', 'names', jsonb_build_object('plural', plural, 'singular', lower(kind), 'kind', kind, 'listKind', kind || 'List'),
+			'versions', '[{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]'::jsonb))
+$$;
+SELECT kube_reports.register_crd(pg_temp.crd('compliance.openshift.io', 'compliancecheckresults', 'ComplianceCheckResult')) > 0 AS registered;
+SELECT kube_reports.register_crd(pg_temp.crd('aquasecurity.github.io', 'configauditreports', 'ConfigAuditReport')) > 0 AS registered;
+SELECT kube_reports.register_crd(pg_temp.crd('example.com', 'findings', 'Finding'), 'current');
+SELECT kube_reports.register_crd(pg_temp.crd('example.com', 'findings', 'Finding')) > 0 AS registered;
+SELECT t.plural, t.results, t.mapping IS NOT NULL AS mapped FROM kube_reports.resource_type t WHERE NOT t.builtin ORDER BY 1;
+SELECT count(kube_reports.create_report(:'one', (d || '{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult"}')::kube_reports.report)) FROM (VALUES
+	('{"metadata": {"name": "scan-one", "namespace": "co", "labels": {"compliance.openshift.io/scan-name": "scan", "compliance.openshift.io/suite": "cis"}, "annotations": {"compliance.openshift.io/rule": "one"}}, "id": "xccdf_one", "status": "PASS", "severity": "medium"}'::jsonb),
+	('{"metadata": {"name": "scan-two", "namespace": "co", "labels": {"compliance.openshift.io/scan-name": "scan"}, "annotations": {"compliance.openshift.io/rule": "two"}}, "id": "xccdf_two", "status": "MANUAL", "severity": "high"}'),
+	('{"metadata": {"name": "scan-three", "namespace": "co", "labels": {"compliance.openshift.io/scan-name": "scan"}}, "id": "xccdf_three", "status": "INCONSISTENT", "severity": "what"}')) v(d);
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "aquasecurity.github.io/v1alpha1", "kind": "ConfigAuditReport", "metadata": {"name": "audit", "namespace": "ns",
+	"labels": {"trivy-operator.resource.kind": "ReplicaSet", "trivy-operator.resource.name": "app"}},
+	"report": {"updateTimestamp": "2024-01-01T00:00:00Z", "checks": [{"checkID": "KSV001", "title": "t", "severity": "MEDIUM", "category": "c", "success": false, "messages": ["first", "second"]},
+	{"checkID": "KSV002", "title": "t2", "severity": "CRITICAL", "success": true}]}}') IS NOT NULL;
+SELECT report, policy, rule, severity, status, native, kind, name, message FROM pg_temp.current WHERE report NOT IN ('a', 'b');
+CALL pg_temp.fold();
+SELECT category, pass, fail, error, skip, excluded FROM kube_reports.score_daily WHERE namespace = 'co' ORDER BY 1, 2;
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "example.com/v1alpha1", "kind": "Finding", "metadata": {"name": "f", "namespace": "ns"}, "spec": {"list": [{"id": "x", "level": "bad", "points": 9.1, "why": "because", "on": [{"n": "a"}, {"n": "b"}]}, 7]}}') IS NOT NULL;
+SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": ".spec", "policy": "id", "rule": "@.x", "subjects": [{"each": ".on", "nme": "@.n"}], "score": {"path": ".p", "value": "1"}, "other": 1}');
+SELECT kube_reports.set_results_mapping('policyreports.wgpolicyk8s.io', '{}');
+SELECT kube_reports.set_results_mapping('nothing.example.com', '{}');
+SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "source": {"value": "finder"}, "policy": ".id", "status": {"path": ".level", "map": {"bad": "fail"}}, "score": ".points", "properties": {"why": ".why"},
+	"subjects": [{"each": ".on", "kind": {"value": "Thing"}, "name": "@.n"}]}');
+SELECT report, policy, status, native, score, kind, name FROM pg_temp.current WHERE report = 'f';
+SELECT count(*) AS history FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin WHERE g.name = 'f';
+SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "policy": ".id", "status": {"path": ".level", "map": {"bad": "warn"}}}');
+SELECT report, policy, status, native, score, kind, name FROM pg_temp.current WHERE report = 'f';
+SELECT * FROM kube_reports.verify();
+SELECT kube_reports.register_crd(pg_temp.crd('example.com', 'findings', 'Finding'), 'none') > 0 AS registered;
+SELECT count(*) AS rows FROM pg_temp.current WHERE report = 'f';
+SELECT kube_reports.unregister('findings.example.com', true);
+SELECT * FROM kube_reports.verify();
+
+---- upkeep ----
+-- Nothing is left that nothing refers to.
+SELECT count(*) AS details FROM kube_reports.detail d WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id) \gset
+SELECT :details > 0 AS garbage;
+SELECT count(kube_reports.collect_garbage()) AS steps FROM generate_series(1, 200);
+SELECT count(*) AS details FROM kube_reports.detail d WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id);
+SELECT count(*) FROM kube_reports.verify();
+-- History of months that are over goes as a whole.
+SELECT kube_reports.make_history('2020-02-29 23:59:59+00');
+SELECT kube_reports.make_history('2020-02-01 00:00:00+00');
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
+SELECT kube_reports.expire_history(), kube_reports.expire_history();
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
+SELECT kube_reports.enable_text_search(), kube_reports.enable_text_search();
+SELECT kube_reports.setting('text_search');
+-- A cluster that goes takes everything along.
+DELETE FROM kube_reports.object;
+DELETE FROM kube_reports.lane;
+DELETE FROM kube_reports.cluster;
+SELECT (SELECT count(*) FROM kube_reports.result) AS results, (SELECT count(*) FROM kube_reports.result_change) AS history, (SELECT count(*) FROM kube_reports.origin) AS origins,
+	(SELECT count(*) FROM kube_reports.subject) AS subjects, (SELECT count(*) FROM kube_reports.rollup) AS rollups, (SELECT count(*) FROM kube_reports.rollup_daily) AS daily,
+	(SELECT count(*) FROM kube_reports.result_since) AS times;
+DROP EXTENSION pg_trgm CASCADE;
