@@ -1,6 +1,7 @@
 """NamespaceLifecycle and the sweep of namespaces that are gone, with a stand-in for kube-apiserver (k8s-conformance 17, 18.2)."""
 
 import concurrent.futures
+import os
 import random
 import threading
 import time
@@ -38,8 +39,8 @@ class Kube(ApiServer):
         self.cluster = cluster
         self.proxies = []
 
-    def proxy(self, *flags, ready=True, **more):
-        path = self.kubeconfig(f"{self.stack.pki}/kubeconfig-{uuid.uuid4().hex}", token="t")
+    def proxy(self, *flags, ready=True, user_entry=None, **more):
+        path = self.kubeconfig(f"{self.stack.pki}/kubeconfig-{uuid.uuid4().hex}", **(user_entry or {"token": "t"}))
         started = self.stack.proxy(user=ROLE, ready=ready, cluster=self.cluster, flags=[
             f"--authentication-kubeconfig={path}", "--authentication-skip-lookup", "--disable-admission-plugins=", *flags], **more)
         self.proxies.append(started)
@@ -512,6 +513,77 @@ def test_creates_against_deletions(kube, pair, ns):
     # And when it is deleted for good, nothing remains.
     kube.delete_namespace(ns)
     kube.empty(ns, 30)
+
+
+def test_pages(kube, ns):
+    """ADM-02: a list comes in pages; when one has expired it begins anew."""
+    names = [f"{ns}-{number}" for number in range(7)]
+    for name in names:
+        kube.create_namespace(name)
+    kube.page_size = 2
+    kube.trouble(r"&continue=", code=410, times=1)
+    api = kube.proxy().api()
+    for name in names:
+        kube.noted(name)
+    assert len(kube.asked("&continue=")) >= 2 * 4 + 1
+    # From here on only the list can have told of them.
+    kube.trouble(r"/namespaces/[^?]+$", code=403)
+    for name in names:
+        api.create(POLR, report("a"), name)
+
+
+def test_token_is_read_anew(kube, ns):
+    """ADM-02: a service account's token is replaced from time to time."""
+    token = f"{kube.stack.pki}/token-{ns}"
+    with open(token, "w", encoding="ascii") as file:
+        file.write("first\n")
+    os.chmod(token, 0o644)
+    kube.token = "first"
+    kube.create_namespace(ns)
+    api = kube.proxy(user_entry={"tokenFile": token}).api()
+    api.create(POLR, report("a"), ns)
+    kube.token = "second"
+    failure(api.post(path_of(POLR, "no-" + ns), report("a")), 503, "ServiceUnavailable")
+    with open(token, "w", encoding="ascii") as file:
+        file.write("second\n")
+    assert api.post(path_of(POLR, "no-" + ns), report("a")).json == missing("no-" + ns)
+
+
+def test_retries(kube, pair, ns):
+    """AUTHN-06, AUTHZ-11, ADM-01: five attempts at what may pass (429, 5xx, a cut connection), one at what will not."""
+    kube.noted("default")
+    path = f"/namespaces/{ns}$"
+    kube.trouble(path, code=500, times=1)
+    kube.trouble(path, code=429, times=1)
+    kube.trouble(path, drop=True, times=1)
+    kube.trouble(path, code=503, times=1)
+    assert pair.first.post(path_of(POLR, ns), report("a")).json == missing(ns)
+    assert len(kube.asked(path)) == 5
+    kube.trouble(path, code=503)
+    failure(pair.first.post(path_of(POLR, ns), report("a")), 503, "ServiceUnavailable")
+    assert len(kube.asked(path)) == 10
+    kube.calm()
+    kube.trouble(path, code=403)
+    failure(pair.first.post(path_of(POLR, ns), report("a")), 503, "ServiceUnavailable")
+    assert len(kube.asked(path)) == 11
+
+
+def test_silence(kube, pair, ns):
+    """ADM-01: a kube-apiserver that accepts and says nothing delays creates for a bounded time, and nothing else."""
+    kube.create_namespace(ns)
+    pair.first.create(POLR, report("a"), ns)
+    hold = threading.Event()
+    kube.trouble(r"/namespaces/[^?]+$", hold=hold)
+    begun = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        waiting = [pool.submit(pair.first.post, path_of(POLR, "no-" + ns), report("a")) for _ in range(20)]
+        pair.first.create(POLR, report("b"), ns)
+        assert pair.first.delete(path_of(POLR, ns)).code == 200
+        assert time.monotonic() - begun < 8
+        for answer in waiting:
+            failure(answer.result(), 503, "ServiceUnavailable")
+    # One question for all of them, from each worker that was asked.
+    assert len(kube.asked(f"/namespaces/no-{ns}$")) <= 2
 
 
 def fill(kube, api, ns, count):
