@@ -275,11 +275,11 @@ tell(Exchange *exchange, const Namespace *namespace)
 		exchange->namespace_uid = arena_strdup(&exchange->arena, namespace->uid);
 }
 
-/* Whether nothing has to be asked. */
+/* Whether nothing has to be asked.  Also while it is being settled: the store looks at the uid again, under the lane's lock. */
 static bool
 is_known(const Namespace *namespace)
 {
-	return namespace != NULL && namespace->uid != NULL && !namespace->settling &&
+	return namespace != NULL && namespace->uid != NULL &&
 		(namespace->terminating || trust == UNTRUSTED || same_text(namespace->uid, namespace->stored));
 }
 
@@ -555,7 +555,6 @@ settle_read(Namespace *namespace)
 	PgCall	   *call;
 
 	namespace->stale = false;
-	set_text(&namespace->stored, NULL);
 	if (trust != TRUSTED)
 	{
 		if (trust == UNTRUSTED)
@@ -848,6 +847,7 @@ ask_in_any_case(Exchange *exchange, const char *name, void (*then) (Exchange *ex
 void
 namespaces_ask_again(Exchange *exchange, const char *name, void (*then) (Exchange *exchange))
 {
+	set_text(&namespace_get(name)->stored, NULL);
 	ask_in_any_case(exchange, name, then, false);
 }
 

@@ -572,13 +572,19 @@ def test_silence(kube, pair, ns):
     """ADM-01: a kube-apiserver that accepts and says nothing delays creates for a bounded time, and nothing else."""
     kube.create_namespace(ns)
     pair.first.create(POLR, report("a"), ns)
+    kube.noted(ns)
+    asked = len(kube.asked(f"/namespaces/{ns}$"))
     hold = threading.Event()
     kube.trouble(r"/namespaces/[^?]+$", hold=hold)
     begun = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+    with concurrent.futures.ThreadPoolExecutor(21) as pool:
         waiting = [pool.submit(pair.first.post, path_of(POLR, "no-" + ns), report("a")) for _ in range(20)]
-        pair.first.create(POLR, report("b"), ns)
-        assert pair.first.delete(path_of(POLR, ns)).code == 200
+        deletion = pool.submit(pair.first.delete, path_of(REPS, ns))
+        until(lambda: len(kube.asked(f"/namespaces/{ns}$")) > asked, 20, "the question of the deletion")
+        for number in range(10):
+            pair.first.create(POLR, report(f"b{number}"), ns)
+        assert not deletion.done()
+        assert deletion.result().code == 200
         assert time.monotonic() - begun < 8
         for answer in waiting:
             failure(answer.result(), 503, "ServiceUnavailable")
