@@ -164,6 +164,19 @@ def test_terminating_namespace(kube, pair, ns):
     assert kube.rows(ns) == [f"{kube.namespace_uid(ns)}|terminating"]
 
 
+def test_apply(kube, pair, ns):
+    """ADM-01, SSA-10: an apply that would create is a create; one that changes an object is not."""
+    def apply(name):
+        return pair.first.patch(path_of(POLR, ns, name), report(name), kind="application/apply-patch+yaml", fieldManager="tests")
+    assert apply("a").json == missing(ns)
+    kube.create_namespace(ns)
+    assert apply("a").code == 201
+    kube.terminate_namespace(ns)
+    until(lambda: all(apply("b").code == 403 for _ in range(16)), 20, "the watches")
+    assert apply("b").json == terminating(ns, "b")
+    assert apply("a").code == 200
+
+
 def test_live_look_up(kube, pair, ns):
     """ADM-01: a namespace that the watch has not told of yet is asked for."""
     kube.noted("default")
