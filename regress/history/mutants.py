@@ -61,7 +61,7 @@ def glued_cursor(database):
 def silent_compaction(database):
     """Rows go, the floor stays: nobody is told."""
     replace(database, "kube_reports.compact(integer)",
-            ("UPDATE kube_reports.lane l SET floor = greatest(l.floor, new_floor) WHERE l.id = this.id;", ""))
+            ("UPDATE kube_reports.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;", ""))
 
 
 def eager_position(database):
