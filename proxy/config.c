@@ -114,7 +114,7 @@ static const Flag flags[] =
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
 	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
 	{"database-connections", FLAG_INTEGER, &config.connections, "2", 1, 64,
-	"connections for reads of each worker; two more are for writes"},
+	"connections for reads of each worker; two more are for writes, and two for calls that must not wait for lists"},
 	{"disable-admission-plugins", FLAG_DISABLED_PLUGINS, &config.namespace_lifecycle, "", 0, 0,
 	"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that exists and is not being deleted"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,

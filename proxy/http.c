@@ -22,8 +22,8 @@
  * - libh2o's time-outs follow the wall clock, and one of its functions may end
  *	 the request it is called for: see loop.c and http_answer.c.
  *
- * A request lives until the destructor of libh2o's request pool runs; that is
- * the one place where on_close functions are called.
+ * A request lives until the destructor of libh2o's request pool runs; there
+ * http_answer_end() tells whoever works on it.
  *
  *-------------------------------------------------------------------------
  */

@@ -17,7 +17,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +26,9 @@
 #include "loop.h"
 #include "metrics.h"
 #include "pg.h"
-#include "pg_call.h"
+#include "pg_choice.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
-#define PIPELINE_DEPTH 4		/* brief reads on one connection */
-#define STEP_LIMIT (2 * PIPELINE_DEPTH + 4)
 #define WRITE_CONNECTIONS 2
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
@@ -39,57 +36,6 @@
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
-
-typedef struct Pool Pool;
-typedef struct PgConnection Connection;
-
-/* What a connection has been asked; the first one is being answered. */
-typedef struct Step
-{
-	PgCall	   *call;			/* NULL: statement is being prepared */
-	PgStatement statement;
-} Step;
-
-typedef enum ConnectionState
-{
-	CONNECTION_CLOSED,
-	CONNECTION_CONNECTING,
-	CONNECTION_GREETING,
-	CONNECTION_READY
-} ConnectionState;
-
-struct PgConnection
-{
-	Pool	   *pool;
-	PGconn	   *conn;
-	LoopSocket *socket;
-	ConnectionState state;
-	bool		doomed;			/* to be closed by the sweep */
-	bool		broken;			/* by the peer, not by us */
-	bool		flushing;		/* waits until the socket takes bytes */
-	bool		wanted;			/* reconnect when closed */
-	bool		prepared[PG_STATEMENT_COUNT];
-	Step		steps[STEP_LIMIT];
-	size_t		first_step;
-	size_t		step_count;
-	size_t		call_count;		/* steps that are calls */
-	PGresult   *result;			/* of the first step */
-	uint64_t	connect_deadline;
-	uint64_t	back_off;
-	LoopTimer	retry;
-};
-
-struct Pool
-{
-	const char *database;		/* connection string */
-	Connection *connections;
-	int			count;
-	int			ready;			/* connections that can take calls */
-	PgCall	   *first;
-	PgCall	   *last;
-	size_t		waiting;		/* calls that count against the limit */
-	uint64_t	away_since;		/* 0 when a connection is ready */
-};
 
 static Pool reads;
 static Pool writes;
@@ -677,54 +623,37 @@ connection_open(Connection *connection)
 
 /* ---------- the pool ---------- */
 
-/* The connection for a call: an idle one, else one that can be given another brief read. */
-static Connection *
-pool_choose(Pool *pool, const PgCall *call)
-{
-	Connection *best = NULL;
-	Connection *closed = NULL;
-
-	for (int i = 0; i < pool->count; i++)
-	{
-		Connection *connection = &pool->connections[i];
-		bool		brief = pg_statements[call->statement].brief;
-
-		if (connection->state == CONNECTION_CLOSED && !connection->wanted)
-			closed = connection;
-		if (connection->state != CONNECTION_READY || connection->doomed)
-			continue;
-		if (connection->call_count == 0)
-			return connection;
-		if (!brief || connection->call_count >= PIPELINE_DEPTH)
-			continue;
-		for (size_t s = 0; s < connection->step_count && brief; s++)
-		{
-			const Step *step = &connection->steps[(connection->first_step + s) % STEP_LIMIT];
-
-			brief = pg_statements[step->statement].brief && (step->call == NULL || step->call->done != NULL);
-		}
-		if (brief && (best == NULL || connection->call_count < best->call_count))
-			best = connection;
-	}
-
-	/* All are busy: one more may be opened, for this call or for the next. */
-	if (closed != NULL && pool->ready > 0)
-		connection_open(closed);
-	return best;
-}
-
 static void
 pool_dispatch(Pool *pool)
 {
-	while (pool->first != NULL)
-	{
-		PgCall	   *call = pool->first;
-		Connection *connection = pool_choose(pool, call);
+	bool		blocked[RANK_COUNT] = {false};
+	PgCall	   *next;
 
-		if (connection == NULL)
+	for (PgCall *call = pool->first; call != NULL; call = next)
+	{
+		CallRank	rank = call_rank(call);
+		Connection *connection;
+		Connection *closed;
+
+		next = call->next;
+		if (blocked[rank])
+			continue;
+		connection = pool_choose(pool, rank, &closed);
+		/* All are busy: one more may be opened, for this call or for the next. */
+		if (closed != NULL && pool->ready > 0)
+			connection_open(closed);
+		if (connection != NULL)
+		{
+			queue_remove(pool, call);
+			connection_send(connection, call);
+			continue;
+		}
+		blocked[rank] = true;
+		/* A list needs an idle connection: brief reads that overtake it would never leave it one. */
+		if (rank == RANK_LASTING && pool_owes_idle(pool))
+			blocked[RANK_BRIEF] = true;
+		if (blocked[RANK_LASTING] && blocked[RANK_BRIEF] && blocked[RANK_URGENT])
 			return;
-		queue_remove(pool, call);
-		connection_send(connection, call);
 	}
 }
 
@@ -784,15 +713,16 @@ sweep(void *state)
 }
 
 static void
-pool_start(Pool *pool, const char *database, int count)
+pool_start(Pool *pool, const char *database, int count, int kept)
 {
 	pool->database = database;
-	pool->count = count;
-	pool->connections = calloc((size_t) count, sizeof(Connection));
+	pool->kept = kept;
+	pool->count = count + kept;
+	pool->connections = calloc((size_t) pool->count, sizeof(Connection));
 	if (pool->connections == NULL)
 		abort();
 	pool->away_since = loop_now() > 0 ? loop_now() : 1;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < pool->count; i++)
 		pool->connections[i].pool = pool;
 	connection_open(&pool->connections[0]);
 	loop_defer(dispatch_run, pool);
@@ -801,10 +731,10 @@ pool_start(Pool *pool, const char *database, int count)
 void
 pg_start(int worker)
 {
-	pool_start(&reads, config.database, config.connections > 0 ? config.connections : 1);
-	pool_start(&writes, config.database, WRITE_CONNECTIONS);
+	pool_start(&reads, config.database, config.connections, POOL_KEPT);
+	pool_start(&writes, config.database, WRITE_CONNECTIONS, 0);
 	if (config.read_database[0] != '\0')
-		pool_start(&standby, config.read_database, config.connections > 0 ? config.connections : 1);
+		pool_start(&standby, config.read_database, config.connections, 1);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
 }
 

@@ -4,10 +4,11 @@
  *	  Calls of the extension's functions over a pool of connections.
  *
  * Two pools in every worker: reads (--database-connections) and writes (2),
- * so that batches that wait for a commit never starve reads.  A third one, as
- * large as that for reads, goes to a standby when there is one
- * (--read-database); what it cannot answer is asked of the primary.  Connections are
- * opened when they are first needed, one of each pool always.  A call waits
+ * so that batches that wait for a commit never starve reads.  The pool for
+ * reads has two more when it is busy, one that lists cannot take and one that
+ * only urgent calls can.  A third pool, with one more, goes to a standby
+ * when there is one (--read-database); what it cannot answer is asked of the primary.
+ * Connections are opened when they are first needed, one of each pool always.  A call waits
  * in its pool's queue (at most 1,000 requests, then PG_BUSY) until a
  * connection is free; brief reads may follow each other on one connection
  * without waiting for the answer (at most 4).  Every statement is prepared,
@@ -21,7 +22,7 @@
  * closed socket within a second (client_connection_check_interval) and stops
  * the query.
  *
- * Only pg.c and pg_call.c include libpq-fe.h.
+ * Only pg.c, pg_call.c and pg_choice.c include libpq-fe.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -101,7 +102,7 @@ extern void pg_add_bytea_array(PgCall *call, const JsonText *values, size_t coun
 extern bool pg_standby_ready(void);
 extern void pg_use_standby(PgCall *call);
 
-/* urgent calls (the feeds') go before all others and are not counted by the limit of the queue. */
+/* urgent calls (the feeds') go before all others, are not counted by the limit of the queue, and when brief have a connection kept for them. */
 extern void pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state);
 
 /* done will not run.  What has been sent may still take effect. */

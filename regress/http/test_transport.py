@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.parse
 import uuid
 
@@ -279,6 +280,52 @@ def test_saturation(own_stack, ns):
         connection.close()
     until(lambda: api.post(path_of(POLR, ns), report("r2")).code in (201, 409), 20, "a write")
     watch.expect(("ADDED", "r2"))
+    watch.close()
+
+
+def test_lists_starve_nobody(own_stack, ns):
+    """APF-01, W-01: while every connection that lists may have is taken, gets, watches and readyz go on as if nothing was"""
+    own_stack.begin("max_connections = 100")
+    proxy = own_stack.proxy(flags=["--workers=1", "--database-connections=2"])
+    api = proxy.api()
+    path = path_of(POLR, ns)
+    stored = api.create(POLR, report("r1"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    # From now on every list waits for a lock.
+    blocker = psycopg2.connect(own_stack.database.connection("postgres"))
+    blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
+    own_stack.database.psql("""
+        ALTER FUNCTION kube_reports.api_list(uuid, text, text) RENAME TO api_list_at_once;
+        CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
+            OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+        BEGIN
+            PERFORM pg_advisory_xact_lock_shared(4711);
+            SELECT * INTO code, content_type, retry_after, warnings, body, next_cursor
+                FROM kube_reports.api_list_at_once(cluster, request, cursor);
+        END $$;
+        REVOKE ALL ON FUNCTION kube_reports.api_list(uuid, text, text) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION kube_reports.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
+    lists = [api.connect(60) for _ in range(50)]
+    for connection in lists:
+        connection.request("GET", path)
+
+    def waiting():
+        return int(own_stack.database.psql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", user="postgres"))
+    until(lambda: waiting() == 2, 20, "two lists to run")
+    # Longer than readyz believes that an answer is only late.
+    ends, number = time.monotonic() + 6, 1
+    while time.monotonic() < ends:
+        number += 1
+        assert api.post(path, report(f"r{number}")).code == 201
+        watch.expect(("ADDED", f"r{number}"))
+        assert api.get(f"{path}/r{number}", seconds=10).code == 200
+        assert api.get("/readyz", seconds=10).code == 200
+    assert waiting() == 2
+    blocker.close()
+    for connection in lists:
+        assert connection.getresponse().status == 200
+        connection.close()
     watch.close()
 
 
