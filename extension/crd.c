@@ -42,6 +42,8 @@ typedef struct CrdVersion
 	const char *name;			/* NULL when it is missing */
 	bool		served;
 	bool		storage;
+	bool		deprecated;
+	const JsonNode *warning;	/* deprecationWarning; NULL without one */
 	bool		has_status;
 	int			stability;		/* 3 v1, 2 v1beta1, 1 v1alpha1, 0 any other name */
 	uint64_t	major;
@@ -412,15 +414,16 @@ check_schema(CrdReader *reader, const JsonNode *version, bool has_status, const 
 }
 
 static void
-check_deprecation(CrdReader *reader, const JsonNode *version, const FieldPath *path)
+read_deprecation(CrdReader *reader, const JsonNode *document, const FieldPath *path, CrdVersion *version)
 {
 	FieldPath	warning_path = member_path(path, "deprecationWarning");
-	bool		deprecated = get_bool(reader, version, "deprecated", path);
-	const JsonNode *warning = get_kind(reader, version, "deprecationWarning", JSON_STRING, path);
+	const JsonNode *warning = get_kind(reader, document, "deprecationWarning", JSON_STRING, path);
 
+	version->deprecated = get_bool(reader, document, "deprecated", path);
+	version->warning = warning;
 	if (warning == NULL)
 		return;
-	if (!deprecated)
+	if (!version->deprecated)
 		field_error(reader->errors, FIELD_INVALID, &warning_path, warning, "can only be set for deprecated versions");
 	if (warning->u.string.len > 256)
 		field_error(reader->errors, FIELD_INVALID, &warning_path, warning, "must be <= 256 characters long");
@@ -484,9 +487,32 @@ default_columns(Arena *arena)
 	return columns;
 }
 
+/*
+ * What a user of a deprecated version is told: the CRD's words, or upstream's, which name the best version that may be used
+ * instead.  better are the versions before this one in the order of priority.
+ */
 static JsonNode *
-make_definition(CrdReader *reader, const CrdVersion *version)
+deprecation_warning(CrdReader *reader, const CrdVersion *version, const CrdVersion *better, size_t better_count)
 {
+	Arena	   *arena = reader->arena;
+	const char *group = json_get_cstring(arena, reader->spec, "group");
+	const char *kind = json_get_cstring(arena, reader->names, "kind");
+
+	if (version->warning != NULL)
+		return json_copy(arena, version->warning);
+	for (size_t i = 0; i < better_count; i++)
+	{
+		if (better[i].served && !better[i].deprecated)
+			return json_new_cstring(arena, arena_printf(arena, "%s/%s %s is deprecated; use %s/%s %s", group, version->name, kind,
+														group, better[i].name, kind));
+	}
+	return json_new_cstring(arena, arena_printf(arena, "%s/%s %s is deprecated", group, version->name, kind));
+}
+
+static JsonNode *
+make_definition(CrdReader *reader, const CrdVersion *versions, size_t at)
+{
+	const CrdVersion *version = &versions[at];
 	Arena	   *arena = reader->arena;
 	JsonNode   *definition = json_new_object(arena);
 	const JsonNode *columns = get_member(version->document, "additionalPrinterColumns");
@@ -497,6 +523,8 @@ make_definition(CrdReader *reader, const CrdVersion *version)
 	json_set(arena, definition, "storage", json_new_bool(arena, version->storage));
 	json_set(arena, definition, "columns", columns != NULL && columns->u.array.count > 0 ?
 			 json_copy(arena, columns) : default_columns(arena));
+	if (version->deprecated)
+		json_set(arena, definition, "deprecationWarning", deprecation_warning(reader, version, versions, at));
 	json_set(arena, definition, "schema",
 			 json_copy(arena, json_path(version->document, "schema", "openAPIV3Schema", NULL)));
 	return definition;
@@ -585,7 +613,7 @@ read_version(CrdReader *reader, const JsonNode *document, const FieldPath *path,
 	}
 	version->served = get_bool(reader, document, "served", path);
 	version->storage = get_bool(reader, document, "storage", path);
-	check_deprecation(reader, document, path);
+	read_deprecation(reader, document, path, version);
 	version->has_status = check_subresources(reader, document, path);
 	check_schema(reader, document, version->has_status, path);
 	check_columns(reader, document, path);
@@ -720,7 +748,7 @@ crd_definitions(Arena *arena, const JsonNode *crd, FieldErrorList *errors)
 	for (size_t i = 0; i < count; i++)
 	{
 		if (versions[i].served)
-			json_append(arena, definitions, make_definition(&reader, &versions[i]));
+			json_append(arena, definitions, make_definition(&reader, versions, i));
 	}
 	result = json_new_object(arena);
 	set_names(&reader, result);

@@ -10,7 +10,10 @@
  *	 "listKind":"PolicyReportList","plural":"policyreports","singular":"policyreport",
  *	 "shortNames":["polr"],"categories":[],"scope":"Namespaced","status":false,"storage":true,
  *	 "columns":[{"name":"Kind","type":"string","jsonPath":".scope.kind",...}],
+ *	 "deprecationWarning":"...",
  *	 "schema":{...openAPIV3Schema...}}
+ *
+ * Only a deprecated version has a warning.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,12 @@
  * json_patch.c
  *	  JSON patch (RFC 6902).
  *
- * What the RFC leaves open is as in the library that kube-apiserver uses: an
- * absent value is null, what stands before the first slash of a pointer is
- * ignored, an array index may carry a plus sign or leading zeros, a test for
- * null passes when the member is absent.
+ * What the RFC leaves open, and where it is disregarded, is as in the library
+ * that kube-apiserver uses: an absent value is null, what stands before the
+ * first slash of a pointer is ignored, an array index may carry a sign or
+ * leading zeros and counts from the end when it is negative, a test for null
+ * passes when the member is absent, replace adds a member that is not there,
+ * and copy of one copies null.
  *
  * The patched tree is never deeper than JSON_MAX_DEPTH, so that everything
  * that recurses over a document stays within bounds.  The depth is known as
@@ -143,10 +145,11 @@ decode_token(Arena *arena, const char *bytes, size_t len)
 }
 
 /*
- * An index as Go's strconv.Atoi reads it; false when it is no number, negative or beyond all arrays.
+ * A place in an array of count places, as Go's strconv.Atoi reads it; -1 is the last one.  False when it is no number or
+ * there is no such place.
  */
 static bool
-parse_index(JsonText token, size_t *index)
+parse_index(JsonText token, size_t count, size_t *index)
 {
 	const char *p = token.bytes;
 	const char *end = p + token.len;
@@ -166,9 +169,13 @@ parse_index(JsonText token, size_t *index)
 		value = value * 10 + (size_t) (*p - '0');
 	}
 	if (negative && value > 0)
-		return false;
+	{
+		if (value > count)
+			return false;
+		value = count - value;
+	}
 	*index = value;
-	return true;
+	return value < count;
 }
 
 /*
@@ -181,7 +188,7 @@ get_part(const JsonNode *container, JsonText token)
 
 	if (container->kind == JSON_OBJECT)
 		return json_get_text(container, token);
-	if (container->kind == JSON_ARRAY && parse_index(token, &index) && index < container->u.array.count)
+	if (container->kind == JSON_ARRAY && parse_index(token, container->u.array.count, &index))
 		return container->u.array.items[index];
 	return NULL;
 }
@@ -274,7 +281,7 @@ put_at(Patching *patching, const Target *target, JsonNode *value)
 
 	if (json_text_is(target->token, "-"))
 		index = container->u.array.count;
-	else if (!parse_index(target->token, &index) || index > container->u.array.count)
+	else if (!parse_index(target->token, container->u.array.count + 1, &index))
 		return fail_at(patching, "invalid array index", target->pointer);
 	json_insert(patching->arena, container, index, value);
 	return true;
@@ -292,7 +299,7 @@ remove_at(Patching *patching, const Target *target)
 		return true;
 	}
 
-	if (!parse_index(target->token, &index) || index >= target->container->u.array.count)
+	if (!parse_index(target->token, target->container->u.array.count, &index))
 		return fail_at(patching, "invalid array index", target->pointer);
 	json_remove_item(target->container, index);
 	return true;
@@ -338,11 +345,13 @@ apply_replace(Patching *patching, const JsonNode *operation)
 	if (!find_target(patching, operation, "path", &target))
 		return false;
 	old = get_part(target.container, target.token);
-	if (old == NULL)
+	if (old == NULL && target.container->kind == JSON_ARRAY)
 		return fail_at(patching, "path does not exist", target.pointer);
 	value = copy_value(patching, operation);
 	if (!check_depth(patching, &target, measure_depth(value)))
 		return false;
+	if (old == NULL)
+		return put_at(patching, &target, value);
 
 	/* The old value is in no other place of the tree: its node takes over the new one. */
 	*old = *value;
@@ -391,10 +400,12 @@ apply_copy(Patching *patching, const JsonNode *operation)
 	if (!find_target(patching, operation, "from", &from))
 		return false;
 	value = get_part(from.container, from.token);
-	if (value == NULL)
+	if (value == NULL && from.container->kind == JSON_ARRAY)
 		return fail_at(patching, "path does not exist", from.pointer);
 	if (!find_target(patching, operation, "path", &to))
 		return false;
+	if (value == NULL)
+		value = json_new_null(patching->arena);
 
 	patching->scratch.len = 0;
 	json_write(&patching->scratch, value);

@@ -59,8 +59,8 @@ encode_base64url(Arena *arena, const char *bytes, size_t len)
 
 /*
  * Decodes base64url without padding; NULL and the offset of the byte that is
- * wrong otherwise.  Bits that no byte takes up must be zero, so that a token
- * has one spelling only.
+ * wrong otherwise.  As in Go, bits that no byte takes up do not matter, and
+ * of a lone last character it is said that its group is wrong.
  */
 static char *
 decode_base64url(Arena *arena, const char *text, size_t *len, size_t *wrong)
@@ -86,10 +86,8 @@ decode_base64url(Arena *arena, const char *text, size_t *len, size_t *wrong)
 			bytes[(*len)++] = (char) (bits >> held);
 		}
 	}
-	*wrong = text_len;
-	if (held >= 6 || (bits & ((1u << held) - 1)) != 0)
-		return NULL;
-	return bytes;
+	*wrong = text_len - 1;
+	return held < 6 ? bytes : NULL;
 }
 
 char *
@@ -388,22 +386,37 @@ validate_watch(Arena *arena, const RawOptions *raw, FieldErrorList *errors)
 		forbid(errors, "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
 }
 
-/* The number in resourceVersion, 0 when there is none. */
+/*
+ * The number in resourceVersion, 0 when there is none.  A list says that what is none is the client's fault (LIST-11); gets and
+ * watches let the error through as it is, and so it is a 500 without a reason.
+ */
 static bool
-take_version(Arena *arena, const RawOptions *raw, int64_t *version, int *code, StrBuf *reply)
+take_version(Arena *arena, const char *text, bool list, int64_t *version, int *code, StrBuf *reply)
 {
 	const char *error;
 	StrBuf		message;
 
 	*version = 0;
-	if (raw->version[0] == '\0' || parse_go_version(arena, raw->version, version, &error))
+	if (text[0] == '\0' || parse_go_version(arena, text, version, &error))
 		return true;
 	strbuf_init(&message, arena);
-	strbuf_puts(&message, "invalid resource version: resourceVersion: Invalid value: ");
-	quote_text(&message, raw->version, strlen(raw->version));
+	strbuf_printf(&message, "%sresourceVersion: Invalid value: ", list ? "invalid resource version: " : "");
+	quote_text(&message, text, strlen(text));
 	strbuf_puts(&message, ": ");
 	strbuf_puts(&message, error);
-	return refuse(message.bytes, code, reply);
+	if (list)
+		return refuse(message.bytes, code, reply);
+	*code = 500;
+	status_failure(reply, 500, "", message.bytes, NULL);
+	return false;
+}
+
+bool
+request_get_version(Arena *arena, const ApiRequest *request, int64_t *version, int *code, StrBuf *reply)
+{
+	if (request_query_bool(arena, request, "export"))
+		return refuse("the export parameter, deprecated since v1.14, is no longer supported", code, reply);
+	return take_version(arena, text_parameter(arena, request, "resourceVersion"), false, version, code, reply);
 }
 
 /* LIST-10; a single object has no pages, so that a limit does not make its version exact. */
@@ -426,7 +439,7 @@ settle_list(Arena *arena, const ApiRequest *request, bool namespaced, const RawO
 		return true;
 	}
 
-	if (!take_version(arena, raw, &options->version, code, reply))
+	if (!take_version(arena, raw->version, true, &options->version, code, reply))
 		return false;
 	if (raw->version[0] == '\0')
 		options->match = VERSION_MOST_RECENT;
@@ -445,7 +458,7 @@ settle_watch(Arena *arena, RawOptions *raw, ListOptions *options, int *code, Str
 {
 	bool		anywhere;
 
-	if (!take_version(arena, raw, &options->version, code, reply))
+	if (!take_version(arena, raw->version, false, &options->version, code, reply))
 		return false;
 	anywhere = options->version == 0;
 	options->bookmarks = raw->bookmarks;
@@ -474,8 +487,8 @@ request_list_options(Arena *arena, const ApiRequest *request, bool namespaced, b
 		!take_selectors(arena, request, options, code, reply))
 		return false;
 
-	/* Negative numbers mean nothing to either. */
-	if (options->limit < 0)
+	/* Negative numbers mean nothing to either; a watch has no pages. */
+	if (options->limit < 0 || watch)
 		options->limit = 0;
 	if (options->timeout_seconds < 0)
 		options->timeout_seconds = 0;

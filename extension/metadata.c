@@ -63,7 +63,7 @@ static const FieldShape object_meta_fields[] = {
 	{"namespace", FIELD_STRING, "string", false},
 	{"ownerReferences", FIELD_OWNERS, "[]v1.OwnerReference", false},
 	{"resourceVersion", FIELD_STRING, "string", false},
-	{"selfLink", FIELD_DROPPED, NULL, false},
+	{"selfLink", FIELD_DROPPED, "string", false},
 	{"uid", FIELD_STRING, "types.UID", false},
 };
 
@@ -124,7 +124,7 @@ wrong_type(Coercion *coercion, const char *value, const char *field, const char 
 
 /* A time is brought to its canonical text; Go's zero time means none. */
 static bool
-coerce_time(Coercion *coercion, JsonNode *node, bool *empty)
+coerce_time(Coercion *coercion, JsonNode *node, const char *field, bool *empty)
 {
 	int64_t		seconds;
 	const char *element;
@@ -133,11 +133,7 @@ coerce_time(Coercion *coercion, JsonNode *node, bool *empty)
 	StrBuf		buf;
 
 	if (node->kind != JSON_STRING)
-	{
-		coercion->error = arena_printf(coercion->arena, "json: cannot unmarshal %s into Go value of type string",
-									   json_go_kind_name(node->kind));
-		return false;
-	}
+		return wrong_type(coercion, json_go_kind_name(node->kind), field, "string");
 	if (scan_time(node->u.string, &seconds, &element, &at, &range))
 	{
 		char	   *text = format_time(coercion->arena, seconds);
@@ -236,6 +232,8 @@ static bool
 coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field, bool *drop)
 {
 	*drop = node->kind == JSON_NULL || shape->kind == FIELD_DROPPED;
+	if (node->kind != JSON_NULL && node->kind != JSON_STRING && shape->kind == FIELD_DROPPED && shape->go_type != NULL)
+		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 	if (*drop)
 		return true;
 	switch (shape->kind)
@@ -251,7 +249,7 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 			*drop = node->u.integer == 0 && !shape->keep_zero;
 			return true;
 		case FIELD_TIME:
-			return coerce_time(coercion, node, drop);
+			return coerce_time(coercion, node, field, drop);
 		case FIELD_STRING_MAP:
 		case FIELD_STRING_LIST:
 			if (!coerce_strings(coercion, node, shape, field))

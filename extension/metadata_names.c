@@ -103,7 +103,7 @@ subdomain_errors(Arena *arena, JsonText text)
 {
 	MessageList list = {.count = 0};
 
-	subdomain_messages(&list, text, "must be no more than 253 bytes", DNS_SUBDOMAIN_WORDS);
+	subdomain_messages(&list, text, "must be no more than 253 characters", DNS_SUBDOMAIN_WORDS);
 	return message_list(arena, &list);
 }
 
@@ -113,7 +113,7 @@ namespace_errors(Arena *arena, JsonText text)
 	MessageList list = {.count = 0};
 
 	if (text.len > LABEL_MAX)
-		list.messages[list.count++] = "must be no more than 63 bytes";
+		list.messages[list.count++] = "must be no more than 63 characters";
 	if (!matches_dns(text, false))
 		list.messages[list.count++] = matches_dns(text, true) ? "must not contain dots" : DNS_LABEL_WORDS;
 	return message_list(arena, &list);

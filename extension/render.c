@@ -148,6 +148,8 @@ put_row(StrBuf *buf, const Definition *definition, const Transform *transform,
 		strbuf_puts(buf, ",\"object\":");
 		put_full(buf, definition, metadata, body, version);
 	}
+	else
+		strbuf_puts(buf, ",\"object\":null");
 	strbuf_putc(buf, '}');
 }
 

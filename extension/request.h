@@ -152,6 +152,9 @@ typedef struct ListOptions
 	int64_t		timeout_seconds;	/* 0: none given */
 } ListOptions;
 
+/* The resourceVersion of a get, 0 when there is none.  False with a Status in reply and *code, as below. */
+extern bool request_get_version(Arena *arena, const ApiRequest *request, int64_t *version, int *code, StrBuf *reply);
+
 /* False with a Status in reply and *code. */
 extern bool request_list_options(Arena *arena, const ApiRequest *request, bool namespaced, bool watch,
 								 ListOptions *options, int *code, StrBuf *reply);

@@ -31,12 +31,19 @@ typedef void (*SchemaUnknown) (void *state, const char *path);
 
 /*
  * Drops what the schema does not know, in place.  The root's apiVersion, kind and metadata are never
- * touched here (object metadata is metadata.c's business), nor those of embedded resources' own.  unknown may be NULL;
+ * touched here (object metadata is metadata.c's business), nor those of embedded resources: see below.  unknown may be NULL;
  * it is told of at most SCHEMA_MAX_UNKNOWN fields, all the others are dropped without a word.
  */
 #define SCHEMA_MAX_UNKNOWN 1000
 
 extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state);
+
+/*
+ * Brings the metadata of embedded resources into the shape of ObjectMeta, in place, and tells what was dropped from it.  False
+ * with *error, upstream's words, when a part of an embedded resource has a wrong type.
+ */
+extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
+								   const char **error);
 
 /*
  * Fills in defaults, in place, as upstream: nulls of non-nullable fields are replaced by the default, or dropped
@@ -49,6 +56,9 @@ extern void schema_default(Arena *arena, const Schema *schema, JsonNode *documen
  * Embedded resources and lists of type set and map are checked last.
  */
 extern void schema_validate(const Schema *schema, const JsonNode *document, FieldErrorList *errors);
+
+/* The last part of it alone: embedded resources and lists of type set and map.  Upstream checks these in any document. */
+extern void schema_validate_rules(const Schema *schema, const JsonNode *document, FieldErrorList *errors);
 
 /* For managed fields and OpenAPI: how the parts of a document merge (x-kubernetes-list-type and friends). */
 typedef enum SchemaListType

@@ -205,6 +205,115 @@ check_embedded_name(const JsonNode *metadata, const char *key, bool is_prefix, c
 		field_error(errors, FIELD_INVALID, &at, name, error);
 }
 
+/* What metadata_coerce() says of an embedded resource's metadata, with the place where that stands. */
+typedef struct EmbeddedUnknown
+{
+	Arena	   *arena;
+	const char *prefix;
+	SchemaUnknown unknown;
+	void	   *state;
+} EmbeddedUnknown;
+
+static void
+tell_embedded_unknown(void *state, const char *path)
+{
+	EmbeddedUnknown *told = state;
+
+	told->unknown(told->state, arena_printf(told->arena, "%s.%s", told->prefix, path));
+}
+
+/* One embedded resource; the order of the checks is that of the keys. */
+static bool
+coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaUnknown unknown, void *state, const char **error)
+{
+	static const char *const keys[] = {"apiVersion", "kind", "metadata"};
+	/* Dropped from a document's own metadata, but not here. */
+	static const char *const kept[] = {"managedFields", "selfLink"};
+	EmbeddedUnknown told = {arena, field_path_string(arena, path), unknown, state};
+	FieldErrorList errors;
+
+	field_errors_init(&errors, arena);
+	for (size_t i = 0; i < 3 && errors.count == 0; i++)
+	{
+		FieldPath	at = {path, {keys[i], strlen(keys[i])}, -1, false};
+		JsonNode   *value = json_get(resource, keys[i]);
+		JsonNode   *given;
+		const char *why;
+
+		if (value == NULL)
+			continue;
+		if (i < 2)
+		{
+			if (value->kind != JSON_STRING)
+				field_error(&errors, FIELD_INVALID, &at, value, "must be a string");
+			continue;
+		}
+		if (value->kind == JSON_NULL)
+		{
+			json_remove(resource, keys[i]);
+			continue;
+		}
+		given = json_copy(arena, value);
+		if (!metadata_coerce(arena, value, unknown != NULL ? tell_embedded_unknown : NULL, &told, &why))
+			field_error(&errors, FIELD_INVALID, &at, given, why);
+		for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]) && errors.count == 0; k++)
+		{
+			JsonNode   *member = json_get(given, kept[k]);
+
+			if (member != NULL && member->kind != JSON_NULL)
+				json_set(arena, value, kept[k], member);
+		}
+	}
+	if (errors.count == 0)
+		return true;
+	*error = arena_printf(arena, "%s: %s", errors.errors[0].field, errors.errors[0].message);
+	return false;
+}
+
+static bool
+coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPath *path, SchemaUnknown unknown, void *state,
+			 const char **error)
+{
+	size_t		next = 0;
+
+	if (!schema->has_embedded)
+		return true;
+	arena_checkpoint();
+	if (value->kind == JSON_ARRAY)
+	{
+		for (size_t i = 0; i < value->u.array.count && schema->items != NULL; i++)
+		{
+			FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
+
+			if (!coerce_value(arena, schema->items, value->u.array.items[i], &at, unknown, state, error))
+				return false;
+		}
+		return true;
+	}
+	if (value->kind != JSON_OBJECT)
+		return true;
+	if (schema->embedded && !coerce_resource(arena, value, path, unknown, state, error))
+		return false;
+	for (size_t i = 0; i < value->u.object.count; i++)
+	{
+		const JsonMember *member = &value->u.object.members[i];
+		const SchemaProperty *property = schema_next_property(schema, member->key, &next);
+		const Schema *child = property != NULL ? property->schema : schema->additional_schema;
+		FieldPath	at = {path, member->key, -1, property == NULL};
+
+		if (child != NULL && !coerce_value(arena, child, member->value, &at, unknown, state, error))
+			return false;
+	}
+	return true;
+}
+
+bool
+schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
+					   const char **error)
+{
+	return coerce_value(arena, schema, document, NULL, unknown, state, error);
+}
+
 /* Checked on a copy: what the document says stays as it is. */
 static void
 check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldErrorList *errors)
@@ -349,7 +458,7 @@ schema_label_error(Arena *arena, JsonText text)
 	if (valid && text.len <= 63)
 		return NULL;
 	return arena_printf(arena, "%s%s%s",
-						text.len > 63 ? "must be no more than 63 bytes" : "",
+						text.len > 63 ? "must be no more than 63 characters" : "",
 						text.len > 63 && !valid ? "," : "",
 						valid ? "" :
 						"a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "

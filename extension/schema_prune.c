@@ -14,8 +14,6 @@
 
 #include <stdlib.h>
 
-#include "metadata.h"
-
 typedef struct Pruning
 {
 	Arena	   *arena;
@@ -35,9 +33,9 @@ is_container(const JsonNode *value)
 }
 
 static void
-note_dropped(Pruning *pruning, char *path)
+note_dropped(Pruning *pruning, const FieldPath *path)
 {
-	if (pruning->count >= SCHEMA_MAX_UNKNOWN)
+	if (!pruning->told || pruning->count >= SCHEMA_MAX_UNKNOWN)
 		return;
 	if (pruning->count == pruning->capacity)
 	{
@@ -49,49 +47,15 @@ note_dropped(Pruning *pruning, char *path)
 		pruning->paths = paths;
 		pruning->capacity = capacity;
 	}
-	pruning->paths[pruning->count++] = path;
-}
-
-/* Where metadata is embedded. */
-typedef struct Embedding
-{
-	Pruning    *pruning;
-	const FieldPath *path;
-} Embedding;
-
-static void
-note_dropped_metadata(void *state, const char *path)
-{
-	const Embedding *embedding = state;
-	Pruning    *pruning = embedding->pruning;
-
-	if (pruning->told)
-		note_dropped(pruning, arena_printf(pruning->arena, "%s.%s", field_path_string(pruning->arena, embedding->path), path));
-}
-
-/* The metadata of an embedded resource becomes an ObjectMeta; what cannot is left for validation to refuse. */
-static void
-prune_metadata(Pruning *pruning, JsonMember *member, const FieldPath *path)
-{
-	/* Dropped from a document's own metadata, but not here. */
-	static const char *const kept[] = {"managedFields", "selfLink"};
-	Embedding	embedding = {pruning, path};
-	const char *error;
-	JsonNode   *metadata;
-
-	if (!json_text_is(member->key, "metadata") || member->value->kind != JSON_OBJECT)
-		return;
-	metadata = json_copy(pruning->arena, member->value);
-	if (!metadata_coerce(pruning->arena, metadata, note_dropped_metadata, &embedding, &error))
-		return;
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+	if (path->index < 0 && path->key.len == 0)
 	{
-		JsonNode   *value = json_get(member->value, kept[i]);
+		/* Where field paths have brackets, this has nothing behind the dot. */
+		char	   *parent = field_path_string(pruning->arena, path->parent);
 
-		if (value != NULL && value->kind != JSON_NULL)
-			json_set(pruning->arena, metadata, kept[i], value);
+		pruning->paths[pruning->count++] = arena_printf(pruning->arena, "%s%s", parent, parent[0] != '\0' ? "." : "");
 	}
-	member->value = metadata;
+	else
+		pruning->paths[pruning->count++] = field_path_string(pruning->arena, path);
 }
 
 static void
@@ -109,9 +73,7 @@ prune_object(Pruning *pruning, const Schema *schema, JsonNode *object, bool is_r
 
 		if (is_resource && schema_is_meta_key(member.key))
 		{
-			/* Object metadata has rules of its own; the document's have been applied. */
-			if (path != NULL)
-				prune_metadata(pruning, &member, path);
+			/* Object metadata has rules of its own. */
 		}
 		else if (property != NULL || (schema != NULL && schema->additional != ADDITIONAL_ABSENT))
 		{
@@ -128,8 +90,7 @@ prune_object(Pruning *pruning, const Schema *schema, JsonNode *object, bool is_r
 			FieldPath	at = {path, member.key, -1, false};
 
 			keep = false;
-			if (pruning->told)
-				note_dropped(pruning, field_path_string(pruning->arena, &at));
+			note_dropped(pruning, &at);
 		}
 		if (keep)
 			object->u.object.members[kept++] = member;
@@ -150,15 +111,15 @@ skip_items(Pruning *pruning, const Schema *schema, JsonNode *value, const FieldP
 
 		for (size_t i = 0; i < value->u.object.count; i++)
 		{
-			JsonMember *member = &value->u.object.members[i];
-			const SchemaProperty *property = schema_next_property(schema, member->key, &next);
+			JsonMember	member = value->u.object.members[i];
+			const SchemaProperty *property = schema_next_property(schema, member.key, &next);
 			const Schema *child = property != NULL ? property->schema : schema->additional_schema;
-			FieldPath	at = {path, member->key, -1, false};
+			FieldPath	at = {path, member.key, -1, false};
 
-			if (schema->embedded && schema_is_meta_key(member->key))
-				prune_metadata(pruning, member, path);
-			else if (property != NULL || schema->additional != ADDITIONAL_ABSENT)
-				prune_value(pruning, child, member->value, child != NULL && child->embedded, &at);
+			if (schema->embedded && schema_is_meta_key(member.key))
+				continue;
+			if (property != NULL || schema->additional != ADDITIONAL_ABSENT)
+				prune_value(pruning, child, member.value, child != NULL && child->embedded, &at);
 		}
 	}
 	else if (value->kind == JSON_ARRAY)

@@ -791,6 +791,12 @@ void
 schema_validate(const Schema *schema, const JsonNode *document, FieldErrorList *errors)
 {
 	schema_validate_value(schema, document, NULL, errors);
+	schema_validate_rules(schema, document, errors);
+}
+
+void
+schema_validate_rules(const Schema *schema, const JsonNode *document, FieldErrorList *errors)
+{
 	if (schema->has_embedded)
 		schema_check_embedded(schema, document, NULL, errors);
 	if (schema->has_list_rules)

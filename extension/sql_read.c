@@ -47,16 +47,7 @@ sql_get_plan(PG_FUNCTION_ARGS)
 	memset(&transform, 0, sizeof(transform));
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
 	if (request_negotiate(&arena, &request, false, false, &transform, &code, &status))
-	{
-		const char *given = request_query(&arena, &request, "resourceVersion");
-		const char *error;
-
-		if (given != NULL && given[0] != '\0' && !parse_go_version(&arena, given, &version, &error))
-		{
-			code = 400;
-			status_bad_request(&status, arena_printf(&arena, "invalid resource version: %s", error));
-		}
-	}
+		(void) request_get_version(&arena, &request, &version, &code, &status);
 	{
 		Datum		values[] = {
 			Int32GetDatum(code),

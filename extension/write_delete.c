@@ -48,7 +48,7 @@ take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind 
 										  json_go_kind_name(node->kind), go_field, go_type));
 }
 
-/* DEL-01: whether the body says that it is something else. */
+/* DEL-01: whether the body says that it is something else.  Of which version it is does not matter. */
 static bool
 check_type(Writing *writing, const JsonNode *root)
 {
@@ -60,11 +60,7 @@ check_type(Writing *writing, const JsonNode *root)
 		return false;
 	if (kind != NULL && kind->u.string.len > 0 && !json_is_string(kind, "DeleteOptions"))
 		return write_bad_request(writing, "decoded object cannot be converted to DeleteOptions");
-	if (version == NULL || version->u.string.len == 0 || json_is_string(version, "v1") ||
-		json_is_string(version, "meta.k8s.io/v1") || json_is_string(version, writing->definition->api_version))
-		return true;
-	return write_bad_request(writing, arena_printf(writing->arena, "no kind \"DeleteOptions\" is registered for version "
-												   "\"%s\"", json_get_cstring(writing->arena, root, "apiVersion")));
+	return true;
 }
 
 /* The body as a tree, whatever it came in; NULL when it was refused. */
@@ -100,7 +96,7 @@ read_body(Writing *writing, RawDeleteOptions *raw)
 	if (root->kind != JSON_OBJECT && root->kind != JSON_NULL)
 		return write_bad_request(writing, arena_printf(writing->arena, "couldn't get version/kind; json parse error: "
 													   "json: cannot unmarshal %s into Go value of type "
-													   "v1.DeleteOptions", json_go_kind_name(root->kind)));
+													   GO_TYPE_META, json_go_kind_name(root->kind)));
 	if (!check_type(writing, root) ||
 		!take_member(writing, root, "gracePeriodSeconds", JSON_INTEGER, "DeleteOptions.gracePeriodSeconds", "int64",
 					 &ignored) ||
@@ -198,8 +194,7 @@ settle_options(Writing *writing, const RawDeleteOptions *raw)
 		options->accepts = !raw->orphan_dependents->u.boolean;
 	}
 	options->uid = raw->uid;
-	if (!is_collection(writing))
-		options->version = raw->version;
+	options->version = raw->version;
 	return true;
 }
 

@@ -173,8 +173,7 @@ check_type(Arena *arena, const JsonNode *document, JsonText source)
 
 	if (document->kind != JSON_OBJECT && document->kind != JSON_NULL)
 		return arena_printf(arena, "couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value "
-							"of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; "
-							"Kind string \"json:\\\"kind,omitempty\\\"\" }", json_go_kind_name(document->kind));
+							"of type " GO_TYPE_META, json_go_kind_name(document->kind));
 	for (size_t i = 0; i < 2; i++)
 	{
 		const JsonNode *node = json_get(document, keys[i]);
@@ -241,6 +240,8 @@ write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
 		!json_is_string(json_get(document, "apiVersion"), definition->api_version) || definition->schema == NULL)
 		return true;
 	schema_prune(writing->arena, definition->schema, document, complaints != NULL ? complain : NULL, &state);
+	if (!schema_coerce_embedded(writing->arena, definition->schema, document, complaints != NULL ? complain : NULL, &state, error))
+		return false;
 	schema_default(writing->arena, definition->schema, document);
 	return true;
 }
@@ -467,6 +468,8 @@ write_validate(Writing *writing, const JsonNode *document, const OldObject *old)
 		if (writing->request->subresource[0] != '\0')
 			keep_status_errors(&errors);
 	}
+	else if (definition->schema != NULL)
+		schema_validate_rules(definition->schema, document, &errors);
 	if (errors.count == 0)
 		return true;
 	status_invalid(&writing->reply, json_get_cstring(arena, document, "kind"), group,

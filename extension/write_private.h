@@ -22,6 +22,10 @@
 /* Complaints (unknown and duplicate fields) about one document; upstream's decoder stops at as many. */
 #define COMPLAINTS_MAX 100
 
+/* Into what Go reads the kind and apiVersion of a body first; its messages print all of the type. */
+#define GO_TYPE_META \
+	"struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }"
+
 typedef enum FieldValidation
 {
 	FIELD_VALIDATION_WARN,

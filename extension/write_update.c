@@ -232,7 +232,7 @@ write_admit_update(Writing *writing)
 	outcome->action = WRITE_PENDING;
 }
 
-/* The uid in a body is a precondition, which a missing object does not meet either. */
+/* The uid in a body is a precondition. */
 static bool
 check_uid(Writing *writing, const JsonNode *document, const char *stored_uid)
 {
@@ -257,8 +257,7 @@ write_decide_update(Writing *writing)
 
 	if (writing->stored == NULL)
 	{
-		if (check_uid(writing, document, ""))
-			write_not_found(writing);
+		write_not_found(writing);
 		return;
 	}
 	if (write_parse_stored(writing, true, &old) &&

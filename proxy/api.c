@@ -270,12 +270,25 @@ answer_not_served(Exchange *exchange)
 	reply_status(exchange, 404, "NotFound", "the server could not find the requested resource", &details);
 }
 
+/* ERR-21 */
 static void
 answer_method_not_allowed(Exchange *exchange)
 {
 	StatusDetails details = {0};
 
 	reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
+}
+
+/* A verb, or none, that the resource or its status does not have wherever it is asked for. */
+static void
+answer_not_supported(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	StatusDetails details = {.group = route->group,.kind = route->resource_name};
+
+	reply_status(exchange, 405, "MethodNotAllowed",
+				 arena_printf(&exchange->arena, "%s is not supported on resources of kind \"%s.%s\"", route->verb,
+							  route->resource_name, route->group), &details);
 }
 
 /*
@@ -303,11 +316,6 @@ exchange_resolve(Exchange *exchange)
 			reply_plain(exchange, 404, "404 page not found\n", 0);
 		return false;
 	}
-	if (route->overlong)
-	{
-		answer_not_served(exchange);
-		return false;
-	}
 	/* Across all namespaces there are only lists and watches (ERR-22, ERR-23); a watch of a name is one of the list. */
 	if (exchange->type->namespaced != (route->namespace_name[0] != '\0') &&
 		!(exchange->type->namespaced && (strcmp(route->verb, "list") == 0 || strcmp(route->verb, "watch") == 0)))
@@ -315,7 +323,8 @@ exchange_resolve(Exchange *exchange)
 		answer_not_served(exchange);
 		return false;
 	}
-	if (route->subresource[0] != '\0' && !(exchange->type->status && strcmp(route->subresource, "status") == 0))
+	if (route->subresource[0] != '\0' &&
+		!(exchange->type->status && strcmp(route->subresource, "status") == 0 && !route->overlong))
 	{
 		StrBuf		name;
 
@@ -326,9 +335,13 @@ exchange_resolve(Exchange *exchange)
 		return false;
 	}
 	if (route->verb[0] == '\0' ||
-		(strcmp(route->verb, "create") == 0) != (strcmp(route->method, "POST") == 0 && collection) ||
-		(collection && (strcmp(route->verb, "update") == 0 || strcmp(route->verb, "patch") == 0)) ||
-		(route->subresource[0] != '\0' && strcmp(route->verb, "delete") == 0))
+		(route->subresource[0] != '\0' && (strcmp(route->verb, "create") == 0 || strcmp(route->verb, "delete") == 0)))
+	{
+		answer_not_supported(exchange);
+		return false;
+	}
+	if ((strcmp(route->verb, "create") == 0) != (strcmp(route->method, "POST") == 0 && collection) ||
+		(collection && (strcmp(route->verb, "update") == 0 || strcmp(route->verb, "patch") == 0)))
 	{
 		answer_method_not_allowed(exchange);
 		return false;

@@ -31,7 +31,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
 	" pg_catalog.set_config('jit', 'off', false)", 1, true, false, true},
 	[PG_HELLO] = {"hello", "SELECT * FROM kube_reports.api_hello($1::uuid, $2::text)", 2, true, false, false},
-	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 7, false, false, false},
+	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports.api_documents($1::uuid)", 4, false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports.api_get($1::uuid, $2::text)", 5, true, false, true},
 	[PG_LIST] = {"list", "SELECT * FROM kube_reports.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},

@@ -156,6 +156,7 @@ read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError 
 		type->kind = keep(&reading->arena, result, row, 4);
 		type->namespaced = pg_bool(result, row, 5);
 		type->status = pg_bool(result, row, 6);
+		type->deprecation = pg_is_null(result, row, 7) ? NULL : keep(&reading->arena, result, row, 7);
 	}
 	pg_result_free(result);
 	pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);

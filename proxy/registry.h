@@ -29,6 +29,7 @@ typedef struct RegistryType
 	const char *kind;
 	bool		namespaced;
 	bool		status;			/* has the subresource */
+	const char *deprecation;	/* what users of the version are warned of; NULL when it is not deprecated */
 } RegistryType;
 
 struct Exchange;

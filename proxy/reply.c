@@ -126,12 +126,24 @@ warning_is_new(const Reply *reply, size_t index)
 	return true;
 }
 
-/* Headers of a reply in the arena; *count of them. */
-static HttpHeader *
-reply_headers(Arena *arena, const Reply *reply, size_t *count)
+/* Every answer about a deprecated version says so, errors included. */
+static void
+append_deprecation(Exchange *exchange, HttpHeader *headers, size_t *count)
 {
+	const char *deprecation = exchange->type != NULL ? exchange->type->deprecation : NULL;
+	JsonText	text = {deprecation, deprecation != NULL ? strlen(deprecation) : 0};
+
+	if (deprecation != NULL)
+		headers[(*count)++] = (HttpHeader) {"warning", warning_value(&exchange->arena, text, WARNING_TOTAL)};
+}
+
+/* Headers of a reply in the exchange's arena; *count of them. */
+static HttpHeader *
+reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
+{
+	Arena	   *arena = &exchange->arena;
 	size_t		limit = reply->warning_count < WARNING_LIMIT ? reply->warning_count : WARNING_LIMIT;
-	HttpHeader *headers = arena_alloc(arena, (limit + 4) * sizeof(HttpHeader));
+	HttpHeader *headers = arena_alloc(arena, (limit + 5) * sizeof(HttpHeader));
 	size_t		left = WARNING_TOTAL;
 	size_t		total = 0;
 
@@ -144,6 +156,7 @@ reply_headers(Arena *arena, const Reply *reply, size_t *count)
 		headers[(*count)++] = (HttpHeader) {"content-encoding", "gzip"};
 		headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
 	}
+	append_deprecation(exchange, headers, count);
 	for (size_t i = 0; i < reply->warning_count; i++)
 		total += count_runes(reply->warnings[i]);
 	for (size_t i = 0; i < limit; i++)
@@ -219,7 +232,7 @@ reply_send(Exchange *exchange, const Reply *given, PgResult *result)
 		reply.body = encode_gzip(&exchange->arena, reply.body);
 		own = true;
 	}
-	headers = reply_headers(&exchange->arena, &reply, &count);
+	headers = reply_headers(exchange, &reply, &count);
 	exchange_answered(exchange, reply.code);
 	if (own)
 	{
@@ -249,7 +262,7 @@ void
 reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (void *state), void *state)
 {
 	size_t		count;
-	HttpHeader *headers = reply_headers(&exchange->arena, reply, &count);
+	HttpHeader *headers = reply_headers(exchange, reply, &count);
 
 	exchange->code = reply->code;
 	http_stream_begin(exchange->http, reply->code, headers, count, writable, state);
@@ -258,8 +271,8 @@ reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (voi
 void
 reply_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details)
 {
-	HttpHeader	headers[3] = {{"content-type", "application/json"}, {"x-content-type-options", "nosniff"}};
-	size_t		count = 2;
+	HttpHeader	headers[4] = {{"content-type", "application/json"}};
+	size_t		count = 1;
 	JsonText	body;
 	StrBuf		buf;
 
@@ -271,6 +284,10 @@ reply_status(Exchange *exchange, int code, const char *reason, const char *messa
 		headers[0].value = "application/yaml";
 		body = encode_yaml(&exchange->arena, body);
 	}
+	/* Of all Status documents upstream writes this one by a way of its own. */
+	if (code == 403)
+		headers[count++] = (HttpHeader) {"x-content-type-options", "nosniff"};
+	append_deprecation(exchange, headers, &count);
 	if (details != NULL && details->retry_after_seconds > 0)
 		headers[count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", details->retry_after_seconds)};
 	exchange_answered(exchange, code);

@@ -369,6 +369,7 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 	const char *next;
 	const char *end;
 	double		sum = 0;
+	bool		negative;
 	bool		valid;
 
 	*milliseconds = 0;
@@ -376,7 +377,8 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 		return true;
 	next = value->bytes;
 	end = next + value->len;
-	if (*next == '+')
+	negative = *next == '-';
+	if (*next == '+' || negative)
 		next++;
 	valid = next < end;
 	if (end - next == 1 && *next == '0')
@@ -420,6 +422,10 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 		*error = message.bytes;
 		return false;
 	}
+
+	/* Upstream takes what is not positive for absent. */
+	if (negative)
+		return true;
 
 	/* A day is longer than any limit that applies. */
 	*milliseconds = sum > 86400e3 ? 86400000 : (uint64_t) sum;

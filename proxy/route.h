@@ -53,7 +53,7 @@ extern bool route_parse(Arena *arena, const char *method, const char *path, cons
 extern const JsonText *route_parameter(const Route *route, const char *key);
 
 /*
- * The timeout parameter (a Go duration such as 32s or 1m30s) in milliseconds; 0 when absent or 0.
+ * The timeout parameter (a Go duration such as 32s or 1m30s) in milliseconds; 0 when absent, 0 or negative.
  * False with *error when it is none.
  */
 extern bool route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error);

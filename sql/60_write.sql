@@ -168,7 +168,8 @@ BEGIN
 			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
 			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
 			array_agg(coalesce(n.status, kube_reports.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
-				CASE WHEN n.versioned THEN coalesce(n.version, n.old_version) END)) ORDER BY n.position),
+				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd' THEN n.old_version ELSE coalesce(n.version, n.old_version) END END))
+					ORDER BY n.position),
 			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
 			min(n.version)
 		INTO codes, content_types, retry_afters, warnings, replies, versions, first_version

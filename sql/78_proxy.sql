@@ -33,12 +33,14 @@ COMMENT ON FUNCTION kube_reports.api_hello(uuid, text)
 	IS 'a proxy introduces itself: checks its role, finishes a restore, moves to a new incarnation when the server changed';
 
 CREATE FUNCTION kube_reports.api_registry(cluster uuid,
-		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean)
+		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean,
+		OUT deprecation text)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced, (v.definition::jsonb->>'status')::boolean
+	SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced, (v.definition::jsonb->>'status')::boolean,
+		v.definition::jsonb->>'deprecationWarning'
 	FROM kube_reports.cluster c
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type

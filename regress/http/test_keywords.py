@@ -190,6 +190,16 @@ def test_format(keywords, ns, name):
         assert causes(answer) == [(TYPE, f"spec.formats.{name}")]
 
 
+def test_deprecated_version(keywords, ns):
+    """WARN-02: every answer about a deprecated version says so, one about another version does not"""
+    keywords.create(KEYWORDS, keyword({}), ns)
+    words = "keywords.example.com/v1alpha1 is deprecated"
+    old = path_of(f"{GROUP}/v1alpha1/keywords", ns)
+    for answer in (keywords.get(old), keywords.get(f"{old}/k"), keywords.get(f"{old}/nobody"), keywords.delete(f"{old}/k")):
+        assert any(words in warning for warning in answer.warnings), answer
+    assert not any(words in warning for warning in keywords.get(path_of(KEYWORDS, ns)).warnings)
+
+
 def test_min_and_max_properties(keywords, stack, ns):
     """What is counted is what would be stored: after pruning and defaulting"""
     unknown = {f"unknown{number}": 1 for number in range(50)}

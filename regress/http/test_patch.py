@@ -46,6 +46,22 @@ def test_json_patch(api, path):
     assert after["metadata"]["labels"] == {"a": "1", "moved": "2"} and after["results"][0]["properties"] == {"x~y": "2"}
 
 
+def test_json_patch_beyond_the_rfc(api, path):
+    """JP-02: negative indices count from the end, replace adds what is not there, copy of what is not there copies null"""
+    policies = [entry["policy"] for entry in api.get(path).json["results"]]
+    answer = api.patch(path, [
+        {"op": "add", "path": "/results/-1", "value": result("last")},
+        {"op": "remove", "path": f"/results/-{len(policies) + 1}"},
+        {"op": "replace", "path": "/metadata/labels/new", "value": "1"},
+        {"op": "copy", "from": "/nothing", "path": "/summary/skip"},
+    ], kind=JSON_PATCH)
+    assert answer.code == 200, answer
+    assert [entry["policy"] for entry in answer.json["results"]] == policies[1:] + ["last"]
+    assert answer.json["metadata"]["labels"]["new"] == "1" and "skip" not in answer.json["summary"]
+    for pointer in (f"/results/-{len(policies) + 1}", "/results/99"):
+        failure(api.patch(path, [{"op": "remove", "path": pointer}], kind=JSON_PATCH), 422, "Invalid")
+
+
 def test_json_patch_is_all_or_nothing(api, path):
     """JP-01"""
     before = api.get(path).json
@@ -55,14 +71,14 @@ def test_json_patch_is_all_or_nothing(api, path):
 
 
 @pytest.mark.parametrize("operations", [
-    [{"op": "remove", "path": "/nothing"}], [{"op": "remove", "path": "/results/7"}], [{"op": "replace", "path": "/nothing", "value": 1}],
-    [{"op": "test", "path": "/nothing", "value": 1}], [{"op": "move", "from": "/nothing", "path": "/summary/pass"}], [{"op": "copy", "from": "/nothing", "path": "/x"}],
-    [{"op": "add", "path": "/results/-1", "value": {}}], [{"op": "remove", "path": "/results/-1"}], [{"op": "add", "path": "/results/3", "value": {}}],
+    [{"op": "remove", "path": "/nothing"}], [{"op": "remove", "path": "/results/7"}], [{"op": "replace", "path": "/results/7", "value": {}}],
+    [{"op": "test", "path": "/nothing", "value": 1}], [{"op": "move", "from": "/nothing", "path": "/summary/pass"}], [{"op": "copy", "from": "/results/7", "path": "/x"}],
+    [{"op": "add", "path": "/results/-9", "value": {}}], [{"op": "remove", "path": "/results/-9"}], [{"op": "add", "path": "/results/3", "value": {}}],
     [{"op": "add", "path": "/results/x", "value": {}}], [{"op": "add", "path": "/nothing/below", "value": 1}], [{"op": "add", "path": "/summary/pass/x", "value": 1}],
     [{"op": "copy", "from": "/results", "path": f"/metadata/annotations{number}"} for number in range(9999)],
 ], ids=lambda operations: " ".join(str(operations[0].get(key, "")) for key in ("op", "from", "path")))
 def test_json_patch_that_fails(api, path, operations):
-    """JP-02, JP-01: nothing there to remove, replace, test, move or copy; negative and far indices; more copied than a body may hold"""
+    """JP-02, JP-01: nothing there to remove, test or move; indices beyond either end; more copied than a body may hold"""
     if len(operations) > 1:
         api.patch(path, {"results": [result(message="m" * 10000)]})
     before = api.get(path).json

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -83,9 +84,36 @@ func (c *comparison) bodies(ours, theirs []byte) {
 	switch {
 	case oerr == nil && terr == nil:
 		c.documents("body", o, t)
+	case len(bytes.TrimSpace(ours)) == 0 && len(bytes.TrimSpace(theirs)) == 0:
+	case bytes.HasPrefix(bytes.TrimSpace(theirs), []byte(`{"type":`)):
+		c.sameStream(ours, theirs)
 	case !c.mapping.sameText(c.lane, string(ours), string(theirs)):
 		c.differ("body", string(ours), string(theirs))
 	}
+}
+
+// Watches that ended by themselves.
+func (c *comparison) sameStream(ours, theirs []byte) {
+	o, t := bytes.Split(bytes.TrimSpace(ours), []byte("\n")), bytes.Split(bytes.TrimSpace(theirs), []byte("\n"))
+	if len(o) != len(t) {
+		c.differ("events", fmt.Sprint(len(o)), fmt.Sprint(len(t)))
+		return
+	}
+	for i := range o {
+		c.event(i, o[i], t[i])
+	}
+}
+
+// The events of a place in two streams.
+func (c *comparison) event(at int, ours, theirs []byte) {
+	where := fmt.Sprintf("event %d", at)
+	o, oerr := parse(ours)
+	t, terr := parse(theirs)
+	if oerr != nil || terr != nil {
+		c.differ(where, string(ours), string(theirs))
+		return
+	}
+	c.documents(where, o, t)
 }
 
 // One JSON document, numbers as they are written.
@@ -102,25 +130,47 @@ func parse(text []byte) (any, error) {
 	return document, nil
 }
 
-// A document and the places where it differs; where names it.
+// Two documents and the places where they differ; where names them.
 func (c *comparison) documents(where string, ours, theirs any) {
-	sortCauses(ours)
-	sortCauses(theirs)
+	o, t := sortCauses(ours), sortCauses(theirs)
+	if o != t {
+		c.differ(where+" /details/causes repeated", strconv.FormatBool(o), strconv.FormatBool(t))
+	}
+	sortResources(ours)
+	sortResources(theirs)
 	c.values(where+" ", "", ours, theirs, nil)
 }
 
-// Validation walks over maps: the order of its errors, and so of the words of the message, is chance.
-func sortCauses(document any) {
+// The order of the resources of a version is that of a map, too.
+func sortResources(document any) {
+	list, _ := document.(map[string]any)
+	if list["kind"] != "APIResourceList" {
+		return
+	}
+	resources, _ := list["resources"].([]any)
+	sort.SliceStable(resources, func(i, j int) bool {
+		a, _ := resources[i].(map[string]any)
+		b, _ := resources[j].(map[string]any)
+		return text(a["name"]) < text(b["name"])
+	})
+}
+
+// Brings the causes of a Status and the words of its message into an order of their own: validation walks over maps, so that
+// theirs is chance.  A cause stays once; true when it was there more often.
+func sortCauses(document any) (repeated bool) {
 	status, _ := document.(map[string]any)
 	if status["kind"] != "Status" {
-		return
+		return false
 	}
 	details, _ := status["details"].(map[string]any)
 	causes, _ := details["causes"].([]any)
-	if len(causes) < 2 {
-		return
+	if len(causes) == 0 {
+		return false
 	}
 	sort.SliceStable(causes, func(i, j int) bool { return text(causes[i]) < text(causes[j]) })
+	once := slices.CompactFunc(causes, func(a, b any) bool { return text(a) == text(b) })
+	repeated = len(once) < len(causes)
+	details["causes"] = once
 	if message, ok := status["message"].(string); ok {
 		words := strings.Split(strings.NewReplacer("[", "", "]", "").Replace(message), ", ")
 		head, rest, found := strings.Cut(words[0], " is invalid: ")
@@ -130,6 +180,7 @@ func sortCauses(document any) {
 		sort.Strings(words)
 		status["message"] = head + " is invalid: " + strings.Join(words, ", ")
 	}
+	return repeated
 }
 
 func text(value any) string {

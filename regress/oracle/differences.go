@@ -17,6 +17,7 @@ type meant struct {
 	Where  string // of the difference, see difference.where
 	Ours   string
 	Theirs string
+	Chance bool // it depends on timing: cases need not show it
 
 	used     int
 	patterns [6]*regexp.Regexp

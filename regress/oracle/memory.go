@@ -18,11 +18,15 @@ type remembered struct {
 // By the name that a step gives to its answer.  Each side has its own: versions, uids and generated names differ.
 type memory map[string]remembered
 
+// The name of the list with which a sequence begins.
+const atStart = "at start"
+
 func newMemory() memory { return memory{} }
 
-// Remembers an answer; one that has no metadata worth it changes nothing.
+// Remembers an answer; a Status, and what has no metadata worth it, changes nothing.
 func (m memory) keep(name string, body []byte) {
 	var document struct {
+		Kind     string
 		Metadata struct {
 			ResourceVersion string
 			UID             string
@@ -30,7 +34,7 @@ func (m memory) keep(name string, body []byte) {
 			Continue        string
 		}
 	}
-	if json.Unmarshal(body, &document) != nil {
+	if json.Unmarshal(body, &document) != nil || document.Kind == "Status" {
 		return
 	}
 	metadata := document.Metadata
@@ -48,16 +52,17 @@ func (m memory) keep(name string, body []byte) {
 var placeholder = regexp.MustCompile(`\$\{([a-z0-9]+)(?::([^}]*))?\}`)
 
 // Fills in a template.  ${rv:x} ${old:x} ${uid:x} ${name:x} ${continue:x} ${object:x} are of the answer called x; other
-// placeholders are looked up in fixed.  What nobody knows becomes a value that both servers can only take for a stranger's.
+// placeholders are looked up in fixed.  What nobody knows becomes a value that both servers can only take for a stranger's;
+// for a version that is the one at which the sequence began.
 func (m memory) expand(template string, fixed map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(template, func(found string) string {
 		parts := placeholder.FindStringSubmatch(found)
 		known := m[parts[2]]
 		switch parts[1] {
 		case "rv":
-			return or(known.version, "1")
+			return or(known.version, or(m[atStart].version, "1"))
 		case "old":
-			return or(known.oldVersion, "1")
+			return or(known.oldVersion, or(m[atStart].version, "1"))
 		case "uid":
 			return or(known.uid, "00000000-0000-4000-8000-000000000000")
 		case "name":

@@ -94,6 +94,9 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		"other": fmt.Sprintf("oracle-%d-other", p.played),
 		"p":     fmt.Sprintf("c%d", p.played),
 	}
+	if err := p.begin(s, fixed); err != nil {
+		return nil, err
+	}
 	var watches []*watchPair
 	clusterScoped := map[string]bool{}
 	defer func() {
@@ -159,6 +162,25 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 	return findings, nil
 }
 
+// Remembers the version of the first step's collection.
+func (p *pair) begin(s sequence, fixed map[string]string) error {
+	if len(s.steps) == 0 {
+		return nil
+	}
+	collection := collectionOf(p.ours.memory.expand(s.steps[0].path, fixed))
+	if collection == "" {
+		return nil
+	}
+	for _, s := range []*side{p.ours, p.theirs} {
+		list, err := s.get(collection + "?limit=1")
+		if err != nil {
+			return err
+		}
+		s.memory.keep(atStart, list.body)
+	}
+	return nil
+}
+
 var objectPath = regexp.MustCompile(`^(/apis/[^/?]+/[^/?]+/(?:namespaces/[^/?]+/)?[^/?]+)`)
 
 // The collection that a path is of or in.
@@ -203,13 +225,7 @@ func (c *comparison) streams(ours, theirs *stream) {
 	o, oEnded := ours.seen()
 	t, tEnded := theirs.seen()
 	for i := 0; i < len(o) && i < len(t); i++ {
-		oEvent, oerr := parse(o[i])
-		tEvent, terr := parse(t[i])
-		if oerr != nil || terr != nil {
-			c.differ(fmt.Sprintf("event %d", i), string(o[i]), string(t[i]))
-			continue
-		}
-		c.documents(fmt.Sprintf("event %d", i), oEvent, tEvent)
+		c.event(i, o[i], t[i])
 	}
 	for i := len(t); i < len(o); i++ {
 		c.differ("event more", string(o[i]), "none")

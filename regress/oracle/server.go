@@ -61,6 +61,8 @@ func startEtcd(dir string) (*embed.Etcd, error) {
 // The parts of the server's configuration that a server without authentication, authorization and admission has.
 func crdServerConfig(etcdAddress, certificates string, listener net.Listener) (*apiserver.Config, error) {
 	o := options.NewCustomResourceDefinitionsServerOptions(os.Stdout, os.Stderr)
+	// As kube-apiserver has it: the prefix is seen in messages about preconditions.
+	o.RecommendedOptions.Etcd.StorageConfig.Prefix = "/registry"
 	o.RecommendedOptions.Etcd.StorageConfig.Transport.ServerList = []string{etcdAddress}
 	o.RecommendedOptions.SecureServing.Listener = listener
 	o.RecommendedOptions.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
@@ -91,7 +93,7 @@ func crdServerConfig(etcdAddress, certificates string, listener net.Listener) (*
 	namer := openapinamer.NewDefinitionNamer(apiserver.Scheme)
 	config.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(definitions, namer)
 	config.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(definitions, namer)
-	// An apply that creates asks whether that is allowed.
+	// An apply that creates, and an unsafe deletion, ask whether that is allowed.
 	config.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	return &apiserver.Config{
 		GenericConfig: config,
