@@ -53,6 +53,7 @@
 #define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and the time to send a whole request; Go keeps connections for 90 s */
 #define WRITE_TIMEOUT (120 * 1000)	/* a client that takes nothing for so long is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
+#define HEAD_TIMEOUT (32 * 1000)	/* from the first byte of a request to the end of its head, as in kube-apiserver */
 #define LINGER_TIMEOUT (5 * 1000)
 #define ACCEPT_PAUSE 500		/* when there are no descriptors left */
 #define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
@@ -94,6 +95,7 @@ typedef struct Connection
 	bool		ending;			/* HTTP/2: to be closed once nothing is open */
 	size_t		late;			/* requests that came nevertheless */
 	LoopTimer	end;
+	uint64_t	head_begun_at;	/* when a head was first seen half read; 0: none is */
 	HttpRequest *lingering;		/* its refusal was sent; what the client still sends is thrown away */
 } Connection;
 
@@ -211,6 +213,7 @@ new_request(h2o_req_t *req)
 	h2o_linklist_insert(&open_requests, &request->open);
 	open_count++;
 	request->connection->open++;
+	request->connection->head_begun_at = 0;
 	loop_timer_stop(&request->connection->end);
 	if (request->connection->ending && ++request->connection->late > LATE_REQUESTS)
 		end_connection(request_socket(request));
@@ -651,6 +654,26 @@ http_server_start(const HttpListener *given, size_t count)
 		h2o_socket_read_start(listeners[i].socket, on_accept);
 }
 
+/*
+ * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so that a client that
+ * sends its head in small pieces would hold a connection for as long as an idle one.  The version is known once the head is whole.
+ */
+static int
+check_head(h2o_req_t *req, void *state)
+{
+	h2o_socket_t *socket = req->conn->callbacks->get_socket(req->conn);
+	Connection *connection = socket->on_close.data;
+	uint64_t	now = *(const uint64_t *) state;
+
+	if (req->timestamps.request_begin_at.tv_sec == 0 || req->version != 0)
+		connection->head_begun_at = 0;
+	else if (connection->head_begun_at == 0)
+		connection->head_begun_at = now;
+	else if (now - connection->head_begun_at >= HEAD_TIMEOUT)
+		shutdown(h2o_socket_get_fd(socket), SHUT_RDWR);
+	return 0;
+}
+
 /* Finds the open requests whose client is gone, or takes nothing any more. */
 static void
 sweep(uint64_t now)
@@ -701,6 +724,7 @@ run_tick(uint64_t now, void (*tick) (void))
 	static uint64_t trimmed_at;
 
 	sweep(now);
+	conf.http1.callbacks.foreach_request(&context, check_head, &now);
 	reload_tls();
 	if (freed_bytes >= FREED_BYTES && now - trimmed_at >= TRIM_INTERVAL)
 	{

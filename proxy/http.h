@@ -75,6 +75,11 @@ extern void http_stream_begin(HttpRequest *request, int status, const HttpHeader
 							  void (*writable) (void *state), void *state);
 extern void http_stream_send(HttpRequest *request, const char *bytes, size_t len);
 extern bool http_stream_busy(HttpRequest *request);
+/*
+ * Frees what is known of the request, but for what the log will say: for a stream that goes on for long, once something of it has been
+ * taken.  Afterwards the functions above have no path, no query and no header but user-agent; what was in the arena is gone.
+ */
+extern void http_forget_request(HttpRequest *request);
 /* Ends cleanly; not while a send is in flight. */
 extern void http_stream_end(HttpRequest *request);
 

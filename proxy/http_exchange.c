@@ -24,6 +24,9 @@
 
 #define MAX_AUDIT_ID 64
 
+/* Of the arena: enough for most requests, and less than it would take itself. */
+#define FIRST_ROOM 2048
+
 static const char audit_id_bytes[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._";
 
 static uint64_t
@@ -42,16 +45,26 @@ http_exchange_of(HttpRequest *request)
 	return (HttpExchange *) request;
 }
 
+/* Gives an exchange an arena with so much room. */
+static void
+begin_arena(HttpExchange *exchange, size_t room)
+{
+	exchange->room = malloc(room);
+	if (exchange->room == NULL)
+		abort();
+	arena_init(&exchange->arena);
+	exchange->arena.next = exchange->room;
+	exchange->arena.end = exchange->room + room;
+}
+
 void
 http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
 				   size_t header_capacity)
 {
 	const char *question;
 
-	memset(exchange, 0, offsetof(HttpExchange, room));
-	arena_init(&exchange->arena);
-	exchange->arena.next = exchange->room;
-	exchange->arena.end = exchange->room + EXCHANGE_ROOM;
+	memset(exchange, 0, sizeof(*exchange));
+	begin_arena(exchange, FIRST_ROOM);
 	exchange->begun_at = microseconds();
 	exchange->method = arena_strndup(&exchange->arena, method, method_len);
 	exchange->is_head = strcmp(exchange->method, "HEAD") == 0;
@@ -127,6 +140,7 @@ http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
 
 	log_access(&access);
 	arena_free(&exchange->arena);
+	free(exchange->room);
 }
 
 /* --- The request, as http.h shows it --- */
@@ -199,6 +213,51 @@ http_set_user(HttpRequest *request, const char *user, const char *const *groups,
 	for (size_t i = 0; i < group_count; i++)
 		exchange->groups[i] = arena_strdup(&exchange->arena, groups[i]);
 	exchange->group_count = group_count;
+}
+
+/* --- What is left of it while a stream goes on --- */
+
+/* What the arena takes for a copy. */
+static size_t
+size_of_copy(const char *text)
+{
+	return text != NULL ? strlen(text) / 8 * 8 + 8 : 0;
+}
+
+static const char *
+copy(HttpExchange *exchange, const char *text)
+{
+	return text != NULL ? arena_strdup(&exchange->arena, text) : NULL;
+}
+
+void
+http_forget_request(HttpRequest *request)
+{
+	static const char user_agent[] = "user-agent";
+	HttpExchange *exchange = http_exchange_of(request);
+	HttpExchange whole = *exchange;
+	const char *agent = http_header(request, user_agent);
+	size_t		room = sizeof(HttpHeader) + (whole.group_count + 1) * sizeof(char *) + size_of_copy(whole.method) +
+		size_of_copy(whole.uri) + size_of_copy(whole.audit_id) + size_of_copy(whole.verb) + size_of_copy(whole.user) +
+		size_of_copy(agent);
+
+	for (size_t i = 0; i < whole.group_count; i++)
+		room += size_of_copy(whole.groups[i]);
+	begin_arena(exchange, room);
+	exchange->method = copy(exchange, whole.method);
+	exchange->uri = copy(exchange, whole.uri);
+	exchange->audit_id = copy(exchange, whole.audit_id);
+	exchange->verb = copy(exchange, whole.verb);
+	exchange->path = exchange->query = "";
+	exchange->warning = NULL;
+	if (whole.user != NULL)
+		http_set_user(request, whole.user, whole.groups, whole.group_count);
+	exchange->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader));
+	exchange->headers->name = user_agent;
+	exchange->headers->value = copy(exchange, agent);
+	exchange->header_count = agent != NULL;
+	arena_free(&whole.arena);
+	free(whole.room);
 }
 
 /* --- The answer --- */

@@ -12,13 +12,11 @@
 
 #include "http.h"
 
-/* An idle watch should cost little memory: what most requests need from the arena is in the struct itself. */
-#define EXCHANGE_ROOM 2048
-
 /* The first member of every HttpRequest.  All strings are in the arena. */
 typedef struct HttpExchange
 {
 	Arena		arena;
+	char	   *room;			/* its first memory, malloc'ed */
 	const char *method;
 	const char *uri;			/* as sent */
 	const char *path;
@@ -34,7 +32,6 @@ typedef struct HttpExchange
 	bool		is_head;
 	uint64_t	begun_at;		/* microseconds of the monotonic clock */
 	int			status;			/* of the answer; 0 before there is one */
-	_Alignas(8) char room[EXCHANGE_ROOM];	/* the arena's first memory */
 } HttpExchange;
 
 /* header_capacity: how many headers will be added at most. */

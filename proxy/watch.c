@@ -494,6 +494,7 @@ watch_send_initial(Watch *watch)
 	arena_init(&watch->exchange->arena);
 	watch->exchange->route = NULL;
 	watch->exchange->user = NULL;
+	http_forget_request(watch->exchange->http);
 	return false;
 }
 

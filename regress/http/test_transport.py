@@ -133,6 +133,41 @@ def test_idle_connection(stack):
     assert keep.get("/version").code == 200 and keep.connection.sock.getsockname() == before
 
 
+def test_slow_head(stack, ns):
+    """TR-03, TR-07: a head that does not end costs its connection, as in kube-apiserver after 32 s; a slow body and an idle connection do not"""
+    api = stack.first.api()
+    body = json.dumps(report("slow"))
+    head = f"POST {path_of(POLR, ns)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body) + 100}\r\n"
+    connections = [api.connect(60) for _ in range(3)]
+    for connection in connections:
+        connection.connect()
+    slow_head, slow_body, idle = (connection.sock for connection in connections)
+    idle.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert idle.recv(12) == b"HTTP/1.1 200"
+    slow_body.sendall(f"{head}\r\n".encode())
+    slow_head.sendall(f"{head}X-Long: ".encode())
+    slow_head.settimeout(1)
+    begun, answer, spaces = time.monotonic(), None, 0
+    while answer is None and time.monotonic() - begun < 60:
+        try:
+            answer = slow_head.recv(100)
+        except TimeoutError:
+            slow_head.sendall(b"x")
+            slow_body.sendall(b" ")
+            spaces += 1
+        except OSError:
+            answer = b""
+    took = time.monotonic() - begun
+    assert answer == b"" and 31 < took < 50, (answer, took)
+    slow_body.sendall(b" " * (100 - spaces) + body.encode())
+    assert slow_body.recv(12) == b"HTTP/1.1 201"
+    idle.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+    while b"HTTP/1.1 200" not in idle.recv(65536):
+        pass
+    for connection in connections:
+        connection.close()
+
+
 # --- Parameters ---
 
 @pytest.mark.parametrize("timeout", ["x", "5", "1", "-1s", "1m30", "s", "1 s", "%2B"])
