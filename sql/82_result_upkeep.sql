@@ -372,7 +372,7 @@ BEGIN
 		ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO NOTHING;
 	FOR today IN SELECT DISTINCT d.day FROM kube_reports.unfolded('0') d WHERE d.day IS NOT NULL ORDER BY d.day LOOP
 		SELECT array_agg(s.id) AS rollups, array_agg(s.count) AS counts INTO unfolded
-			FROM (SELECT r.id, sum(d.count) AS count
+			FROM (SELECT r.id, sum(d.count)::bigint AS count
 				FROM kube_reports.unfolded('0') d
 					JOIN kube_reports.rollup r ON (r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status)
 						= (d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status)

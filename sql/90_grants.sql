@@ -33,16 +33,119 @@ $$;
 COMMENT ON FUNCTION kube_reports.grant_proxy(name, uuid)
 	IS 'lets a role serve one cluster, named by the uid of its namespace kube-system; makes the cluster known';
 
+CREATE FUNCTION kube_reports.reader_objects() RETURNS TABLE (kind text, object text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	-- No view without the barrier is for readers, and every view with it is.
+	SELECT 'TABLE', c.oid::regclass::text FROM pg_class c
+		WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
+	UNION ALL
+	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
+		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind = 'f' AND p.proname IN (
+			-- What views and searches are made of.
+			'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports',
+			'search_results', 'search_resources', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
+			'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight')
+$$;
+COMMENT ON FUNCTION kube_reports.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
+
+CREATE FUNCTION kube_reports.add_reader(role name, cluster uuid, namespace text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		record;
+	granted_cluster integer;
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = add_reader.role) THEN
+		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
+	END IF;
+	IF cluster IS NOT NULL THEN
+		SELECT c.id INTO granted_cluster FROM kube_reports.cluster c WHERE c.uid = add_reader.cluster;
+		IF NOT FOUND THEN
+			RAISE EXCEPTION 'cluster % is not known', cluster
+				USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
+		END IF;
+	END IF;
+	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
+	FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
+		EXECUTE format('GRANT %s ON %s %s TO %I', CASE given.kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, given.kind, given.object, role);
+	END LOOP;
+	INSERT INTO kube_reports.reader_grant (role, cluster_id, namespace) VALUES (add_reader.role, granted_cluster, add_reader.namespace)
+		ON CONFLICT DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.add_reader(name, uuid, text)
+	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all. Raises 42704 for an unknown role or cluster';
+
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
-	EXECUTE format('GRANT SELECT ON kube_reports.status, kube_reports.stored_report TO %I', role);
+	PERFORM kube_reports.add_reader(role, NULL, NULL);
+	EXECUTE format('GRANT SELECT ON kube_reports.status TO %I', role);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.grant_reader(name) IS 'lets a role read all reports through the views';
+COMMENT ON FUNCTION kube_reports.grant_reader(name) IS 'lets a role read everything, of all clusters, through views and functions';
+
+CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF cluster IS NULL THEN
+		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_reader() lets a role see all clusters.';
+	END IF;
+	PERFORM kube_reports.add_reader(role, cluster, NULL);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
+	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions';
+
+CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF namespace IS NULL THEN
+		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_cluster() lets a role see all namespaces.';
+	END IF;
+	PERFORM kube_reports.add_reader(role, cluster, namespace);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
+	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope';
+
+CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		record;
+	removed		bigint;
+BEGIN
+	DELETE FROM kube_reports.reader_grant g
+		WHERE g.role = revoke_reader.role
+			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
+				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = revoke_reader.cluster)
+					AND g.namespace IS NOT DISTINCT FROM revoke_reader.namespace
+					AND (revoke_reader.cluster IS NULL OR g.cluster_id IS NOT NULL));
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	IF NOT EXISTS (SELECT FROM kube_reports.reader_grant g WHERE g.role = revoke_reader.role)
+		AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = revoke_reader.role) THEN
+		FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
+			EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
+		END LOOP;
+		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
+		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports FROM %I', role);
+	END IF;
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
+	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges too; returns how many';
 
 CREATE FUNCTION kube_reports.grant_admin(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE

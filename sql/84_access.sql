@@ -1,0 +1,98 @@
+-- 84_access.sql
+--	  Which clusters and namespaces a reader sees.
+--
+-- Readers have no privilege on tables.  They read security_barrier views,
+-- which keep rows of others from whatever a reader's predicate does, and call
+-- functions over these views.  Row-level security would do the same for the
+-- views but not for searches: operators of jsonb, arrays and trigrams are not
+-- leakproof, and would be evaluated row by row after the policy.  A search
+-- therefore runs as the owner of the extension, resolves its caller to the
+-- clusters and namespaces granted, and applies these beside fixed operators.
+--
+-- Who calls is current_user where a view is read.  Inside a SECURITY DEFINER
+-- function that is the function's owner, and session_user is no substitute:
+-- a function of somebody else that a powerful session calls (or autovacuum,
+-- for an index) would read with that session's grants.  So the callers of
+-- searches read their own name from the view caller, under a seal that only
+-- this store can make, and the search checks the seal.
+
+CREATE TABLE kube_reports.reader_grant (
+	role		text NOT NULL,
+	cluster_id	integer REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	namespace	text COLLATE "C",
+	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
+);
+COMMENT ON TABLE kube_reports.reader_grant IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
+COMMENT ON COLUMN kube_reports.reader_grant.cluster_id IS 'null: every cluster, also those to come';
+COMMENT ON COLUMN kube_reports.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
+SELECT pg_catalog.pg_extension_config_dump('kube_reports.reader_grant', '');
+
+CREATE TABLE kube_reports.caller_secret (
+	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')
+);
+COMMENT ON TABLE kube_reports.caller_secret IS 'one row: what seals of callers are made with; never dumped';
+INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
+
+---- who reads a view ----
+
+-- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
+CREATE VIEW kube_reports.caller_grant AS
+	SELECT g.cluster_id, g.namespace
+	FROM kube_reports.reader_grant g JOIN pg_catalog.pg_roles r ON r.rolname = g.role
+	WHERE pg_has_role(r.oid, 'USAGE')
+	UNION ALL
+	SELECT NULL, NULL FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(e.extowner, 'USAGE');
+COMMENT ON VIEW kube_reports.caller_grant IS 'the grants that hold for whoever reads the view';
+
+CREATE VIEW kube_reports.caller_cluster AS
+	SELECT c.id FROM kube_reports.cluster c
+	WHERE EXISTS (SELECT FROM kube_reports.caller_grant g WHERE g.namespace IS NULL AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
+COMMENT ON VIEW kube_reports.caller_cluster IS 'the clusters that whoever reads the view sees whole';
+
+CREATE VIEW kube_reports.caller_namespace AS
+	SELECT DISTINCT c.id AS cluster_id, g.namespace
+	FROM kube_reports.caller_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+	WHERE g.namespace IS NOT NULL;
+COMMENT ON VIEW kube_reports.caller_namespace IS 'the single namespaces that whoever reads the view sees';
+
+CREATE VIEW kube_reports.caller WITH (security_barrier) AS
+	SELECT current_user::text AS role, sha256(s.secret || sha256(s.secret || convert_to(current_user::text, 'UTF8'))) AS seal
+	FROM kube_reports.caller_secret s;
+COMMENT ON VIEW kube_reports.caller
+	IS 'whoever reads the view, and the seal that proves it to a search; hashed twice, because of one hash a longer name''s could be computed';
+
+---- who calls a search ----
+
+CREATE FUNCTION kube_reports.caller_scope(role text, seal bytea,
+	OUT clusters integer[], OUT namespace_clusters integer[], OUT namespaces text[])
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- The role may have been dropped since: then nothing is granted to it.
+	caller		oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = caller_scope.role);
+BEGIN
+	IF caller IS NULL OR NOT EXISTS (SELECT FROM kube_reports.caller_secret s
+			WHERE sha256(s.secret || sha256(s.secret || convert_to(caller_scope.role, 'UTF8'))) = caller_scope.seal) THEN
+		RAISE EXCEPTION 'the seal is not that of role "%"', caller_scope.role
+			USING ERRCODE = 'insufficient_privilege', HINT = 'Call the search function: it reads its caller from the view kube_reports.caller.';
+	END IF;
+	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
+		OR EXISTS (SELECT FROM kube_reports.reader_grant g JOIN pg_roles r ON r.rolname = g.role
+			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, r.oid, 'USAGE')) THEN
+		RETURN;
+	END IF;
+	SELECT coalesce(array_agg(DISTINCT c.id) FILTER (WHERE g.namespace IS NULL), '{}') INTO clusters
+		FROM kube_reports.reader_grant g JOIN pg_roles r ON r.rolname = g.role
+			JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+		WHERE pg_has_role(caller, r.oid, 'USAGE');
+	SELECT coalesce(array_agg(n.cluster_id), '{}'), coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
+		FROM (SELECT DISTINCT c.id AS cluster_id, g.namespace
+			FROM kube_reports.reader_grant g JOIN pg_roles r ON r.rolname = g.role
+				JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+			WHERE pg_has_role(caller, r.oid, 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.caller_scope(text, bytea)
+	IS 'what a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and namespace; nulls: everything. Raises 42501 for a wrong seal';

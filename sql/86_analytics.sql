@@ -1,0 +1,295 @@
+-- 86_analytics.sql
+--	  Results and counts as readers see them.
+--
+-- Views are security_barrier views: what a reader may not see is gone before
+-- a predicate of the reader's is looked at.  cluster is the uid of the
+-- namespace kube-system, cluster_name what the cluster calls itself; namespace
+-- is the report's, empty for reports of cluster scope; it decides who sees
+-- what.  subject_* is the resource that a result is about.
+
+---- results ----
+
+CREATE VIEW kube_reports.visible_result AS
+	SELECT r.* FROM kube_reports.result r
+	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
+		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
+COMMENT ON VIEW kube_reports.visible_result IS 'the results that whoever reads the view may see';
+
+CREATE VIEW kube_reports.typed_result WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, t."group" AS report_group, t.plural AS report_resource, g.name AS report,
+		k.source, k.policy, k.rule, k.category, k.severity, kube_reports.status_name(r.status) AS status,
+		coalesce(nullif(r.native_status, ''), kube_reports.status_name(r.status)) AS native_status, nullif(r.score, 0) AS score,
+		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		d.message, d.properties, d.exceptions, r.first_seen, r.since, o.evaluated_at
+	FROM kube_reports.visible_result r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+		LEFT JOIN kube_reports.subject s ON s.id = r.subject
+		LEFT JOIN kube_reports.detail d ON d.id = r.detail
+		LEFT JOIN kube_reports.origin g ON g.id = r.origin
+		LEFT JOIN kube_reports.resource_type t ON t.id = g.resource_type
+		LEFT JOIN kube_reports.object o ON o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
+			AND o.namespace = g.namespace AND o.name = g.name;
+COMMENT ON VIEW kube_reports.typed_result
+	IS 'one row for each result of a stored report and resource it is about, by names; first_seen: when it appeared, since: when it got its status, evaluated_at: newest evaluation in its report, score null: none';
+
+CREATE VIEW kube_reports.open_failures WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
+		kube_reports.status_name(r.status) AS status, nullif(r.score, 0) AS score,
+		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		d.message, r.first_seen, r.since, now() - r.since AS age
+	FROM kube_reports.visible_result r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+		LEFT JOIN kube_reports.subject s ON s.id = r.subject
+		LEFT JOIN kube_reports.detail d ON d.id = r.detail
+		LEFT JOIN kube_reports.origin g ON g.id = r.origin
+	WHERE r.status IN ('w', 'f', 'e');
+COMMENT ON VIEW kube_reports.open_failures IS 'results that warn, fail or are in error, and for how long (age) they have';
+
+CREATE VIEW kube_reports.exceptions WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, x.exception, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
+		kube_reports.status_name(r.status) AS status,
+		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		d.message, r.first_seen, r.since
+	FROM kube_reports.visible_result r
+		JOIN kube_reports.detail d ON d.id = r.detail AND d.exceptions <> '{}'
+		CROSS JOIN LATERAL unnest(d.exceptions) x(exception)
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+		LEFT JOIN kube_reports.subject s ON s.id = r.subject
+		LEFT JOIN kube_reports.origin g ON g.id = r.origin;
+COMMENT ON VIEW kube_reports.exceptions IS 'results that exceptions made what they are: a row for each result and exception';
+
+CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, s.api_version AS subject_api_version, s.kind AS subject_kind,
+		s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		r.pass, r.warn, r.fail, r.error, r.skip, r.since
+	FROM (SELECT r.cluster_id, r.namespace, r.subject, count(*) FILTER (WHERE r.status = 'p') AS pass, count(*) FILTER (WHERE r.status = 'w') AS warn,
+			count(*) FILTER (WHERE r.status = 'f') AS fail, count(*) FILTER (WHERE r.status = 'e') AS error, count(*) FILTER (WHERE r.status = 's') AS skip,
+			max(r.since) AS since
+		FROM kube_reports.visible_result r GROUP BY r.cluster_id, r.namespace, r.subject) r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.subject s ON s.id = r.subject;
+COMMENT ON VIEW kube_reports.resource_summary
+	IS 'counts by status for each resource that results are about, and when one of them last changed; all resources: search_resources() gives the first ones of some';
+
+CREATE FUNCTION kube_reports.results_of_resource(cluster uuid, kind text, namespace text, name text)
+	RETURNS SETOF kube_reports.typed_result
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT r.* FROM kube_reports.typed_result r
+	WHERE r.cluster = results_of_resource.cluster AND r.subject_kind = kind AND r.subject_namespace = results_of_resource.namespace
+		AND r.subject_name = results_of_resource.name;
+END;
+COMMENT ON FUNCTION kube_reports.results_of_resource(uuid, text, text, text)
+	IS 'all results about a resource of a cluster; namespace empty for a resource of cluster scope';
+
+CREATE FUNCTION kube_reports.cve(cve text)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, subject_kind text, subject_name text, source text, severity text, score real,
+		package text, installed_version text, fixed_version text, fixable boolean, status text, first_seen timestamptz, properties jsonb)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT r.cluster, r.cluster_name, r.namespace, r.subject_kind, r.subject_name, r.source, r.severity, r.score,
+		coalesce(r.properties->>'resource', r.properties->>'pkgName'), r.properties->>'installedVersion', r.properties->>'fixedVersion',
+		coalesce(r.properties->>'fixedVersion', '') <> '', r.status, r.first_seen, r.properties
+	FROM kube_reports.typed_result r
+	WHERE r.policy = cve;
+END;
+COMMENT ON FUNCTION kube_reports.cve(text)
+	IS 'what a vulnerability affects, and whether a fixed version is known; the package by Trivy''s names of properties';
+
+---- counts ----
+
+-- A function of our own that reads tables would do so with the reader's privileges, also in a view: unfolded() is written out.
+CREATE VIEW kube_reports.visible_rollup AS
+	SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
+	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count FROM kube_reports.rollup r
+		UNION ALL
+		SELECT d.cluster_id, d.namespace, c.criterion, d.kind, c.status, c.native_status, c.count
+		FROM kube_reports.rollup_delta d, unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+		WHERE d.xid >= (SELECT m.mark FROM kube_reports.rollup_mark m)) r
+	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
+		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
+COMMENT ON VIEW kube_reports.visible_rollup
+	IS 'the counts that whoever reads the view may see; to be added up: what was written lately comes in rows of its own';
+
+CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.rule, k.severity, r.kind AS subject_kind,
+		kube_reports.status_name(r.status) AS status, coalesce(nullif(r.native_status, ''), kube_reports.status_name(r.status)) AS native_status, r.count
+	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, sum(r.count)::bigint AS count
+		FROM kube_reports.visible_rollup r
+		GROUP BY r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status HAVING sum(r.count) <> 0) r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion;
+COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
+
+CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip,
+		sum(r.count)::bigint AS total
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	GROUP BY c.id, r.namespace, k.source
+	HAVING sum(r.count) <> 0;
+COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
+
+CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, kube_reports.status_name(r.status) AS status,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'unknown'), 0)::bigint AS unknown,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'info'), 0)::bigint AS info,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'low'), 0)::bigint AS low,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'medium'), 0)::bigint AS medium,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'high'), 0)::bigint AS high,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'critical'), 0)::bigint AS critical,
+		sum(r.count)::bigint AS total
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	GROUP BY c.id, r.namespace, k.source, r.status
+	HAVING sum(r.count) <> 0;
+COMMENT ON VIEW kube_reports.severity_counts IS 'how many results are of each severity, by cluster, namespace, source and status';
+
+CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, k.source, k.category,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'unknown'), 0)::bigint AS unknown,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'info'), 0)::bigint AS info,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'low'), 0)::bigint AS low,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'medium'), 0)::bigint AS medium,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'high'), 0)::bigint AS high,
+		coalesce(sum(r.count) FILTER (WHERE k.severity = 'critical'), 0)::bigint AS critical,
+		sum(r.count)::bigint AS total
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	GROUP BY c.id, k.source, k.category
+	HAVING sum(r.count) <> 0;
+COMMENT ON VIEW kube_reports.category_tree IS 'sources and their categories, with counts by status and by severity';
+
+CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, k.source, k.category, k.policy, k.rule, k.severity,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip,
+		sum(r.count)::bigint AS total
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	GROUP BY c.id, k.source, k.category, k.policy, k.rule, k.severity
+	HAVING sum(r.count) <> 0;
+COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with counts by status';
+
+CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.severity,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	GROUP BY c.id, r.namespace, k.source, k.category, k.policy, k.severity
+	HAVING sum(r.count) FILTER (WHERE r.status IN ('w', 'f', 'e')) <> 0;
+COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
+
+CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
+	SELECT k.source, k.policy, k.rule, c.uid AS cluster, c.name AS cluster_name,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	GROUP BY k.source, k.policy, k.rule, c.id
+	HAVING sum(r.count) <> 0;
+COMMENT ON VIEW kube_reports.fleet_matrix IS 'every policy and rule by cluster: which clusters fail what';
+
+CREATE FUNCTION kube_reports.fleet_drift(a uuid, b uuid)
+	RETURNS TABLE (source text, policy text, rule text, pass_a bigint, failing_a bigint, pass_b bigint, failing_b bigint)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT m.source, m.policy, m.rule, m.pass_a, m.failing_a, m.pass_b, m.failing_b
+	FROM (SELECT f.source, f.policy, f.rule,
+			coalesce(sum(f.pass) FILTER (WHERE f.cluster = a), 0)::bigint AS pass_a,
+			coalesce(sum(f.warn + f.fail + f.error) FILTER (WHERE f.cluster = a), 0)::bigint AS failing_a,
+			coalesce(sum(f.pass) FILTER (WHERE f.cluster = b), 0)::bigint AS pass_b,
+			coalesce(sum(f.warn + f.fail + f.error) FILTER (WHERE f.cluster = b), 0)::bigint AS failing_b
+		FROM kube_reports.fleet_matrix f WHERE f.cluster IN (a, b) GROUP BY f.source, f.policy, f.rule) m
+	WHERE m.pass_a > 0 AND m.failing_a = 0 AND m.failing_b > 0 OR m.pass_b > 0 AND m.failing_b = 0 AND m.failing_a > 0;
+END;
+COMMENT ON FUNCTION kube_reports.fleet_drift(uuid, uuid)
+	IS 'policies and rules that only pass in one of two clusters and warn, fail or are in error in the other';
+
+CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, c.labels, c.last_seen, now() - c.last_seen AS silent_for, coalesce(o.reports, 0) AS reports,
+		o.evaluated_at, now() - o.evaluated_at AS evaluation_age, o.oldest_evaluation
+	FROM kube_reports.cluster c
+		LEFT JOIN (SELECT o.cluster_id, count(*) AS reports, max(o.evaluated_at) AS evaluated_at, min(o.evaluated_at) AS oldest_evaluation
+			FROM kube_reports.object o
+			WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
+				OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n)
+			GROUP BY o.cluster_id) o ON o.cluster_id = c.id
+	WHERE c.id IN (SELECT w.id FROM kube_reports.caller_cluster w) OR c.id IN (SELECT n.cluster_id FROM kube_reports.caller_namespace n);
+COMMENT ON VIEW kube_reports.fleet_freshness
+	IS 'clusters with the time a proxy of theirs last said hello, and the newest and the oldest evaluation among the reports that the reader may see';
+
+---- frameworks ----
+
+CREATE TABLE kube_reports.framework_control (
+	framework	text NOT NULL,
+	control		text NOT NULL,
+	source		text COLLATE "C" NOT NULL DEFAULT '',
+	policy		text COLLATE "C" NOT NULL,
+	rule		text COLLATE "C" NOT NULL DEFAULT '',
+	UNIQUE (framework, control, source, policy, rule)
+);
+COMMENT ON TABLE kube_reports.framework_control
+	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53: filled by whoever knows; source and rule empty: any';
+SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
+
+CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
+	SELECT f.framework, f.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.policy, k.rule, r.kind AS subject_kind,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
+		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+		JOIN kube_reports.framework_control f ON f.policy = k.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
+	GROUP BY f.framework, f.control, c.id, r.namespace, k.source, k.policy, k.rule, r.kind
+	HAVING sum(r.count) <> 0;
+COMMENT ON VIEW kube_reports.control_counts IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
+
+---- remediations ----
+
+CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, o.namespace, o.name AS remediation,
+		coalesce(nullif(b.body#>>'{status,applicationState}', ''), 'NotApplied') AS state,
+		coalesce((b.body#>>'{spec,apply}')::boolean, false) AS wanted, coalesce(b.body#>>'{spec,type}', 'Configuration') AS type,
+		b.body#>'{spec,outdated,object}' IS NOT NULL AS outdated, b.body#>>'{status,errorMessage}' AS error,
+		b.body#>>'{spec,current,object,kind}' AS object_kind, b.body#>>'{spec,current,object,metadata,name}' AS object_name,
+		m.metadata#>>'{labels,compliance.openshift.io/suite}' AS suite, m.metadata#>>'{labels,compliance.openshift.io/scan-name}' AS scan
+	FROM kube_reports.object o
+		JOIN kube_reports.cluster c ON c.id = o.cluster_id
+		JOIN kube_reports.resource_type t ON t.id = o.resource_type AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+		CROSS JOIN LATERAL (SELECT kube_reports.report_to_jsonb(o.body)) b(body)
+		CROSS JOIN LATERAL (SELECT kube_reports.report_to_jsonb(o.metadata)) m(metadata)
+	WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
+		OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
+COMMENT ON VIEW kube_reports.remediations
+	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered: state is the operator''s own word (NotApplied, Pending, Applied, Outdated, Error and others); a failing check of the same name is the one it mends';

@@ -1,0 +1,460 @@
+-- 86_analytics_search.sql
+--	  Searches: results, resources and reports by filters for everything.
+--
+-- A search is a function of two halves.  The one that is called reads its
+-- caller from the view caller and runs with the caller's privileges.  The
+-- other (find_...) runs as the owner, checks the caller's seal and puts
+-- together a statement of the fragments below; what callers give is a
+-- parameter ($1) of it and never text of it.  The statement is planned with
+-- the values at hand, so that each filter uses its index.
+--
+-- A filter is a JSON object.  Members are a string or an array of strings
+-- (one of them has to match), unless said otherwise:
+--	  cluster (uid or name), namespace, report, source, policy, rule, category,
+--	  severity, status, native_status, subject_kind, subject_namespace,
+--	  subject_name, subject_uid, exception; exempted (boolean: has exceptions);
+--	  score_from, score_to (numbers, inclusive); properties (object, contained
+--	  in the result's); since_from, since_to, first_seen_from, first_seen_to
+--	  (times, the first inclusive); text (string: found in policy, rule, subject
+--	  or message, whatever the case).
+
+CREATE TYPE kube_reports.result_filter AS (
+	clusters	integer[],
+	namespaces	text[],
+	reports		text[],
+	criteria	bigint[],
+	statuses	"char"[],
+	native_statuses text[],
+	subject_kinds text[],
+	subject_namespaces text[],
+	subject_names text[],
+	subject_uids text[],
+	exceptions	text[],
+	exempted	boolean,
+	score_from	real,
+	score_to	real,
+	properties	jsonb,
+	since_from	timestamptz,
+	since_to	timestamptz,
+	first_seen_from timestamptz,
+	first_seen_to timestamptz,
+	pattern		text,
+	text_criteria bigint[],
+	text_subjects bigint[],
+	text_details bigint[],
+	details		bigint[],
+	scope_clusters integer[],
+	scope_namespace_clusters integer[],
+	scope_namespaces text[]
+);
+COMMENT ON TYPE kube_reports.result_filter IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
+
+CREATE FUNCTION kube_reports.filter_strings(filter jsonb, member text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		jsonb := filter->member;
+BEGIN
+	CASE jsonb_typeof(given)
+		WHEN 'string' THEN
+			RETURN ARRAY[filter->>member];
+		WHEN 'array' THEN
+			IF NOT EXISTS (SELECT FROM jsonb_array_elements(given) e WHERE jsonb_typeof(e) <> 'string') THEN
+				RETURN ARRAY(SELECT jsonb_array_elements_text(given));
+			END IF;
+		WHEN 'null' THEN
+			RETURN NULL;
+		ELSE
+			IF given IS NULL THEN
+				RETURN NULL;
+			END IF;
+	END CASE;
+	RAISE EXCEPTION 'member "%" of the filter is neither a string nor an array of strings', member
+		USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+COMMENT ON FUNCTION kube_reports.filter_strings(jsonb, text)
+	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
+
+CREATE FUNCTION kube_reports.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	-- More than these are not looked up: a walk over the results finds the first of many soon.
+	max_ids CONSTANT integer := 1000;
+	wanted		kube_reports.result_filter;
+	scope		record := kube_reports.caller_scope(role, seal);
+	unknown		text;
+	given		text[];
+	statuses	text[];
+BEGIN
+	filter := coalesce(filter, '{}');
+	IF jsonb_typeof(filter) <> 'object' THEN
+		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	SELECT m INTO unknown FROM jsonb_object_keys(filter) m
+		WHERE m NOT IN ('cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status', 'native_status', 'subject_kind',
+			'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted', 'score_from', 'score_to', 'properties', 'since_from', 'since_to',
+			'first_seen_from', 'first_seen_to', 'text') LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'the filter has no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'docs/analytics.md lists the members of a filter.';
+	END IF;
+
+	wanted.scope_clusters := scope.clusters;
+	wanted.scope_namespace_clusters := scope.namespace_clusters;
+	wanted.scope_namespaces := scope.namespaces;
+	given := kube_reports.filter_strings(filter, 'cluster');
+	IF given IS NOT NULL THEN
+		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given) OR c.name = ANY (given));
+	END IF;
+	wanted.namespaces := kube_reports.filter_strings(filter, 'namespace');
+	wanted.reports := kube_reports.filter_strings(filter, 'report');
+	wanted.native_statuses := kube_reports.filter_strings(filter, 'native_status');
+	wanted.subject_kinds := kube_reports.filter_strings(filter, 'subject_kind');
+	wanted.subject_namespaces := kube_reports.filter_strings(filter, 'subject_namespace');
+	wanted.subject_names := kube_reports.filter_strings(filter, 'subject_name');
+	wanted.subject_uids := kube_reports.filter_strings(filter, 'subject_uid');
+	wanted.exceptions := kube_reports.filter_strings(filter, 'exception');
+	statuses := kube_reports.filter_strings(filter, 'status');
+	IF statuses IS NOT NULL THEN
+		SELECT g INTO unknown FROM unnest(statuses) g WHERE g NOT IN ('pass', 'warn', 'fail', 'error', 'skip') LIMIT 1;
+		IF FOUND THEN
+			RAISE EXCEPTION 'there is no status "%"', unknown USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Statuses are pass, warn, fail, error and skip.';
+		END IF;
+		wanted.statuses := ARRAY(SELECT left(g, 1)::"char" FROM unnest(statuses) g);
+	END IF;
+	BEGIN
+		wanted.exempted := (filter->>'exempted')::boolean;
+		wanted.score_from := (filter->>'score_from')::real;
+		wanted.score_to := (filter->>'score_to')::real;
+		wanted.since_from := (filter->>'since_from')::timestamptz;
+		wanted.since_to := (filter->>'since_to')::timestamptz;
+		wanted.first_seen_from := (filter->>'first_seen_from')::timestamptz;
+		wanted.first_seen_to := (filter->>'first_seen_to')::timestamptz;
+	EXCEPTION WHEN data_exception THEN
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+	END;
+
+	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
+		wanted.criteria := ARRAY(SELECT k.id
+			FROM (SELECT kube_reports.filter_strings(filter, 'source') AS sources, kube_reports.filter_strings(filter, 'policy') AS policies,
+					kube_reports.filter_strings(filter, 'rule') AS rules, kube_reports.filter_strings(filter, 'category') AS categories,
+					kube_reports.filter_strings(filter, 'severity') AS severities) f,
+				kube_reports.criterion k
+			WHERE (f.sources IS NULL OR k.source = ANY (f.sources)) AND (f.policies IS NULL OR k.policy = ANY (f.policies))
+				AND (f.rules IS NULL OR k.rule = ANY (f.rules)) AND (f.categories IS NULL OR k.category = ANY (f.categories))
+				AND (f.severities IS NULL OR k.severity = ANY (f.severities)));
+	END IF;
+
+	IF filter ? 'properties' THEN
+		IF jsonb_typeof(filter->'properties') <> 'object' THEN
+			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value';
+		END IF;
+		wanted.properties := nullif(filter->'properties', '{}');
+	END IF;
+	IF wanted.properties IS NOT NULL OR wanted.exceptions IS NOT NULL THEN
+		wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d
+			WHERE (wanted.properties IS NULL OR d.properties <> '{}' AND d.properties @> wanted.properties)
+				AND (wanted.exceptions IS NULL OR d.exceptions <> '{}' AND d.exceptions && wanted.exceptions)
+			LIMIT max_ids + 1);
+		IF cardinality(wanted.details) > max_ids THEN
+			wanted.details := NULL;
+		END IF;
+	END IF;
+
+	IF coalesce(filter->>'text', '') <> '' THEN
+		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
+		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports.criterion k
+			WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern LIMIT max_ids + 1);
+		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF greatest(cardinality(wanted.text_criteria), cardinality(wanted.text_subjects), cardinality(wanted.text_details)) > max_ids THEN
+			wanted.text_criteria := NULL;
+		END IF;
+	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.read_filter(jsonb, text, bytea)
+	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
+
+-- Only constants: $1 is the filter.
+CREATE FUNCTION kube_reports.filter_conditions(wanted kube_reports.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).scope_clusters IS NOT NULL THEN
+			'(r.cluster_id = ANY (($1).scope_clusters) OR (r.cluster_id, r.namespace) IN'
+			' (SELECT * FROM unnest(($1).scope_namespace_clusters, ($1).scope_namespaces)))' END,
+		-- The same once more, where it can be looked up.
+		CASE WHEN (wanted).scope_clusters = '{}' THEN
+			'r.cluster_id = ANY (($1).scope_namespace_clusters) AND r.namespace = ANY (($1).scope_namespaces)' END,
+		CASE WHEN (wanted).clusters IS NOT NULL THEN 'r.cluster_id = ANY (($1).clusters)' END,
+		CASE WHEN (wanted).namespaces IS NOT NULL THEN 'r.namespace = ANY (($1).namespaces)' END,
+		CASE WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
+		CASE WHEN (wanted).criteria IS NOT NULL THEN 'r.criterion = ANY (($1).criteria)' END,
+		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END,
+		-- A literal: partial indexes hold these.
+		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
+		CASE WHEN (wanted).native_statuses IS NOT NULL THEN
+			'coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)) = ANY (($1).native_statuses)' END,
+		CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
+		CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
+		CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
+		CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END,
+		CASE WHEN (wanted).score_from IS NOT NULL OR (wanted).score_to IS NOT NULL THEN 'r.score > 0' END,
+		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
+		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
+		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END,
+		CASE WHEN (wanted).details IS NOT NULL THEN 'r.detail = ANY (($1).details)'
+			WHEN (wanted).properties IS NOT NULL OR (wanted).exceptions IS NOT NULL THEN concat_ws(' AND ',
+				CASE WHEN (wanted).properties IS NOT NULL THEN 'd.properties @> ($1).properties' END,
+				CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END) END,
+		CASE WHEN (wanted).exempted IS NOT NULL THEN '(d.exceptions <> ''{}'') = ($1).exempted' END,
+		CASE WHEN (wanted).exempted THEN 'd.exceptions <> ''{}''' END,
+		CASE WHEN (wanted).since_from IS NOT NULL THEN 'r.since >= ($1).since_from' END,
+		CASE WHEN (wanted).since_to IS NOT NULL THEN 'r.since < ($1).since_to' END,
+		CASE WHEN (wanted).first_seen_from IS NOT NULL THEN 'r.first_seen >= ($1).first_seen_from' END,
+		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END,
+		CASE WHEN (wanted).text_criteria IS NOT NULL THEN
+			'(r.criterion = ANY (($1).text_criteria) OR r.subject = ANY (($1).text_subjects) OR r.detail = ANY (($1).text_details))'
+			WHEN (wanted).pattern IS NOT NULL THEN
+			'(k.policy ILIKE ($1).pattern OR k.rule ILIKE ($1).pattern OR s.name ILIKE ($1).pattern OR d.message ILIKE ($1).pattern)' END);
+END;
+COMMENT ON FUNCTION kube_reports.filter_conditions(kube_reports.result_filter)
+	IS 'the conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with the filter as $1: constants only';
+
+---- results ----
+
+-- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort of all.
+CREATE FUNCTION kube_reports.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
+		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
+		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
+		since timestamptz, place text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+DECLARE
+	wanted		kube_reports.result_filter := kube_reports.read_filter(filter, role, seal);
+	start		kube_reports.result;
+BEGIN
+	IF max_rows NOT BETWEEN 1 AND 10000 THEN
+		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF after IS NOT NULL THEN
+		BEGIN
+			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3, (a.place->>4)::bigint, (a.place->>5)::bigint
+				INTO STRICT start.criterion, start.status, start.cluster_id, start.namespace, start.origin, start.key
+				FROM (SELECT after::jsonb AS place) a;
+		EXCEPTION WHEN data_exception THEN
+			start.key := NULL;
+		END;
+		IF start.criterion IS NULL OR start.status IS NULL OR start.cluster_id IS NULL OR start.namespace IS NULL OR start.origin IS NULL
+			OR start.key IS NULL THEN
+			RAISE EXCEPTION 'this is no place in results: %', left(after, 100) USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Give the column "place" of the last row of the page before.';
+		END IF;
+	END IF;
+	RETURN QUERY EXECUTE
+		'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
+			kube_reports.status_name(r.status), coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)), nullif(r.score, 0),
+			s.api_version, s.kind, s.namespace, s.name, s.uid, d.message, d.properties, d.exceptions, r.first_seen, r.since,
+			pg_catalog.jsonb_build_array(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)::text
+		FROM kube_reports.result r
+			JOIN kube_reports.cluster c ON c.id = r.cluster_id
+			JOIN kube_reports.criterion k ON k.id = r.criterion
+			JOIN kube_reports.subject s ON s.id = r.subject
+			JOIN kube_reports.detail d ON d.id = r.detail
+			JOIN kube_reports.origin g ON g.id = r.origin
+			JOIN kube_reports.resource_type t ON t.id = g.resource_type
+		WHERE ' || kube_reports.filter_conditions(wanted)
+			|| CASE WHEN after IS NOT NULL THEN ' AND (r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
+				' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' ELSE '' END || '
+		ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2'
+		USING wanted, max_rows, start;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.find_results(text, bytea, jsonb, integer, text)
+	IS 'the half of search_results() that runs as the owner: role and seal are those of the view caller';
+
+CREATE FUNCTION kube_reports.search_results(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after text DEFAULT NULL)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
+		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
+		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
+		since timestamptz, place text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT f.* FROM kube_reports.caller c, LATERAL kube_reports.find_results(c.role, c.seal, filter, max_rows, after) f;
+END;
+COMMENT ON FUNCTION kube_reports.search_results(jsonb, integer, text)
+	IS 'the next results that match a filter, in a fixed order; after: the place of the last row of the page before. Raises 22023 for a wrong filter or place';
+
+---- resources ----
+
+CREATE FUNCTION kube_reports.find_resources(role text, seal bytea, filter jsonb, max_rows integer, after text)
+	RETURNS TABLE (cluster uuid, cluster_name text, api_version text, kind text, namespace text, name text, uid text,
+		pass bigint, warn bigint, fail bigint, error bigint, skip bigint, failing bigint, since timestamptz, place text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+DECLARE
+	wanted		kube_reports.result_filter := kube_reports.read_filter(filter, role, seal);
+	start_failing bigint;
+	start_subject bigint;
+BEGIN
+	IF max_rows NOT BETWEEN 1 AND 10000 THEN
+		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF after IS NOT NULL THEN
+		BEGIN
+			start_failing := after::jsonb->>0;
+			start_subject := after::jsonb->>1;
+		EXCEPTION WHEN data_exception THEN
+			start_subject := NULL;
+		END;
+		IF start_failing IS NULL OR start_subject IS NULL THEN
+			RAISE EXCEPTION 'this is no place in resources: %', left(after, 100) USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Give the column "place" of the last row of the page before.';
+		END IF;
+	END IF;
+	RETURN QUERY EXECUTE
+		'SELECT c.uid, c.name, s.api_version, s.kind, s.namespace, s.name, s.uid, n.pass, n.warn, n.fail, n.error, n.skip, n.failing, n.since,
+			pg_catalog.jsonb_build_array(n.failing, n.subject)::text
+		FROM (SELECT r.subject, count(*) FILTER (WHERE r.status = ''p'') AS pass, count(*) FILTER (WHERE r.status = ''w'') AS warn,
+				count(*) FILTER (WHERE r.status = ''f'') AS fail, count(*) FILTER (WHERE r.status = ''e'') AS error,
+				count(*) FILTER (WHERE r.status = ''s'') AS skip, count(*) FILTER (WHERE r.status IN (''w'', ''f'', ''e'')) AS failing,
+				max(r.since) AS since
+			FROM kube_reports.result r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+				JOIN kube_reports.subject s ON s.id = r.subject
+				JOIN kube_reports.detail d ON d.id = r.detail
+				JOIN kube_reports.origin g ON g.id = r.origin
+			WHERE ' || kube_reports.filter_conditions(wanted) || '
+			GROUP BY r.subject) n
+			JOIN kube_reports.subject s ON s.id = n.subject
+			JOIN kube_reports.cluster c ON c.id = s.cluster_id'
+			|| CASE WHEN after IS NOT NULL THEN ' WHERE n.failing < $3 OR n.failing = $3 AND n.subject > $4' ELSE '' END || '
+		ORDER BY n.failing DESC, n.subject LIMIT $2'
+		USING wanted, max_rows, start_failing, start_subject;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.find_resources(text, bytea, jsonb, integer, text)
+	IS 'the half of search_resources() that runs as the owner: role and seal are those of the view caller';
+
+CREATE FUNCTION kube_reports.search_resources(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after text DEFAULT NULL)
+	RETURNS TABLE (cluster uuid, cluster_name text, api_version text, kind text, namespace text, name text, uid text,
+		pass bigint, warn bigint, fail bigint, error bigint, skip bigint, failing bigint, since timestamptz, place text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT f.* FROM kube_reports.caller c, LATERAL kube_reports.find_resources(c.role, c.seal, filter, max_rows, after) f;
+END;
+COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
+	IS 'resources with counts of those of their results that match a filter, most failing (warn, fail, error) first; after: the place of the last row of the page before';
+
+---- reports ----
+
+CREATE FUNCTION kube_reports.find_reports(role text, seal bytea, filter jsonb, max_rows integer, after bigint)
+	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text, report text, results bigint,
+		highest_score real, place bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+DECLARE
+	wanted		kube_reports.result_filter := kube_reports.read_filter(filter, role, seal);
+BEGIN
+	IF max_rows NOT BETWEEN 1 AND 10000 THEN
+		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	RETURN QUERY EXECUTE
+		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
+		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
+			FROM kube_reports.result r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+				JOIN kube_reports.subject s ON s.id = r.subject
+				JOIN kube_reports.detail d ON d.id = r.detail
+				JOIN kube_reports.origin g ON g.id = r.origin
+			WHERE r.origin > $3 AND ' || kube_reports.filter_conditions(wanted) || '
+			GROUP BY r.origin ORDER BY r.origin LIMIT $2) n
+			JOIN kube_reports.origin g ON g.id = n.origin
+			JOIN kube_reports.cluster c ON c.id = g.cluster_id
+			JOIN kube_reports.resource_type t ON t.id = g.resource_type
+		ORDER BY n.origin'
+		USING wanted, max_rows, coalesce(after, 0);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.find_reports(text, bytea, jsonb, integer, bigint)
+	IS 'the half of reports_with_score() that runs as the owner: role and seal are those of the view caller';
+
+CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after bigint DEFAULT NULL)
+	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text, report text, results bigint,
+		highest_score real, place bigint)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT f.* FROM kube_reports.caller c,
+		LATERAL kube_reports.find_reports(c.role, c.seal, filter || jsonb_build_object('score_from', minimum), max_rows, after) f;
+END;
+COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint)
+	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; oldest reports first; after: the place of the last row of the page before';
+
+---- the first of a dimension ----
+
+CREATE FUNCTION kube_reports.top(dimension text, n integer DEFAULT 10, filter jsonb DEFAULT '{}')
+	RETURNS TABLE (value text, failing bigint, total bigint)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	unknown		text;
+BEGIN
+	IF dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image') THEN
+		RAISE EXCEPTION 'there is no dimension "%"', dimension USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
+	END IF;
+	SELECT m INTO unknown FROM jsonb_object_keys(filter) m
+		WHERE m NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'status', 'native_status') LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'counts have no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, status and native_status.';
+	END IF;
+	RETURN QUERY
+	WITH wanted AS MATERIALIZED (
+		SELECT kube_reports.filter_strings(filter, 'cluster') AS cluster, kube_reports.filter_strings(filter, 'namespace') AS namespace,
+			kube_reports.filter_strings(filter, 'source') AS source, kube_reports.filter_strings(filter, 'category') AS category,
+			kube_reports.filter_strings(filter, 'policy') AS policy, kube_reports.filter_strings(filter, 'rule') AS rule,
+			kube_reports.filter_strings(filter, 'severity') AS severity, kube_reports.filter_strings(filter, 'subject_kind') AS subject_kind,
+			kube_reports.filter_strings(filter, 'status') AS status, kube_reports.filter_strings(filter, 'native_status') AS native_status
+	), counted AS (
+		SELECT CASE dimension WHEN 'cluster' THEN coalesce(nullif(r.cluster_name, ''), r.cluster::text) WHEN 'namespace' THEN r.namespace
+				WHEN 'source' THEN r.source WHEN 'category' THEN r.category WHEN 'policy' THEN r.policy WHEN 'rule' THEN r.rule
+				WHEN 'severity' THEN r.severity ELSE r.subject_kind END AS value,
+			r.status, r.count, r.cluster, r.cluster_name, r.namespace, r.source, r.category, r.policy, r.rule, r.severity, r.subject_kind, r.native_status
+		FROM kube_reports.result_count r WHERE dimension <> 'image'
+		UNION ALL
+		SELECT r.properties->>'artifact.repository' || coalesce(':' || (r.properties->>'artifact.tag'), ''),
+			r.status, 1, r.cluster, r.cluster_name, r.namespace, r.source, r.category, r.policy, r.rule, r.severity, r.subject_kind, r.native_status
+		FROM kube_reports.typed_result r WHERE dimension = 'image' AND r.properties ? 'artifact.repository'
+	)
+	SELECT c.value, coalesce(sum(c.count) FILTER (WHERE c.status IN ('warn', 'fail', 'error')), 0)::bigint, sum(c.count)::bigint
+	FROM counted c, wanted w
+	WHERE (w.cluster IS NULL OR c.cluster::text = ANY (w.cluster) OR c.cluster_name = ANY (w.cluster))
+		AND (w.namespace IS NULL OR c.namespace = ANY (w.namespace)) AND (w.source IS NULL OR c.source = ANY (w.source))
+		AND (w.category IS NULL OR c.category = ANY (w.category)) AND (w.policy IS NULL OR c.policy = ANY (w.policy))
+		AND (w.rule IS NULL OR c.rule = ANY (w.rule)) AND (w.severity IS NULL OR c.severity = ANY (w.severity))
+		AND (w.subject_kind IS NULL OR c.subject_kind = ANY (w.subject_kind)) AND (w.status IS NULL OR c.status = ANY (w.status))
+		AND (w.native_status IS NULL OR c.native_status = ANY (w.native_status))
+	GROUP BY c.value
+	ORDER BY 2 DESC, 3 DESC, 1
+	LIMIT n;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.top(text, integer, jsonb)
+	IS 'the values of a dimension (cluster, namespace, source, category, policy, rule, severity, subject_kind, image) with most failing (warn, fail, error) results; filter: members as those that can be counted by. All but image come from the counts. Raises 22023';
