@@ -249,6 +249,7 @@ exchange_authenticated(void *state, Authentication outcome, const User *user)
 			break;
 		case AUTHENTICATED:
 			exchange->user = user;
+			exchange->exempt = identity_is_master(user);
 			http_set_user(exchange->http, user->name, user->groups, user->group_count);
 			if (identity_impersonates(exchange->http, &impersonated))
 			{
@@ -483,6 +484,8 @@ get_start(Exchange *exchange)
 {
 	exchange->call = pg_call_new(PG_GET);
 	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	if (exchange->exempt)
+		pg_exempt(exchange->call);
 	pg_send(exchange->call, false, exchange_time_left(exchange), get_done, exchange);
 }
 
@@ -607,14 +610,13 @@ exchange_allowed(Exchange *exchange)
 		registry_refresh(exchange, exchange_serve);
 }
 
-/* An apply makes the object when there is none, which needs the verb create as well; the extension knows whether there is. */
-static bool
-exchange_may_create(const Exchange *exchange)
+bool
+exchange_applies(const Exchange *exchange)
 {
 	static const char apply[] = "application/apply-patch+";
 	const char *content_type = http_header(exchange->http, "content-type");
 
-	return strcmp(exchange->access.verb, "patch") == 0 && content_type != NULL &&
+	return strcmp(exchange->route->verb, "patch") == 0 && content_type != NULL &&
 		strncasecmp(content_type, apply, sizeof(apply) - 1) == 0;
 }
 
@@ -643,7 +645,7 @@ exchange_authorized(void *state, Decision decision, const char *reason)
 	switch (decision)
 	{
 		case DECISION_ALLOW:
-			if (!exchange_may_create(exchange))
+			if (!exchange_applies(exchange))
 			{
 				exchange_allowed(exchange);
 				break;

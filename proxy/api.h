@@ -44,6 +44,7 @@ struct Exchange
 	const char *verb;			/* for the metrics; a literal */
 	uint64_t	started;
 	int			code;			/* of the answer, 0 while there is none */
+	bool		exempt;			/* from the limits of queues */
 	bool		head;			/* HEAD: the answer has no body */
 	bool		counted_elsewhere;	/* health.c answers */
 	LoopTimer	deadline;		/* --request-timeout or ?timeout=; not for watches */
@@ -55,6 +56,9 @@ struct Exchange
 
 /* Begins what the request asks for, with what is known of its namespace by now. */
 extern void exchange_perform(Exchange *exchange);
+
+/* An apply makes the object when there is none, which needs the verb create as well; the extension knows whether there is. */
+extern bool exchange_applies(const Exchange *exchange);
 
 /* Milliseconds until the deadline, at least 1. */
 extern uint64_t exchange_time_left(const Exchange *exchange);

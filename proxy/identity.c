@@ -72,6 +72,12 @@ identity_is_anonymous(const User *user)
 	return strcmp(user->name, USER_ANONYMOUS) == 0 || user_has_group(user, GROUP_UNAUTHENTICATED);
 }
 
+bool
+identity_is_master(const User *user)
+{
+	return user_has_group(user, GROUP_MASTERS);
+}
+
 static void
 authenticated(IdentityQuestion *question, User *user)
 {
@@ -286,7 +292,7 @@ identity_authorize(Arena *arena, const User *user, const AccessAttributes *attri
 
 	question->authorized = done;
 	question->state = state;
-	if (user_has_group(user, GROUP_MASTERS))
+	if (identity_is_master(user))
 		allowed = true;
 	else if (!attributes->resource && path_is_listed(config.authorization_always_allow_paths, attributes->path))
 		allowed = true;

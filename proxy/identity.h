@@ -61,6 +61,9 @@ extern void identity_authorize(Arena *arena, const User *user, const AccessAttri
 /* Whether nobody knows who that is. */
 extern bool identity_is_anonymous(const User *user);
 
+/* Whether that is a member of system:masters: everything is allowed, and never too much (APF-01). */
+extern bool identity_is_master(const User *user);
+
 /*
  * Whether the request asks to be taken for one of somebody else, which is not offered here: kube-apiserver does it, before it forwards
  * a request.  *attributes are what the user would have to be allowed then; their strings live as long as the request.

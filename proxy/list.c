@@ -79,6 +79,8 @@ pieces_fetch(Pieces *pieces)
 	pieces->on_standby = pieces->try_standby && pg_standby_ready();
 	if (pieces->on_standby)
 		pg_use_standby(call);
+	if (pieces->exempt)
+		pg_exempt(call);
 	pieces->call = call;
 	pg_send(call, false, pieces->time_left(pieces->state), piece_done, pieces);
 }
@@ -300,6 +302,7 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->pieces.statement = statement;
 	list->pieces.request = exchange->request;
 	list->pieces.body = exchange->body;
+	list->pieces.exempt = exchange->exempt;
 	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
 	list->pieces.time_left = list_time_left;
 	list->pieces.arrived = list_arrived;

@@ -23,6 +23,7 @@ typedef struct Pieces
 	char	   *cursor;			/* of the next piece; NULL for the first one */
 	bool		try_standby;	/* the version is known: a standby that has it will do */
 	bool		on_standby;		/* the call in flight */
+	bool		exempt;			/* pg_exempt() */
 	bool		complete;		/* the last piece has arrived */
 	PgCall	   *call;
 	PgResult   *ready;			/* arrived, not yet taken */

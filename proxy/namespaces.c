@@ -795,16 +795,8 @@ namespaces_followed(void)
 bool
 namespaces_concern(const Exchange *exchange)
 {
-	static const char apply[] = "application/apply-patch";
-	const char *content_type;
-
-	if (!config.namespace_lifecycle || !exchange->type->namespaced)
-		return false;
-	if (strcmp(exchange->route->verb, "create") == 0)
-		return true;
-	content_type = http_header(exchange->http, "content-type");
-	return strcmp(exchange->route->verb, "patch") == 0 && content_type != NULL &&
-		strncasecmp(content_type, apply, sizeof(apply) - 1) == 0;
+	return config.namespace_lifecycle && exchange->type->namespaced &&
+		(strcmp(exchange->route->verb, "create") == 0 || exchange_applies(exchange));
 }
 
 static void

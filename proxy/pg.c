@@ -29,6 +29,7 @@
 #include "pg_choice.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
+#define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
 #define WRITE_CONNECTIONS 2
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
@@ -154,7 +155,7 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 
 	if (pool->away_since != 0 && call->queued_at - pool->away_since > AWAY_MS)
 		call_refuse(call, PG_AWAY);
-	else if (!urgent && pool->waiting >= QUEUE_LIMIT)
+	else if (!urgent && pool->waiting >= (call->exempt ? QUEUE_LIMIT + EXEMPT_LIMIT : QUEUE_LIMIT))
 		call_refuse(call, PG_BUSY);
 	else
 	{
@@ -748,6 +749,12 @@ void
 pg_use_standby(PgCall *call)
 {
 	call->standby = true;
+}
+
+void
+pg_exempt(PgCall *call)
+{
+	call->exempt = true;
 }
 
 bool

@@ -102,6 +102,9 @@ extern void pg_add_bytea_array(PgCall *call, const JsonText *values, size_t coun
 extern bool pg_standby_ready(void);
 extern void pg_use_standby(PgCall *call);
 
+/* The queue has another 1,000 places for such calls: system:masters must get through to a proxy that is too busy for others. */
+extern void pg_exempt(PgCall *call);
+
 /* urgent calls (the feeds') go before all others, are not counted by the limit of the queue, and when brief have a connection kept for them. */
 extern void pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state);
 

@@ -37,6 +37,7 @@ struct PgCall
 	struct PgConnection *connection;		/* NULL while it waits */
 	bool		urgent;
 	bool		standby;		/* goes to the standby's pool */
+	bool		exempt;			/* has further places in the queue */
 	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
 	bool		internal;		/* part of a connection's greeting: ends with it */
 	uint64_t	queued_at;

@@ -775,6 +775,7 @@ watch_prepare_initial(Watch *watch, const PgResult *result)
 		initial->pieces.request = watch->exchange->request;
 		initial->pieces.cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
 		initial->pieces.try_standby = true;
+		initial->pieces.exempt = watch->exchange->exempt;
 		initial->pieces.time_left = initial_time_left;
 		initial->pieces.arrived = initial_arrived;
 		initial->pieces.failed = initial_failed;
@@ -860,5 +861,7 @@ watch_start(Exchange *exchange)
 {
 	exchange->call = pg_call_new(PG_WATCH);
 	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	if (exchange->exempt)
+		pg_exempt(exchange->call);
 	pg_send(exchange->call, false, exchange_time_left(exchange), watch_begun, exchange);
 }

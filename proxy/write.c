@@ -24,6 +24,7 @@
 #define BATCH_BYTES (4 * 1024 * 1024)
 #define WAITING_WRITES 4096
 #define WAITING_BYTES (64 * 1024 * 1024)
+#define EXEMPT_FACTOR 2			/* what system:masters may go up to */
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
 #define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace is another one */
 #define GATHER_MS 1				/* after a batch of several, for their clients to come back */
@@ -428,8 +429,9 @@ void
 write_start(Exchange *exchange)
 {
 	Write	   *write;
+	size_t		factor = exchange->exempt ? EXEMPT_FACTOR : 1;
 
-	if (waiting_writes >= WAITING_WRITES || waiting_bytes >= WAITING_BYTES)
+	if (waiting_writes >= WAITING_WRITES * factor || waiting_bytes >= WAITING_BYTES * factor)
 	{
 		reply_too_many_requests(exchange);
 		return;

@@ -280,10 +280,10 @@ def test_warnings(api, ns):
 # --- Too much at once ---
 
 def test_saturation(own_stack, ns):
-    """APF-01: when the queues are full, 429 and Retry-After at once; health, discovery and open watches do not wait in them"""
+    """APF-01: when the queues are full, 429 and Retry-After at once; health, discovery, open watches and system:masters do not mind"""
     own_stack.begin("max_connections = 100")
-    proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=20s"])
-    api = proxy.api()
+    proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=40s", "--authorization-mode=AlwaysAllow"])
+    api, crowd = proxy.api(), proxy.api("nobody")
     stored = api.create(POLR, report("r1"), ns)
     watch = api.watch(path_of(POLR, ns), resourceVersion=stored["metadata"]["resourceVersion"])
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
@@ -291,12 +291,12 @@ def test_saturation(own_stack, ns):
     connections, refused = [], None
     path = path_of(POLR, ns, "r1")
     while refused is None and len(connections) < 3000:
-        connection = api.connect()
+        connection = crowd.connect()
         connection.connect()
         connection.sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         connections.append(connection)
         if len(connections) % 100 == 0:
-            probe = api.connect()
+            probe = crowd.connect()
             probe.request("GET", path)
             probe.sock.settimeout(0.5)
             try:
@@ -307,7 +307,15 @@ def test_saturation(own_stack, ns):
     assert json.loads(refused.read())["reason"] == "TooManyRequests"
     for free in ("/livez", "/healthz", "/apis", "/apis/wgpolicyk8s.io/v1alpha2", "/metrics"):
         assert api.get(free, seconds=10).code == 200, free
+    masters = api.connect()
+    masters.request("GET", path)
+    masters.sock.settimeout(2)
+    with pytest.raises(TimeoutError):
+        masters.sock.recv(12)
     blocker.close()
+    masters.sock.settimeout(30)
+    assert masters.sock.recv(12) == b"HTTP/1.1 200"
+    masters.close()
     for connection in connections[:50]:
         answer = connection.sock.recv(12)
         assert answer == b"HTTP/1.1 200", answer
