@@ -38,9 +38,8 @@
 /* How long a create waits for the watch to tell of its namespace before kube-apiserver is asked. */
 #define GRACE_MS 50
 
-/* How long anybody waits for the answer, and who goes on without one. */
+/* How long anybody waits for the answer. */
 #define PATIENCE_MS 10000
-#define PATIENCE_ANYWAY_MS 3000
 
 #define STORE_TIMEOUT_MS 30000
 #define RECONCILE_MS 60000
@@ -72,6 +71,8 @@ struct Waiter
 	Namespace  *namespace;
 	void		(*then) (Exchange *exchange);
 	bool		anyway;			/* goes on also when the namespace could not be looked up */
+	bool		fresh;			/* wants what kube-apiserver says in a round that begins after this one */
+	unsigned	round;
 	LoopTimer	patience;
 	Waiter	   *previous;
 	Waiter	   *next;
@@ -92,8 +93,8 @@ struct Namespace
 	bool		background;		/* nobody waited when it began */
 	bool		wanted;			/* in the queue for one */
 	bool		stale;			/* the watch told something meanwhile */
-	bool		look;			/* kube-apiserver is asked in any case */
-	int			rounds;
+	unsigned	round;			/* counts all there ever were */
+	int			rounds;			/* of this settling */
 	char	   *old_uid;		/* of the store's row; "" for no row */
 	bool		old_dead;		/* the row's namespace is dead */
 	int64_t		created;		/* of the namespace that kube-apiserver has, when it was asked */
@@ -243,13 +244,15 @@ waiter_impatient(void *state)
 }
 
 static void
-waiter_add(Namespace *namespace, Exchange *exchange, void (*then) (Exchange *exchange), bool anyway)
+waiter_add(Namespace *namespace, Exchange *exchange, void (*then) (Exchange *exchange), bool fresh, bool anyway)
 {
 	Waiter	   *waiter = arena_alloc0(&exchange->arena, sizeof(*waiter));
 
 	waiter->exchange = exchange;
 	waiter->namespace = namespace;
 	waiter->then = then;
+	waiter->fresh = fresh;
+	waiter->round = namespace->round;
 	waiter->anyway = anyway;
 	waiter->next = namespace->waiters;
 	if (waiter->next != NULL)
@@ -258,7 +261,7 @@ waiter_add(Namespace *namespace, Exchange *exchange, void (*then) (Exchange *exc
 	exchange->work = waiter;
 	exchange->closed = waiter_detach;
 	exchange->expired = waiter_expired;
-	loop_timer_start(&waiter->patience, anyway ? PATIENCE_ANYWAY_MS : PATIENCE_MS, waiter_impatient, waiter);
+	loop_timer_start(&waiter->patience, PATIENCE_MS, waiter_impatient, waiter);
 }
 
 /* What the exchange is to know. */
@@ -283,18 +286,26 @@ is_known(const Namespace *namespace)
 		(namespace->terminating || trust == UNTRUSTED || same_text(namespace->uid, namespace->stored));
 }
 
+/* Tells those for whom what is known is fresh enough: that which the store confirms, or (looked) a round that has ended. */
 static void
-waiters_tell(Namespace *namespace)
+waiters_tell(Namespace *namespace, bool looked)
 {
-	Waiter	   *waiter;
+	Waiter	   *waiter = namespace->waiters;
 
-	while ((waiter = namespace->waiters) != NULL)
+	while (waiter != NULL)
 	{
 		Exchange   *exchange = waiter->exchange;
 
+		if (waiter->fresh && (!looked || waiter->round == namespace->round))
+		{
+			waiter = waiter->next;
+			continue;
+		}
 		waiter_detach(exchange);
 		tell(exchange, namespace);
 		waiter->then(exchange);
+		/* Others may have gone or come meanwhile. */
+		waiter = namespace->waiters;
 	}
 }
 
@@ -321,7 +332,9 @@ static void
 settle_done(Namespace *namespace)
 {
 	settle_over(namespace);
-	waiters_tell(namespace);
+	waiters_tell(namespace, true);
+	if (namespace->waiters != NULL)
+		settle_begin(namespace);
 	namespace_release(namespace);
 	settle_pump();
 }
@@ -332,7 +345,6 @@ settle_failed(Namespace *namespace, const char *why)
 {
 	log_line(LOG_WARNING, "namespace \"%s\" could not be settled: %s", namespace->name, why);
 	settle_over(namespace);
-	namespace->look = false;
 	waiters_fail(namespace, why);
 	namespace_release(namespace);
 	settle_pump();
@@ -473,7 +485,6 @@ settle_found(void *state, int status, const char *body, size_t len, const char *
 		settle_again(namespace);
 		return;
 	}
-	namespace->look = false;
 	if (trust == UNTRUSTED)
 		settle_done(namespace);
 	else if (namespace->old_dead)
@@ -520,13 +531,17 @@ settle_was_read(void *state, PgOutcome outcome, PgResult *result, const PgError 
 	namespace->old_dead = there && json_text_is(pg_text(result, 0, 2), "dead");
 	same = there && same_text(namespace->old_uid, namespace->uid);
 	pg_result_free(result);
-	if (same && active && !namespace->terminating && !namespace->stale && !namespace->look)
+	if (same && active && !namespace->terminating && !namespace->stale)
 	{
 		set_text(&namespace->stored, namespace->uid);
-		settle_done(namespace);
+		waiters_tell(namespace, false);
+		if (namespace->waiters == NULL)
+		{
+			settle_done(namespace);
+			return;
+		}
 	}
-	else
-		settle_look(namespace);
+	settle_look(namespace);
 }
 
 /* Before the first list. */
@@ -555,6 +570,7 @@ settle_read(Namespace *namespace)
 	PgCall	   *call;
 
 	namespace->stale = false;
+	namespace->round++;
 	if (trust != TRUSTED)
 	{
 		if (trust == UNTRUSTED)
@@ -818,7 +834,7 @@ namespaces_ask(Exchange *exchange, const char *name, void (*then) (Exchange *exc
 		return;
 	}
 	namespace = namespace_get(name);
-	waiter_add(namespace, exchange, then, false);
+	waiter_add(namespace, exchange, then, false, false);
 	if (namespace->uid != NULL)
 		settle_begin(namespace);
 	else if (!namespace->settling && !namespace->grace.running)
@@ -830,9 +846,7 @@ ask_in_any_case(Exchange *exchange, const char *name, void (*then) (Exchange *ex
 {
 	Namespace  *namespace = namespace_get(name);
 
-	waiter_add(namespace, exchange, then, anyway);
-	namespace->look = true;
-	namespace->stale = true;
+	waiter_add(namespace, exchange, then, true, anyway);
 	settle_begin(namespace);
 }
 

@@ -33,6 +33,17 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.lock_lane(integer) IS 'taken before the lane''s next version is drawn';
 
+CREATE FUNCTION kube_reports.lock_lanes(cluster_id integer) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.lock_lane(l.id)
+		FROM (SELECT l.id FROM kube_reports.lane l WHERE l.cluster_id = lock_lanes.cluster_id ORDER BY l.id) l;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.lock_lanes(integer) IS 'takes the locks of all lanes of a cluster, in their order: every write that is under way is waited for';
+
 -- A lock taken by a statement is worth nothing to a snapshot that is older than the lock.
 CREATE FUNCTION kube_reports.require_read_committed() RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -103,6 +103,7 @@ CREATE FUNCTION kube_reports.api_namespace(cluster uuid, name text, old_uid text
 		OUT uid text, OUT state text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '2s'
 AS $$
 DECLARE
 	served		integer;
@@ -113,6 +114,12 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege';
 	END IF;
 	IF old_uid = new_uid AND terminating THEN
+		-- Creates that are under way are waited for: whoever deletes the content next sees what they made.
+		IF EXISTS (SELECT FROM kube_reports.namespace n
+				WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state = 'active') THEN
+			PERFORM kube_reports.lock_store_shared();
+			PERFORM kube_reports.lock_lanes(served);
+		END IF;
 		UPDATE kube_reports.namespace n SET state = 'terminating', orderly = true, noted_at = now()
 			WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state = 'active';
 	ELSIF old_uid <> new_uid AND old_uid <> '' THEN
@@ -188,7 +195,7 @@ BEGIN
 
 	-- Nothing to be seen.  Creates that are under way and came before the mark hold their lanes: they are waited for.
 	PERFORM kube_reports.lock_store_shared();
-	PERFORM kube_reports.lock_lane(l.id) FROM (SELECT l.id FROM kube_reports.lane l WHERE l.cluster_id = served ORDER BY l.id) l;
+	PERFORM kube_reports.lock_lanes(served);
 	IF EXISTS (SELECT FROM kube_reports.namespace_objects(served, name, born_before, 1)) THEN
 		RETURN;
 	END IF;
