@@ -32,7 +32,8 @@ typedef struct Applying
 	FieldOwner *owner;			/* in owners, as long as nothing is added to them */
 	const FieldSet *last;		/* what the owner applied before */
 	JsonNode   *merged;
-	FieldComparison comparison; /* of live and merged, of fields that this write has a say in */
+	const FieldSet *changed;	/* from live to merged, of fields that this write has a say in */
+	const FieldSet *removed;
 	FieldApply *apply;
 } Applying;
 
@@ -120,12 +121,9 @@ prune(Applying *applying, const char **error)
 static const FieldSet *
 conflicts_with(const Applying *applying, const FieldOwner *other)
 {
-	Arena	   *arena = applying->write->arena;
-
 	if (other == applying->owner)
 		return NULL;
-	return field_set_intersection(arena, other->fields,
-								  field_set_union(arena, applying->comparison.modified, applying->comparison.added));
+	return field_set_intersection(applying->write->arena, other->fields, applying->changed);
 }
 
 /* The causes of a conflict as they are collected. */
@@ -312,6 +310,7 @@ merge_config(Applying *applying)
 {
 	const FieldWrite *write = applying->write;
 	Arena	   *arena = write->arena;
+	FieldComparison comparison;
 	const FieldSet *fields;
 	const char *error;
 
@@ -335,11 +334,10 @@ merge_config(Applying *applying)
 	applying->owner->api_version = (JsonText) {write->api_version, strlen(write->api_version)};
 	if (!prune(applying, &error))
 		return fail(applying, "failed to prune fields", error);
-	if (!field_compare(arena, write->type, applying->live, applying->merged, &applying->comparison, &error))
+	if (!field_compare(arena, write->type, applying->live, applying->merged, &comparison, &error))
 		return fail(applying, "failed to compare objects", error);
-	applying->comparison.modified = field_without_reset(write, applying->comparison.modified);
-	applying->comparison.added = field_without_reset(write, applying->comparison.added);
-	applying->comparison.removed = field_without_reset(write, applying->comparison.removed);
+	applying->changed = field_without_reset(write, field_set_union(arena, comparison.modified, comparison.added));
+	applying->removed = field_without_reset(write, comparison.removed);
 	return FIELD_APPLY_OK;
 }
 
@@ -386,7 +384,7 @@ field_owner_apply(const FieldWrite *write, const JsonNode *live, const JsonNode 
 		if (other == applying.owner)
 			continue;
 		other->fields = field_set_difference(arena, other->fields, conflicts_with(&applying, other));
-		other->fields = field_set_difference(arena, other->fields, applying.comparison.removed);
+		other->fields = field_set_difference(arena, other->fields, applying.removed);
 	}
 	applying.owner->fields = field_without_unowned(arena, applying.owner->fields);
 	if (!json_equal(live, applying.merged))

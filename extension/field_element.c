@@ -156,13 +156,14 @@ show_name(StrBuf *buf, JsonText name)
 	}
 }
 
-/* The value of a canonical element. */
-static JsonNode *
-element_value(Arena *arena, JsonText element)
+const JsonNode *
+field_element_value(Arena *arena, JsonText element)
 {
 	JsonText	text = text_after(element);
 	JsonError	error;
 
+	if (element.bytes[0] != 'k' && element.bytes[0] != 'v')
+		return NULL;
 	return json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
 }
 
@@ -228,11 +229,11 @@ field_element_show(StrBuf *buf, JsonText element)
 			break;
 		case 'v':
 			strbuf_puts(buf, "[=");
-			show_value(buf, element_value(buf->arena, element));
+			show_value(buf, field_element_value(buf->arena, element));
 			strbuf_putc(buf, ']');
 			break;
 		default:
-			value = element_value(buf->arena, element);
+			value = field_element_value(buf->arena, element);
 			strbuf_putc(buf, '[');
 			for (size_t i = 0; i < value->u.object.count; i++)
 			{
@@ -305,14 +306,14 @@ compare_keys(const JsonNode *a, const JsonNode *b)
 }
 
 int
-field_element_order(Arena *arena, JsonText a, JsonText b)
+field_element_order(JsonText a, const JsonNode *a_value, JsonText b, const JsonNode *b_value)
 {
 	static const char types[] = "fkvi";
 	int			order = (int) (strchr(types, a.bytes[0]) - strchr(types, b.bytes[0]));
 
 	if (order == 0 && a.bytes[0] == 'k')
-		order = compare_keys(element_value(arena, a), element_value(arena, b));
+		order = compare_keys(a_value, b_value);
 	else if (order == 0 && a.bytes[0] == 'v')
-		order = compare_values(element_value(arena, a), element_value(arena, b));
+		order = compare_values(a_value, b_value);
 	return order != 0 ? order : json_text_compare(a, b);
 }

@@ -33,7 +33,10 @@ extern bool field_element_name(JsonText element, JsonText *name);
 /* Appends .name, [a=1,b="x"], [="x"] or [3]. */
 extern void field_element_show(StrBuf *buf, JsonText element);
 
-/* Upstream's order: names, keys, values, indexes; numbers by value and before strings. */
-extern int	field_element_order(Arena *arena, JsonText a, JsonText b);
+/* The keys or the value of a canonical element; NULL for a name or an index. */
+extern const JsonNode *field_element_value(Arena *arena, JsonText element);
+
+/* Upstream's order: names, keys, values, indexes; numbers by value and before strings.  Each with its value. */
+extern int	field_element_order(JsonText a, const JsonNode *a_value, JsonText b, const JsonNode *b_value);
 
 #endif							/* FIELD_ELEMENT_H */

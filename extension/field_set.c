@@ -359,40 +359,41 @@ typedef struct Visit
 	void	   *state;
 } Visit;
 
-/* A merge sort: a comparison needs the arena, which qsort() would not hand to it. */
-static const FieldEntry **
+/* An entry with the value of its element. */
+typedef struct ShownEntry
+{
+	const FieldEntry *entry;
+	const JsonNode *value;
+} ShownEntry;
+
+static int
+compare_shown(const void *a, const void *b)
+{
+	const ShownEntry *left = a;
+	const ShownEntry *right = b;
+
+	return field_element_order(left->entry->element, left->value, right->entry->element, right->value);
+}
+
+static ShownEntry *
 entries_in_order(Arena *arena, const FieldSet *set)
 {
-	const FieldEntry **entries = arena_alloc(arena, set->count * sizeof(FieldEntry *));
+	ShownEntry *shown = arena_alloc(arena, set->count * sizeof(ShownEntry));
 
 	for (size_t i = 0; i < set->count; i++)
-		entries[i] = &set->entries[i];
-	for (size_t width = 1; width < set->count; width *= 2)
 	{
-		const FieldEntry **merged = arena_alloc(arena, set->count * sizeof(FieldEntry *));
-
-		arena_checkpoint();
-		for (size_t start = 0; start < set->count; start += 2 * width)
-		{
-			size_t		middle = start + width < set->count ? start + width : set->count;
-			size_t		end = middle + width < set->count ? middle + width : set->count;
-			size_t		left = start;
-			size_t		right = middle;
-
-			for (size_t to = start; to < end; to++)
-				merged[to] = right >= end || (left < middle &&
-											  field_element_order(arena, entries[left]->element, entries[right]->element) <= 0) ?
-					entries[left++] : entries[right++];
-		}
-		entries = merged;
+		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
+			arena_checkpoint();
+		shown[i] = (ShownEntry) {&set->entries[i], field_element_value(arena, set->entries[i].element)};
 	}
-	return entries;
+	qsort(shown, set->count, sizeof(ShownEntry), compare_shown);
+	return shown;
 }
 
 static bool
 visit_level(Visit *visit, const FieldSet *set)
 {
-	const FieldEntry **entries = entries_in_order(visit->arena, set);
+	ShownEntry *shown = entries_in_order(visit->arena, set);
 	size_t		len = visit->path.len;
 
 	arena_checkpoint();
@@ -400,10 +401,12 @@ visit_level(Visit *visit, const FieldSet *set)
 	{
 		for (size_t i = 0; i < set->count; i++)
 		{
-			if (below ? entries[i]->below == NULL : !entries[i]->member)
+			const FieldEntry *entry = shown[i].entry;
+
+			if (below ? entry->below == NULL : !entry->member)
 				continue;
-			field_element_show(&visit->path, entries[i]->element);
-			if (below ? !visit_level(visit, entries[i]->below) : !visit->visitor(visit->state, visit->path.bytes))
+			field_element_show(&visit->path, entry->element);
+			if (below ? !visit_level(visit, entry->below) : !visit->visitor(visit->state, visit->path.bytes))
 				return false;
 			visit->path.len = len;
 			visit->path.bytes[len] = '\0';
