@@ -51,6 +51,9 @@ extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode 
  */
 extern void schema_default(Arena *arena, const Schema *schema, JsonNode *document);
 
+/* The same for what was applied: nulls for which there is no default stay, and are for schema_validate() to refuse. */
+extern void schema_default_applied(Arena *arena, const Schema *schema, JsonNode *document);
+
 /*
  * Adds what is wrong, in upstream's order; properties, which upstream checks in no order, in the order of their keys.
  * Embedded resources and lists of type set and map are checked last.

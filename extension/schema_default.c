@@ -5,13 +5,20 @@
  *
  * A null stands for an absent field unless the field is nullable: with a
  * default it becomes the default, without one it is dropped.  In a list, where
- * nothing can be dropped, it stays and is refused by validation.
+ * nothing can be dropped, it stays and is refused by validation; so it does
+ * everywhere in what was applied.
  *
  *-------------------------------------------------------------------------
  */
 #include "schema_private.h"
 
-static void default_value(Arena *arena, const Schema *schema, JsonNode *value);
+typedef struct Defaulting
+{
+	Arena	   *arena;
+	bool		keeps_nulls;
+} Defaulting;
+
+static void default_value(const Defaulting *defaulting, const Schema *schema, JsonNode *value);
 
 static bool
 is_unwanted_null(const Schema *schema, const JsonNode *value)
@@ -40,8 +47,9 @@ add_defaults(Arena *arena, const Schema *schema, JsonNode *object)
 }
 
 static void
-default_object(Arena *arena, const Schema *schema, JsonNode *object)
+default_object(const Defaulting *defaulting, const Schema *schema, JsonNode *object)
 {
+	Arena	   *arena = defaulting->arena;
 	size_t		next = 0;
 	size_t		kept = 0;
 
@@ -58,12 +66,13 @@ default_object(Arena *arena, const Schema *schema, JsonNode *object)
 
 			if (is_unwanted_null(child, member.value))
 			{
-				if (child->default_value == NULL)
+				if (child->default_value != NULL)
+					member.value = json_copy(arena, child->default_value);
+				else if (!defaulting->keeps_nulls)
 					continue;
-				member.value = json_copy(arena, child->default_value);
 			}
 			if (is_walked(child, member.value))
-				default_value(arena, child, member.value);
+				default_value(defaulting, child, member.value);
 		}
 		object->u.object.members[kept++] = member;
 	}
@@ -71,11 +80,11 @@ default_object(Arena *arena, const Schema *schema, JsonNode *object)
 }
 
 static void
-default_value(Arena *arena, const Schema *schema, JsonNode *value)
+default_value(const Defaulting *defaulting, const Schema *schema, JsonNode *value)
 {
 	arena_checkpoint();
 	if (value->kind == JSON_OBJECT)
-		default_object(arena, schema, value);
+		default_object(defaulting, schema, value);
 	else if (schema->items != NULL)
 	{
 		for (size_t i = 0; i < value->u.array.count; i++)
@@ -83,9 +92,9 @@ default_value(Arena *arena, const Schema *schema, JsonNode *value)
 			JsonNode  **item = &value->u.array.items[i];
 
 			if (is_unwanted_null(schema->items, *item) && schema->items->default_value != NULL)
-				*item = json_copy(arena, schema->items->default_value);
+				*item = json_copy(defaulting->arena, schema->items->default_value);
 			if (is_walked(schema->items, *item))
-				default_value(arena, schema->items, *item);
+				default_value(defaulting, schema->items, *item);
 		}
 	}
 }
@@ -93,6 +102,17 @@ default_value(Arena *arena, const Schema *schema, JsonNode *value)
 void
 schema_default(Arena *arena, const Schema *schema, JsonNode *document)
 {
+	Defaulting	defaulting = {.arena = arena};
+
 	if (is_walked(schema, document))
-		default_value(arena, schema, document);
+		default_value(&defaulting, schema, document);
+}
+
+void
+schema_default_applied(Arena *arena, const Schema *schema, JsonNode *document)
+{
+	Defaulting	defaulting = {.arena = arena,.keeps_nulls = true};
+
+	if (is_walked(schema, document))
+		default_value(&defaulting, schema, document);
 }

@@ -132,19 +132,67 @@ settle_duplicates(Writing *writing)
 	return validation == FIELD_VALIDATION_WARN || write_bad_request(writing, buf.bytes);
 }
 
-/* Brings what was merged into the shape of a document of this type. */
-static bool
-shape_merged(Writing *writing, JsonNode *document)
-{
-	const char *error;
-	bool		kind_known;
+/* Members of metadata that are the server's, whatever an apply says; the last ones only where it creates. */
+static const char *const server_members[] = {
+	"creationTimestamp", "generation", "selfLink", "deletionGracePeriodSeconds", "deletionTimestamp"
+};
 
-	if (write_shape_document(writing, document, NULL, &kind_known, &error))
-		return true;
-	return refuse_failed(writing, arena_printf(writing->arena, "failed to convert new object (%s/%s; %s, Kind=%s) to "
-											   "proper version: %s", metadata_text(writing->arena, document, "namespace"),
-											   metadata_text(writing->arena, document, "name"),
-											   writing->definition->api_version, writing->definition->kind, error));
+#define SERVER_MEMBERS (sizeof(server_members) / sizeof(server_members[0]))
+#define SERVER_MEMBERS_OF_UPDATES 3
+
+/* Members that do not count as reworded: an update completes, or does not take, them. */
+static const char *const completed_members[] = {"name", "namespace", "resourceVersion", "uid"};
+
+#define COMPLETED_MEMBERS (sizeof(completed_members) / sizeof(completed_members[0]))
+
+/* Whether shaped metadata is something else than what was merged. */
+static bool
+is_reworded(Arena *arena, const JsonNode *merged, const JsonNode *shaped)
+{
+	JsonNode   *left = json_copy(arena, merged);
+	JsonNode   *right = json_copy(arena, shaped);
+
+	for (size_t i = 0; i < COMPLETED_MEMBERS; i++)
+	{
+		json_remove(left, completed_members[i]);
+		json_remove(right, completed_members[i]);
+	}
+	return !json_equal(left, right);
+}
+
+/*
+ * Brings what was merged into the shape of a document of this type; live_metadata is NULL where there is no object yet.
+ * What an apply says of the server's members is not even read (CRE-03).  The rest has been checked by its type: what
+ * still cannot be read is invalid.
+ */
+static bool
+shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata)
+{
+	Arena	   *arena = writing->arena;
+	const Definition *definition = writing->definition;
+	JsonNode   *metadata = json_get(document, "metadata");
+	size_t		count = live_metadata != NULL ? SERVER_MEMBERS_OF_UPDATES : SERVER_MEMBERS;
+	JsonNode   *merged;
+	const char *error;
+	FieldErrorList errors;
+
+	for (size_t i = 0; i < count; i++)
+		write_take_member(arena, metadata, live_metadata, server_members[i]);
+	merged = json_copy(arena, metadata);
+	if (!metadata_coerce(arena, metadata, NULL, NULL, &error))
+	{
+		field_errors_init(&errors, arena);
+		field_error_at(&errors, FIELD_INVALID, "metadata", merged, error);
+		status_invalid(&writing->reply, definition->kind, definition->group, writing->request->name, &errors);
+		return write_refuse(writing, 422);
+	}
+	writing->reworded = is_reworded(arena, merged, metadata);
+	if (definition->schema != NULL)
+	{
+		schema_prune(arena, definition->schema, document, NULL, NULL);
+		schema_default_applied(arena, definition->schema, document);
+	}
+	return true;
 }
 
 /* Where nothing is there yet; the user must be allowed to create, too (AUTHZ-13). */
@@ -164,7 +212,7 @@ apply_to_nothing(Writing *writing)
 	json_set(arena, live, "apiVersion", json_new_cstring(arena, definition->api_version));
 	json_set(arena, live, "kind", json_new_cstring(arena, definition->kind));
 	document = merge_config(writing, live);
-	if (document == NULL || !shape_merged(writing, document) || !settle_duplicates(writing))
+	if (document == NULL || !shape_merged(writing, document, NULL) || !settle_duplicates(writing))
 		return;
 	uid = metadata_text(arena, document, "uid");
 	if (uid[0] != '\0')
@@ -210,7 +258,7 @@ write_decide_apply(Writing *writing)
 	if (!write_parse_stored(writing, true, &old))
 		return;
 	document = merge_config(writing, write_versioned_copy(writing, &old));
-	if (document == NULL || !shape_merged(writing, document) || !settle_duplicates(writing) ||
+	if (document == NULL || !shape_merged(writing, document, old.metadata) || !settle_duplicates(writing) ||
 		!write_agree_namespace(writing, document) || !write_agree_name(writing, document))
 		return;
 	write_dedup_owners(writing, document, true);

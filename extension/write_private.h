@@ -85,6 +85,7 @@ typedef struct Writing
 	AdmittedWrite *admitted;
 	const StoredObject *stored;
 	WriteOutcome *outcome;
+	bool		reworded;		/* an apply says something in other words than it is stored in */
 	StrBuf		reply;			/* a Status being made */
 } Writing;
 
@@ -139,6 +140,7 @@ extern FieldWrite write_fields(const Writing *writing);
 extern void write_set_system_fields(Writing *writing, JsonNode *document);
 extern bool write_check_create(Writing *writing, JsonNode *document);
 extern void write_update_object(Writing *writing, JsonNode *document, const OldObject *old);
+extern void write_take_member(Arena *arena, JsonNode *object, const JsonNode *from, const char *key);
 extern JsonNode *write_versioned_copy(Writing *writing, const OldObject *old);
 extern bool write_conflict(Writing *writing, const char *why);
 extern bool write_admit_apply(Writing *writing);

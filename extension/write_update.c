@@ -71,9 +71,9 @@ take_old(Arena *arena, JsonNode *metadata, const OldObject *old, const char *key
 		json_set(arena, metadata, key, value);
 }
 
-/* Takes a member of another object, be it there or not. */
-static void
-take_member(Arena *arena, JsonNode *object, const JsonNode *from, const char *key)
+/* Takes a member of another object (NULL: there is none), be it there or not. */
+void
+write_take_member(Arena *arena, JsonNode *object, const JsonNode *from, const char *key)
 {
 	JsonNode   *value = json_get(from, key);
 
@@ -92,7 +92,7 @@ complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 	int64_t		generation = metadata_generation(old->metadata);
 
 	if (writing->definition->status_subresource)
-		take_member(arena, document, old->document, "status");
+		write_take_member(arena, document, old->document, "status");
 	if (generation == 0)
 		generation = 1;
 	json_set(arena, metadata, "generation",
@@ -110,8 +110,8 @@ complete_status(Writing *writing, const JsonNode *document, const OldObject *old
 {
 	JsonNode   *completed = json_copy(writing->arena, old->document);
 
-	take_member(writing->arena, completed, document, "status");
-	take_member(writing->arena, json_get(completed, "metadata"), json_get(document, "metadata"), "managedFields");
+	write_take_member(writing->arena, completed, document, "status");
+	write_take_member(writing->arena, json_get(completed, "metadata"), json_get(document, "metadata"), "managedFields");
 	return completed;
 }
 
@@ -137,7 +137,8 @@ is_text(Arena *arena, const JsonNode *node, JsonText stored)
 
 /*
  * UPD-04: whether the very texts that are stored would be stored.  Times of managed fields that changed alone do not
- * count: the stored ones stay.
+ * count: the stored ones stay.  Upstream stores what was applied as it was worded, and reads it as it should be: the
+ * same words are a change each time.
  */
 static bool
 is_stored(const Writing *writing, const OldObject *old)
@@ -148,6 +149,8 @@ is_stored(const Writing *writing, const OldObject *old)
 	JsonNode   *old_fields = json_get(old->metadata, "managedFields");
 	bool		same_owners = fields != NULL && field_owners_equal_but_times(fields, old_fields);
 
+	if (writing->reworded)
+		return false;
 	if (same_owners)
 		json_set(arena, outcome->metadata, "managedFields", old_fields);
 	if (is_text(arena, outcome->metadata, writing->stored->metadata) &&

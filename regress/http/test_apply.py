@@ -346,6 +346,51 @@ def test_last_applied(api, ns, path):
     assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2})
 
 
+@pytest.mark.parametrize("said", [{"labels": {"x": None}}, {"labels": {"a": "b"}, "annotations": None}, {"labels": {"a": "b"}, "finalizers": []},
+                                  {"labels": {"a": "b"}, "generateName": ""}])
+def test_other_words_are_a_change(api, ns, path, said):
+    """SSA-03, UPD-04: what is not stored as it was said is said anew each time, as upstream; a dry run stores nothing"""
+    first = applied(api, path, config(metadata=said), code=201)
+    again = applied(api, path, config(metadata=said))
+    assert int(again["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+    assert again["metadata"]["generation"] == 1 and again["metadata"].get("labels") == first["metadata"].get("labels")
+    applied(api, path, config(metadata=said), dryRun="All")
+    assert api.get(path).json == again
+
+
+@pytest.mark.parametrize("key, value", [("creationTimestamp", "soon"), ("creationTimestamp", 5), ("creationTimestamp", "2020-01-01T00:00:00Z"),
+                                        ("generation", 1.5), ("generation", 7), ("selfLink", "/x")])
+def test_server_members(api, ns, path, key, value):
+    """SSA-06, CRE-03: what only the server sets is not even read, and nobody's; to say it again changes nothing"""
+    before = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=2)
+    document = config(metadata={key: value, "labels": {"a": "b"}})
+    first = applied(api, path, document, code=201)
+    made = datetime.datetime.fromisoformat(first["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
+    assert made > before and first["metadata"]["generation"] == 1 and "selfLink" not in first["metadata"]
+    assert owners(first)[("applier", "Apply")] in [{"f:metadata": {"f:labels": {"f:a": {}}}}, {"f:metadata": {"f:labels": {"f:a": {}}, "f:selfLink": {}}}]
+    assert applied(api, path, document) == first
+
+
+def test_deletion_members(api, ns, path):
+    """SSA-06: dropped from what an apply creates, refused where it updates"""
+    first = applied(api, path, config(metadata={"deletionTimestamp": "soon", "deletionGracePeriodSeconds": 5}), code=201)
+    assert not {"deletionTimestamp", "deletionGracePeriodSeconds"} & set(first["metadata"])
+    status = failure(apply(api, path, config(metadata={"deletionTimestamp": "soon"})), 422, "Invalid")
+    [cause] = status["details"]["causes"]
+    assert cause["field"] == "metadata" and cause["message"].endswith('parsing time "soon" as "2006-01-02T15:04:05Z07:00": cannot parse "soon" as "2006"'), cause
+    assert json.loads(cause["message"].removeprefix("Invalid value: ").partition(": parsing time")[0])["deletionTimestamp"] == "soon"
+    failure(apply(api, path, config(metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"})), 422, "Invalid")
+
+
+@pytest.mark.parametrize("said, field", [({"summary": None}, "summary"), ({"summary": {"pass": None}}, "summary.pass"), ({"results": None}, "results"),
+                                         ({"results": [{"policy": "p", "properties": {"a": None}}]}, "results[0].properties.a")])
+def test_nulls_are_refused(api, ns, path, said, field):
+    """SSA-03: a null is a value like any other to an apply, dropped from no field"""
+    status = failure(apply(api, path, config(**said)), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == [field], status
+    failure(api.get(path), 404, "NotFound")
+
+
 # ---- a type with lists and a status ----
 
 def base(tracked, metadata=None, **parts):
