@@ -19,6 +19,9 @@
 
 #define FIRST_CAPACITY 8
 
+/* The level of an object at which FieldsV1 is: the object, metadata, managedFields, an entry, fieldsV1. */
+#define FIELDS_DEPTH 5
+
 /* A set that is so many times smaller than the other is searched for in it: many small ones may meet one large one. */
 #define SEARCH_RATIO 16
 
@@ -318,8 +321,9 @@ field_set_parse(Arena *arena, const JsonNode *fields, const char **error)
 	return fields != NULL ? read_level(arena, fields, &member, error) : NULL;
 }
 
+/* room: how many levels there may be below this one. */
 static void
-print_level(Arena *arena, const FieldSet *set, JsonNode *to)
+print_level(Arena *arena, const FieldSet *set, JsonNode *to, int room)
 {
 	arena_checkpoint();
 	to->u.object.members = arena_alloc(arena, (set->count + 1) * sizeof(JsonMember));
@@ -329,10 +333,12 @@ print_level(Arena *arena, const FieldSet *set, JsonNode *to)
 		const FieldEntry *entry = &set->entries[i];
 		JsonNode   *value = json_new_object(arena);
 
-		if (entry->below != NULL)
-			print_level(arena, entry->below, value);
-		if (entry->member && entry->below != NULL)
-			json_set(arena, value, ".", json_new_object(arena));
+		if (entry->below != NULL && room > 1)
+		{
+			print_level(arena, entry->below, value, room - 1);
+			if (entry->member)
+				json_set(arena, value, ".", json_new_object(arena));
+		}
 		to->u.object.members[to->u.object.count++] = (JsonMember) {entry->element, value};
 	}
 }
@@ -343,7 +349,7 @@ field_set_print(Arena *arena, const FieldSet *set)
 	JsonNode   *fields = json_new_object(arena);
 
 	if (set != NULL)
-		print_level(arena, set, fields);
+		print_level(arena, set, fields, JSON_MAX_DEPTH - FIELDS_DEPTH);
 	return fields;
 }
 

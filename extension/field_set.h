@@ -66,7 +66,7 @@ extern const FieldSet *field_set_difference(Arena *arena, const FieldSet *a, con
  */
 extern const FieldSet *field_set_parse(Arena *arena, const JsonNode *fields, const char **error);
 
-/* FieldsV1 of a set. */
+/* FieldsV1 of a set.  What would lie deeper in an object than JSON_MAX_DEPTH is owned as a whole. */
 extern JsonNode *field_set_print(Arena *arena, const FieldSet *set);
 
 /*

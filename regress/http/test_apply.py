@@ -155,6 +155,16 @@ def test_reset(api, ns, path, reset, way):
     assert "managedFields" not in api.patch(path, {"summary": {"pass": 9}}).json["metadata"]
 
 
+def test_reset_of_nothing(api, ns, path):
+    """JP-02, MP-03: a JSON patch replaces managed fields that are not there; that changes nothing"""
+    api.create(POLR, report("r1"), ns)
+    reset = [{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}]
+    first = api.patch(path, reset, kind=JSON_PATCH)
+    assert first.code == 200 and "managedFields" not in first.json["metadata"], first
+    again = api.patch(path, reset, kind=JSON_PATCH)
+    assert (again.code, again.json) == (200, first.json)
+
+
 def test_edited_by_a_client(api, ns, path):
     """MF-08: a client's list counts when it can be read, else the stored one stays"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="one")
@@ -467,6 +477,22 @@ def test_status(api, tracked, ns):
     stored = applied(api, path, base(tracked, spec={"size": 2}))
     assert stored["status"] == {"phase": "Ready", "seen": 1}
     failure(apply(api, tracked.path(ns, "missing") + "/status", base(tracked, {"name": "missing"}, status={"phase": "x"})), 404, "NotFound")
+
+
+def test_deep_documents(api, tracked, ns):
+    """MF-04: what has been stored can be read again, though field sets are deeper than the document that they are about"""
+    path = tracked.path(ns, "t")
+    head = json.dumps(base(tracked))[:-1]
+    stored = 0
+    for depth in range(985, 1000):
+        answer = api.post(tracked.path(ns), head + ', "spec": {"free": ' + '{"a":' * depth + "1" + "}" * depth + "}}")
+        if answer.code == 400:
+            continue
+        assert answer.code == 201, (depth, answer)
+        stored += 1
+        for changed in (api.patch(path, {"metadata": {"labels": {"a": "b"}}}), apply(api, path, base(tracked, spec={"size": 1})), api.delete(path)):
+            assert changed.code == 200, (depth, changed)
+    assert 0 < stored < 15
 
 
 def test_order_of_items(api, tracked, ns):
