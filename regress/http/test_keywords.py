@@ -191,13 +191,39 @@ def test_format(keywords, ns, name):
 
 
 def test_deprecated_version(keywords, ns):
-    """WARN-02: every answer about a deprecated version says so, one about another version does not"""
-    keywords.create(KEYWORDS, keyword({}), ns)
-    words = "keywords.example.com/v1alpha1 is deprecated"
+    """WARN-02: every answer about a deprecated version says so, whatever the verb, one about another version does not"""
+    words = '299 - "keywords.example.com/v1alpha1 is deprecated"'
     old = path_of(f"{GROUP}/v1alpha1/keywords", ns)
-    for answer in (keywords.get(old), keywords.get(f"{old}/k"), keywords.get(f"{old}/nobody"), keywords.delete(f"{old}/k")):
-        assert any(words in warning for warning in answer.warnings), answer
-    assert not any(words in warning for warning in keywords.get(path_of(KEYWORDS, ns)).warnings)
+    document = {**keyword({}), "apiVersion": f"{GROUP}/v1alpha1"}
+    made = keywords.post(old, document)
+    assert made.code == 201, made
+    table = keywords.get(old, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    watch = keywords.watch(old)
+    watch.expect(("ADDED", "k"))
+    for answer in (made, table, watch, keywords.get(old), keywords.get(f"{old}/k"), keywords.get(f"{old}/nobody"), keywords.put(f"{old}/k", made.json),
+                   keywords.patch(f"{old}/k", {"metadata": {"labels": {"a": "b"}}}), keywords.patch(f"{old}/k", {"spec": 5}),
+                   keywords.delete(f"{old}/k"), keywords.delete(old)):
+        assert (answer.headers.get_all("Warning") or []).count(words) == 1, answer
+    watch.close()
+    assert not any("deprecated" in warning for warning in keywords.get(path_of(KEYWORDS, ns)).warnings)
+
+
+def test_words_for_deprecated_versions(keywords, stack, ns):
+    """WARN-02: without words of its own a version names the best one that may be used instead, if it comes before it"""
+    crd = small_crd()
+    [version] = crd["spec"]["versions"]
+    crd["spec"]["versions"] = [{**version, "name": name, "storage": name == "v1", "served": name != "v3", "deprecated": name not in ("v1", "v3")}
+                               for name in ("v1", "v1beta1", "v1alpha1", "v2", "v3")]
+    register(stack, crd)
+    try:
+        path = path_of("refused.example/v2/refusals", ns)
+        until(lambda: all(keywords.get(path).code == 200 for _ in range(20)), 10, "the type, in every worker")
+        for name, words in (("v1", []), ("v2", ['299 - "refused.example/v2 Refusal is deprecated"']),
+                            ("v1beta1", ['299 - "refused.example/v1beta1 Refusal is deprecated; use refused.example/v1 Refusal"']),
+                            ("v1alpha1", ['299 - "refused.example/v1alpha1 Refusal is deprecated; use refused.example/v1 Refusal"'])):
+            assert keywords.get(path_of(f"refused.example/{name}/refusals", ns)).warnings == words
+    finally:
+        stack.unregister("refusals.refused.example")
 
 
 def test_min_and_max_properties(keywords, stack, ns):
