@@ -158,13 +158,16 @@ read_credential_id(X509 *certificate, Arena *arena, User *user)
 
 /* --- Verification --- */
 
-/* Verifies for use by a TLS client; X509_V_OK or the reason why not. */
+/* Verifies for use by a TLS client; X509_V_OK or the reason why not.  store may be NULL: then there is nothing to be trusted by. */
 static int
 verify(const ClientCertificate *certificate, X509_STORE *store)
 {
-	X509_STORE_CTX *attempt = X509_STORE_CTX_new();
+	X509_STORE_CTX *attempt;
 	int			result = X509_V_ERR_OUT_OF_MEM;
 
+	if (store == NULL)
+		return X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT;
+	attempt = X509_STORE_CTX_new();
 	if (attempt != NULL && X509_STORE_CTX_init(attempt, store, certificate->certificate, certificate->chain) == 1)
 	{
 		X509_VERIFY_PARAM *param = X509_STORE_CTX_get0_param(attempt);
@@ -195,10 +198,8 @@ measure(ClientCertificate *certificate, const AuthenticationConfig *in_force)
 		return;
 	certificate->generation = in_force->generation;
 	certificate->measured_at = now;
-	if (in_force->front_proxy != NULL)
-		certificate->front_proxy = verify(certificate, in_force->front_proxy);
-	if (in_force->clients != NULL)
-		certificate->client = verify(certificate, in_force->clients);
+	certificate->front_proxy = verify(certificate, in_force->front_proxy);
+	certificate->client = verify(certificate, in_force->clients);
 }
 
 static const char *

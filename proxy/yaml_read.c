@@ -25,7 +25,8 @@
 #define TAG_PREFIX "tag:yaml.org,2002:"
 
 /* Chains of anchors; there may be one for every few bytes of the text. */
-#define ANCHOR_CHAINS 8192
+#define ANCHOR_BITS 13
+#define ANCHOR_CHAINS ((size_t) 1 << ANCHOR_BITS)
 
 /* Upstream's measure of aliases: how large a share of all decoded nodes may come out of them, falling with their number. */
 #define ALIASES_FREE 100
@@ -133,17 +134,35 @@ next_event(Reader *reader)
 	return yaml_parser_parse(&reader->parser, &reader->event) != 0 || parser_failed(reader);
 }
 
+/* The seed is the process's own: nobody can choose names that share a chain. */
 static size_t
 chain_of(const char *name)
 {
-	uint32_t	hash = 2166136261u;
+	static uint64_t seed;
+	uint64_t	hash;
 
+	if (seed == 0)
+		arc4random_buf(&seed, sizeof(seed));
+	hash = seed;
 	for (; *name != '\0'; name++)
-		hash = (hash ^ (unsigned char) *name) * 16777619u;
-	return hash % ANCHOR_CHAINS;
+	{
+		hash = (hash ^ (unsigned char) *name) * 0x9E3779B97F4A7C15u;
+		hash ^= hash >> 32;
+	}
+	return (hash * 0x9E3779B97F4A7C15u) >> (64 - ANCHOR_BITS);
 }
 
-/* The latest node of a name counts. */
+static Anchor *
+find_anchor(const Reader *reader, const char *name)
+{
+	Anchor	   *anchor = reader->anchors != NULL ? reader->anchors[chain_of(name)] : NULL;
+
+	while (anchor != NULL && strcmp(anchor->name, name) != 0)
+		anchor = anchor->next;
+	return anchor;
+}
+
+/* The latest node of a name counts, and takes the place of the one before: a chain has no name twice. */
 static void
 set_anchor(Reader *reader, const yaml_char_t *name, YamlNode *node)
 {
@@ -154,22 +173,16 @@ set_anchor(Reader *reader, const yaml_char_t *name, YamlNode *node)
 		return;
 	if (reader->anchors == NULL)
 		reader->anchors = arena_alloc0(reader->arena, ANCHOR_CHAINS * sizeof(Anchor *));
-	anchor = arena_alloc(reader->arena, sizeof(Anchor));
-	anchor->name = arena_strdup(reader->arena, (const char *) name);
+	anchor = find_anchor(reader, (const char *) name);
+	if (anchor == NULL)
+	{
+		anchor = arena_alloc(reader->arena, sizeof(Anchor));
+		anchor->name = arena_strdup(reader->arena, (const char *) name);
+		chain = &reader->anchors[chain_of(anchor->name)];
+		anchor->next = *chain;
+		*chain = anchor;
+	}
 	anchor->node = node;
-	chain = &reader->anchors[chain_of(anchor->name)];
-	anchor->next = *chain;
-	*chain = anchor;
-}
-
-static YamlNode *
-find_anchor(const Reader *reader, const char *name)
-{
-	for (const Anchor *anchor = reader->anchors != NULL ? reader->anchors[chain_of(name)] : NULL; anchor != NULL;
-		 anchor = anchor->next)
-		if (strcmp(anchor->name, name) == 0)
-			return anchor->node;
-	return NULL;
 }
 
 static const char *
@@ -207,6 +220,7 @@ build_children(Reader *reader, YamlNode *node, yaml_event_type_t end, int depth)
 static YamlNode *
 build_node(Reader *reader, int depth)
 {
+	const Anchor *anchor;
 	YamlNode   *node = arena_alloc0(reader->arena, sizeof(YamlNode));
 	yaml_event_t *event = &reader->event;
 
@@ -232,9 +246,12 @@ build_node(Reader *reader, int depth)
 		case YAML_ALIAS_EVENT:
 			node->kind = NODE_ALIAS;
 			node->u.alias.name = arena_strdup(reader->arena, (const char *) event->data.alias.anchor);
-			node->u.alias.target = find_anchor(reader, node->u.alias.name);
-			if (node->u.alias.target != NULL)
+			anchor = find_anchor(reader, node->u.alias.name);
+			if (anchor != NULL)
+			{
+				node->u.alias.target = anchor->node;
 				return node;
+			}
 			fail(reader, arena_printf(reader->arena, "unknown anchor '%s' referenced", node->u.alias.name));
 			return NULL;
 		default:

@@ -229,3 +229,13 @@ def test_json_stays_json(api, ns):
     document["metadata"]["annotations"] = {"n": "1", "b": "true"}
     stored = api.create(POLR, document, ns)
     assert yaml.safe_load(api.get(path_of(POLR, ns, "r1"), accept=YAML).body) == stored
+
+
+def test_many_anchors(api, ns):
+    """REQ-05, TR-07: anchors whose names share a chain, and one name given again and again, do not hold up everybody else"""
+    # These two share a chain of a table that a seed does not protect: FNV-1a, 13 bits.
+    text = body_of(ns, more="x:\n- &wjp 1\n" + "- &a 1\n" * 150000 + "- *wjp\n" * 150000)
+    answer = api.request("POST", path_of(POLR, ns), text, headers={"Content-Type": YAML}, seconds=20)
+    assert answer.code == 201 and answer.warnings == ['299 - "unknown field \\"x\\""'], answer
+    text = body_of(ns, "r2", "x:\n" + "".join(f"- &n{number} 1\n- *n{number}\n" for number in range(50000)))
+    assert api.request("POST", path_of(POLR, ns), text, headers={"Content-Type": YAML}, seconds=20).code == 201
