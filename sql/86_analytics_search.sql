@@ -151,6 +151,13 @@ BEGIN
 				AND (f.severities IS NULL OR k.severity = ANY (f.severities)));
 	END IF;
 
+	-- No index has native statuses: the counts, which are exact in this transaction, say which criteria they come with.
+	IF wanted.native_statuses IS NOT NULL THEN
+		wanted.criteria := ARRAY(SELECT DISTINCT r.criterion FROM kube_reports.current_rollup r
+			WHERE coalesce(nullif(r.native_status, ''), kube_reports.status_name(r.status)) = ANY (wanted.native_statuses)
+				AND (wanted.criteria IS NULL OR r.criterion = ANY (wanted.criteria)));
+	END IF;
+
 	IF filter ? 'properties' THEN
 		IF jsonb_typeof(filter->'properties') <> 'object' THEN
 			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value';

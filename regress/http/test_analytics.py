@@ -1,0 +1,430 @@
+"""Every query of docs/analytics.md gives what follows from the documents (issue 5, done when 1); searches page without loss."""
+
+import collections
+import copy
+import datetime
+import json
+import random
+import re
+
+import pytest
+
+from client import until
+from conftest import TOP, Database, Stack
+
+PROD, STAGING = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
+NAMES = {PROD: "prod", STAGING: "staging"}
+FAILING = ("warn", "fail", "error")
+STATUSES = ("pass", "warn", "fail", "error", "skip")
+SEVERITIES = ("unknown", "info", "low", "medium", "high", "critical")
+WEIGHTS = {"critical": 10, "high": 6, "medium": 3, "low": 1, "unknown": 1, "info": 0}
+CONTROL = ("NIST SP 800-53", "AC-2", "policy-1")
+
+# The queries of the page, by the number of their question.
+QUERIES = [(int(number), sql) for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", (TOP / "docs" / "analytics.md").read_text(), re.M | re.S)
+           for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S)]
+
+Row = collections.namedtuple("Row", "cluster namespace report source policy rule category severity status native kind subject message score properties exceptions")
+
+
+def crd(kind):
+    plural = kind.lower() + "s"
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.compliance.openshift.io"}, "spec": {
+        "group": "compliance.openshift.io", "scope": "Namespaced", "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": kind + "List"},
+        "versions": [{"name": "v1alpha1", "served": True, "storage": True,
+                      "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
+
+
+def generated(choice):
+    """Documents by (cluster, namespace, name)."""
+    documents = {}
+    for cluster in NAMES:
+        for namespace in ("team-a", "team-b", ""):
+            for number in range(6):
+                metadata = {"name": f"checks-{number}", **({"namespace": namespace} if namespace else {})}
+                results = [{"source": "kyverno", "policy": f"policy-{policy}", "rule": f"rule-{rule}", "category": f"category-{policy % 2}",
+                            "severity": choice.choice(SEVERITIES[1:]), "result": choice.choice(STATUSES[:1] * 4 + STATUSES), "message": f"message {number}",
+                            "timestamp": {"seconds": 1700000000 + number, "nanos": 0}} for policy in range(1, 5) for rule in range(1, 3)]
+                for result in results:
+                    if result["result"] == "skip":
+                        result["properties"] = {"exceptions": choice.choice(("exception-1", "exception-2", "exception-1,exception-2"))}
+                documents[cluster, namespace, metadata["name"]] = {
+                    "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport" if namespace else "ClusterPolicyReport", "metadata": metadata,
+                    "scope": {"apiVersion": "v1", "kind": "Pod" if namespace else "Node", "name": f"pod-{number}",
+                              **({"namespace": namespace} if namespace else {})}, "results": results}
+            if namespace:
+                for number in range(4):
+                    metadata = {"name": f"scan-{number}", "namespace": namespace}
+                    documents[cluster, namespace, metadata["name"]] = {
+                        "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": metadata,
+                        "scope": {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"app-{number}", "namespace": namespace},
+                        "results": [{"source": "Trivy Vulnerability", "policy": f"CVE-2024-000{cve}", "category": "Vulnerability Scan", "result": "fail",
+                                     "severity": choice.choice(SEVERITIES[2:]), "message": f"package-{cve} is affected", "properties": {
+                                         "score": choice.choice(("0", "5.5", "7.9", "8.0", "9.8")), "resource": f"package-{cve}", "installedVersion": "1.0",
+                                         **({"fixedVersion": "1.1"} if cve % 2 else {}), "artifact.repository": f"image-{number}", "artifact.tag": "v1"}}
+                                    for cve in range(5) if choice.random() < 0.7]}
+                documents[cluster, namespace, "check"] = {
+                    "apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "id": "check", "severity": "high",
+                    "status": "MANUAL" if namespace == "team-a" else "FAIL", "description": "a check",
+                    "metadata": {"name": "check", "namespace": namespace, "labels": {"compliance.openshift.io/scan-name": "cis",
+                                                                                    "compliance.openshift.io/suite": "suite"},
+                                 # Else it counts as evaluated when it was created.
+                                 "annotations": {"compliance.openshift.io/last-scanned-timestamp": "2023-11-14T22:13:20Z"}}}
+    return documents
+
+
+def rows_of(documents):
+    """The results of documents, without a line of the product."""
+    rows = []
+    for (cluster, namespace, name), document in documents.items():
+        if document["kind"] == "ComplianceCheckResult":
+            manual = document["status"] == "MANUAL"
+            rows.append(Row(NAMES[cluster], namespace, name, "Compliance Operator", "cis", document["id"], "suite", "high", "skip" if manual else "fail",
+                            "MANUAL" if manual else "fail", "", "", "a check", None, {"id": "check"}, ()))
+            continue
+        for result in document["results"]:
+            properties = result.get("properties", {})
+            rows.append(Row(NAMES[cluster], namespace, name, result["source"], result["policy"], result.get("rule", ""), result["category"],
+                            result.get("severity", "unknown"), result["result"], result["result"], document["scope"]["kind"], document["scope"]["name"],
+                            result["message"], float(properties.get("score", 0)) or None, properties,
+                            tuple(properties["exceptions"].split(",")) if "exceptions" in properties else ()))
+    return rows
+
+
+def identity(row):
+    return row[:6]
+
+
+class World:
+    """A store whose documents, and those of every earlier step, are known here too."""
+
+    def __init__(self, database):
+        self.database, self.choice, self.documents, self.steps = database, random.Random(19), {}, []
+
+    def write(self, cluster, document):
+        text = json.dumps(document).replace("'", "''")
+        return f"SELECT kube_reports.create_report('{cluster}', '{text}') IS NULL;"
+
+    def step(self, wanted, days_ago):
+        """Makes the documents the wanted ones, as if so many days ago as counts by day are concerned."""
+        statements = []
+        for key in {**self.documents, **wanted}:
+            cluster, namespace, name = key
+            before, after = self.documents.get(key), wanted.get(key)
+            if before == after:
+                continue
+            group = (before or after)["apiVersion"].split("/")[0]
+            plural = (before or after)["kind"].lower() + "s"
+            if before is None:
+                statements.append(self.write(cluster, after))
+            elif after is None:
+                statements.append(f"SELECT kube_reports.delete_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}');")
+            else:
+                patch = json.dumps({"results": after["results"]}).replace("'", "''")
+                statements.append(f"SELECT kube_reports.patch_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}', '{patch}') IS NULL;")
+        self.database.psql("\n".join(statements))
+        self.documents = copy.deepcopy(wanted)
+        if days_ago:
+            self.database.psql(f"UPDATE kube_reports.rollup_delta SET day = day - {days_ago}; SELECT kube_reports.fold_rollups(1000000)")
+        self.steps.append((days_ago, rows_of(wanted)))
+
+    def changes(self, first, last):
+        """(before, after) of every result that a step in the range changed; None where there is none."""
+        found = []
+        for (_, before), (_, after) in list(zip([(None, [])] + self.steps, self.steps))[first:last]:
+            old, new = {identity(row): row for row in before}, {identity(row): row for row in after}
+            assert len(old) == len(before) and len(new) == len(after)
+            for key in {**old, **new}:
+                a, b = old.get(key), new.get(key)
+                if (a and a.status) != (b and b.status):
+                    found.append((a, b))
+        return found
+
+
+@pytest.fixture(scope="module")
+def world():
+    stack = Stack()
+    try:
+        stack.begin()
+        database = stack.database
+        for uid, name in NAMES.items():
+            database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
+        for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
+            database.psql(f"SELECT kube_reports.register_crd('{json.dumps(crd(kind))}')")
+        # What is deleted has settled as soon as it is gone.
+        database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+        database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('%s', '%s', '%s')" % CONTROL)
+        made = World(database)
+        made.step(generated(made.choice), 10)
+        made.audit = database.psql("SELECT clock_timestamp()")
+        flapping = copy.deepcopy(made.documents)
+        for number in range(4):
+            # One result goes to and fro; in the first step others change too, and two reports are deleted.
+            if number == 0:
+                for key in list(flapping):
+                    for result in flapping[key].get("results", []):
+                        if result["source"] == "kyverno" and made.choice.random() < 0.2:
+                            result["result"] = made.choice.choice(STATUSES[:4])
+                del flapping[PROD, "team-a", "scan-1"], flapping[STAGING, "", "checks-2"]
+                # For drift: one rule that fails nowhere here and somewhere there.
+                for (cluster, _, _), document in flapping.items():
+                    for result in document.get("results", []):
+                        if (result["policy"], result.get("rule")) == ("policy-4", "rule-2"):
+                            result["result"] = "pass" if cluster == PROD else "fail"
+            wobbly = flapping[PROD, "team-b", "checks-3"]["results"][0]
+            wobbly["result"] = "fail" if wobbly["result"] == "pass" else "pass"
+            made.step(copy.deepcopy(flapping), 3 if number == 0 else 0)
+        database.psql(made.write(PROD, {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation",
+                                        "metadata": {"name": "check", "namespace": "team-a"}, "spec": {"apply": True, "outdated": {"object": {"kind": "A"}}},
+                                        "status": {"applicationState": "Outdated"}}))
+        yield made
+    finally:
+        stack.end()
+
+
+# ---- answers, by question ----
+
+def counted(rows, keys, columns):
+    """Rows grouped by fields, with the number of those for which each of the columns holds."""
+    groups = collections.defaultdict(list)
+    for row in rows:
+        groups[tuple(getattr(row, key) for key in keys)].append(row)
+    return [(*key, *(sum(map(column, group)) for column in columns)) for key, group in groups.items()]
+
+
+def having(field, *values):
+    return lambda row: getattr(row, field) in values
+
+
+def scores(rows):
+    """Counts and both scores of some results."""
+    numbers = [sum(row.status == status and row.native != "MANUAL" for row in rows) for status in STATUSES]
+    weights = [sum(WEIGHTS[row.severity] for row in rows if row.status in wanted and row.native != "MANUAL") for wanted in (("pass",), STATUSES[:4])]
+    total = sum(numbers[:4])
+    return (*numbers, sum(row.native == "MANUAL" for row in rows), round(numbers[0] / total, 9) if total else None,
+            round(weights[0] / weights[1], 9) if weights[1] else None)
+
+
+def daily(world, today):
+    answer = []
+    for back in range(30):
+        known = [rows for days_ago, rows in world.steps if days_ago >= back]
+        for cluster in NAMES.values():
+            if known:
+                answer.append((str(today - datetime.timedelta(back)), cluster, *scores([row for row in known[-1] if row.cluster == cluster])))
+    return answer
+
+
+def failing_rows(rows):
+    return [row for row in rows if row.status in FAILING]
+
+
+def ranked(rows, key, number):
+    groups = collections.defaultdict(list)
+    for row in rows:
+        if key(row):
+            groups[key(row)].append(row)
+    order = sorted(((-len(failing_rows(group)), -len(group), value) for value, group in groups.items()))
+    return [(value, -failing, -total) for failing, total, value in order[:number]]
+
+
+def fixed(world):
+    """(namespace, severity, number) of what came to pass or is gone."""
+    groups = collections.Counter((a.namespace, a.severity) for a, b in world.changes(0, 9) if a and a.status in FAILING and (b is None or b.status == "pass"))
+    return [(*key, number) for key, number in groups.items()]
+
+
+def flaps(world):
+    counts = collections.Counter(identity(a) for a, b in world.changes(0, 9) if a and b)
+    return [(key[1], key[2], key[4], key[5], number) for key, number in counts.items() if number >= 3]
+
+
+def drift(rows):
+    answer = []
+    for policy, rule in {(row.policy, row.rule) for row in rows}:
+        passes, fails = ([sum(row.status in wanted for row in rows if (row.cluster, row.policy, row.rule) == (cluster, policy, rule))
+                          for cluster in NAMES.values()] for wanted in (("pass",), FAILING))
+        if any(passes[one] and not fails[one] and fails[1 - one] for one in (0, 1)):
+            answer.append((policy, rule, *fails))
+    return answer
+
+
+def exceptions(rows):
+    groups = collections.defaultdict(list)
+    for row in rows:
+        for exception in row.exceptions:
+            groups[exception].append(row)
+    return [(exception, sum(row.status == "skip" for row in group), len({(row.kind, row.namespace, row.subject) for row in group}), True)
+            for exception, group in groups.items()]
+
+
+def vulnerable(rows):
+    groups = collections.defaultdict(list)
+    for row in rows:
+        if (row.score or 0) >= 8.0:
+            groups[row.cluster, row.namespace, row.report].append(row.score)
+    return [(*key, len(found), round(max(found), 9)) for key, found in groups.items()]
+
+
+def fresh(world):
+    answer = []
+    for uid, cluster in NAMES.items():
+        mine = [document for (at, _, _), document in world.documents.items() if at == uid]
+        newest = max(result["timestamp"]["seconds"] for document in mine for result in document.get("results", []) if "timestamp" in result)
+        answer.append((cluster, len(mine) + (uid == PROD), newest))
+    return answer
+
+
+def answers(world, today):
+    """What the queries must give, in the order of the page."""
+    rows = world.steps[-1][1]
+    by_status = [having("status", status) for status in STATUSES]
+    events = world.changes(0, 9)
+    described = [(row.policy, row.rule, row.status, row.message) for row in rows if (row.cluster, row.kind, row.namespace, row.subject) == ("prod", "Pod", "team-a", "pod-1")]
+    return [
+        vulnerable(rows),
+        counted(failing_rows(rows), ("namespace", "policy"), [having("status", status) for status in ("fail", "warn", "error")]),
+        counted(rows, ("cluster", "namespace", "source"), by_status),
+        counted(having_all(rows, status="fail"), ("cluster", "namespace", "source"), [having("severity", severity) for severity in SEVERITIES]),
+        counted(rows, ("cluster", "source", "category"), [having("status", "pass"), having("status", "fail"), having("severity", "high"), lambda row: True]),
+        described,
+        None,
+        ranked(having_all(rows, cluster="prod"), lambda row: row.policy, 3),
+        ranked(rows, lambda row: row.properties.get("artifact.repository") and row.properties["artifact.repository"] + ":v1", 3),
+        [(b.cluster, b.namespace, b.report, b.policy, b.rule, a and a.status, b.status) for a, b in events
+         if b and b.status in FAILING and not (a and a.status in FAILING)],
+        [(a.namespace, a.report, a.policy, a.rule) for a, b in events if a and b and (a.status, b.status) == ("fail", "pass")],
+        [(a.namespace, a.report, a.policy, a.rule) for a, b in events if a and b and (a.status, b.status) == ("pass", "fail")],
+        daily(world, today),
+        [(*key, scores([row for row in rows if (row.cluster, row.source, row.category) == key])[6])
+         for key in {(row.cluster, row.source, row.category) for row in rows}],
+        None,
+        [(row.namespace, row.report, row.policy, row.rule, row.status, row.severity) for row in failing_rows(rows)],
+        [],
+        exceptions(rows),
+        flaps(world),
+        [row for row in counted(having_all(rows, policy="policy-1", rule="rule-1"), ("cluster",), [having("status", "fail")]) if row[1]],
+        drift(rows),
+        [(cluster, CONTROL[1], *numbers) for cluster, *numbers in counted(having_all(rows, policy=CONTROL[2]), ("cluster",),
+                                                                         [having("status", "pass"), having("status", "fail")])],
+        None,
+        [("prod", "check", "Outdated", True, True)],
+        [(row.cluster, row.namespace, row.kind, row.subject, "package-1", "1.0", "1.1", True) for row in having_all(rows, policy="CVE-2024-0001")],
+        counted(world.steps[0][1], ("cluster", "namespace", "status"), [lambda row: True]),
+        None,
+        counted(failing_rows(having_all(rows, policy="policy-2")), ("namespace",), [having("status", "fail")]),
+    ]
+
+
+def having_all(rows, **fields):
+    return [row for row in rows if all(getattr(row, field) == value for field, value in fields.items())]
+
+
+def asked(world, sql, database=None):
+    """The rows that a reader gets, and the day of the transaction."""
+    lines = (database or world.database).psql(f"BEGIN; SELECT (now() AT TIME ZONE 'UTC')::date; SELECT to_json(q) FROM ({sql}) q; COMMIT", user="kube_reports_reader",
+                                audit=world.audit).splitlines()
+    return [tuple(round(value, 9) if isinstance(value, float) else value for value in json.loads(line).values()) for line in lines[1:]], \
+        datetime.date.fromisoformat(lines[0])
+
+
+@pytest.mark.parametrize("place", range(len(QUERIES)), ids=[f"question-{number}-{place}" for place, (number, _) in enumerate(QUERIES)])
+def test_question(world, place):
+    number, sql = QUERIES[place]
+    found, today = asked(world, sql)
+    expected = answers(world, today)[place]
+    if number == 7:
+        # Equals may come in any order.
+        groups = {(kind, namespace, subject): (passed, failing) for kind, namespace, subject, passed, failing in counted(
+            [row for row in world.steps[-1][1] if row.cluster == "prod" and row.namespace in ("team-a", "team-b")], ("kind", "namespace", "subject"),
+            [having("status", "pass"), having("status", *FAILING)])}
+        assert [row[4] for row in found] == sorted((failing for _, failing in groups.values()), reverse=True)[:5]
+        # A result without a resource has a subject without a name, and no namespace either.
+        assert all(groups[row[:3]] == row[3:] for row in found if row[2])
+    elif number == 13:
+        assert sorted(merged(found)) == sorted(fixed(world))
+        assert all(row[3] and row[4] is not None for row in found)
+    elif number == 20:
+        # The third cluster is the stack's own, which has said nothing and has nothing.
+        seen = [(cluster, reports, at and datetime.datetime.fromisoformat(at).timestamp()) for cluster, silent, reports, at in found if silent]
+        assert collections.Counter(seen) == collections.Counter([*fresh(world), ("", 0, None)])
+    elif number == 24:
+        wanted = collections.Counter(((b or a).cluster, (b or a).namespace, (b or a).policy, (b or a).rule, (b or a).kind, (b or a).subject, a and a.status,
+                                      b and b.status, "kube_reports_owner") for a, b in world.changes(1, 9))
+        assert collections.Counter(row[1:] for row in found) == wanted
+    else:
+        assert collections.Counter(found) == collections.Counter(expected)
+    assert found or number == 14, "a question that nothing answers proves nothing"
+
+
+def merged(rows):
+    """fix_time() is by cluster; the page's query shows both clusters' rows."""
+    sums = collections.Counter()
+    for namespace, severity, number, *_ in rows:
+        sums[namespace, severity] += number
+    return [(*key, number) for key, number in sums.items()]
+
+
+def test_every_question_is_asked():
+    """The page has all 25, in order, and a query for each"""
+    assert sorted({number for number, _ in QUERIES}) == list(range(1, 26))
+
+
+def test_on_a_standby(world):
+    """Every query of the page works on a hot standby, with the primary's answer"""
+    standby = Database()
+    try:
+        standby.follow(world.database)
+        position = world.database.psql("SELECT pg_current_wal_lsn()")
+        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == "t", 30, "the standby to have replayed")
+        for _, sql in QUERIES:
+            assert collections.Counter(asked(world, sql, standby)[0]) == collections.Counter(asked(world, sql)[0]), sql
+    finally:
+        standby.remove()
+
+
+FILTERS = {
+    "cluster": ({"cluster": "prod"}, lambda row: row.cluster == "prod"),
+    "uid of cluster": ({"cluster": STAGING}, lambda row: row.cluster == "staging"),
+    "namespace": ({"namespace": ["team-a", ""]}, lambda row: row.namespace in ("team-a", "")),
+    "report": ({"report": "checks-1"}, lambda row: row.report == "checks-1"),
+    "source": ({"source": "kyverno"}, lambda row: row.source == "kyverno"),
+    "policy and rule": ({"policy": "policy-1", "rule": "rule-2"}, lambda row: (row.policy, row.rule) == ("policy-1", "rule-2")),
+    "category": ({"category": "category-1"}, lambda row: row.category == "category-1"),
+    "severity": ({"severity": ["high", "critical"]}, lambda row: row.severity in ("high", "critical")),
+    "status": ({"status": ["fail", "error"]}, lambda row: row.status in ("fail", "error")),
+    "native status": ({"native_status": "MANUAL"}, lambda row: row.native == "MANUAL"),
+    "kind": ({"subject_kind": "Node"}, lambda row: row.kind == "Node"),
+    "name": ({"subject_name": "pod-2", "subject_namespace": "team-b"}, lambda row: (row.subject, row.namespace) == ("pod-2", "team-b")),
+    "exception": ({"exception": "exception-1"}, lambda row: "exception-1" in row.exceptions),
+    "exempted": ({"exempted": True}, lambda row: row.exceptions),
+    "score": ({"score_from": 5.5, "score_to": 8.0}, lambda row: row.score and 5.5 <= row.score <= 8.0),
+    "high score": ({"score_from": 8.0}, lambda row: (row.score or 0) >= 8.0),
+    "properties": ({"properties": {"resource": "package-3"}}, lambda row: row.properties.get("resource") == "package-3"),
+    "text of a message": ({"text": "PACKAGE-2 is"}, lambda row: row.message.startswith("package-2")),
+    "text with wildcards": ({"text": "package_2"}, lambda row: False),
+    "text of a policy": ({"text": "olicy-3"}, lambda row: row.policy == "policy-3"),
+    "since": ({"since_from": "-infinity", "since_to": "infinity"}, lambda row: True),
+    "future": ({"first_seen_from": "infinity"}, lambda row: False),
+    "nothing": ({}, lambda row: True),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_search(world, name):
+    """Each filter finds what the documents have, page by page, for results and reports"""
+    filter_, matches = FILTERS[name]
+    wanted = [row for row in world.steps[-1][1] if matches(row)]
+    pages, place = [], "NULL"
+    while True:
+        page, _ = asked(world, "SELECT r.cluster_name, r.namespace, r.report, r.source, r.policy, r.rule, r.status, r.native_status, r.score, r.place FROM"
+                               f" kube_reports.search_results('{json.dumps(filter_)}', 100, {place}) r")
+        pages += page
+        if len(page) < 100:
+            break
+        place = "'" + page[-1][-1] + "'"
+    assert collections.Counter(row[:-1] for row in pages) == collections.Counter(
+        (row.cluster, row.namespace, row.report, row.source, row.policy, row.rule, row.status, row.native, row.score) for row in wanted)
+    assert len({row[-1] for row in pages}) == len(pages)
+    found, _ = asked(world, f"SELECT sum(r.pass + r.warn + r.fail + r.error + r.skip) FROM kube_reports.search_resources('{json.dumps(filter_)}', 10000) r")
+    assert (found[0][0] or 0) == len(wanted)
