@@ -172,7 +172,8 @@ def test_apply(kube, pair, ns):
     kube.create_namespace(ns)
     assert apply("a").code == 201
     kube.terminate_namespace(ns)
-    until(lambda: all(apply("b").code == 403 for _ in range(16)), 20, "the watches")
+    # A name of its own each time: what was created before the watches knew would be changed by the next apply.
+    until(lambda: all(apply(f"b-{uuid.uuid4().hex}").code == 403 for _ in range(16)), 20, "the watches")
     assert apply("b").json == terminating(ns, "b")
     assert apply("a").code == 200
 
