@@ -124,15 +124,19 @@ CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
 		JOIN kube_reports.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
 
+-- Each count in the column of its status as well.
+CREATE VIEW kube_reports.visible_count AS
+	SELECT r.*, CASE r.status WHEN 'p' THEN r.count ELSE 0 END AS pass, CASE r.status WHEN 'w' THEN r.count ELSE 0 END AS warn,
+		CASE r.status WHEN 'f' THEN r.count ELSE 0 END AS fail, CASE r.status WHEN 'e' THEN r.count ELSE 0 END AS error,
+		CASE r.status WHEN 's' THEN r.count ELSE 0 END AS skip
+	FROM kube_reports.visible_rollup r;
+COMMENT ON VIEW kube_reports.visible_count IS 'visible_rollup with a column for each status';
+
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip,
+		sum(r.pass)::bigint AS pass, sum(r.warn)::bigint AS warn, sum(r.fail)::bigint AS fail, sum(r.error)::bigint AS error, sum(r.skip)::bigint AS skip,
 		sum(r.count)::bigint AS total
-	FROM kube_reports.visible_rollup r
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	GROUP BY c.id, r.namespace, k.source
@@ -141,14 +145,14 @@ COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status
 
 CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, kube_reports.status_name(r.status) AS status,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'unknown'), 0)::bigint AS unknown,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'info'), 0)::bigint AS info,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'low'), 0)::bigint AS low,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'medium'), 0)::bigint AS medium,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'high'), 0)::bigint AS high,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'critical'), 0)::bigint AS critical,
+		sum(r.count * (k.severity = 'unknown')::integer)::bigint AS unknown,
+		sum(r.count * (k.severity = 'info')::integer)::bigint AS info,
+		sum(r.count * (k.severity = 'low')::integer)::bigint AS low,
+		sum(r.count * (k.severity = 'medium')::integer)::bigint AS medium,
+		sum(r.count * (k.severity = 'high')::integer)::bigint AS high,
+		sum(r.count * (k.severity = 'critical')::integer)::bigint AS critical,
 		sum(r.count)::bigint AS total
-	FROM kube_reports.visible_rollup r
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	GROUP BY c.id, r.namespace, k.source, r.status
@@ -157,19 +161,15 @@ COMMENT ON VIEW kube_reports.severity_counts IS 'how many results are of each se
 
 CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, k.source, k.category,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'unknown'), 0)::bigint AS unknown,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'info'), 0)::bigint AS info,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'low'), 0)::bigint AS low,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'medium'), 0)::bigint AS medium,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'high'), 0)::bigint AS high,
-		coalesce(sum(r.count) FILTER (WHERE k.severity = 'critical'), 0)::bigint AS critical,
+		sum(r.pass)::bigint AS pass, sum(r.warn)::bigint AS warn, sum(r.fail)::bigint AS fail, sum(r.error)::bigint AS error, sum(r.skip)::bigint AS skip,
+		sum(r.count * (k.severity = 'unknown')::integer)::bigint AS unknown,
+		sum(r.count * (k.severity = 'info')::integer)::bigint AS info,
+		sum(r.count * (k.severity = 'low')::integer)::bigint AS low,
+		sum(r.count * (k.severity = 'medium')::integer)::bigint AS medium,
+		sum(r.count * (k.severity = 'high')::integer)::bigint AS high,
+		sum(r.count * (k.severity = 'critical')::integer)::bigint AS critical,
 		sum(r.count)::bigint AS total
-	FROM kube_reports.visible_rollup r
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	GROUP BY c.id, k.source, k.category
@@ -178,13 +178,9 @@ COMMENT ON VIEW kube_reports.category_tree IS 'sources and their categories, wit
 
 CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, k.source, k.category, k.policy, k.rule, k.severity,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip,
+		sum(r.pass)::bigint AS pass, sum(r.warn)::bigint AS warn, sum(r.fail)::bigint AS fail, sum(r.error)::bigint AS error, sum(r.skip)::bigint AS skip,
 		sum(r.count)::bigint AS total
-	FROM kube_reports.visible_rollup r
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	GROUP BY c.id, k.source, k.category, k.policy, k.rule, k.severity
@@ -193,24 +189,18 @@ COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with co
 
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.severity,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error
-	FROM kube_reports.visible_rollup r
+		sum(r.warn)::bigint AS warn, sum(r.fail)::bigint AS fail, sum(r.error)::bigint AS error
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	GROUP BY c.id, r.namespace, k.source, k.category, k.policy, k.severity
-	HAVING sum(r.count) FILTER (WHERE r.status IN ('w', 'f', 'e')) <> 0;
+	HAVING sum(r.warn + r.fail + r.error) <> 0;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
 	SELECT k.source, k.policy, k.rule, c.uid AS cluster, c.name AS cluster_name,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip
-	FROM kube_reports.visible_rollup r
+		sum(r.pass)::bigint AS pass, sum(r.warn)::bigint AS warn, sum(r.fail)::bigint AS fail, sum(r.error)::bigint AS error, sum(r.skip)::bigint AS skip
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	GROUP BY k.source, k.policy, k.rule, c.id
@@ -262,12 +252,8 @@ SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '')
 
 CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 	SELECT f.framework, f.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.policy, k.rule, r.kind AS subject_kind,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'p'), 0)::bigint AS pass,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'w'), 0)::bigint AS warn,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'f'), 0)::bigint AS fail,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 'e'), 0)::bigint AS error,
-		coalesce(sum(r.count) FILTER (WHERE r.status = 's'), 0)::bigint AS skip
-	FROM kube_reports.visible_rollup r
+		sum(r.pass)::bigint AS pass, sum(r.warn)::bigint AS warn, sum(r.fail)::bigint AS fail, sum(r.error)::bigint AS error, sum(r.skip)::bigint AS skip
+	FROM kube_reports.visible_count r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 		JOIN kube_reports.framework_control f ON f.policy = k.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
