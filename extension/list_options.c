@@ -386,10 +386,7 @@ validate_watch(Arena *arena, const RawOptions *raw, FieldErrorList *errors)
 		forbid(errors, "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
 }
 
-/*
- * The number in resourceVersion, 0 when there is none.  A list says that what is none is the client's fault (LIST-11); gets and
- * watches let the error through as it is, and so it is a 500 without a reason.
- */
+/* The number in resourceVersion, 0 when there is none.  What is none is the client's fault (GET-02, LIST-11, W-10). */
 static bool
 take_version(Arena *arena, const char *text, bool list, int64_t *version, int *code, StrBuf *reply)
 {
@@ -404,11 +401,7 @@ take_version(Arena *arena, const char *text, bool list, int64_t *version, int *c
 	quote_text(&message, text, strlen(text));
 	strbuf_puts(&message, ": ");
 	strbuf_puts(&message, error);
-	if (list)
-		return refuse(message.bytes, code, reply);
-	*code = 500;
-	status_failure(reply, 500, "", message.bytes, NULL);
-	return false;
+	return refuse(message.bytes, code, reply);
 }
 
 bool

@@ -70,7 +70,7 @@ COMMENT ON FUNCTION kube_reports.api_get(uuid, text) IS 'answers a get';
 -- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because only they tell
 -- whether the index of labels helps.
 CREATE FUNCTION kube_reports.list_window(target_cluster integer, target_type integer, target_lane integer,
-		definition_id bigint, definition kube_reports.report, transform text, events boolean, needs_body boolean,
+		definition_id bigint, definition kube_reports.report, first_transform text, transform text, events boolean, needs_body boolean,
 		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
 		terms text[], label_selector text, field_selector text, max_items bigint, max_rows integer, max_bytes bigint,
 		OUT items bytea, OUT item_count bigint, OUT byte_count bigint, OUT next_namespace text, OUT next_name text, OUT more boolean)
@@ -97,7 +97,8 @@ BEGIN
 	-- What most lists are: everything, as it is stored now.  One walk along the index, one row further than is taken.
 	IF NOT changed AND terms = '{}' AND label_selector = '' AND field_selector = '' THEN
 		SELECT string_agg(CASE WHEN k.keep THEN
-					kube_reports.render_item(definition_id, definition, transform, events, k.metadata, k.body, k.version) END, separator),
+					kube_reports.render_item(definition_id, definition, CASE k.position WHEN 1 THEN first_transform ELSE transform END,
+						events, k.metadata, k.body, k.version) END, separator),
 				count(*) FILTER (WHERE k.keep), coalesce(max(k.total) FILTER (WHERE k.keep), 0),
 				(array_agg(k.namespace) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
 				(array_agg(k.name) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
@@ -140,7 +141,8 @@ BEGIN
 
 	-- The aggregates see the rows in the order of the window function below them.
 	SELECT string_agg(CASE WHEN k.keep THEN
-				kube_reports.render_item(definition_id, definition, transform, events, k.metadata, k.body, k.version) END, separator),
+				kube_reports.render_item(definition_id, definition, CASE k.position WHEN 1 THEN first_transform ELSE transform END,
+						events, k.metadata, k.body, k.version) END, separator),
 			count(*) FILTER (WHERE k.keep), coalesce(max(k.total) FILTER (WHERE k.keep), 0),
 			(array_agg(k.namespace) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
 			(array_agg(k.name) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
@@ -181,7 +183,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, boolean, boolean, bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)
+COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, text, boolean, boolean, bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)
 	IS 'the next items of a list at a version, bounded by items, rows looked at and bytes';
 
 
@@ -208,6 +210,7 @@ DECLARE
 	token		text := '';
 	remaining	bigint;
 	separator	bytea;
+	other_transform text;
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
@@ -265,12 +268,15 @@ BEGIN
 
 	body := CASE WHEN place IS NULL AND NOT plan.initial_events
 		THEN kube_reports.render_list(target.definition_id, target.definition, plan.transform, 'h', at_version, '', NULL) ELSE '' END;
+	-- The first event of a table brings its columns.
+	other_transform := replace(plan.transform, '+columns', '');
 	separator := CASE WHEN plan.initial_events THEN ''
 		ELSE kube_reports.render_list(target.definition_id, target.definition, plan.transform, 's', at_version, '', NULL) END;
 	items_left := CASE WHEN plan.max_items > 0 THEN plan.max_items - items_before ELSE 9223372036854775806 END;
 	LOOP
 		SELECT * INTO piece FROM kube_reports.list_window(target.cluster_id, target.type_id, target.lane,
-			target.definition_id, target.definition, plan.transform, plan.initial_events, plan.needs_body,
+			target.definition_id, target.definition, CASE items_before WHEN 0 THEN plan.transform ELSE other_transform END, other_transform,
+			plan.initial_events, plan.needs_body,
 			at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
 			plan.terms, plan.label_selector, plan.field_selector, items_left, least(window_rows, items_left + 1)::integer, piece_bytes - bytes);
 		IF piece.item_count > 0 THEN

@@ -44,7 +44,7 @@ def cached_sequence(database):
 def volatile_list(database):
     """The list's version and its rows come from two snapshots."""
     for function in ("kube_reports.api_list(uuid, text, text)",
-                     "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, boolean, boolean, "
+                     "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, text, boolean, boolean, "
                      "bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)"):
         database.psql(f"ALTER FUNCTION {function} VOLATILE")
     replace(database, "kube_reports.api_list(uuid, text, text)",
@@ -53,7 +53,7 @@ def volatile_list(database):
 
 def glued_cursor(database):
     """Keys are compared as one text instead of as a pair."""
-    replace(database, "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, boolean, boolean, "
+    replace(database, "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, text, boolean, boolean, "
             "bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)",
             ("(o.namespace, o.name) > (after_namespace, after_name)", "o.namespace || o.name > after_namespace || after_name"))
 

@@ -224,6 +224,18 @@ def test_transitions_in_other_forms(api, watching, ns, accept):
             assert deleted["rows"][0]["cells"][0] == "r1" and deleted["rows"][0]["object"]["metadata"]["labels"] == {"team": "a"}
 
 
+def test_initial_events_of_a_table(api, watching, ns):
+    """TAB-05: the first initial event brings the columns, no other event repeats them"""
+    for n in range(3):
+        api.create(POLR, report(f"r{n}"), ns)
+    with watching.watch(path_of(POLR, ns), accept=TABLE) as watch:
+        shown = [watch.change()[1] for _ in range(3)]
+        api.create(POLR, report("r3"), ns)
+        shown.append(watch.change()[1])
+    assert [table["rows"][0]["cells"][0] for table in shown] == ["r0", "r1", "r2", "r3"]
+    assert [bool(table["columnDefinitions"]) for table in shown] == [True, False, False, False]
+
+
 def test_field_selector(api, watching, ns):
     """W-21, SEL-12"""
     with watching.watch(path_of(POLR, ns), resourceVersion=version_of(api, ns), fieldSelector="metadata.name=r2") as watch:

@@ -213,8 +213,8 @@ def test_get_with_version(api, ns):
     path = path_of(POLR, ns, "r1")
     assert api.get(path, resourceVersion="0").json == stored
     assert api.get(path, resourceVersion=stored["metadata"]["resourceVersion"]).json == stored
-    refused = api.get(path, resourceVersion="x")
-    assert refused.code == 500 and refused.json["message"] == 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
+    refused = failure(api.get(path, resourceVersion="x"), 400, "BadRequest")
+    assert refused["message"] == 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
     status = failure(api.get(path, resourceVersion=str(int(stored["metadata"]["resourceVersion"]) + 10 ** 12)), 504, "Timeout")
     assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
