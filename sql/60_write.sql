@@ -163,12 +163,14 @@ BEGIN
 				n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, n.old_metadata, n.old_body
 			FROM numbered n WHERE n.action <> 'n'
 	)
+	-- The object that an update lets go is shown as it was last; the Status of a deletion tells the deletion's version (DEL-11).
 	SELECT array_agg(n.code ORDER BY n.position),
 			array_agg('application/json'::text ORDER BY n.position),
 			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
 			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
 			array_agg(coalesce(n.status, kube_reports.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
-				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd' THEN n.old_version ELSE coalesce(n.version, n.old_version) END END))
+				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd' AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
+					ELSE coalesce(n.version, n.old_version) END END))
 					ORDER BY n.position),
 			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
 			min(n.version)

@@ -390,7 +390,7 @@ def test_delete_collection(pods, ns):
 
 
 def test_delete_collection_options(pods, ns):
-    """DC-01, DC-06, DC-07: selectors with a body; a resourceVersion precondition is each object's own business; dry"""
+    """DC-01, DC-06, DC-07: selectors with a body; preconditions are each object's, so that a version is met by one at most; dry"""
     for name in ("a", "b", "c"):
         pods.create(name, ns, labels={"name": name})
     before = pods.list(ns)
@@ -401,5 +401,8 @@ def test_delete_collection_options(pods, ns):
     assert [item["metadata"]["name"] for item in pods.list(ns)["items"]] == ["b", "c"]
     assert pods.api.delete(pods.path(ns), {"propagationPolicy": "Orphan"}, labelSelector="name=b").code == 200
     assert pods.api.get(pods.path(ns, "b")).json["metadata"]["finalizers"] == [ORPHAN]
-    answer = pods.api.delete(pods.path(ns), {"preconditions": {"resourceVersion": "1"}}, labelSelector="name=c")
-    assert answer.code == 200 and pods.api.get(pods.path(ns, "c")).code == 404
+    failure(pods.api.delete(pods.path(ns), {"preconditions": {"resourceVersion": "1"}}, labelSelector="name=c"), 409, "Conflict")
+    stored = pods.api.get(pods.path(ns, "c")).json
+    met = {"preconditions": {"resourceVersion": stored["metadata"]["resourceVersion"]}}
+    assert pods.api.delete(pods.path(ns), met, labelSelector="name=c").code == 200
+    assert pods.api.get(pods.path(ns, "c")).code == 404
