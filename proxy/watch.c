@@ -39,6 +39,7 @@
 #define BOOKMARK_LEAST_MS 50000
 #define BOOKMARK_SPREAD_MS 20000
 #define LAST_BOOKMARK_MS 2000	/* before the end */
+#define SHORT_MS 1000			/* a watch that ends sooner and without an event is a fault to client-go, which lists again then (W-04) */
 #define END_STEP_MS 100			/* at a shutdown watches end step by step, */
 #define ENDS_IN_STEP 20			/* so many at a time, or more when there is not time enough */
 #define PARTING_MS 30000		/* for a client to take what was sent before the end */
@@ -102,6 +103,7 @@ struct Watch
 	int			rows;
 	int64_t		caught_up;		/* the position that an answer with few rows leads to */
 	uint64_t	retry_at;		/* after a failure; 0 otherwise */
+	uint64_t	began_at;
 	uint64_t	ends_at;
 	uint64_t	bookmark_at;
 };
@@ -675,19 +677,20 @@ watches_start(void)
 static void
 end_some(void *state)
 {
+	uint64_t	now = loop_now();
 	size_t		count = ends_in_step;
 	Watch	   *next;
 
 	for (Watch *watch = watches; watch != NULL && count > 0; watch = next)
 	{
 		next = watch->next;
-		if (watch->ending)
+		if (watch->ending || now < watch->began_at + SHORT_MS)
 			continue;
 		count--;
 		watch_end(watch);
 		watch_pump(watch);
 	}
-	/* Some may only be about to begin. */
+	/* Some have only begun or are about to. */
 	loop_timer_start(&end_timer, END_STEP_MS, end_some, NULL);
 }
 
@@ -835,6 +838,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	timeout = pg_int4(result, 0, COLUMN_TIMEOUT);
 	if (timeout <= 0)
 		timeout = (int32_t) (TIMEOUT_LEAST_S + arc4random_uniform(TIMEOUT_SPREAD_S));
+	watch->began_at = now;
 	watch->ends_at = now + (uint64_t) timeout * 1000;
 	watch->bookmark_at = now + BOOKMARK_LEAST_MS + arc4random_uniform(BOOKMARK_SPREAD_MS);
 

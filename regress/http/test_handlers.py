@@ -482,10 +482,15 @@ def test_discovery_of_subresources(types):
         return [each for entry in document["items"] if entry["metadata"]["name"] == group for served in entry["versions"] for each in served["resources"]
                 if each["resource"] == plural]
 
+    def listed():
+        # Each worker reads the registry for itself: the other one may not have the type yet.
+        document = {each["name"]: each for each in api.get(f"/apis/{group}/{version}").json.get("resources", ())}
+        return document if plural in document else None
+
     (found,) = until(discovered, 20, "the type in discovery")
     assert found["subresources"] == [{"subresource": "status", "responseKind": {"group": group, "version": version, "kind": kind}, "verbs": ["get", "patch", "update"]}]
     assert "categories" not in found
-    entries = {each["name"]: each for each in api.get(f"/apis/{group}/{version}").json["resources"]}
+    entries = until(listed, 20, "the type among the group's resources")
     assert entries[plural + "/status"] == {"name": plural + "/status", "singularName": "", "namespaced": True, "kind": kind, "verbs": ["get", "patch", "update"]}
     assert list(entries) == sorted(entries)
 

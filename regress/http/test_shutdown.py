@@ -160,6 +160,19 @@ def test_watches_end_little_by_little(served, ns):
     assert proxy.process.wait(20) == 0
 
 
+def test_a_young_watch(served, ns):
+    """W-04, LC-01: a watch that began as the signal came lasts a second, or client-go would list again"""
+    proxy = served.proxy(flags=["--shutdown-timeout=20s"])
+    connection = proxy.api().connect()
+    begun = time.monotonic()
+    connection.request("GET", path_of(POLR, ns) + "?watch=true")
+    response = connection.getresponse()
+    terminate(proxy)
+    assert response.status == 200 and response.read().strip() == b"" and time.monotonic() - begun >= 1
+    connection.close()
+    assert proxy.process.wait(20) == 0
+
+
 def test_time_is_up(served, ns):
     """LC-01: a client that never ends its request holds nothing up for longer than --shutdown-timeout"""
     proxy = served.proxy(flags=["--shutdown-timeout=1s"])
