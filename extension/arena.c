@@ -28,6 +28,9 @@
 
 #define STRBUF_FIRST 128
 
+/* Elements in the first place of an array that grows. */
+#define FIRST_CAPACITY 4
+
 #if defined(__SANITIZE_ADDRESS__)
 #define ONE_CHUNK_EACH true
 #elif defined(__has_feature)
@@ -185,6 +188,20 @@ arena_printf(Arena *arena, const char *format,...)
 	append_formatted(&buf, format, arguments);
 	va_end(arguments);
 	return buf.bytes;
+}
+
+void *
+arena_grow(Arena *arena, void *elements, size_t count, size_t size, size_t *capacity)
+{
+	void	   *larger;
+
+	if (count < *capacity)
+		return elements;
+	*capacity = *capacity == 0 ? FIRST_CAPACITY : *capacity * 2;
+	larger = arena_alloc(arena, *capacity * size);
+	if (count > 0)
+		memcpy(larger, elements, count * size);
+	return larger;
 }
 
 void

@@ -50,6 +50,12 @@ extern char *arena_strndup(Arena *arena, const char *bytes, size_t len);
 extern char *arena_strdup(Arena *arena, const char *string);
 extern char *arena_printf(Arena *arena, const char *format,...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * A place for one more than count elements of size bytes each: elements while *capacity is larger, else their copy in a place
+ * of twice the size.
+ */
+extern void *arena_grow(Arena *arena, void *elements, size_t count, size_t size, size_t *capacity);
+
 /* A growing text.  bytes is always NUL-terminated after the first append; len does not count the NUL. */
 typedef struct StrBuf
 {

@@ -212,16 +212,8 @@ add_document(Builder *builder, const char *path, const char *content_type, const
 {
 	ServedDocument *document;
 
-	if (builder->document_count == builder->capacity)
-	{
-		size_t		capacity = builder->capacity == 0 ? 32 : builder->capacity * 2;
-		ServedDocument *documents = arena_alloc(builder->arena, capacity * sizeof(ServedDocument));
-
-		if (builder->document_count > 0)
-			memcpy(documents, builder->documents, builder->document_count * sizeof(ServedDocument));
-		builder->documents = documents;
-		builder->capacity = capacity;
-	}
+	builder->documents = arena_grow(builder->arena, builder->documents, builder->document_count, sizeof(ServedDocument),
+									&builder->capacity);
 	document = &builder->documents[builder->document_count++];
 	document->path = path;
 	document->content_type = content_type;

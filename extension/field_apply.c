@@ -145,16 +145,7 @@ add_cause(void *state, const char *path)
 	/* The same bounds as for field errors: the answer stays bounded whatever the documents. */
 	if (list->count >= FIELD_ERRORS_MAX || list->bytes >= FIELD_ERRORS_MAX_BYTES)
 		return false;
-	if (list->count == list->capacity)
-	{
-		size_t		capacity = list->capacity == 0 ? 8 : list->capacity * 2;
-		StatusCause *causes = arena_alloc(list->arena, capacity * sizeof(StatusCause));
-
-		if (list->count > 0)
-			memcpy(causes, list->causes, list->count * sizeof(StatusCause));
-		list->causes = causes;
-		list->capacity = capacity;
-	}
+	list->causes = arena_grow(list->arena, list->causes, list->count, sizeof(StatusCause), &list->capacity);
 	list->causes[list->count++] = (StatusCause) {
 		.reason = "FieldManagerConflict",.message = list->message,.field = arena_strdup(list->arena, path)
 	};

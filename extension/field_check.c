@@ -57,16 +57,7 @@ add_error(Checking *checking, const Place *place, const char *message)
 	/* The same bounds as for what a schema refuses: the answer stays bounded whatever the document. */
 	if (checking->count >= FIELD_ERRORS_MAX || checking->bytes >= FIELD_ERRORS_MAX_BYTES)
 		return;
-	if (checking->count == checking->capacity)
-	{
-		size_t		capacity = checking->capacity == 0 ? 4 : checking->capacity * 2;
-		const char **errors = arena_alloc(checking->arena, capacity * sizeof(char *));
-
-		for (size_t i = 0; i < checking->count; i++)
-			errors[i] = checking->errors[i];
-		checking->errors = errors;
-		checking->capacity = capacity;
-	}
+	checking->errors = arena_grow(checking->arena, checking->errors, checking->count, sizeof(char *), &checking->capacity);
 	strbuf_init(&buf, checking->arena);
 	append_place(&buf, place);
 	if (buf.len > 0)

@@ -144,16 +144,7 @@ put_owner(Arena *arena, FieldOwners *owners, const FieldOwner *owner)
 
 	if (!found)
 	{
-		if (owners->count == owners->capacity)
-		{
-			size_t		capacity = owners->capacity == 0 ? 4 : owners->capacity * 2;
-			FieldOwner *list = arena_alloc(arena, capacity * sizeof(FieldOwner));
-
-			if (owners->count > 0)
-				memcpy(list, owners->list, owners->count * sizeof(FieldOwner));
-			owners->list = list;
-			owners->capacity = capacity;
-		}
+		owners->list = arena_grow(arena, owners->list, owners->count, sizeof(FieldOwner), &owners->capacity);
 		memmove(owners->list + at + 1, owners->list + at, (owners->count - at) * sizeof(FieldOwner));
 		owners->count++;
 	}

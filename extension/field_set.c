@@ -17,8 +17,6 @@
 
 #include "field_element.h"
 
-#define FIRST_CAPACITY 8
-
 /* The level of an object at which FieldsV1 is: the object, metadata, managedFields, an entry, fieldsV1. */
 #define FIELDS_DEPTH 5
 
@@ -89,16 +87,7 @@ field_set_add(Arena *arena, FieldSet **set, JsonText element, bool member, const
 		to->entries[at].below = field_set_union(arena, to->entries[at].below, below);
 		return;
 	}
-	if (to->count == to->capacity)
-	{
-		size_t		capacity = to->capacity == 0 ? FIRST_CAPACITY : to->capacity * 2;
-		FieldEntry *entries = arena_alloc(arena, capacity * sizeof(FieldEntry));
-
-		if (to->count > 0)
-			memcpy(entries, to->entries, to->count * sizeof(FieldEntry));
-		to->entries = entries;
-		to->capacity = capacity;
-	}
+	to->entries = arena_grow(arena, to->entries, to->count, sizeof(FieldEntry), &to->capacity);
 	memmove(to->entries + at + 1, to->entries + at, (to->count - at) * sizeof(FieldEntry));
 	to->entries[at] = (FieldEntry) {element, member, below};
 	to->count++;

@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-/* Room of the first allocation of an array or object that grows. */
-#define FIRST_CAPACITY 4
-
 /* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits set. */
 #define CHECKPOINT_MASK 0xff
 
@@ -222,21 +219,6 @@ json_get_cstring(Arena *arena, const JsonNode *object, const char *key)
 	return arena_strndup(arena, value->u.string.bytes, value->u.string.len);
 }
 
-/*
- * A larger place for the count elements of size bytes; *capacity is updated.
- */
-static void *
-grow(Arena *arena, void *elements, size_t count, size_t size, size_t *capacity)
-{
-	size_t		wanted = *capacity < FIRST_CAPACITY ? FIRST_CAPACITY : *capacity * 2;
-	void	   *larger = arena_alloc(arena, wanted * size);
-
-	if (count > 0)
-		memcpy(larger, elements, count * size);
-	*capacity = wanted;
-	return larger;
-}
-
 void
 json_set_text(Arena *arena, JsonNode *object, JsonText key, JsonNode *value)
 {
@@ -251,13 +233,11 @@ json_set_text(Arena *arena, JsonNode *object, JsonText key, JsonNode *value)
 		return;
 	}
 
-	if (count == object->u.object.capacity)
-		object->u.object.members = grow(arena, object->u.object.members, count, sizeof(JsonMember),
-										&object->u.object.capacity);
-	members = object->u.object.members;
+	members = arena_grow(arena, object->u.object.members, count, sizeof(JsonMember), &object->u.object.capacity);
 	memmove(members + position + 1, members + position, (count - position) * sizeof(JsonMember));
 	members[position].key = key;
 	members[position].value = value;
+	object->u.object.members = members;
 	object->u.object.count = count + 1;
 }
 
@@ -301,14 +281,11 @@ void
 json_insert(Arena *arena, JsonNode *array, size_t index, JsonNode *value)
 {
 	size_t		count = array->u.array.count;
-	JsonNode  **items;
+	JsonNode  **items = arena_grow(arena, array->u.array.items, count, sizeof(JsonNode *), &array->u.array.capacity);
 
-	if (count == array->u.array.capacity)
-		array->u.array.items = grow(arena, array->u.array.items, count, sizeof(JsonNode *),
-									&array->u.array.capacity);
-	items = array->u.array.items;
 	memmove(items + index + 1, items + index, (count - index) * sizeof(JsonNode *));
 	items[index] = value;
+	array->u.array.items = items;
 	array->u.array.count = count + 1;
 }
 

@@ -466,16 +466,7 @@ parse_steps(PathParser *parser, const char *text, size_t len, bool operand, Json
 static void
 add_node(Arena *arena, NodeList *list, const JsonNode *node)
 {
-	if (list->count == list->capacity)
-	{
-		size_t		capacity = list->capacity == 0 ? 8 : list->capacity * 2;
-		const JsonNode **items = arena_alloc(arena, capacity * sizeof(JsonNode *));
-
-		if (list->count > 0)
-			memcpy(items, list->items, list->count * sizeof(JsonNode *));
-		list->items = items;
-		list->capacity = capacity;
-	}
+	list->items = arena_grow(arena, list->items, list->count, sizeof(JsonNode *), &list->capacity);
 	list->items[list->count++] = node;
 }
 

@@ -277,15 +277,7 @@ add_exception(Arena *arena, ReportResult *result, JsonText **list, size_t *capac
 		text.len--;
 	if (text.len == 0)
 		return;
-	if (result->exception_count == *capacity)
-	{
-		JsonText   *grown = arena_alloc(arena, sizeof(JsonText) * (*capacity * 2 + 4));
-
-		if (*capacity > 0)
-			memcpy(grown, *list, sizeof(JsonText) * *capacity);
-		*capacity = *capacity * 2 + 4;
-		*list = grown;
-	}
+	*list = arena_grow(arena, *list, result->exception_count, sizeof(JsonText), capacity);
 	(*list)[result->exception_count++] = cut(text, RESULT_MAX_NAME);
 }
 
@@ -447,16 +439,7 @@ add_result(Extraction *extraction, const ReportResult *result)
 {
 	ResultList *list = extraction->list;
 
-	if (list->count == extraction->capacity)
-	{
-		size_t		capacity = extraction->capacity * 2 + 32;
-		ReportResult	   *grown = arena_alloc(extraction->arena, sizeof(ReportResult) * capacity);
-
-		if (list->count > 0)
-			memcpy(grown, list->results, sizeof(ReportResult) * list->count);
-		list->results = grown;
-		extraction->capacity = capacity;
-	}
+	list->results = arena_grow(extraction->arena, list->results, list->count, sizeof(ReportResult), &extraction->capacity);
 	list->results[list->count++] = *result;
 	if (list->count % CHECKPOINT_RESULTS == 0)
 		arena_checkpoint();

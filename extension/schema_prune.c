@@ -37,16 +37,7 @@ note_dropped(Pruning *pruning, const FieldPath *path)
 {
 	if (!pruning->told || pruning->count >= SCHEMA_MAX_UNKNOWN)
 		return;
-	if (pruning->count == pruning->capacity)
-	{
-		size_t		capacity = pruning->capacity == 0 ? 8 : pruning->capacity * 2;
-		char	  **paths = arena_alloc(pruning->arena, capacity * sizeof(char *));
-
-		if (pruning->count > 0)
-			memcpy(paths, pruning->paths, pruning->count * sizeof(char *));
-		pruning->paths = paths;
-		pruning->capacity = capacity;
-	}
+	pruning->paths = arena_grow(pruning->arena, pruning->paths, pruning->count, sizeof(char *), &pruning->capacity);
 	if (path->index < 0 && path->key.len == 0)
 	{
 		/* Where field paths have brackets, this has nothing behind the dot. */

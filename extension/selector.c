@@ -169,16 +169,7 @@ expected(Parser *parser, Token found, const char *what)
 static void
 add_value(Parser *parser, ValueList *list, JsonText value)
 {
-	if (list->count == list->capacity)
-	{
-		size_t		capacity = list->capacity > 0 ? list->capacity * 2 : 4;
-		JsonText   *values = arena_alloc(parser->arena, capacity * sizeof(JsonText));
-
-		if (list->count > 0)
-			memcpy(values, list->values, list->count * sizeof(JsonText));
-		list->values = values;
-		list->capacity = capacity;
-	}
+	list->values = arena_grow(parser->arena, list->values, list->count, sizeof(JsonText), &list->capacity);
 	if ((list->count & CHECKPOINT_MASK) == CHECKPOINT_MASK)
 		arena_checkpoint();
 	list->values[list->count++] = value;
@@ -477,16 +468,7 @@ parse_requirement(Parser *parser, SelectorRequirement *requirement)
 static void
 add_requirement(Arena *arena, Selector *selector, size_t *capacity, const SelectorRequirement *requirement)
 {
-	if (selector->count == *capacity)
-	{
-		SelectorRequirement *larger;
-
-		*capacity = *capacity > 0 ? *capacity * 2 : 4;
-		larger = arena_alloc(arena, *capacity * sizeof(SelectorRequirement));
-		if (selector->count > 0)
-			memcpy(larger, selector->requirements, selector->count * sizeof(SelectorRequirement));
-		selector->requirements = larger;
-	}
+	selector->requirements = arena_grow(arena, selector->requirements, selector->count, sizeof(SelectorRequirement), capacity);
 	selector->requirements[selector->count++] = *requirement;
 }
 

@@ -297,16 +297,7 @@ field_error_at(FieldErrorList *list, FieldErrorType type, const char *path,
 
 	if (list->count >= FIELD_ERRORS_MAX || list->bytes >= FIELD_ERRORS_MAX_BYTES)
 		return;
-	if (list->count == list->capacity)
-	{
-		size_t		capacity = list->capacity == 0 ? 4 : list->capacity * 2;
-		FieldError *errors = arena_alloc(list->arena, capacity * sizeof(FieldError));
-
-		if (list->count > 0)
-			memcpy(errors, list->errors, list->count * sizeof(FieldError));
-		list->errors = errors;
-		list->capacity = capacity;
-	}
+	list->errors = arena_grow(list->arena, list->errors, list->count, sizeof(FieldError), &list->capacity);
 
 	strbuf_init(&message, list->arena);
 	strbuf_puts(&message, words->words);
