@@ -40,7 +40,7 @@ BEGIN ATOMIC
 			'"labels":{"app.kubernetes.io/managed-by":"kyverno"},'
 			'"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"pod-%s","uid":"%s"}]},'
 			'"scope":{"apiVersion":"v1","kind":"Pod","name":"pod-%s","namespace":"%s","uid":"%s"},"summary":%s,"results":%s}',
-		u.uid, namespace, number, u.uid, number, namespace, u.uid, s.summary, s.results)
+		u.uid, namespace, generated_pss.number, u.uid, generated_pss.number, namespace, u.uid, s.summary, s.results)
 	FROM result_set s, LATERAL (SELECT pg_temp.resource_uid(generated_pss.number)) u(uid)
 	WHERE s.number = pg_temp.drawn(generated_pss.number, 'set', 64);
 END;
@@ -54,8 +54,10 @@ BEGIN ATOMIC
 			'"labels":{"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/resource.uid":"%s","audit.kyverno.io/source":"%s"%s},'
 			'"annotations":{"audit.kyverno.io/resource.name":"pod-%s"}},'
 			'"spec":{"owner":{"apiVersion":"v1","kind":"Pod","name":"pod-%s","uid":"%s"},"summary":%s,"results":%s}}',
-		u.uid, left(md5(number::text), 5), namespace, u.uid, CASE WHEN number % 2 = 0 THEN 'admission' ELSE 'background-scan' END,
-		CASE WHEN labelled THEN ', ' || (SELECT l.labels FROM policy_labels l) END, number, number, u.uid, s.summary, s.results)
+		u.uid, left(md5(generated_ephemeral.number::text), 5), namespace, u.uid,
+		CASE WHEN generated_ephemeral.number % 2 = 0 THEN 'admission' ELSE 'background-scan' END,
+		CASE WHEN labelled THEN ', ' || (SELECT l.labels FROM policy_labels l) END, generated_ephemeral.number, generated_ephemeral.number, u.uid,
+		s.summary, s.results)
 	FROM result_set s, LATERAL (SELECT pg_temp.resource_uid(generated_ephemeral.number)) u(uid)
 	WHERE s.number = pg_temp.drawn(generated_ephemeral.number, 'set', 64);
 END;
