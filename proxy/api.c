@@ -27,6 +27,7 @@
 #include "metrics.h"
 #include "namespaces.h"
 #include "reply.h"
+#include "result_metrics.h"
 #include "server.h"
 #include "watch.h"
 #include "write.h"
@@ -502,16 +503,32 @@ delete_objects(Exchange *exchange)
 }
 
 static void
-answer_metrics(Exchange *exchange)
+metrics_ready(void *state)
 {
-	Reply		reply = {.code = 200,.content_type = "text/plain; version=0.0.4; charset=utf-8"};
+	Exchange   *exchange = state;
+	Reply		reply = {.code = 200,.content_type = METRICS_CONTENT_TYPE};
 	StrBuf		buf;
 
 	strbuf_init(&buf, &exchange->arena);
 	metrics_write(&buf);
+	result_metrics_write(&buf);
 	reply.body.bytes = buf.bytes;
 	reply.body.len = buf.len;
 	reply_send(exchange, &reply, NULL);
+}
+
+static void
+metrics_closed(Exchange *exchange)
+{
+	result_metrics_cancel(exchange->work);
+}
+
+static void
+answer_metrics(Exchange *exchange)
+{
+	exchange->work = arena_alloc0(&exchange->arena, sizeof(ResultScrape));
+	exchange->closed = metrics_closed;
+	result_metrics_refresh(exchange->work, metrics_ready, exchange);
 }
 
 typedef struct VerbStart

@@ -60,6 +60,8 @@ typedef struct Config
 	int			shutdown_delay; /* --shutdown-delay-duration, seconds, default 0 */
 	int			shutdown_timeout;	/* --shutdown-timeout, seconds to let requests end, default 30, at most 60 */
 	int			poll_interval;	/* --watch-poll-interval, milliseconds, default 30 */
+	int			result_series;	/* --result-metrics-series, default 0: none */
+	int			result_interval;	/* --result-metrics-interval, milliseconds, default 15000 */
 	const char *pid_file;		/* --pid-file; "" for none */
 	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
 } Config;

@@ -17,6 +17,7 @@
 #include "log.h"
 #include "loop.h"
 #include "metrics.h"
+#include "result_metrics.h"
 #include "server.h"
 
 /* How long the database may be away before readyz says so, in milliseconds. */
@@ -281,10 +282,36 @@ health_answer(HttpRequest *request)
 	return false;
 }
 
+typedef struct MetricsAnswer
+{
+	HttpRequest *request;
+	ResultScrape scrape;
+} MetricsAnswer;
+
+static void
+answer_metrics(void *state)
+{
+	MetricsAnswer *answer = state;
+	StrBuf		buf;
+
+	strbuf_init(&buf, http_arena(answer->request));
+	metrics_write(&buf);
+	result_metrics_write(&buf);
+	reply_text(answer->request, 200, METRICS_CONTENT_TYPE, buf.bytes, buf.len);
+}
+
+static void
+metrics_closed(void *state)
+{
+	MetricsAnswer *answer = state;
+
+	result_metrics_cancel(&answer->scrape);
+}
+
 void
 health_request(HttpRequest *request)
 {
-	StrBuf		buf;
+	MetricsAnswer *answer;
 
 	if (health_answer(request))
 		return;
@@ -295,7 +322,8 @@ health_request(HttpRequest *request)
 	}
 	if (refuse_method(request))
 		return;
-	strbuf_init(&buf, http_arena(request));
-	metrics_write(&buf);
-	reply_text(request, 200, "text/plain; version=0.0.4; charset=utf-8", buf.bytes, buf.len);
+	answer = arena_alloc0(http_arena(request), sizeof(MetricsAnswer));
+	answer->request = request;
+	http_on_close(request, metrics_closed, answer);
+	result_metrics_refresh(&answer->scrape, answer_metrics, answer);
 }

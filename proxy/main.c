@@ -40,6 +40,7 @@
 #include "log.h"
 #include "loop.h"
 #include "metrics.h"
+#include "result_metrics.h"
 #include "server.h"
 #include "sockets.h"
 #include "tls.h"
@@ -432,6 +433,7 @@ main(int argc, char **argv)
 	mallopt(M_MMAP_THRESHOLD, LARGE_ALLOCATION);
 	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
 	metrics_init(config.workers);
+	result_metrics_init();
 	open_listeners();
 	write_pid_file();
 

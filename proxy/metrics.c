@@ -411,14 +411,14 @@ add_histogram(Total *total, const Histogram *histogram)
 	total->sum += load(&histogram->sum);
 }
 
-static void
-write_head(StrBuf *buf, const char *name, const char *type, const char *help)
+void
+metrics_write_head(StrBuf *buf, const char *name, const char *type, const char *help)
 {
 	strbuf_printf(buf, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void
-write_label(StrBuf *buf, const char *name, const char *value)
+void
+metrics_write_label(StrBuf *buf, const char *name, const char *value)
 {
 	strbuf_printf(buf, "%s=\"", name);
 	for (; *value != '\0'; value++)
@@ -441,13 +441,13 @@ write_key(StrBuf *buf, const Key *key)
 
 	if (key == NULL)
 		key = &other;
-	write_label(buf, "verb", key->verb);
+	metrics_write_label(buf, "verb", key->verb);
 	strbuf_putc(buf, ',');
-	write_label(buf, "group", key->group);
+	metrics_write_label(buf, "group", key->group);
 	strbuf_putc(buf, ',');
-	write_label(buf, "version", key->version);
+	metrics_write_label(buf, "version", key->version);
 	strbuf_putc(buf, ',');
-	write_label(buf, "resource", key->resource);
+	metrics_write_label(buf, "resource", key->resource);
 }
 
 static void
@@ -502,7 +502,7 @@ write_requests(StrBuf *buf)
 			list.entries[list.count++].count = load(&entry->count);
 		}
 	merge_totals(&list);
-	write_head(buf, "apiserver_request_total", "counter", "Requests answered, by verb, resource and code.");
+	metrics_write_head(buf, "apiserver_request_total", "counter", "Requests answered, by verb, resource and code.");
 	for (size_t i = 0; i < list.count; i++)
 	{
 		const Total *total = &list.entries[i];
@@ -537,7 +537,7 @@ write_durations(StrBuf *buf)
 				list.count++;
 		}
 	merge_totals(&list);
-	write_head(buf, "apiserver_request_duration_seconds", "histogram", "Time from request to the end of the answer; watches are left out.");
+	metrics_write_head(buf, "apiserver_request_duration_seconds", "histogram", "Time from request to the end of the answer; watches are left out.");
 	for (size_t i = 0; i < list.count; i++)
 		write_histogram(buf, "apiserver_request_duration_seconds", &list.entries[i], true, duration_bounds, DURATION_BUCKETS);
 }
@@ -545,7 +545,7 @@ write_durations(StrBuf *buf)
 static void
 write_stored(StrBuf *buf)
 {
-	write_head(buf, "apiserver_storage_objects", "gauge", "Objects stored, as last counted.");
+	metrics_write_head(buf, "apiserver_storage_objects", "gauge", "Objects stored, as last counted.");
 	for (int w = 0; w < block_count; w++)
 		for (size_t i = 0; i < STORED_SERIES; i++)
 		{
@@ -613,17 +613,17 @@ write_gauges(StrBuf *buf)
 
 	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
 	{
-		write_head(buf, gauges[i].name, "gauge", gauges[i].help);
+		metrics_write_head(buf, gauges[i].name, "gauge", gauges[i].help);
 		strbuf_printf(buf, "%s %lld\n", gauges[i].name, gauge_sum(gauges[i].gauge));
 	}
-	write_head(buf, "kube_reports_database_connections", "gauge", "Database connections, by what they do.");
+	metrics_write_head(buf, "kube_reports_database_connections", "gauge", "Database connections, by what they do.");
 	strbuf_printf(buf, "kube_reports_database_connections{state=\"busy\"} %lld\n", busy);
 	strbuf_printf(buf, "kube_reports_database_connections{state=\"idle\"} %lld\n", connections > busy ? connections - busy : 0);
 	for (int w = 0; w < block_count; w++)
 		resident += atomic_load_explicit(&blocks[w].resident, memory_order_relaxed);
-	write_head(buf, "process_resident_memory_bytes", "gauge", "Memory held by all workers.");
+	metrics_write_head(buf, "process_resident_memory_bytes", "gauge", "Memory held by all workers.");
 	strbuf_printf(buf, "process_resident_memory_bytes %lld\n", resident);
-	write_head(buf, "process_start_time_seconds", "gauge", "When the proxy was started.");
+	metrics_write_head(buf, "process_start_time_seconds", "gauge", "When the proxy was started.");
 	strbuf_printf(buf, "process_start_time_seconds %.3f\n", start_time);
 }
 
@@ -653,12 +653,12 @@ write_counters(StrBuf *buf)
 
 		for (int w = 0; w < block_count; w++)
 			sum += load(&blocks[w].counters[counters[i].counter]);
-		write_head(buf, counters[i].name, "counter", counters[i].help);
+		metrics_write_head(buf, counters[i].name, "counter", counters[i].help);
 		strbuf_printf(buf, "%s %llu\n", counters[i].name, (unsigned long long) sum);
 	}
 	for (int w = 0; w < block_count; w++)
 		restarts += load(&blocks[w].restarts);
-	write_head(buf, "kube_reports_worker_restarts_total", "counter", "Workers that died and were started again.");
+	metrics_write_head(buf, "kube_reports_worker_restarts_total", "counter", "Workers that died and were started again.");
 	strbuf_printf(buf, "kube_reports_worker_restarts_total %llu\n", (unsigned long long) restarts);
 }
 
@@ -674,8 +674,8 @@ metrics_write(StrBuf *buf)
 	write_counters(buf);
 	for (int w = 0; w < block_count; w++)
 		add_histogram(&lag, &blocks[w].lag);
-	write_head(buf, "kube_reports_feed_lag_seconds", "histogram", "Time between the commit of a change and its reading.");
+	metrics_write_head(buf, "kube_reports_feed_lag_seconds", "histogram", "Time between the commit of a change and its reading.");
 	write_histogram(buf, "kube_reports_feed_lag_seconds", &lag, false, lag_bounds, LAG_BUCKETS);
-	write_head(buf, "kube_reports_build_info", "gauge", "The version of the proxy; always 1.");
+	metrics_write_head(buf, "kube_reports_build_info", "gauge", "The version of the proxy; always 1.");
 	strbuf_printf(buf, "kube_reports_build_info{version=\"%s\"} 1\n", KUBE_REPORTS_VERSION);
 }

@@ -14,6 +14,8 @@
 
 #include "../extension/arena.h"
 
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
 /* Called by the parent before it forks. */
 extern void metrics_init(int workers);
 /* Called by a worker first of all; clears the gauges of its slots. */
@@ -60,5 +62,9 @@ extern void metrics_stored_objects(const char *group, const char *resource, long
 
 /* The Prometheus text. */
 extern void metrics_write(StrBuf *buf);
+
+/* Parts of it, for others that write some: the head of a metric; a label with its value escaped. */
+extern void metrics_write_head(StrBuf *buf, const char *name, const char *type, const char *help);
+extern void metrics_write_label(StrBuf *buf, const char *name, const char *value);
 
 #endif							/* METRICS_H */

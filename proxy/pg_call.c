@@ -49,6 +49,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"SELECT kube_reports.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
 	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, false, false},
+	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
 	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, false, false},
 	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports.api_catch_up($1::uuid)", 1, true, false, false},
 	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports.api_namespaces($1::uuid, $2::text)", 3, false, false, false},

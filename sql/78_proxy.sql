@@ -79,6 +79,26 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports.api_counts(uuid) IS 'stored objects of each type, for metrics';
 
+-- What is left out are series of results that pass or are skipped, as long as there are any.
+CREATE FUNCTION kube_reports.api_result_counts(cluster uuid, max_rows integer,
+		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text, OUT count bigint, OUT series bigint)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT s.namespace, s.policy, CASE s.status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error' ELSE 'skip' END,
+		s.severity, s.category, s.source, s.count, count(*) OVER ()
+	FROM (SELECT r.namespace, k.policy, r.status, nullif(k.severity, 'unknown') AS severity, coalesce(nullif(k.category, ''), 'Other') AS category, k.source,
+			sum(r.count)::bigint AS count
+		FROM kube_reports.current_rollup r JOIN kube_reports.criterion k ON k.id = r.criterion
+		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id))
+		GROUP BY 1, 2, 3, 4, 5, 6) s
+	ORDER BY s.status IN ('w', 'f', 'e') DESC, s.namespace, s.policy, s.source, s.category, s.severity, s.status
+	LIMIT max_rows
+$$;
+COMMENT ON FUNCTION kube_reports.api_result_counts(uuid, integer)
+	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for reports of cluster scope, severity null where there is none, category Other where there is none; at most max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
+
 CREATE FUNCTION kube_reports.api_maintain(cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
