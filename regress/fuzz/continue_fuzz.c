@@ -9,21 +9,10 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "metadata.h"
 #include "request.h"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* Reads a token in a listing; false when it is refused. */
 static bool

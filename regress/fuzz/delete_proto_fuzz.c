@@ -7,12 +7,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include "delete_proto.h"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
@@ -25,14 +22,12 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 	arena_init(&arena);
 	options = delete_options_read_proto(&arena, (const char *) bytes, size, &error);
-	if (options == NULL && error == NULL)
-		abort();
+	check(options != NULL || error != NULL);
 	if (options != NULL)
 	{
 		strbuf_init(&text, &arena);
 		json_write(&text, options);
-		if (json_parse(&arena, text.bytes, text.len, NULL, NULL, &json_error) == NULL)
-			abort();
+		check(json_parse(&arena, text.bytes, text.len, NULL, NULL, &json_error) != NULL);
 	}
 	arena_free(&arena);
 	return 0;

@@ -9,23 +9,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "yaml_scalar.c"
 #include "yaml_read.c"
 #include "yaml_write.c"
 #include "encoding.c"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void
 check_inflates(Arena *arena, JsonText compressed, JsonText text)

@@ -10,13 +10,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "field_owner.h"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const char schema_text[] =
 "{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"properties\":{"
@@ -28,13 +24,6 @@ static const char schema_text[] =
 "\"unit\":{\"type\":\"object\",\"x-kubernetes-map-type\":\"atomic\",\"properties\":{\"x\":{\"type\":\"string\"}}},"
 "\"any\":{\"x-kubernetes-preserve-unknown-fields\":true},\"size\":{\"x-kubernetes-int-or-string\":true}}},"
 "\"status\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}}}";
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* Made once for all inputs. */
 static const Schema *

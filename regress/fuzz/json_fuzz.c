@@ -8,20 +8,9 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "json.h"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void
 count_duplicate(void *state, const char *path)

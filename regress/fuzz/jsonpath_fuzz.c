@@ -9,14 +9,11 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "fuzz.h"
+
 #include "table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define NOW INT64_C(1767225600)
-
-int			LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
 static void
 compare_cells(Arena *arena, const TableColumn *column, JsonText text)
@@ -42,8 +39,7 @@ compare_cells(Arena *arena, const TableColumn *column, JsonText text)
 	strbuf_init(&sparse, arena);
 	table_cell(&sparse, column,
 			   table_document(arena, column, 1, metadata, (JsonText) {canonical.bytes, canonical.len}), NOW);
-	if (strcmp(whole.bytes, sparse.bytes) != 0)
-		abort();
+	check(strcmp(whole.bytes, sparse.bytes) == 0);
 }
 
 int
@@ -60,8 +56,7 @@ LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		return 0;
 	arena_init(&arena);
 	column.path = jsonpath_compile(&arena, arena_strndup(&arena, bytes, (size_t) (newline - bytes)), &error);
-	if (column.path == NULL && error == NULL)
-		abort();
+	check(column.path != NULL || error != NULL);
 	if (column.path != NULL)
 	{
 		JsonText	text = {arena_strndup(&arena, newline + 1, size - (size_t) (newline + 1 - bytes)),

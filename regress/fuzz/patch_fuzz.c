@@ -9,22 +9,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "patch.h"
 
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
 typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, const char **error);
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void
 check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const JsonNode *patch)

@@ -10,14 +10,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "fuzz.h"
 
 /* A corpus is made of small files; a larger one is a mistake. */
 #define MAX_FILE_BYTES ((size_t) 16 * 1024 * 1024)
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /*
  * The input lies in an allocation of its exact size, so that AddressSanitizer sees a target that reads beyond it.

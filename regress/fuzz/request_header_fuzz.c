@@ -10,35 +10,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
 #include "request_header.c"
 
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
 #define HEADER_LIMIT 200
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-static const char *
-take_line(Arena *arena, const char **next, size_t *left)
-{
-	const char *newline = *left > 0 ? memchr(*next, '\n', *left) : NULL;
-	size_t		len = newline != NULL ? (size_t) (newline - *next) : *left;
-	const char *line = arena_strndup(arena, *next, len);
-
-	*next += len + (newline != NULL);
-	*left -= len + (newline != NULL);
-	return line;
-}
 
 static bool
 is_value(const HttpHeader *headers, size_t count, const char *value)

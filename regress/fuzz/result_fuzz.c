@@ -11,19 +11,9 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "fuzz.h"
+
 #include "result.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-int			LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
-
-static void
-check(bool good)
-{
-	if (!good)
-		abort();
-}
 
 /* FNV-1a: the engine asks no more of a hash than that it spreads. */
 static int64_t

@@ -17,17 +17,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: these need libcrypto alone. */
 #include "request_header.c"
 #include "review.c"
 #include "token_review.c"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 #define TOKENS 8
 #define WAITERS 200
@@ -59,13 +56,6 @@ static size_t asker_count;
 static uint64_t now;
 static LoopTimer *timers[CALLS];
 static Arena world;
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* --- What the proxy's other files do --- */
 

@@ -10,38 +10,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "status.h"
 
 /* The document engine is linked to every target, the proxy's files to none: this is the only one of them that needs no library. */
 #include "route.c"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
-
-/*
- * Takes a line off the front as a string that ends at its first NUL, as libh2o's counted text does when it becomes one.
- */
-static const char *
-take_line(Arena *arena, const char **next, size_t *left)
-{
-	const char *newline = *left > 0 ? memchr(*next, '\n', *left) : NULL;
-	size_t		len = newline != NULL ? (size_t) (newline - *next) : *left;
-	const char *line = arena_strndup(arena, *next, len);
-
-	*next += len + (newline != NULL);
-	*left -= len + (newline != NULL);
-	return line;
-}
 
 static void
 check_text(JsonText text)

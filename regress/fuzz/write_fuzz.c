@@ -10,14 +10,10 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "metadata.h"
 #include "write.h"
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static const char schema_text[] =
 "{\"type\":\"object\",\"properties\":{"
@@ -31,13 +27,6 @@ static const WriteContext context = {
 	.now = INT64_C(1767225600),.uid = "6f000000-0000-4000-8000-000000000000",.random = {1, 2, 3, 4, 5},
 	.max_body = 1024 * 1024
 };
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* Made once for all inputs. */
 static const Definition *

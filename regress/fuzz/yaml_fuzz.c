@@ -9,24 +9,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "yaml_scalar.c"
 #include "yaml_read.c"
 #include "yaml_write.c"
 
 #define LIMIT ((size_t) 1 << 20)
-
-extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
-
-static void
-check(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void
 check_reads_as(Arena *arena, const StrBuf *text, const JsonNode *tree)
