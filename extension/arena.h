@@ -38,6 +38,14 @@ extern void (*arena_release) (void *pointer);
 /* Called at every level of recursion and every few hundred steps of a loop that the input drives. */
 extern void (*arena_checkpoint) (void);
 
+/* For a loop that counts its steps. */
+static inline void
+arena_checkpoint_at(size_t step)
+{
+	if ((step & 0xff) == 0xff)
+		arena_checkpoint();
+}
+
 extern void arena_init(Arena *arena);
 extern void arena_free(Arena *arena);
 

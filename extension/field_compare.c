@@ -14,9 +14,6 @@
 
 #include "field_element.h"
 
-/* Loops over members and items call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 static const char no_shape[] = "schema error: invalid atom: inlined";
 
 static int
@@ -43,8 +40,7 @@ field_sort_items(Arena *arena, FieldType type, const JsonNode *list, FieldItem *
 	{
 		FieldItem  *item = &(*items)[i];
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		item->value = list->u.array.items[i];
 		item->position = i;
 		if (!field_item_element(arena, type, item->value, &item->element, &why))
@@ -154,27 +150,11 @@ static bool
 compare_maps(Comparing *comparing, FieldType type, const JsonNode *before, const JsonNode *after,
 			 Differences *differences)
 {
-	size_t		left_count = container_count(before);
-	size_t		right_count = container_count(after);
-	size_t		left = 0;
-	size_t		right = 0;
+	JsonPairs	pairs = {.left = before,.right = after};
 
-	for (size_t steps = 0; left < left_count || right < right_count; steps++)
+	while (json_pairs_next(&pairs))
 	{
-		const JsonMember *old = left < left_count ? &before->u.object.members[left] : NULL;
-		const JsonMember *new = right < right_count ? &after->u.object.members[right] : NULL;
-		int			order;
-
-		if ((steps & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
-		if (old == NULL)
-			order = 1;
-		else
-			order = new == NULL ? -1 : json_text_compare(old->key, new->key);
-		left += order <= 0;
-		right += order >= 0;
-		if (!compare_member(comparing, type, order <= 0 ? old->key : new->key, order <= 0 ? old->value : NULL,
-							order >= 0 ? new->value : NULL, differences))
+		if (!compare_member(comparing, type, pairs.key, pairs.left_value, pairs.right_value, differences))
 			return false;
 	}
 	return true;

@@ -12,9 +12,6 @@
 
 #include "field_element.h"
 
-/* Loops over members and items call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 /*
  * Merge
  */
@@ -60,35 +57,18 @@ new_object(Arena *arena, size_t capacity)
 static bool
 merge_maps(Merging *merging, FieldType type, const JsonNode *live, const JsonNode *config, JsonNode **merged)
 {
-	size_t		left_count = member_count(live);
-	size_t		right_count = member_count(config);
-	size_t		left = 0;
-	size_t		right = 0;
-	JsonNode   *object = new_object(merging->arena, left_count + right_count);
+	JsonPairs	pairs = {.left = live,.right = config};
+	JsonNode   *object = new_object(merging->arena, member_count(live) + member_count(config));
 
-	for (size_t steps = 0; left < left_count || right < right_count; steps++)
+	while (json_pairs_next(&pairs))
 	{
-		const JsonMember *old = left < left_count ? &live->u.object.members[left] : NULL;
-		const JsonMember *new = right < right_count ? &config->u.object.members[right] : NULL;
-		int			order;
-		JsonText	key;
 		JsonNode   *value;
 		bool		declared;
 
-		if ((steps & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
-		if (old == NULL)
-			order = 1;
-		else
-			order = new == NULL ? -1 : json_text_compare(old->key, new->key);
-		left += order <= 0;
-		right += order >= 0;
-		key = order <= 0 ? old->key : new->key;
-		if (!merge_values(merging, field_member_type(type, key, &declared), order <= 0 ? old->value : NULL,
-						  order >= 0 ? new->value : NULL, &value))
+		if (!merge_values(merging, field_member_type(type, pairs.key, &declared), pairs.left_value, pairs.right_value, &value))
 			return false;
 		if (value != NULL)
-			object->u.object.members[object->u.object.count++] = (JsonMember) {key, value};
+			object->u.object.members[object->u.object.count++] = (JsonMember) {pairs.key, value};
 	}
 	*merged = object->u.object.count > 0 ? object : NULL;
 	return true;
@@ -134,8 +114,7 @@ pair_items(Merging *merging, FieldType type, const JsonNode *live, const JsonNod
 		JsonText	element;
 		int			order;
 
-		if ((count & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(count);
 		if (left == pairing->live_count)
 			order = 1;
 		else

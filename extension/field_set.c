@@ -23,9 +23,6 @@
 /* A set that is so many times smaller than the other is searched for in it: many small ones may meet one large one. */
 #define SEARCH_RATIO 16
 
-/* Loops over entries call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 static size_t
 entry_count(const FieldSet *set)
 {
@@ -160,8 +157,7 @@ combine(Arena *arena, const FieldSet *a, const FieldSet *b, SetOperation operati
 		const FieldEntry *b_entry = right < b->count ? &b->entries[right] : NULL;
 		int			order;
 
-		if ((steps & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(steps);
 		if (a_entry == NULL)
 			order = 1;
 		else if (b_entry == NULL)
@@ -259,8 +255,7 @@ read_level(Arena *arena, const JsonNode *fields, bool *member, const char **erro
 		const JsonMember *field = &fields->u.object.members[i];
 		FieldEntry *entry = &read[count].entry;
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		if (json_text_is(field->key, "."))
 		{
 			*member = true;
@@ -377,8 +372,7 @@ entries_in_order(Arena *arena, const FieldSet *set)
 
 	for (size_t i = 0; i < set->count; i++)
 	{
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		shown[i] = (ShownEntry) {&set->entries[i], field_element_value(arena, set->entries[i].element)};
 	}
 	qsort(shown, set->count, sizeof(ShownEntry), compare_shown);

@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-/* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 static JsonNode *
 new_node(Arena *arena, JsonKind kind)
 {
@@ -304,6 +301,32 @@ json_remove_item(JsonNode *array, size_t index)
 	memmove(items + index, items + index + 1, (array->u.array.count - index) * sizeof(JsonNode *));
 }
 
+bool
+json_pairs_next(JsonPairs *pairs)
+{
+	const JsonMember *left = NULL;
+	const JsonMember *right = NULL;
+	int			order;
+
+	if (pairs->left != NULL && pairs->left_next < pairs->left->u.object.count)
+		left = &pairs->left->u.object.members[pairs->left_next];
+	if (pairs->right != NULL && pairs->right_next < pairs->right->u.object.count)
+		right = &pairs->right->u.object.members[pairs->right_next];
+	if (left == NULL && right == NULL)
+		return false;
+	if (left == NULL)
+		order = 1;
+	else
+		order = right == NULL ? -1 : json_text_compare(left->key, right->key);
+	arena_checkpoint_at(pairs->left_next + pairs->right_next);
+	pairs->key = order <= 0 ? left->key : right->key;
+	pairs->left_value = order <= 0 ? left->value : NULL;
+	pairs->right_value = order >= 0 ? right->value : NULL;
+	pairs->left_next += order <= 0;
+	pairs->right_next += order >= 0;
+	return true;
+}
+
 JsonNode *
 json_copy(Arena *arena, const JsonNode *node)
 {
@@ -321,8 +344,7 @@ json_copy(Arena *arena, const JsonNode *node)
 			copy->u.array.items = arena_alloc(arena, count * sizeof(JsonNode *));
 		for (size_t i = 0; i < count; i++)
 		{
-			if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-				arena_checkpoint();
+			arena_checkpoint_at(i);
 			copy->u.array.items[i] = json_copy(arena, node->u.array.items[i]);
 		}
 	}
@@ -336,8 +358,7 @@ json_copy(Arena *arena, const JsonNode *node)
 			copy->u.object.members = arena_alloc(arena, count * sizeof(JsonMember));
 		for (size_t i = 0; i < count; i++)
 		{
-			if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-				arena_checkpoint();
+			arena_checkpoint_at(i);
 			copy->u.object.members[i].key = node->u.object.members[i].key;
 			copy->u.object.members[i].value = json_copy(arena, node->u.object.members[i].value);
 		}
@@ -382,8 +403,7 @@ json_equal(const JsonNode *a, const JsonNode *b)
 				return false;
 			for (size_t i = 0; i < a->u.array.count; i++)
 			{
-				if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-					arena_checkpoint();
+				arena_checkpoint_at(i);
 				if (!json_equal(a->u.array.items[i], b->u.array.items[i]))
 					return false;
 			}
@@ -397,8 +417,7 @@ json_equal(const JsonNode *a, const JsonNode *b)
 				const JsonMember *left = &a->u.object.members[i];
 				const JsonMember *right = &b->u.object.members[i];
 
-				if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-					arena_checkpoint();
+				arena_checkpoint_at(i);
 				if (left->key.len != right->key.len ||
 					json_text_compare(left->key, right->key) != 0 ||
 					!json_equal(left->value, right->value))

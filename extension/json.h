@@ -120,6 +120,21 @@ extern JsonNode *json_new_cstring(Arena *arena, const char *string);	/* not copi
 extern JsonNode *json_new_array(Arena *arena);
 extern JsonNode *json_new_object(Arena *arena);
 
+/* The members of two objects side by side, in the order of their keys; either object may be NULL. */
+typedef struct JsonPairs
+{
+	const JsonNode *left;
+	const JsonNode *right;
+	size_t		left_next;
+	size_t		right_next;
+	JsonText	key;
+	JsonNode   *left_value;		/* NULL: this object has no such member */
+	JsonNode   *right_value;
+} JsonPairs;
+
+/* The next key that one of them has; false at the end.  Begins with a JsonPairs that has the two objects and zeroes. */
+extern bool json_pairs_next(JsonPairs *pairs);
+
 /* Deep copy of the tree; the text of strings is shared. */
 extern JsonNode *json_copy(Arena *arena, const JsonNode *node);
 

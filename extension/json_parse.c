@@ -33,9 +33,6 @@
 /* Fewer members than this are sorted by insertion. */
 #define SMALL_OBJECT 12
 
-/* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 /* An element, or a member with its key and where the key stands. */
 typedef struct Entry
 {
@@ -694,8 +691,7 @@ parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 		count = parser->entry_count - base;
 		if (count > 0 && compare_keys(parser->entries[base + count - 1].key, frame.key) >= 0)
 			sorted = false;
-		if ((count & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(count);
 		entry = push_entry(parser);
 		entry->key = frame.key;
 		entry->value = value;
@@ -752,8 +748,7 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	{
 		JsonNode   *item = take(parser->arena, sizeof(JsonNode));
 
-		if ((frame.index & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(frame.index);
 		push_entry(parser)->value = item;
 		p = parse_value(parser, p, &frame, item);
 		if (p == NULL)

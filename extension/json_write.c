@@ -24,9 +24,6 @@
 /* No double has more digits of its own. */
 #define MAX_DIGITS 17
 
-/* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 /* Where more bytes and a NUL may be written. */
 static inline char *
 room(StrBuf *buf, size_t more)
@@ -377,8 +374,7 @@ put_node(StrBuf *buf, const JsonNode *node)
 		put_char(buf, '{');
 		for (size_t i = 0; i < count; i++)
 		{
-			if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-				arena_checkpoint();
+			arena_checkpoint_at(i);
 			if (i > 0)
 				put_char(buf, ',');
 			put_string(buf, members[i].key.bytes, members[i].key.len);
@@ -394,8 +390,7 @@ put_node(StrBuf *buf, const JsonNode *node)
 		put_char(buf, '[');
 		for (size_t i = 0; i < count; i++)
 		{
-			if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-				arena_checkpoint();
+			arena_checkpoint_at(i);
 			if (i > 0)
 				put_char(buf, ',');
 			put_node(buf, node->u.array.items[i]);

@@ -18,9 +18,6 @@
  */
 #include "patch.h"
 
-/* Loops over the parts of a document call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 static void merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch);
 
 /*
@@ -78,51 +75,26 @@ merge_value(Arena *arena, JsonNode *old, const JsonNode *patch)
 static void
 merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch)
 {
-	size_t		old_count = target->u.object.count;
-	size_t		new_count = patch->u.object.count;
-	size_t		old = 0;
-	size_t		new = 0;
+	JsonPairs	pairs = {.left = target,.right = patch};
+	size_t		capacity = target->u.object.count + patch->u.object.count;
 	size_t		count = 0;
 	JsonMember *members;
 
 	arena_checkpoint();
-	if (new_count == 0)
+	if (patch->u.object.count == 0)
 		return;
 
-	members = arena_alloc(arena, (old_count + new_count) * sizeof(JsonMember));
-	for (size_t steps = 0; old < old_count || new < new_count; steps++)
+	members = arena_alloc(arena, capacity * sizeof(JsonMember));
+	while (json_pairs_next(&pairs))
 	{
-		const JsonMember *old_member = old < old_count ? &target->u.object.members[old] : NULL;
-		const JsonMember *new_member = new < new_count ? &patch->u.object.members[new] : NULL;
-		int			order;
-
-		if ((steps & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
-		if (old_member == NULL)
-			order = 1;
-		else if (new_member == NULL)
-			order = -1;
-		else
-			order = json_text_compare(old_member->key, new_member->key);
-
-		if (order <= 0)
-			old++;
-		if (order >= 0)
-			new++;
-		if (order < 0)
-		{
-			members[count++] = *old_member;
-		}
-		else if (new_member->value->kind != JSON_NULL)
-		{
-			members[count].key = new_member->key;
-			members[count].value = merge_value(arena, order == 0 ? old_member->value : NULL, new_member->value);
-			count++;
-		}
+		if (pairs.right_value == NULL)
+			members[count++] = (JsonMember) {pairs.key, pairs.left_value};
+		else if (pairs.right_value->kind != JSON_NULL)
+			members[count++] = (JsonMember) {pairs.key, merge_value(arena, pairs.left_value, pairs.right_value)};
 	}
 	target->u.object.members = members;
 	target->u.object.count = count;
-	target->u.object.capacity = old_count + new_count;
+	target->u.object.capacity = capacity;
 }
 
 PatchResult

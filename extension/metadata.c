@@ -23,9 +23,6 @@
 
 #define ANNOTATIONS_MAX (256 * 1024)
 
-/* Loops over labels, owners and finalizers call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 typedef enum FieldKind
 {
 	FIELD_STRING,
@@ -288,8 +285,7 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 		const FieldShape *shape = NULL;
 		bool		drop;
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		for (size_t s = 0; s < shape_count && shape == NULL; s++)
 			if (json_text_is(member->key, shapes[s].name))
 				shape = &shapes[s];
@@ -327,8 +323,7 @@ coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 	{
 		JsonNode  **slot = &node->u.array.items[i];
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		if ((*slot)->kind == JSON_NULL)
 			*slot = json_new_object(coercion->arena);
 		if ((*slot)->kind != JSON_OBJECT)
@@ -463,8 +458,7 @@ validate_labels(Arena *arena, const JsonNode *labels, FieldErrorList *errors)
 		const JsonMember *label = &labels->u.object.members[i];
 		JsonNode	key = {.kind = JSON_STRING, .u.string = label->key};
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		add_messages(errors, "metadata.labels", &key, qualified_name_errors(arena, label->key));
 		add_messages(errors, "metadata.labels", label->value, label_value_errors(arena, text_of(label->value)));
 	}
@@ -484,8 +478,7 @@ validate_annotations(Arena *arena, const JsonNode *annotations, FieldErrorList *
 		JsonText	lower = {"", annotation->key.len};
 		char	   *copy;
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		total += annotation->key.len + text_of(annotation->value).len;
 		if (is_full(errors))
 			continue;
@@ -547,8 +540,7 @@ validate_owners(Arena *arena, const JsonNode *owners, FieldErrorList *errors)
 		const JsonNode *owner = owners->u.array.items[i];
 		const JsonNode *flag = json_get(owner, "controller");
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		validate_owner(arena, owner, i, errors);
 		if (flag == NULL || flag->kind != JSON_BOOL || !flag->u.boolean)
 			continue;
@@ -572,8 +564,7 @@ validate_finalizers(Arena *arena, const JsonNode *finalizers, FieldErrorList *er
 	{
 		const JsonNode *finalizer = finalizers->u.array.items[i];
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		add_messages(errors, "metadata.finalizers", finalizer, qualified_name_errors(arena, text_of(finalizer)));
 		orphan |= json_is_string(finalizer, "orphan");
 		foreground |= json_is_string(finalizer, "foregroundDeletion");
@@ -722,8 +713,7 @@ metadata_dedup_owners(Arena *arena, JsonNode *metadata, JsonNode *duplicates)
 	{
 		StrBuf		text;
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		strbuf_init(&text, arena);
 		json_write(&text, owners->u.array.items[i]);
 		texts[i] = (OwnerText) {{text.bytes, text.len}, i};

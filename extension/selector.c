@@ -20,9 +20,6 @@
 #include "json_scan.h"
 #include "metadata.h"
 
-/* Loops over the parts of a selector call arena_checkpoint() each time a counter has these bits set. */
-#define CHECKPOINT_MASK 0xff
-
 typedef enum TokenKind
 {
 	TOKEN_END,
@@ -170,8 +167,7 @@ static void
 add_value(Parser *parser, ValueList *list, JsonText value)
 {
 	list->values = arena_grow(parser->arena, list->values, list->count, sizeof(JsonText), &list->capacity);
-	if ((list->count & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-		arena_checkpoint();
+	arena_checkpoint_at(list->count);
 	list->values[list->count++] = value;
 }
 
@@ -417,8 +413,7 @@ check_values(Parser *parser, const SelectorRequirement *requirement)
 	{
 		const char *const *messages = label_value_errors(parser->arena, requirement->values[i]);
 
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		if (messages != NULL)
 			invalid_value(&errors,
 						  arena_printf(parser->arena, "values[%zu][%.*s]", i,
@@ -727,8 +722,7 @@ field_selector_parse(Arena *arena, const char *text, size_t len, const char **er
 	fields = arena_alloc(arena, selector->count * sizeof(JsonText));
 	for (size_t i = 0; i < selector->count; i++)
 	{
-		if ((i & CHECKPOINT_MASK) == CHECKPOINT_MASK)
-			arena_checkpoint();
+		arena_checkpoint_at(i);
 		if (!parse_term(arena, copy, terms[i], &selector->terms[i], &fields[i], error))
 			return NULL;
 	}
