@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(sql_write_admit);
 PG_FUNCTION_INFO_V1(sql_write_decide);
 PG_FUNCTION_INFO_V1(sql_write_document);
 
-static void fill_context(WriteContext *context);
+static void fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary);
 static char action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome);
 static Datum warning_array(const JsonNode *warnings);
 
@@ -65,7 +65,7 @@ sql_write_admit(PG_FUNCTION_ARGS)
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
 	if (!PG_ARGISNULL(3))
 		document = datum_text(PG_GETARG_DATUM(3));
-	fill_context(&context);
+	fill_context(&context, fcinfo, 4);
 	memset(&outcome, 0, sizeof(outcome));
 	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &outcome);
 	outcome_columns(&arena, &outcome, &columns);
@@ -119,7 +119,7 @@ sql_write_decide(PG_FUNCTION_ARGS)
 		stored.body = datum_text(PG_GETARG_DATUM(5));
 		stored.version = PG_GETARG_INT64(6);
 	}
-	fill_context(&context);
+	fill_context(&context, fcinfo, 7);
 	memset(&admitted, 0, sizeof(admitted));
 	memset(&outcome, 0, sizeof(outcome));
 	/* Admission is repeated: it is cheaper than handing a parsed document from one SQL function to the next. */
@@ -193,7 +193,7 @@ sql_write_document(PG_FUNCTION_ARGS)
 		stored.metadata = datum_text(PG_GETARG_DATUM(6));
 		stored.body = datum_text(PG_GETARG_DATUM(7));
 	}
-	fill_context(&context);
+	fill_context(&context, fcinfo, 8);
 	if (errors.count > 0 ||
 		!write_document(&arena, definition, metadata, body, PG_ARGISNULL(6) ? NULL : &stored, &context, &errors))
 		raise_invalid(&arena, definition->kind, definition->group, TextDatumGetCString(PG_GETARG_DATUM(3)), &errors);
@@ -212,8 +212,9 @@ sql_write_document(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
+/* fill_summary is the number of the argument that asks for it. */
 static void
-fill_context(WriteContext *context)
+fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary)
 {
 	uint8		random[16 + lengthof(context->random)];
 
@@ -223,6 +224,7 @@ fill_context(WriteContext *context)
 				 errmsg("could not generate random values")));
 	context->now = (int64_t) time(NULL);
 	context->max_body = MAX_BODY;
+	context->fill_summary = !PG_ARGISNULL(fill_summary) && PG_GETARG_BOOL(fill_summary);
 	memcpy(context->random, random + 16, sizeof(context->random));
 	random[6] = (random[6] & 0x0f) | 0x40;	/* RFC 4122: version 4 ... */
 	random[8] = (random[8] & 0x3f) | 0x80;	/* ... of variant 1 */

@@ -26,6 +26,7 @@ typedef struct WriteContext
 	char		uid[37];		/* a fresh UUID v4, for a create */
 	uint8_t		random[5];		/* for generateName */
 	size_t		max_body;		/* bytes; larger is a 413 */
+	bool		fill_summary;	/* the type's summaries are filled in where they are left out (summary.h) */
 } WriteContext;
 
 typedef enum WriteAction

@@ -71,6 +71,8 @@ write_check_create(Writing *writing, JsonNode *document)
 {
 	if (writing->definition->status_subresource)
 		json_remove(document, "status");
+	if (writing->context->fill_summary)
+		summary_fill(writing->arena, document);
 	if (!write_validate(writing, document, NULL))
 		return false;
 	write_warn_finalizers(writing, document, NULL);

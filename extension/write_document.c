@@ -640,6 +640,8 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 	}
 	json_remove(metadata, "resourceVersion");
 	settle_owners(arena, metadata, old_metadata);
+	if (context->fill_summary)
+		summary_fill(arena, document);
 	if (json_get(metadata, "name") == NULL && json_get(metadata, "generateName") != NULL)
 		json_set(arena, metadata, "name",
 				 json_new_cstring(arena, metadata_generate_name(arena, json_get_cstring(arena, metadata, "generateName"),

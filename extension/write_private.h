@@ -17,6 +17,7 @@
 #include "field_owner.h"
 #include "metadata.h"
 #include "patch.h"
+#include "summary.h"
 #include "write.h"
 
 /* Complaints (unknown and duplicate fields) about one document; upstream's decoder stops at as many. */

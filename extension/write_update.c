@@ -184,7 +184,11 @@ write_update_object(Writing *writing, JsonNode *document, const OldObject *old)
 	if (writing->request->subresource[0] != '\0')
 		document = complete_status(writing, document, old);
 	else
+	{
+		if (writing->context->fill_summary)
+			summary_fill(writing->arena, document);
 		complete_main(writing, document, old);
+	}
 	if (!write_validate(writing, document, old))
 		return;
 	write_warn_finalizers(writing, document, old);

@@ -135,6 +135,7 @@ COMMENT ON FUNCTION kube_reports.check_document(bigint, kube_reports.report, kub
 	IS 'true, or an error (SQLSTATE KR422) in the API''s own words when the document does not conform to its schema';
 
 CREATE FUNCTION kube_reports.write_admit(definition_id bigint, definition kube_reports.report, request text, document bytea,
+		fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
@@ -145,11 +146,11 @@ BEGIN
 	PERFORM kube_reports.only_in_c('write_admit');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_admit(bigint, kube_reports.report, text, bytea)
-	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with write_decide()';
+COMMENT ON FUNCTION kube_reports.write_admit(bigint, kube_reports.report, text, bytea, boolean)
+	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with write_decide(). fill_summary: count results where the producer left that out';
 
 CREATE FUNCTION kube_reports.write_decide(definition_id bigint, definition kube_reports.report, request text, document bytea,
-		stored_metadata kube_reports.report, stored_body kube_reports.report, stored_version bigint,
+		stored_metadata kube_reports.report, stored_body kube_reports.report, stored_version bigint, fill_summary boolean,
 		OUT action "char", OUT code integer, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[])
@@ -160,12 +161,12 @@ BEGIN
 	PERFORM kube_reports.only_in_c('write_decide');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint, boolean)
 	IS 'decides on a write with the stored object at hand (nulls: there is none). action: n answered, i insert, u update, d delete';
 
 CREATE FUNCTION kube_reports.write_document(definition_id bigint, definition kube_reports.report, namespace text, name text,
 		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
-		stored_metadata kube_reports.report, stored_body kube_reports.report, OUT uid uuid)
+		stored_metadata kube_reports.report, stored_body kube_reports.report, fill_summary boolean, OUT uid uuid)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -173,7 +174,7 @@ BEGIN
 	PERFORM kube_reports.only_in_c('write_document');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_document(bigint, kube_reports.report, text, text, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports.write_document(bigint, kube_reports.report, text, text, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report, boolean)
 	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
 
 CREATE FUNCTION kube_reports.refuse_prepare() RETURNS void
@@ -239,6 +240,32 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
+
+CREATE FUNCTION kube_reports.count_summary(body kube_reports.report) RETURNS kube_reports.report
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'), 'fail', count(*) FILTER (WHERE r.result = 'fail'),
+			'pass', count(*) FILTER (WHERE r.result = 'pass'), 'skip', count(*) FILTER (WHERE r.result = 'skip'),
+			'warn', count(*) FILTER (WHERE r.result = 'warn'))::text::kube_reports.report
+		FROM (SELECT e.item->>'result' AS result
+			FROM (SELECT CASE WHEN body::json->'results' IS NULL AND body::json->'summary' IS NULL THEN body::json#>'{spec,results}'
+				ELSE body::json->'results' END AS list) l, json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END) e(item)) r;
+END;
+COMMENT ON FUNCTION kube_reports.count_summary(kube_reports.report)
+	IS 'the summary that the results of a report in the policy working group''s format make: results stand at its top, or in spec';
+
+CREATE FUNCTION kube_reports.list_results(body kube_reports.report, resource kube_reports.report,
+		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)
+		RETURNS SETOF record
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.only_in_c('list_results');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.list_results(kube_reports.report, kube_reports.report)
+	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of it; resource: takes the place of what each says it is about (null: that stays)';
 
 CREATE FUNCTION kube_reports.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)

@@ -18,12 +18,13 @@ COMMENT ON FUNCTION kube_reports.may_serve(integer)
 CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
 		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
-		OUT mapping_id bigint, OUT mapping kube_reports.report)
+		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean)
 	RETURNS SETOF record
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT l.cluster_id, t.id, t.namespaced, l.id, l.floor, l.lost, v.id, v.definition,
-		CASE WHEN t.results = 'current' THEN t.mapping_id END, CASE WHEN t.results = 'current' THEN t.mapping END
+		CASE WHEN t.results = 'current' THEN t.mapping_id END, CASE WHEN t.results = 'current' THEN t.mapping END,
+		EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = t.id)
 	FROM kube_reports.cluster c
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
@@ -31,7 +32,7 @@ BEGIN ATOMIC
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
 		AND kube_reports.may_serve(c.id);
 END;
-COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current';
+COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries()';
 
 CREATE TYPE kube_reports.admitted AS (
 	action		"char",
@@ -94,7 +95,7 @@ BEGIN
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
 			JOIN kube_reports.resource_version v ON v.resource_type = target.type_id
 				AND v.version = CASE WHEN cardinality(requests) = 1 THEN first->>'version' ELSE i.request::jsonb->>'version' END,
-			LATERAL kube_reports.write_admit(v.id, v.definition, i.request, i.document) a;
+			LATERAL kube_reports.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary) a;
 	IF cardinality(admitted) <> cardinality(requests) THEN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
@@ -134,7 +135,7 @@ BEGIN
 		FROM item i
 			-- The condition stands inside, kept there by OFFSET: the function is not called for inserts that have nothing in their way.
 			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(i.definition_id, i.definition, i.request, i.document,
-					i.old_metadata, i.old_body, i.old_version)
+					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
 				WHERE i.action = 'p' OR (i.action = 'i' AND i.old_version IS NOT NULL) OFFSET 0) d ON true
 			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see 68_namespaces.sql.
 			LEFT JOIN LATERAL (SELECT true AS misplaced
@@ -268,7 +269,7 @@ BEGIN
 
 	-- The options of the deletion are looked at once before anything is deleted.
 	SELECT a.code, a.status, a.retry_after INTO refused
-		FROM kube_reports.write_admit(target.definition_id, target.definition, request, document) a WHERE a.action = 'n';
+		FROM kube_reports.write_admit(target.definition_id, target.definition, request, document, false) a WHERE a.action = 'n';
 	IF FOUND THEN
 		code := refused.code;
 		reply := refused.status;

@@ -85,7 +85,9 @@ BEGIN
 		RETURN OLD;
 	END IF;
 
-	SELECT v.id, v.definition, t.mapping_id, t.mapping INTO served
+	SELECT v.id, v.definition, t.mapping_id, t.mapping,
+			EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = v.resource_type) AS fill_summary
+		INTO served
 		FROM kube_reports.resource_version v LEFT JOIN kube_reports.resource_type t ON t.id = v.resource_type AND t.results = 'current'
 		WHERE v.resource_type = NEW.resource_type ORDER BY v.priority LIMIT 1;
 	IF NOT FOUND OR change_lane IS NULL THEN
@@ -93,7 +95,7 @@ BEGIN
 			USING ERRCODE = 'foreign_key_violation';
 	END IF;
 	SELECT * INTO checked FROM kube_reports.write_document(served.id, served.definition, NEW.namespace, NEW.name,
-		NEW.metadata, NEW.body, CASE WHEN TG_OP = 'UPDATE' THEN OLD.metadata END, CASE WHEN TG_OP = 'UPDATE' THEN OLD.body END);
+		NEW.metadata, NEW.body, CASE WHEN TG_OP = 'UPDATE' THEN OLD.metadata END, CASE WHEN TG_OP = 'UPDATE' THEN OLD.body END, served.fill_summary);
 	IF TG_OP = 'UPDATE' AND (checked.metadata::text, checked.body::text) = (OLD.metadata::text, OLD.body::text) THEN
 		RETURN NULL;
 	END IF;

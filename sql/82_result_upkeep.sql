@@ -520,10 +520,12 @@ BEGIN
 			ON (f.cluster_id, f.namespace, f.source, f.category, f.severity) = (e.cluster_id, e.namespace, e.source, e.category, e.severity)
 		WHERE e.content IS DISTINCT FROM coalesce(f.content,
 			'{"pass": 0, "warn": 0, "fail": 0, "error": 0, "skip": 0, "excluded": 0}');
+
+	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found FROM kube_reports.wrong_summaries() w;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.verify()
-	IS 'compares results, times and counts with the documents and with each other: a row for each difference, none when all is well. Takes as long as reading everything does; call rebuild() to mend';
+	IS 'compares results, times and counts with the documents and with each other, and summaries of set_summaries() with results: a row for each difference, none when all is well. Takes as long as reading everything does; call rebuild() to mend';
 
 ---- text search ----
 

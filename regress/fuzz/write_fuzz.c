@@ -20,12 +20,13 @@ static const char schema_text[] =
 "\"spec\":{\"type\":\"object\",\"required\":[\"x\"],\"properties\":{\"x\":{\"type\":\"integer\",\"maximum\":10},"
 "\"mode\":{\"type\":\"string\",\"default\":\"auto\",\"enum\":[\"auto\",\"manual\"]}}},"
 "\"results\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"policy\":{\"type\":\"string\"}}}},"
+"\"summary\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"}},"
 "\"any\":{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true},"
 "\"status\":{\"type\":\"object\",\"properties\":{\"phase\":{\"type\":\"string\",\"maxLength\":5}}}}}";
 
 static const WriteContext context = {
 	.now = INT64_C(1767225600),.uid = "6f000000-0000-4000-8000-000000000000",.random = {1, 2, 3, 4, 5},
-	.max_body = 1024 * 1024
+	.max_body = 1024 * 1024,.fill_summary = true
 };
 
 /* Made once for all inputs. */

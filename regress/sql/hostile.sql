@@ -8,9 +8,9 @@ SELECT kube_reports.render_object(NULL, NULL, 'object', '{}', '{}', 1);
 SELECT kube_reports.render_item(v.id, v.definition, 'object', NULL, '{}', '{}', 1) FROM kube_reports.resource_version v LIMIT 1;
 SELECT kube_reports.render_change(v.id, v.definition, 'object', '{}', '{}', NULL) FROM kube_reports.resource_version v LIMIT 1;
 SELECT kube_reports.render_list(v.id, v.definition, 'object', NULL, 1, '', NULL) FROM kube_reports.resource_version v LIMIT 1;
-SELECT kube_reports.write_admit(NULL, '{}', '{}', '');
-SELECT kube_reports.write_decide(v.id, v.definition, '{"verb":"delete","group":"g","version":"v","resource":"r","namespace":"n","name":"n"}', NULL, NULL, NULL, 1) FROM kube_reports.resource_version v LIMIT 1;
-SELECT kube_reports.write_document(v.id, v.definition, NULL, NULL, '{}', '{}', NULL, NULL) FROM kube_reports.resource_version v LIMIT 1;
+SELECT kube_reports.write_admit(NULL, '{}', '{}', '', false);
+SELECT kube_reports.write_decide(v.id, v.definition, '{"verb":"delete","group":"g","version":"v","resource":"r","namespace":"n","name":"n"}', NULL, NULL, NULL, 1, false) FROM kube_reports.resource_version v LIMIT 1;
+SELECT kube_reports.write_document(v.id, v.definition, NULL, NULL, '{}', '{}', NULL, NULL, false) FROM kube_reports.resource_version v LIMIT 1;
 SELECT kube_reports.status_document(NULL, '', '', NULL);
 -- Nor may a definition that somebody wrote by hand.
 SELECT kube_reports.check_document(-1, (v.definition::jsonb #- '{columns,0,name}')::kube_reports.report, '{}') FROM kube_reports.resource_version v ORDER BY v.id LIMIT 1;

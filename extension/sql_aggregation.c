@@ -1,0 +1,112 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_aggregation.c
+ *	  SQL functions that aggregation is made of: results of reports in the
+ *	  policy working group's format, one by one, and their summary.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "backend.h"
+
+#include "miscadmin.h"
+#include "funcapi.h"
+#include "summary.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(sql_count_summary);
+PG_FUNCTION_INFO_V1(sql_list_results);
+
+/* Columns of list_results(), as 30_functions_c.sql declares them. */
+typedef enum ListColumn
+{
+	COLUMN_POSITION,
+	COLUMN_SOURCE,
+	COLUMN_POLICY,
+	COLUMN_RULE,
+	COLUMN_STATUS,
+	COLUMN_SECONDS,
+	COLUMN_CONTENT,
+	COLUMN_COUNT
+} ListColumn;
+
+Datum
+sql_count_summary(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	const JsonNode *place;
+	text	   *summary;
+
+	arena_init(&arena);
+	place = summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
+	summary = text_of_json(&arena, summary_count(&arena, json_get(place, "results")));
+	arena_free(&arena);
+	PG_RETURN_TEXT_P(summary);
+}
+
+/* A string member; empty when it is none.  NUL, which no text can have, becomes U+FFFD. */
+static Datum
+member_datum(Arena *arena, const JsonNode *result, const char *key)
+{
+	const JsonNode *node = json_get(result, key);
+	JsonText	string = {"", 0};
+	StrBuf		buf;
+
+	if (node != NULL && node->kind == JSON_STRING)
+		string = node->u.string;
+	if (string.len == 0 || memchr(string.bytes, '\0', string.len) == NULL)
+		return PointerGetDatum(text_of(string.bytes, string.len));
+	strbuf_init(&buf, arena);
+	for (size_t i = 0; i < string.len; i++)
+	{
+		if (string.bytes[i] == '\0')
+			strbuf_puts(&buf, "\xEF\xBF\xBD");
+		else
+			strbuf_putc(&buf, string.bytes[i]);
+	}
+	return PointerGetDatum(text_of(buf.bytes, buf.len));
+}
+
+Datum
+sql_list_results(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	Arena		arena;
+	const JsonNode *results;
+	JsonNode   *resources = NULL;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (set->setDesc->natts != COLUMN_COUNT)
+		elog(ERROR, "list_results is declared with %d columns", set->setDesc->natts);
+	if (PG_ARGISNULL(0))
+		return (Datum) 0;
+	arena_init(&arena);
+	results = json_get(summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0)))), "results");
+	if (!PG_ARGISNULL(1))
+	{
+		resources = json_new_array(&arena);
+		json_append(&arena, resources, parse_document(&arena, datum_text(PG_GETARG_DATUM(1))));
+	}
+	for (size_t i = 0; results != NULL && results->kind == JSON_ARRAY && i < results->u.array.count; i++)
+	{
+		JsonNode   *result = results->u.array.items[i];
+		const JsonNode *seconds = json_path(result, "timestamp", "seconds", NULL);
+		Datum		values[COLUMN_COUNT];
+		bool		nulls[COLUMN_COUNT] = {false};
+
+		if (result->kind != JSON_OBJECT)
+			continue;
+		if (resources != NULL)
+			json_set(&arena, result, "resources", resources);
+		values[COLUMN_POSITION] = Int32GetDatum((int32) i);
+		values[COLUMN_SOURCE] = member_datum(&arena, result, "source");
+		values[COLUMN_POLICY] = member_datum(&arena, result, "policy");
+		values[COLUMN_RULE] = member_datum(&arena, result, "rule");
+		values[COLUMN_STATUS] = member_datum(&arena, result, "result");
+		values[COLUMN_SECONDS] = Int64GetDatum(seconds != NULL && seconds->kind == JSON_INTEGER ? seconds->u.integer : 0);
+		values[COLUMN_CONTENT] = PointerGetDatum(text_of_json(&arena, result));
+		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+		CHECK_FOR_INTERRUPTS();
+	}
+	arena_free(&arena);
+	return (Datum) 0;
+}
