@@ -48,6 +48,9 @@
 /* Settlings that nobody waits for, at a time. */
 #define BACKGROUND 4
 
+/* Those that somebody waits for.  More are refused: names that there are not must not take all connections to kube-apiserver. */
+#define FOREGROUND 16
+
 /* How often one settling may begin again before it gives up. */
 #define ROUNDS 10
 
@@ -108,6 +111,7 @@ static Namespace *buckets[BUCKETS];
 static Namespace *first_wanted;
 static Namespace **last_wanted = &first_wanted;
 static int	background_count;
+static int	foreground_count;
 static unsigned list_number;
 static Trust trust;
 static bool list_trusted;		/* the list under way has kube-system with the right uid */
@@ -324,6 +328,8 @@ settle_over(Namespace *namespace)
 	namespace->settling = false;
 	if (namespace->background)
 		background_count--;
+	else
+		foreground_count--;
 	namespace->background = false;
 }
 
@@ -591,8 +597,23 @@ settle_begin(Namespace *namespace)
 	if (namespace->settling)
 		return;
 	namespace->settling = true;
+	if (!namespace->background)
+		foreground_count++;
 	namespace->rounds = 0;
 	settle_read(namespace);
+}
+
+/* For those who wait. */
+static void
+settle_asked(Namespace *namespace)
+{
+	if (namespace->settling || foreground_count < FOREGROUND)
+		settle_begin(namespace);
+	else
+	{
+		waiters_fail(namespace, "too many namespaces are being looked up");
+		namespace_release(namespace);
+	}
 }
 
 static void
@@ -818,7 +839,7 @@ namespaces_concern(const Exchange *exchange)
 static void
 grace_over(void *state)
 {
-	settle_begin(state);
+	settle_asked(state);
 }
 
 void
@@ -836,7 +857,7 @@ namespaces_ask(Exchange *exchange, const char *name, void (*then) (Exchange *exc
 	namespace = namespace_get(name);
 	waiter_add(namespace, exchange, then, false, false);
 	if (namespace->uid != NULL)
-		settle_begin(namespace);
+		settle_asked(namespace);
 	else if (!namespace->settling && !namespace->grace.running)
 		loop_timer_start(&namespace->grace, GRACE_MS, grace_over, namespace);
 }
@@ -847,7 +868,7 @@ ask_in_any_case(Exchange *exchange, const char *name, void (*then) (Exchange *ex
 	Namespace  *namespace = namespace_get(name);
 
 	waiter_add(namespace, exchange, then, true, anyway);
-	settle_begin(namespace);
+	settle_asked(namespace);
 }
 
 void

@@ -590,6 +590,28 @@ def test_retries(kube, pair, ns):
     assert len(kube.asked(path)) == 11
 
 
+def test_flood(kube, ns):
+    """ADM-01, AUTHZ-11: creates in more unknown namespaces than are looked up at a time are refused at once, and take nothing from others"""
+    api = kube.proxy("--workers=1").api()
+    kube.create_namespace(ns)
+    kube.noted(ns)
+    hold = threading.Event()
+    path = f"/namespaces/{ns}-flood"
+    kube.trouble(path, hold=hold)
+    with concurrent.futures.ThreadPoolExecutor(100) as clients:
+        answers = [clients.submit(api.post, path_of(POLR, f"{ns}-flood{number}"), report("a")) for number in range(100)]
+        until(lambda: sum(answer.done() for answer in answers) == 84, 8, "84 of a hundred to be refused")
+        for answer in answers:
+            if answer.done():
+                status = failure(answer.result(), 503, "ServiceUnavailable")
+                assert status["message"].endswith("could not be looked up: too many namespaces are being looked up"), status
+        until(lambda: len(kube.asked(path)) == 16, 8, "16 to be looked up")
+        api.create(POLR, report("a"), ns)
+        kube.calm()
+        assert sorted(answer.result().code for answer in answers) == [404] * 16 + [503] * 84
+    assert api.post(path_of(POLR, f"{ns}-flood0"), report("a")).json == missing(f"{ns}-flood0")
+
+
 def test_silence(kube, pair, ns):
     """ADM-01: a kube-apiserver that accepts and says nothing delays creates for a bounded time, and nothing else."""
     kube.create_namespace(ns)
