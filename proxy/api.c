@@ -21,6 +21,7 @@
 #include "../extension/metadata.h"
 #include "body.h"
 #include "config.h"
+#include "export.h"
 #include "feed.h"
 #include "list.h"
 #include "log.h"
@@ -621,6 +622,11 @@ exchange_allowed(Exchange *exchange)
 	}
 	if (!exchange_start_clock(exchange))
 		return;
+	if (export_serves(route))
+	{
+		export_start(exchange);
+		return;
+	}
 	if (registry_serves(route))
 		exchange_serve(exchange);
 	else

@@ -8,6 +8,9 @@
  * piece cannot be had the connection is reset, so that half a list never
  * looks like a whole one.
  *
+ * An export may last: each of its pieces has the time of a request.  Clients
+ * that take nothing are cut by http.c.
+ *
  * The pieces of a deletecollection are steps without a body; its answer is
  * that of the last step, or of the first one that failed.
  *
@@ -144,6 +147,7 @@ typedef struct List
 	PieceSending sending;
 	Encoding   *encoding;		/* NULL: none */
 	bool		begun;			/* the head of a chunked answer is out */
+	uint64_t	patience;		/* of an export: how long it waits for a piece, in milliseconds; else 0 */
 } List;
 
 static void
@@ -152,6 +156,20 @@ list_abort(List *list, const char *why)
 	log_line(LOG_WARNING, "a list is cut off: %s", why);
 	pieces_end(&list->pieces);
 	http_abort(list->exchange->http);
+}
+
+/* An export may take as long as it goes on: the clock runs for the database alone, anew for each piece. */
+static void
+list_set_clock(List *list)
+{
+	LoopTimer  *deadline = &list->exchange->deadline;
+
+	if (list->patience == 0)
+		return;
+	if (list->sending.result != NULL)
+		loop_timer_stop(deadline);
+	else
+		loop_timer_start(deadline, list->patience, deadline->fire, deadline->state);
 }
 
 /* Sends what has arrived; ends the answer behind the last piece. */
@@ -171,6 +189,8 @@ list_advance(List *list)
 				loop_timer_stop(&list->exchange->deadline);
 				http_stream_end(list->exchange->http);
 			}
+			else
+				list_set_clock(list);
 			return;
 		}
 		if (pg_int4(result, 0, 0) != 200)
@@ -188,6 +208,7 @@ list_advance(List *list)
 		}
 		piece_send(&list->sending, result, bytes, list->exchange->http);
 	}
+	list_set_clock(list);
 }
 
 static void
@@ -280,7 +301,7 @@ list_time_left(void *state)
 {
 	List	   *list = state;
 
-	return exchange_time_left(list->exchange);
+	return list->patience > 0 ? list->patience : exchange_time_left(list->exchange);
 }
 
 /* A list that names no version shows everything that was ever answered: only the primary knows that. */
@@ -305,6 +326,7 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->pieces.exempt = exchange->exempt;
 	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
 	list->pieces.time_left = list_time_left;
+	list->patience = statement == PG_EXPORT ? exchange_time_left(exchange) : 0;
 	list->pieces.arrived = list_arrived;
 	list->pieces.failed = list_failed;
 	list->pieces.state = list;

@@ -17,7 +17,7 @@
 
 typedef struct Pieces
 {
-	PgStatement statement;		/* PG_LIST or PG_DELETE_COLLECTION */
+	PgStatement statement;		/* PG_LIST, PG_DELETE_COLLECTION or PG_EXPORT */
 	JsonText	request;		/* these two stay the owner's */
 	JsonText	body;
 	char	   *cursor;			/* of the next piece; NULL for the first one */
@@ -54,7 +54,7 @@ extern void piece_send(PieceSending *sending, PgResult *piece, JsonText bytes, H
 /* When the client has taken the last part: sends the next one, or ends the piece and returns false. */
 extern bool piece_send_more(PieceSending *sending, HttpRequest *http);
 
-/* Answers a list or a deletecollection. */
+/* Answers a list, a deletecollection or an export. */
 extern void list_start(Exchange *exchange, PgStatement statement);
 
 #endif							/* LIST_H */

@@ -41,6 +41,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
 	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
+	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false},
 	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports.api_watch($1::uuid, $2::text)", 16, true, false, true},
 	[PG_CHANGES] = {"changes",
 		"SELECT * FROM kube_reports.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",

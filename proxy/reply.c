@@ -202,13 +202,14 @@ wants_yaml(const Exchange *exchange, const char *content_type, int code)
 		request_media_type(accept, list, code >= 400) == MEDIA_YAML;
 }
 
-/* REQ-11: reads alone. */
+/* REQ-11: reads alone; and exports, which are no verb of the API. */
 static bool
 wants_gzip(const Exchange *exchange, int code)
 {
 	const char *verb = exchange->route->verb;
 
-	return code == 200 && !exchange->head && (strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0) &&
+	return code == 200 && !exchange->head &&
+		(strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 || strcmp(exchange->verb, "export") == 0) &&
 		encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
 }
 

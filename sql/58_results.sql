@@ -32,6 +32,8 @@ BEGIN
 	EXECUTE format('COMMENT ON TABLE kube_reports.%I IS %L', partition, 'history of one month (UTC)');
 	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an entry.
 	EXECUTE format('CREATE INDEX ON kube_reports.%I (cluster_id, namespace, at)', partition);
+	-- In the order of versions for those who follow history; they come in that order, too.
+	EXECUTE format('CREATE INDEX ON kube_reports.%I (cluster_id, version)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports.%I (origin)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports.%I (subject)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports.%I USING brin (at) WITH (pages_per_range = 32)', partition);

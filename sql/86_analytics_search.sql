@@ -239,17 +239,16 @@ COMMENT ON FUNCTION kube_reports.filter_conditions(kube_reports.result_filter)
 ---- results ----
 
 -- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort of all.
-CREATE FUNCTION kube_reports.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
+CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
 		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
 		since timestamptz, place text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.read_filter(filter, role, seal);
 	start		kube_reports.result;
 BEGIN
 	IF max_rows NOT BETWEEN 1 AND 10000 THEN
@@ -287,6 +286,19 @@ BEGIN
 		ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2'
 		USING wanted, max_rows, start;
 END
+$$;
+COMMENT ON FUNCTION kube_reports.matching_results(kube_reports.result_filter, integer, text)
+	IS 'the next results that match a filter that has been read, in a fixed order. Raises 22023 for a wrong place or number';
+
+CREATE FUNCTION kube_reports.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
+		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
+		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
+		since timestamptz, place text)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT m.* FROM kube_reports.matching_results(kube_reports.read_filter(filter, role, seal), max_rows, after) m;
 $$;
 COMMENT ON FUNCTION kube_reports.find_results(text, bytea, jsonb, integer, text)
 	IS 'the half of search_results() that runs as the owner: role and seal are those of the view caller';

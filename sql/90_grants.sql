@@ -44,8 +44,8 @@ AS $$
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
 		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind = 'f' AND p.proname IN (
 			-- What views and searches are made of.
-			'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports',
-			'search_results', 'search_resources', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
+			'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight')
 $$;
 COMMENT ON FUNCTION kube_reports.reader_objects() IS 'what readers may select from and execute, as GRANT names it';

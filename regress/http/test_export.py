@@ -1,0 +1,325 @@
+"""/v1/export/...: results and events as JSON lines and CSV, the same bytes as by COPY (issue 5, Getting it out)."""
+
+import collections
+import csv
+import gzip
+import http.client
+import io
+import json
+import socket
+import threading
+import time
+
+
+import psycopg2
+import pytest
+
+from client import CPOLR, POLR, path_of, report, until
+from conftest import Stack
+
+ODD = 'comma , quote " newline \n backslash \\ =1+1 ümlaut'
+STATUSES = ("pass", "fail", "warn", "error", "skip")
+
+
+def result(policy, status, **more):
+    return {"policy": policy, "rule": "r", "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
+
+
+class Store:
+    """A stack with a reader of its cluster, who speaks by psycopg2."""
+
+    def __init__(self, own):
+        self.stack = own
+        self.proxy = own.proxy(flags=("--authorization-mode=AlwaysDeny",))
+        self.api = self.proxy.api()
+        own.database.psql(f"SELECT kube_reports.grant_cluster('kube_reports_reader', '{own.cluster}')")
+        self.documents = {}
+
+    def put(self, resource, name, namespace, results):
+        document = report(name, namespace, results=results, resource=resource)
+        path = path_of(resource, namespace, name)
+        if (resource, namespace, name) in self.documents:
+            assert self.api.patch(path, {"results": results, "summary": document["summary"]}).code == 200
+        else:
+            self.api.create(resource, document, namespace)
+        self.documents[resource, namespace, name] = document
+
+    def drop(self, resource, name, namespace):
+        assert self.api.delete(path_of(resource, namespace, name)).code == 200
+        del self.documents[resource, namespace, name]
+
+    def copy(self, select, form, **settings):
+        """What COPY gives a reader, whatever the settings of the session."""
+        connection = psycopg2.connect(self.stack.database.connection("kube_reports_reader"))
+        with connection, connection.cursor() as cursor:
+            for name, value in settings.items():
+                cursor.execute(f"SET {name} = '{value}'")
+            out = io.BytesIO()
+            cursor.copy_expert(
+                f"COPY (SELECT * FROM {select}) TO STDOUT (FORMAT csv, HEADER)" if form == "csv" else
+                f"COPY (SELECT to_json(x) FROM {select} x) TO STDOUT (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')", out)
+        connection.close()
+        return out.getvalue()
+
+    def events(self, api=None, after=None, **query):
+        """Events that are final, as objects."""
+        answer = (api or self.api).get("/v1/export/events", **({"after": after} if after else {}), **query)
+        assert answer.code == 200, answer
+        return [json.loads(line) for line in answer.body.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def store():
+    own = Stack()
+    try:
+        own.begin()
+        own.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+        made = Store(own)
+        made.put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c", message=ODD, properties={"k": ODD, "score": "9.8"}),
+                                    result("p2", "pass", message=""), result("p3", "skip", properties={"exceptions": "x,y"})])
+        made.put(POLR, "b", "two", [result("p1", "fail", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
+        made.put(CPOLR, "a", None, [result("p9", "warn", severity="critical", properties={"score": "7.05"})])
+        made.put(POLR, "b", "two", [result("p1", "pass", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
+        made.put(POLR, "gone", "two", [result("p5", "error")])
+        made.drop(POLR, "gone", "two")
+        yield made
+    finally:
+        own.end()
+
+
+def sql_filter(filters):
+    return json.dumps(filters).replace("'", "''")
+
+
+@pytest.mark.parametrize("form", ("jsonl", "csv"))
+@pytest.mark.parametrize("filters", ({}, {"status": ["fail", "warn"]}, {"policy": ["p1"], "namespace": ["two"]}, {"score_from": "9"}, {"text": "UMLAUT"},
+                                     {"properties": {"k": ODD}}, {"report": ["nothing"]}), ids=str)
+def test_results_as_by_copy(store, form, filters):
+    query = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in filters.items()}
+    answer = store.api.get("/v1/export/results", format=form, **query)
+    assert answer.code == 200
+    for settings in ({}, {"TimeZone": "Asia/Kathmandu", "DateStyle": "German, DMY", "extra_float_digits": "-5", "IntervalStyle": "iso_8601"}):
+        assert answer.body == store.copy(f"kube_reports.export_results('{sql_filter(filters)}')", form, **settings)
+
+
+@pytest.mark.parametrize("form", ("jsonl", "csv"))
+@pytest.mark.parametrize("filters", ({}, {"status": ["fail", ""]}, {"namespace": ["two"], "old_status": ["fail"]}, {"from": "2999-01-01"},
+                                     {"to": "2999-01-01", "policy": ["p1", "p9"]}, {"severity": ["critical"], "subject_kind": [""]}), ids=str)
+def test_events_as_by_copy(store, form, filters):
+    answer = store.api.get("/v1/export/events", format=form, **filters)
+    assert answer.code == 200
+    for settings in ({}, {"TimeZone": "Asia/Kathmandu", "DateStyle": "German, DMY"}):
+        assert answer.body == store.copy(f"kube_reports.export_events('{sql_filter(filters)}')", form, **settings)
+
+
+def test_results_are_those_of_the_documents(store):
+    """Both formats, parsed; what a text holds comes back as it was"""
+    expected = collections.Counter(
+        (document["metadata"].get("namespace", ""), document["metadata"]["name"], entry["policy"], entry["result"], entry.get("severity", "unknown"),
+         entry.get("message", ""), json.dumps(entry.get("properties", {}), sort_keys=True), float(entry.get("properties", {}).get("score", 0)))
+        for document in store.documents.values() for entry in document["results"])
+    lines = [json.loads(line) for line in store.api.get("/v1/export/results").body.decode().splitlines()]
+    rows = list(csv.DictReader(io.StringIO(store.api.get("/v1/export/results", "text/csv").body.decode(), newline="")))
+    for found in (lines, rows):
+        assert collections.Counter(
+            (row["namespace"], row["report"], row["policy"], row["status"], row["severity"], row["message"],
+             json.dumps(row["properties"] if isinstance(row["properties"], dict) else json.loads(row["properties"]), sort_keys=True),
+             float(row["score"] or 0)) for row in found) == expected
+    assert [list(line) for line in lines] == [list(rows[0])] * len(lines)
+    assert {line["cluster"] for line in lines} == {store.stack.cluster}
+    assert [row["exceptions"] for row in lines if row["policy"] == "p3"] == [["x", "y"]]
+
+
+def test_events_tell_what_happened(store):
+    told = [(event["namespace"], event["policy"], event["old_status"], event["new_status"]) for event in store.events()]
+    assert collections.Counter(told) == collections.Counter([
+        ("one", "p1", None, "fail"), ("one", "p2", None, "pass"), ("one", "p3", None, "skip"), ("two", "p1", None, "fail"), ("", "p9", None, "warn"),
+        ("two", "p1", "fail", "pass"), ("two", "p5", None, "error"), ("two", "p5", "error", None)])
+    ids = [event["id"] for event in store.events()]
+    assert len(set(ids)) == len(ids)
+    for index, place in enumerate(ids):
+        assert [event["id"] for event in store.events(after=place)] == ids[index + 1:]
+
+
+@pytest.mark.parametrize("accept, format, kind", [
+    (None, None, "application/x-ndjson"), ("*/*", None, "application/x-ndjson"), ("text/csv", None, "text/csv; charset=utf-8; header=present"),
+    ("text/html, text/csv;q=0.5, application/jsonl;q=0.4", None, "text/csv; charset=utf-8; header=present"),
+    ("text/csv;q=0.2, application/x-ndjson;q=0.3", None, "application/x-ndjson"), ("text/csv", "jsonl", "application/x-ndjson"),
+    ("text/html", None, None), ("text/csv;q=0", None, None)])
+def test_formats(store, accept, format, kind):
+    answer = store.api.get("/v1/export/results", accept, **({"format": format} if format else {}))
+    assert (answer.code, answer.headers["Content-Type"]) == ((200, kind) if kind else (406, "application/json"))
+
+
+@pytest.mark.parametrize("path, query, code", [
+    ("results", {"format": "xml"}, 400), ("results", {"colour": "red"}, 400), ("results", {"status": "bad"}, 400), ("results", {"score_from": "high"}, 400),
+    ("results", {"properties": "{"}, 400), ("results", {"properties": "[]"}, 400), ("results", {"cluster": "x"}, 400), ("results", {"after": "1-0"}, 400),
+    ("events", {"after": "x"}, 400), ("events", {"after": "1-00000000000000zz"}, 400), ("events", {"after": "9" * 19 + "-0000000000000000"}, 400),
+    ("events", {"from": "yesterday-ish"}, 400), ("events", {"text": "x"}, 400), ("events", {"cluster": "x"}, 400), ("events", {"status": "x\x00"}, 400),
+    ("nothing", {}, 404), ("namespaces/one/nothing", {}, 404), ("namespaces/One/results", {}, 404), ("namespaces//results", {}, 404),
+    ("results/more", {}, 404)])
+def test_what_is_refused(store, path, query, code):
+    answer = store.api.get(f"/v1/export/{path}", **query)
+    assert answer.code == code, answer
+    if code == 400:
+        assert answer.json["kind"] == "Status" and answer.json["reason"] == "BadRequest" and answer.json["message"]
+
+
+def test_only_reads(store):
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert store.api.request(method, "/v1/export/results", "{}").code == 405
+    answer = store.api.request("HEAD", "/v1/export/results")
+    assert (answer.code, answer.body) == (200, b"")
+
+
+def test_authorization(stack, delegate):
+    """Nobody but who may get the very path; a namespace's path shows that namespace's reports alone, other clusters are never shown"""
+    delegation = delegate()
+    stack.first.api().create(POLR, report("x", "exp-one", results=[result("p1", "fail")]), "exp-one")
+    stack.first.api().create(POLR, report("x", "exp-two", results=[result("p1", "fail")]), "exp-two")
+    stack.other.api().create(POLR, report("x", "exp-one", results=[result("of-another", "fail")]), "exp-one")
+    paths = [f"/v1/export/{part}{what}" for part in ("", "namespaces/exp-one/", "namespaces/exp-two/") for what in ("results", "events")]
+    nobody = stack.first.api("nobody")
+    for path in paths:
+        assert nobody.get(path).code == 403
+        assert stack.first.api(user=None).get(path).code == 403
+    mine = stack.first.api()
+    for what in ("results", "events"):
+        lines = [json.loads(line) for line in mine.get(f"/v1/export/namespaces/exp-one/{what}").body.splitlines()]
+        assert {line["namespace"] for line in lines} == {"exp-one"} and {line["policy"] for line in lines} == {"p1"}
+        assert mine.get(f"/v1/export/namespaces/exp-one/{what}", namespace="exp-two").body == b""
+        whole = [json.loads(line) for line in mine.get(f"/v1/export/{what}").body.splitlines()]
+        assert {"exp-one", "exp-two"} <= {line["namespace"] for line in whole} and "of-another" not in {line["policy"] for line in whole}
+
+
+def test_gzip(store):
+    answer = store.api.request("GET", "/v1/export/results", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Content-Encoding"] is None, "too small to be worth it"
+    store.put(POLR, "large", "large", [result(f"policy-{number}", "pass", message=ODD * 10) for number in range(600)])
+    plain = store.api.get("/v1/export/results", namespace="large")
+    packed = store.api.request("GET", "/v1/export/results?namespace=large", headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip" and packed.headers["Vary"] == "Accept-Encoding"
+    assert gzip.decompress(packed.body) == plain.body and len(packed.body) < len(plain.body) / 4
+    store.drop(POLR, "large", "large")
+
+
+@pytest.fixture(scope="module")
+def many(store):
+    """Enough for several pieces: 6,000 results and as many events, by one statement."""
+    store.stack.database.psql(f"""
+        SELECT kube_reports.create_report('{store.stack.cluster}', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+            'metadata', jsonb_build_object('name', 'many-' || n, 'namespace', 'many'), 'results', (SELECT jsonb_agg(jsonb_build_object('policy', 'p' || i,
+            'source', 'many', 'result', 'fail', 'message', repeat('m', 600), 'rule', 'r' || n)) FROM generate_series(1, 100) i))::kube_reports.report)
+        FROM generate_series(1, 60) n""")
+    yield store
+
+
+@pytest.mark.parametrize("encoding", ("identity", "gzip"))
+def test_many_pieces(many, encoding):
+    """Chunked, whole, in order, none twice; bytes as by COPY"""
+    for what, select in (("results", """export_results('{"source":"many"}')"""), ("events", """export_events('{"source":"many"}')""")):
+        answer = many.api.request("GET", f"/v1/export/{what}?source=many&format=csv", headers={"Accept-Encoding": encoding})
+        assert answer.headers["Transfer-Encoding"] == "chunked"
+        body = gzip.decompress(answer.body) if encoding == "gzip" else answer.body
+        assert body == many.copy(f"kube_reports.{select}", "csv")
+        assert len(list(csv.reader(io.StringIO(body.decode())))) == 6001
+
+
+def test_what_matches_little_is_found(many):
+    """Steps without a line send nothing and go on"""
+    assert len(many.events(source="many", policy="p77")) == 60
+    assert many.events(source="nobody") == []
+
+
+def slow_reader(api, path, room=4096):
+    """A connection with an answer that nobody reads yet, and little room for it."""
+    connection = api.connect(timeout=60)
+    connection.connect()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    connection.request("GET", path)
+    return connection
+
+
+def test_a_slow_client_holds_nothing(many):
+    """Bounded memory, no connection of the database, no snapshot"""
+    proxy = many.stack.proxy(flags=("--workers=1",))
+    before = proxy.memory()
+    readers = [slow_reader(proxy.api(), "/v1/export/results?source=many") for _ in range(10)]
+    try:
+        idle = ("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kube-reports-proxy' AND (state <> 'idle' OR backend_xmin IS NOT NULL)")
+        until(lambda: proxy.metric("kube_reports_connections") >= 10, 10, "the readers")
+        until(lambda: many.stack.database.psql(idle, user="postgres") == "0", 10, "the database to be left alone")
+        assert proxy.memory() - before < 10 * 8 * 1024 * 1024
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def test_a_steady_client_is_not_cut(many):
+    """A long export outlives --request-timeout as long as it goes on"""
+    proxy = many.stack.proxy(flags=("--request-timeout=1s", "--workers=1"))
+    connection = slow_reader(proxy.api(), "/v1/export/results?source=many", 131072)
+    response = connection.getresponse()
+    begun, body, pause = time.monotonic(), b"", threading.Event()
+    while chunk := response.read(256 * 1024):
+        body += chunk
+        pause.wait(0.25)
+    assert time.monotonic() - begun > 2 and body.count(b"\n") == 6000
+    connection.close()
+
+
+def test_a_lost_database_is_seen(own_stack):
+    """The connection is reset: half an export never looks like a whole one"""
+    own_stack.begin()
+    own = Store(own_stack)
+    for number in range(40):
+        own.put(POLR, f"r{number}", "one", [result(f"p{policy}", "fail", message="m" * 500) for policy in range(250)])
+    connection = slow_reader(own.api, "/v1/export/results")
+    response = connection.getresponse()
+    response.read(1000)
+    own_stack.database.stop("immediate")
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        response.read()
+    connection.close()
+
+
+def test_nothing_is_skipped_by_an_open_transaction(store):
+    """Events of a transaction that commits later than those with larger versions come all the same; nothing behind them is told before"""
+    last = store.events()[-1]["id"]
+    connection = psycopg2.connect(store.stack.database.connection())
+    cursor = connection.cursor()
+    # A lane's lock as an API writer holds it, and a version drawn: what is committed meanwhile in another lane has larger ones.
+    cursor.execute("SELECT kube_reports.lock_store_shared()")
+    cursor.execute("SELECT r.code FROM kube_reports.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w, unnest(w.codes) r(code)", (
+        store.stack.cluster, json.dumps({"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "open",
+                                         "user": {"username": "u"}}),
+        json.dumps(report("open", "open", results=[result("of-the-open", "fail")])).encode()))
+    assert cursor.fetchone()[0] == 201
+    store.put(CPOLR, "later", None, [result("of-the-later", "fail")])
+    assert store.events(after=last) == [], "an event was told although one before it may still come"
+    connection.commit()
+    connection.close()
+    assert [event["policy"] for event in store.events(after=last)] == ["of-the-open", "of-the-later"]
+    store.drop(CPOLR, "later", None)
+
+
+def test_what_may_come_back_is_waited_for(store):
+    """A disappearance is told once it has settled, and what came after it then, too: no id appears behind one that was given"""
+    store.put(POLR, "brief", "one", [result("brief", "fail")])
+    last = until(lambda: next((e for e in [store.events()[-1]] if e["policy"] == "brief"), None), 10, "the event")["id"]
+    store.stack.database.psql("SELECT kube_reports.set_setting('settle_window', '3 seconds')")
+    store.drop(POLR, "brief", "one")
+    store.stack.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+    store.put(POLR, "after", "one", [result("after", "fail")])
+    assert store.events(after=last) == []
+    found = until(lambda: store.events(after=last), 20, "the events to be final")
+    assert [(event["policy"], event["new_status"]) for event in found] == [("brief", None), ("after", "fail")]
+    store.drop(POLR, "after", "one")
+
+
+def test_following_is_refused_where_it_cannot_be_exact(store):
+    connection = psycopg2.connect(store.stack.database.connection("kube_reports_reader"))
+    connection.set_session(isolation_level="REPEATABLE READ")
+    with connection.cursor() as cursor, pytest.raises(psycopg2.errors.FeatureNotSupported):
+        cursor.execute("SELECT * FROM kube_reports.export_events()")
+    connection.close()
