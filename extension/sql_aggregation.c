@@ -13,6 +13,7 @@
 #include "summary.h"
 #include "utils/tuplestore.h"
 
+PG_FUNCTION_INFO_V1(sql_first_owner);
 PG_FUNCTION_INFO_V1(sql_count_summary);
 PG_FUNCTION_INFO_V1(sql_list_results);
 
@@ -34,13 +35,22 @@ sql_count_summary(PG_FUNCTION_ARGS)
 {
 	Arena		arena;
 	const JsonNode *place;
-	text	   *summary;
+	const JsonNode *found;
+	TupleDesc	row = result_row(fcinfo);
+	HeapTuple	tuple;
+	Datum		values[2] = {0};
+	bool		nulls[2] = {false};
 
 	arena_init(&arena);
 	place = summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
-	summary = text_of_json(&arena, summary_count(&arena, json_get(place, "results")));
+	found = json_get(place, "summary");
+	values[0] = PointerGetDatum(text_of_json(&arena, summary_count(&arena, json_get(place, "results"))));
+	nulls[1] = found == NULL || found->kind != JSON_OBJECT;
+	if (!nulls[1])
+		values[1] = PointerGetDatum(text_of_json(&arena, found));
+	tuple = heap_form_tuple(row, values, nulls);
 	arena_free(&arena);
-	PG_RETURN_TEXT_P(summary);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
 /* A string member; empty when it is none.  NUL, which no text can have, becomes U+FFFD. */
@@ -64,6 +74,40 @@ member_datum(Arena *arena, const JsonNode *result, const char *key)
 			strbuf_putc(&buf, string.bytes[i]);
 	}
 	return PointerGetDatum(text_of(buf.bytes, buf.len));
+}
+
+Datum
+sql_first_owner(PG_FUNCTION_ARGS)
+{
+	static const char *const keys[] = {"apiVersion", "kind", "name", "uid"};
+	Arena		arena;
+	const JsonNode *owners;
+	JsonNode   *owner;
+	TupleDesc	row = result_row(fcinfo);
+	HeapTuple	tuple;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+
+	arena_init(&arena);
+	owners = json_get(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))), "ownerReferences");
+	if (owners == NULL || owners->kind != JSON_ARRAY || owners->u.array.count == 0)
+	{
+		arena_free(&arena);
+		PG_RETURN_NULL();
+	}
+	owner = json_new_object(&arena);
+	for (size_t i = 0; i < lengthof(keys); i++)
+	{
+		JsonNode   *value = json_get(owners->u.array.items[0], keys[i]);
+
+		json_set(&arena, owner, keys[i], value != NULL ? value : json_new_cstring(&arena, ""));
+	}
+	values[0] = Int32GetDatum((int32) owners->u.array.count);
+	values[1] = member_datum(&arena, owner, "uid");
+	values[2] = PointerGetDatum(text_of_json(&arena, owner));
+	tuple = heap_form_tuple(row, values, nulls);
+	arena_free(&arena);
+	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
 Datum

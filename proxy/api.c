@@ -38,7 +38,7 @@
 #define UPKEEP_STEPS 10
 #define UPKEEP_TIMEOUT_MS 30000
 
-/* How often it has counts of results folded: readers add up what has not been. */
+/* How often it has counts of results folded (readers add up what has not been), and reports merged that are due. */
 #define CATCH_UP_MS 1000
 
 static bool shutting_down;
@@ -147,7 +147,7 @@ upkeep_begin(void *state)
 }
 
 static void
-caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+aggregated(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 
@@ -156,6 +156,23 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		catch_up_begin(NULL);
 	else
 		loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
+}
+
+static void
+caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
+	PgCall	   *call;
+
+	pg_result_free(result);
+	if (more)
+	{
+		catch_up_begin(NULL);
+		return;
+	}
+	call = pg_call_new(PG_AGGREGATE);
+	pg_add_int4(call, 1);
+	pg_send(call, false, UPKEEP_TIMEOUT_MS, aggregated, NULL);
 }
 
 static void

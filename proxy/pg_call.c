@@ -53,6 +53,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
 	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, false, false},
 	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports.api_catch_up($1::uuid)", 1, true, false, false},
+	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports.api_aggregate($1::uuid, $2::int4 = 1, NULL, NULL)", 2, true, false, false},
 	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports.api_namespaces($1::uuid, $2::text)", 3, false, false, false},
 	[PG_NAMESPACE] = {"namespace",
 	"SELECT * FROM kube_reports.api_namespace($1::uuid, $2::text, $3::text, $4::text, $5::int4 = 1)", 2, true, false, false},

@@ -161,10 +161,15 @@ COMMENT ON FUNCTION kube_reports.field_hash(text[])
 
 ---- aggregation ----
 
-CREATE FUNCTION kube_reports.count_summary(body kube_reports.report) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports.count_summary(body kube_reports.report, OUT counted kube_reports.report, OUT found kube_reports.report)
 	AS 'MODULE_PATHNAME', 'sql_count_summary' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make: results stand at its top, or in spec';
+	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has (null: none): both stand at its top, or in spec';
+
+CREATE FUNCTION kube_reports.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text, OUT owner kube_reports.report)
+	AS 'MODULE_PATHNAME', 'sql_first_owner' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports.first_owner(kube_reports.report)
+	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; nulls: it has none';
 
 CREATE FUNCTION kube_reports.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)

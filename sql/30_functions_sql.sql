@@ -241,18 +241,31 @@ END;
 COMMENT ON FUNCTION kube_reports.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
 
-CREATE FUNCTION kube_reports.count_summary(body kube_reports.report) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports.count_summary(body kube_reports.report, OUT counted kube_reports.report, OUT found kube_reports.report)
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'), 'fail', count(*) FILTER (WHERE r.result = 'fail'),
 			'pass', count(*) FILTER (WHERE r.result = 'pass'), 'skip', count(*) FILTER (WHERE r.result = 'skip'),
-			'warn', count(*) FILTER (WHERE r.result = 'warn'))::text::kube_reports.report
+			'warn', count(*) FILTER (WHERE r.result = 'warn'))::text::kube_reports.report,
+			(SELECT f.found::text::kube_reports.report FROM (SELECT coalesce(body::json->'summary', body::json#>'{spec,summary}') AS found) f
+				WHERE json_typeof(f.found) = 'object')
 		FROM (SELECT e.item->>'result' AS result
 			FROM (SELECT CASE WHEN body::json->'results' IS NULL AND body::json->'summary' IS NULL THEN body::json#>'{spec,results}'
 				ELSE body::json->'results' END AS list) l, json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END) e(item)) r;
 END;
 COMMENT ON FUNCTION kube_reports.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make: results stand at its top, or in spec';
+	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has (null: none): both stand at its top, or in spec';
+
+CREATE FUNCTION kube_reports.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text, OUT owner kube_reports.report)
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.only_in_c('first_owner');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.first_owner(kube_reports.report)
+	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; nulls: it has none';
 
 CREATE FUNCTION kube_reports.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)

@@ -18,13 +18,16 @@ COMMENT ON FUNCTION kube_reports.may_serve(integer)
 CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
 		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
-		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean)
+		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean)
 	RETURNS SETOF record
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT l.cluster_id, t.id, t.namespaced, l.id, l.floor, l.lost, v.id, v.definition,
 		CASE WHEN t.results = 'current' THEN t.mapping_id END, CASE WHEN t.results = 'current' THEN t.mapping END,
-		EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = t.id)
+		EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = t.id),
+		EXISTS (SELECT FROM kube_reports.aggregation a WHERE a.cluster_id = c.id
+			AND (t."group" = 'reports.kyverno.io' AND a.policy_reports = 'resource'
+				OR t."group" = 'kyverno.io' AND (a.admission OR a.policy_reports = 'policy')))
 	FROM kube_reports.cluster c
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
@@ -32,7 +35,7 @@ BEGIN ATOMIC
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
 		AND kube_reports.may_serve(c.id);
 END;
-COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries()';
+COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 
 CREATE TYPE kube_reports.admitted AS (
 	action		"char",
@@ -187,6 +190,9 @@ BEGIN
 	END IF;
 	IF target.mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
 		PERFORM kube_reports.record_results(target.lane, first_version - 1);
+	END IF;
+	IF target.aggregated AND first_version IS NOT NULL THEN
+		PERFORM kube_reports.queue_aggregation(target.lane, first_version - 1);
 	END IF;
 
 	-- A generated name that was taken is not the client's fault: another one is tried.

@@ -48,11 +48,18 @@ BEGIN
 	LOOP
 		newest := greatest(newest, kube_reports.record_results(lane, recorded));
 	END LOOP;
+	FOR lane IN SELECT l.id FROM kube_reports.lane l JOIN kube_reports.aggregation a ON a.cluster_id = l.cluster_id
+			JOIN kube_reports.resource_type t ON t.id = l.resource_type AND t.results = 'intermediate'
+			WHERE EXISTS (SELECT FROM kube_reports.change c WHERE c.lane = l.id AND c.version > recorded)
+			ORDER BY l.id
+	LOOP
+		newest := greatest(newest, kube_reports.queue_aggregation(lane, recorded));
+	END LOOP;
 	PERFORM set_config('kube_reports.recorded', newest::text, true);
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_ends() IS 'trigger: results follow what a statement of DML has written';
+COMMENT ON FUNCTION kube_reports.dml_ends() IS 'trigger: results follow what a statement of DML has written, and aggregation learns of it';
 
 CREATE FUNCTION kube_reports.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -159,6 +166,7 @@ BEGIN
 	DELETE FROM kube_reports.rollup_daily d USING kube_reports.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
 	DELETE FROM kube_reports.rollup r WHERE r.cluster_id = OLD.id;
 	DELETE FROM kube_reports.score_daily s WHERE s.cluster_id = OLD.id;
+	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = OLD.id;
 	RETURN NULL;
 END
 $$;

@@ -189,6 +189,7 @@ BEGIN
 	UPDATE kube_reports.lane l SET store = s.identity FROM kube_reports.store s;
 	UPDATE kube_reports.store s SET restore_pending = false, generation = s.generation + 1;
 	PERFORM kube_reports.restore_results();
+	PERFORM kube_reports.queue_everything(a.cluster_id) FROM kube_reports.aggregation a;
 	IF recompute THEN
 		PERFORM kube_reports.rebuild_queued();
 	END IF;

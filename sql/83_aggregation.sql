@@ -1,5 +1,14 @@
 -- 83_aggregation.sql
---	  Aggregation: options, and summaries that are filled in.
+--	  Aggregation: options, the queue, active policies, summaries.
+--
+-- Whoever logs a change of a report that is to be merged calls
+-- queue_aggregation() in the same transaction, as record_results() for
+-- results.  A delay later one of the proxies takes it from the queue, merges
+-- and writes, all in one transaction (83_kyverno_merge.sql): a crash leaves
+-- the queue as it was.
+--
+-- Locks: merges of a cluster are kept apart by an advisory lock that is only
+-- tried; then store and lanes as every writer takes them.
 
 ---- summaries ----
 
@@ -38,13 +47,345 @@ COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
 CREATE FUNCTION kube_reports.wrong_summaries() RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT o.cluster_id, o.namespace, o.name, c.expected, f.found
+	SELECT o.cluster_id, o.namespace, o.name, c.counted::jsonb, c.found::jsonb
 	FROM kube_reports.summary_type s
 		JOIN kube_reports.object o ON o.resource_type = s.resource_type
-		CROSS JOIN LATERAL (SELECT kube_reports.count_summary(o.body)::jsonb) c(expected)
-		CROSS JOIN LATERAL (SELECT coalesce(o.body::json->'summary', o.body::json#>'{spec,summary}')::jsonb) f(found)
-	WHERE f.found IS NOT NULL
-		AND EXISTS (SELECT FROM jsonb_each(c.expected) e WHERE e.value <> coalesce(f.found->e.key, '0'));
+		CROSS JOIN LATERAL kube_reports.count_summary(o.body) c
+	WHERE EXISTS (SELECT FROM jsonb_each(c.counted::jsonb) e WHERE e.value <> coalesce(c.found::jsonb->e.key, '0')) AND c.found IS NOT NULL;
 END;
 COMMENT ON FUNCTION kube_reports.wrong_summaries()
 	IS 'reports whose summary is not what their results make, among the types of set_summaries(); a member that is left out counts as 0';
+
+---- options ----
+
+CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL, policy_reports text DEFAULT NULL,
+		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL)
+	RETURNS kube_reports.aggregation
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	served		integer;
+	before		kube_reports.aggregation;
+	stored		kube_reports.aggregation;
+BEGIN
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'cluster % is not known', cluster
+			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
+	END IF;
+	-- Writers of before this are waited for: what they write later is queued, what they have written is found below.
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store();
+	SELECT * INTO before FROM kube_reports.aggregation a WHERE a.cluster_id = served;
+	INSERT INTO kube_reports.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
+	UPDATE kube_reports.aggregation a
+		SET admission = coalesce(set_aggregation.admission, a.admission),
+			policy_reports = coalesce(set_aggregation.policy_reports, a.policy_reports),
+			"group" = coalesce(set_aggregation."group", a."group"),
+			delay = coalesce(set_aggregation.delay, a.delay),
+			chunk_size = coalesce(set_aggregation.chunk_size, a.chunk_size),
+			follow_policies = coalesce(set_aggregation.follow_policies, a.follow_policies)
+		WHERE a.cluster_id = served
+		RETURNING a.* INTO stored;
+	IF (before.admission, before.policy_reports, before."group", before.chunk_size)
+			IS DISTINCT FROM (stored.admission, stored.policy_reports, stored."group", stored.chunk_size) THEN
+		PERFORM kube_reports.queue_everything(served);
+	END IF;
+	RETURN stored;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean)
+	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or policy (for each namespace and policy from admission and background scan reports, as before); group: wgpolicyk8s.io or openreports.io; delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies tell which policies are active. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
+
+---- the queue ----
+
+CREATE FUNCTION kube_reports.label_value(labels text[], key text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (SELECT substr(l, length(key) + 2) FROM unnest(labels) l WHERE starts_with(l, key || '=') LIMIT 1);
+COMMENT ON FUNCTION kube_reports.label_value(text[], text) IS 'the value of a label among those of an object; null without it';
+
+-- To which groups a report belongs.  What is gone is in none any more but that of its namespace.
+CREATE FUNCTION kube_reports.aggregation_groups(cluster_id integer, type_id integer, namespace text, labels text[], old_labels text[], metadata kube_reports.report)
+	RETURNS TABLE (stage "char", key text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT 'r'::"char", f.uid
+		FROM kube_reports.aggregation a, kube_reports.resource_type t, LATERAL kube_reports.first_owner(metadata) f
+		WHERE a.cluster_id = $1 AND a.policy_reports = 'resource' AND t.id = type_id AND t."group" = 'reports.kyverno.io' AND f.owners > 0
+	UNION ALL
+	SELECT 'a', kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid')
+		FROM kube_reports.aggregation a, kube_reports.resource_type t
+		WHERE a.cluster_id = $1 AND a.admission AND t.id = type_id AND t."group" = 'kyverno.io' AND t.plural LIKE '%admissionreports'
+			AND kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid') <> ''
+	UNION ALL
+	SELECT 'p', ''
+		FROM kube_reports.aggregation a, kube_reports.resource_type t
+		WHERE a.cluster_id = $1 AND a.policy_reports = 'policy' AND t.id = type_id AND t."group" = 'kyverno.io'
+			AND (t.plural LIKE '%backgroundscanreports'
+				OR kube_reports.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL
+				OR kube_reports.label_value(old_labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL);
+END;
+COMMENT ON FUNCTION kube_reports.aggregation_groups(integer, integer, text, text[], text[], kube_reports.report)
+	IS 'what is to be merged because of a report: labels and metadata as they are (null: it is gone), and as they were';
+
+CREATE FUNCTION kube_reports.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	last_version bigint;
+BEGIN
+	WITH changed AS MATERIALIZED (
+		SELECT c.version, c.namespace, c.name, c.old_metadata FROM kube_reports.change c
+			WHERE c.lane = queue_aggregation.lane AND c.version > after_version
+	), queued AS (
+		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+			SELECT DISTINCT l.cluster_id, g.stage, c.namespace, g.key
+			FROM kube_reports.lane l CROSS JOIN changed c
+				LEFT JOIN LATERAL (SELECT o.labels, o.metadata FROM kube_reports.object o
+					WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = c.namespace AND o.name = c.name
+					LIMIT 1) o ON true
+				CROSS JOIN LATERAL kube_reports.aggregation_groups(l.cluster_id, l.resource_type, c.namespace, o.labels,
+					kube_reports.label_terms(c.old_metadata), o.metadata) g
+			WHERE l.id = queue_aggregation.lane
+	)
+	SELECT max(c.version) INTO last_version FROM changed c;
+	RETURN greatest(after_version, last_version);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.queue_aggregation(integer, bigint)
+	IS 'to be called by whoever has logged changes of a lane whose cluster is aggregated, in the same transaction; returns the last version looked at';
+
+CREATE FUNCTION kube_reports.queue_everything(cluster_id integer) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = queue_everything.cluster_id;
+	INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+		SELECT DISTINCT o.cluster_id, g.stage, o.namespace, g.key
+		FROM kube_reports.resource_type t
+			JOIN kube_reports.object o ON o.cluster_id = queue_everything.cluster_id AND o.resource_type = t.id
+			CROSS JOIN LATERAL kube_reports.aggregation_groups(o.cluster_id, t.id, o.namespace, o.labels, NULL, o.metadata) g
+		WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io');
+	PERFORM kube_reports.queue_inactive(queue_everything.cluster_id);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.queue_everything(integer)
+	IS 'has everything in a cluster merged that its options say: after they changed, after a restore; the caller holds the store lock';
+
+---- active policies ----
+
+CREATE FUNCTION kube_reports.has_own_kind(source text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'KyvernoGeneratingPolicy', 'KyvernoMutatingPolicy',
+	'ValidatingAdmissionPolicy', 'MutatingAdmissionPolicy');
+COMMENT ON FUNCTION kube_reports.has_own_kind(text)
+	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource whatever its rule is called; all others come from ClusterPolicy and Policy';
+
+-- While results are made again after a restore they do not tell: then all reports are looked at.
+CREATE FUNCTION kube_reports.queue_inactive(cluster_id integer) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+	pending		boolean := EXISTS (SELECT FROM kube_reports.result_rebuild b JOIN kube_reports.lane l ON l.id = b.lane
+		WHERE l.cluster_id = queue_inactive.cluster_id);
+BEGIN
+	INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+		SELECT DISTINCT a.cluster_id, CASE a.policy_reports WHEN 'resource' THEN 'r' ELSE 'p' END::"char", k.namespace,
+			CASE a.policy_reports WHEN 'resource' THEN k.name ELSE '' END
+		FROM kube_reports.aggregation a
+			JOIN kube_reports.active_policy_set s ON s.cluster_id = a.cluster_id
+			JOIN kube_reports.resource_type t ON t."group" = a."group" AND t.results = 'current'
+			CROSS JOIN LATERAL (SELECT g.namespace, g.name
+					FROM kube_reports.criterion c
+						JOIN kube_reports.result r ON r.criterion = c.id AND r.cluster_id = a.cluster_id
+						JOIN kube_reports.origin g ON g.id = r.origin AND g.resource_type = t.id
+					WHERE NOT pending AND NOT kube_reports.is_active(a.cluster_id, c.source, c.policy, c.rule)
+				UNION ALL
+				SELECT o.namespace, o.name FROM kube_reports.object o
+					WHERE pending AND o.cluster_id = a.cluster_id AND o.resource_type = t.id) k
+			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id AND o.namespace = k.namespace AND o.name = k.name
+				AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
+		WHERE a.cluster_id = queue_inactive.cluster_id AND a.policy_reports <> 'off';
+END
+$$;
+COMMENT ON FUNCTION kube_reports.queue_inactive(integer) IS 'has the policy reports of a cluster merged again that have results of policies or rules that are not active';
+
+CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	served		integer;
+	wrong		jsonb;
+	changes		bigint;
+	step		bigint;
+BEGIN
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'cluster % is not known', cluster
+			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
+	END IF;
+	-- A merge under way sees either all of it or nothing.
+	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served));
+	IF policies IS NULL THEN
+		DELETE FROM kube_reports.active_policy_set s WHERE s.cluster_id = served;
+		RETURN NULL;
+	END IF;
+	IF jsonb_typeof(policies) <> 'array' THEN
+		RAISE EXCEPTION 'active policies are an array' USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	SELECT e.policy INTO wrong FROM jsonb_array_elements(policies) e(policy)
+		WHERE jsonb_typeof(e.policy) <> 'object' OR jsonb_typeof(e.policy->'policy') IS DISTINCT FROM 'string'
+			OR jsonb_typeof(coalesce(e.policy->'source', '""')) <> 'string'
+			OR jsonb_typeof(coalesce(e.policy->'version', '""')) <> 'string'
+			OR jsonb_typeof(coalesce(e.policy->'rules', '[]')) NOT IN ('array', 'null')
+			OR jsonb_path_exists(e.policy, '$.rules[*] ? (@.type() != "string")') LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'an active policy is not described as it must be'
+			USING ERRCODE = 'invalid_parameter_value', DETAIL = wrong::text,
+				HINT = 'Each has "policy" (name, or namespace/name), and may have "source", "rules" (an array of names) and "version".';
+	END IF;
+
+	INSERT INTO kube_reports.active_policy_set AS s (cluster_id, changed_at) VALUES (served, now())
+		ON CONFLICT ON CONSTRAINT active_policy_set_pkey DO NOTHING;
+	GET DIAGNOSTICS changes = ROW_COUNT;
+	WITH wanted AS (
+		SELECT CASE WHEN kube_reports.has_own_kind(e.policy->>'source') THEN e.policy->>'source' ELSE '' END AS source, e.policy->>'policy' AS policy,
+			CASE WHEN bool_and(jsonb_typeof(e.policy->'rules') = 'array' AND NOT coalesce(kube_reports.has_own_kind(e.policy->>'source'), false))
+				THEN coalesce(array_agg(DISTINCT r.rule ORDER BY r.rule) FILTER (WHERE r.rule IS NOT NULL), '{}') END AS rules,
+			max(e.policy->>'version') AS version
+		FROM jsonb_array_elements(policies) e(policy)
+			LEFT JOIN LATERAL jsonb_array_elements_text(CASE jsonb_typeof(e.policy->'rules') WHEN 'array' THEN e.policy->'rules' ELSE '[]' END) r(rule) ON true
+		GROUP BY 1, 2
+	), gone AS (
+		DELETE FROM kube_reports.active_policy p
+			WHERE p.cluster_id = served AND NOT EXISTS (SELECT FROM wanted w WHERE (w.source, w.policy) = (p.source, p.policy))
+			RETURNING 1
+	), there AS (
+		INSERT INTO kube_reports.active_policy AS p (cluster_id, source, policy, rules, version)
+			SELECT served, w.source, w.policy, w.rules, w.version FROM wanted w
+			ON CONFLICT ON CONSTRAINT active_policy_pkey DO UPDATE SET rules = excluded.rules, version = excluded.version
+				WHERE (p.rules, p.version) IS DISTINCT FROM (excluded.rules, excluded.version)
+			RETURNING 1
+	)
+	SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM there) INTO step;
+	changes := changes + step;
+	IF changes > 0 THEN
+		UPDATE kube_reports.active_policy_set s SET changed_at = now() WHERE s.cluster_id = served;
+		PERFORM kube_reports.queue_inactive(served);
+	END IF;
+	RETURN (SELECT count(*) FROM kube_reports.active_policy p WHERE p.cluster_id = served);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
+	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy (name, or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, those too that are made for pod controllers; left out: any) and version. Reports with results of others are merged again. Null: they are not known, and no result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
+
+---- taking turns ----
+
+CREATE FUNCTION kube_reports.aggregation_lock(cluster_id integer) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -16 - cluster_id;
+COMMENT ON FUNCTION kube_reports.aggregation_lock(integer) IS 'second key of the advisory lock that keeps the merges of a cluster apart';
+
+-- What is due of one stage and scope, the oldest first.
+CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 20) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+SET lock_timeout = '2s'
+AS $$
+DECLARE
+	options		kube_reports.aggregation;
+	due			timestamptz;
+	first		record;
+	groups		record;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	SELECT a.* INTO options FROM kube_reports.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
+	IF NOT FOUND OR NOT kube_reports.may_serve(options.cluster_id)
+			OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(options.cluster_id)) THEN
+		RETURN false;
+	END IF;
+	due := CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END;
+	SELECT q.stage, q.namespace = '' AS cluster_scope INTO first FROM kube_reports.aggregation_queue q
+		WHERE q.cluster_id = options.cluster_id AND q.queued_at <= due ORDER BY q.queued_at LIMIT 1;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	SELECT array_agg(g.namespace) AS namespaces, array_agg(g.key) AS keys INTO groups
+		FROM (SELECT q.namespace, q.key
+			FROM (SELECT q.* FROM kube_reports.aggregation_queue q
+				WHERE q.cluster_id = options.cluster_id AND q.queued_at <= due ORDER BY q.queued_at LIMIT max_groups * 20) q
+			WHERE q.stage = first.stage AND (q.namespace = '') = first.cluster_scope
+			GROUP BY q.namespace, q.key ORDER BY min(q.queued_at)
+			LIMIT CASE first.stage WHEN 'p' THEN 1 ELSE max_groups END) g;
+	BEGIN
+		PERFORM kube_reports.merge_groups(cluster, options, first.stage, groups.namespaces, groups.keys);
+	EXCEPTION
+		WHEN lock_not_available OR deadlock_detected THEN
+			-- Writers come first; another time.
+			RETURN false;
+		WHEN others THEN
+			-- One by one, so that none stands in the way of the others.
+			FOR n IN 1 .. cardinality(groups.keys) LOOP
+				PERFORM kube_reports.merge_or_drop(cluster, options, first.stage, groups.namespaces[n], groups.keys[n]);
+			END LOOP;
+	END;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
+	IS 'one step of merging what waits in a cluster, at most so many groups; at_once: also what came within the delay. True when it did something; one caller at a time';
+
+CREATE FUNCTION kube_reports.merge_or_drop(cluster uuid, options kube_reports.aggregation, stage "char", namespace text, key text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.merge_groups(cluster, options, stage, ARRAY[namespace], ARRAY[key]);
+EXCEPTION
+	WHEN lock_not_available OR deadlock_detected THEN
+		RETURN;
+	WHEN others THEN
+		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', key, namespace, SQLERRM USING ERRCODE = SQLSTATE;
+		DELETE FROM kube_reports.aggregation_queue q
+			WHERE (q.cluster_id, q.stage, q.namespace, q.key) = (options.cluster_id, merge_or_drop.stage, merge_or_drop.namespace, merge_or_drop.key);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.merge_or_drop(uuid, kube_reports.aggregation, "char", text, text)
+	IS 'merges one group; when that is impossible, warns and forgets it until something about it changes';
+
+CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean, OUT more boolean, OUT follow_policies boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	SELECT a.follow_policies AND a.policy_reports <> 'off' INTO follow_policies
+		FROM kube_reports.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id
+		WHERE c.uid = cluster AND kube_reports.may_serve(c.id) AND NOT pg_is_in_recovery();
+	-- What the last proxy knew may be long out of date, and a result that is dropped is lost.
+	more := FOUND AND (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
+	follow_policies := coalesce(follow_policies, false);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.aggregate_piece(uuid, boolean)
+	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. follow_policies: it is to find out';
+
+CREATE PROCEDURE kube_reports.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean)
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	SELECT p.more, p.follow_policies INTO more, follow_policies FROM kube_reports.aggregate_piece(cluster, policies_known) p;
+	COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports.api_aggregate(uuid, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';

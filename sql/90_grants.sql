@@ -22,6 +22,7 @@ BEGIN
 			OR p.oid = 'kube_reports.write_batch(uuid, text[], bytea[], integer)'::regprocedure
 			OR p.oid = 'kube_reports.delete_piece(uuid, text, bytea, text)'::regprocedure
 			OR p.oid = 'kube_reports.sweep_piece(uuid, text, text, text, timestamptz)'::regprocedure
+			OR p.oid = 'kube_reports.aggregate_piece(uuid, boolean)'::regprocedure
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
 	END LOOP;

@@ -52,5 +52,69 @@ UPDATE kube_reports.object SET body = (body::jsonb || pg_temp.results('pass'))::
 SELECT * FROM pg_temp.summaries WHERE name IN ('dml', 'empty');
 SELECT kube_reports.set_summaries(:'polr', false);
 SELECT kube_reports.patch_report(:'one', :'polr', 'ns', 'empty', pg_temp.results('fail', 'fail'))::jsonb->'summary' AS off;
-SELECT count(*) AS differences FROM kube_reports.verify();
+SELECT what, namespace, name, expected, found FROM kube_reports.verify();
 DELETE FROM kube_reports.object;
+
+---- Kyverno's merge of ephemeral reports ----
+CREATE FUNCTION pg_temp.ephemeral(name text, uid text, results jsonb, owned boolean DEFAULT true, namespace text DEFAULT 'ns') RETURNS boolean LANGUAGE sql AS $$
+	SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', jsonb_build_object('apiVersion', 'reports.kyverno.io/v1',
+		'kind', CASE WHEN namespace = '' THEN 'Cluster' ELSE '' END || 'EphemeralReport',
+		'metadata', jsonb_strip_nulls(jsonb_build_object('name', name, 'namespace', nullif(namespace, ''),
+			'labels', jsonb_build_object('audit.kyverno.io/resource.uid', uid, 'app.kubernetes.io/managed-by', 'kyverno'),
+			'ownerReferences', CASE WHEN owned THEN jsonb_build_array(jsonb_build_object('apiVersion', 'v1', 'kind', 'Pod', 'name', 'pod-' || uid, 'uid', uid)) END)),
+		'spec', jsonb_build_object('owner', '{"apiVersion": "", "kind": "", "name": "", "uid": ""}'::jsonb, 'results', results))::kube_reports.report) IS NOT NULL
+$$;
+CREATE FUNCTION pg_temp.result(policy text, rule text, result text, seconds bigint, source text DEFAULT 'kyverno') RETURNS jsonb LANGUAGE sql AS $$
+	SELECT jsonb_build_object('policy', policy, 'rule', rule, 'result', result, 'source', source, 'timestamp', jsonb_build_object('seconds', seconds, 'nanos', 0))
+$$;
+CREATE VIEW pg_temp.stored AS
+	SELECT t.plural, o.namespace, o.name, (SELECT string_agg(concat_ws(' ', r.source, r.policy, r.rule, r.status, r.seconds), ', ' ORDER BY r."position")
+			FROM kube_reports.list_results(o.body, NULL) r) AS results
+	FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type ORDER BY t.id, o.namespace, o.name;
+SELECT kube_reports.set_aggregation('00000000-0000-0000-0000-000000000009');
+SELECT kube_reports.set_aggregation(:'one', policy_reports => 'no');
+-- Nothing is queued before it is wanted, and everything that is there when it is.
+SELECT pg_temp.ephemeral('before', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 5), pg_temp.result('p', 'b', 'pass', 5)));
+SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT admission, policy_reports, "group", delay FROM kube_reports.set_aggregation(:'one', policy_reports => 'resource');
+SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+-- Equal times: who was first; a kind of its own: the rule does not count; without an owner: not ours.
+SELECT pg_temp.ephemeral('e1', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'fail', 5), pg_temp.result('p', 'b', 'fail', 6), pg_temp.result('c', 'one', 'pass', 2, 'KyvernoValidatingPolicy'))),
+	pg_temp.ephemeral('e2', 'u1', jsonb_build_array(pg_temp.result('c', 'two', 'fail', 3, 'KyvernoValidatingPolicy'), pg_temp.result('P', E'\u00e4', 'warn', 1, ''))),
+	pg_temp.ephemeral('unowned', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'error', 9)), false),
+	pg_temp.ephemeral('scoped', 'u2', jsonb_build_array(pg_temp.result('p', 'a', 'skip', 1)), namespace => '');
+SELECT kube_reports.aggregate(:'one') AS due;
+SELECT kube_reports.aggregate(:'one', at_once => true) AS first, kube_reports.aggregate(:'one', at_once => true) AS second, kube_reports.aggregate(:'one', at_once => true) AS nothing_left;
+SELECT * FROM pg_temp.stored;
+SELECT o.name, o.metadata::jsonb->'labels' AS labels, o.metadata::jsonb->'ownerReferences' AS owners, o.body::jsonb->'scope' AS scope, o.body::jsonb->'summary' AS summary
+	FROM kube_reports.object o WHERE o.resource_type IN (1, 2) ORDER BY o.name;
+SELECT DISTINCT c.operation, c.actor = session_user AS by_me, c.actor LIKE 'system:kube-reports:%' AS by_itself FROM kube_reports.change c WHERE c.name IN ('u1', 'u2', 'e1') ORDER BY 1, 2;
+-- Policies.
+SELECT kube_reports.set_active_policies(:'one', '{}'), 1;
+SELECT kube_reports.set_active_policies(:'one', '[{"policy": 1}]');
+SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": [1]}]');
+SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": ["a"]}, {"policy": "P", "source": "kyverno"}, {"policy": "c", "source": "KyvernoValidatingPolicy", "rules": ["x"]}]');
+SELECT source, policy, rules FROM kube_reports.active_policy ORDER BY 1, 2;
+SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT kube_reports.aggregate(:'one', at_once => true);
+SELECT * FROM pg_temp.stored;
+SELECT kube_reports.set_active_policies(:'one', '[]'), kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true);
+SELECT * FROM pg_temp.stored;
+SELECT kube_reports.set_active_policies(:'one', NULL);
+-- A name that no text can have, and what no merge can write, stand in nobody's way.
+SELECT pg_temp.ephemeral('e3', 'u3', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1))),
+	pg_temp.ephemeral('e4', 'Not-A-Name', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
+SELECT codes FROM kube_reports.write_batch(:'one', '{"{\"verb\": \"create\", \"group\": \"reports.kyverno.io\", \"version\": \"v1\", \"resource\": \"ephemeralreports\", \"namespace\": \"ns\"}"}',
+	ARRAY[convert_to($${"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e5", "namespace": "ns",
+	"annotations": {"a": "\u0000"}, "labels": {"audit.kyverno.io/resource.uid": "u3", "app.kubernetes.io/managed-by": "kyverno"},
+	"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u3"}]},
+	"spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}, "results": [{"policy": "p\u0000q", "rule": "a", "result": "pass"}]}}$$, 'UTF8')]);
+SELECT kube_reports.aggregate(:'one', at_once => true);
+SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT * FROM pg_temp.stored;
+SELECT what, namespace, name, expected, found FROM kube_reports.verify();
+-- What a restore brings is merged again, to the same.
+SELECT kube_reports.after_restore() > 0 AS restored;
+SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT kube_reports.aggregate(:'one', at_once => true);
+SELECT count(*) FROM kube_reports.change;

@@ -1,0 +1,387 @@
+"""Kyverno's merges in the database against the rules of reports-server 5.3 and 5.4, computed here without a line of the product (issue 5, done when 4)."""
+
+import concurrent.futures
+import itertools
+import json
+import os
+import random
+import signal
+import threading
+import uuid
+
+import pytest
+
+from client import EPHR, POLR, REPS, path_of, run, until
+
+CEPHR = "reports.kyverno.io/v1/clusterephemeralreports"
+CPOLR = "wgpolicyk8s.io/v1alpha2/clusterpolicyreports"
+UID = "audit.kyverno.io/resource.uid"
+MANAGED = "app.kubernetes.io/managed-by"
+OWN_KINDS = ("KyvernoValidatingPolicy", "KyvernoImageValidatingPolicy", "KyvernoGeneratingPolicy", "KyvernoMutatingPolicy",
+             "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+OUTCOMES = ("pass", "fail", "warn", "error", "skip")
+NUMBERS = itertools.count(1)
+
+
+# --- the rules of 5.3 ---
+
+def is_active(result, active):
+    """Rule 4: sets for each source; of classic policies the rules, too."""
+    if active is None:
+        return True
+    source = result.get("source", "")
+    if source in OWN_KINDS:
+        return (source, result["policy"]) in active
+    return result.get("rule", "") in active.get(("", result["policy"]), ())
+
+
+def merge(reports, active):
+    """Rules 2 to 5: the results of reports, the permanent one first."""
+    kept = {}
+    for results in reports:
+        for result in results:
+            if not is_active(result, active):
+                continue
+            source = result.get("source", "")
+            key = (source, result["policy"]) if source in OWN_KINDS else (source, result["policy"], result.get("rule", ""))
+            if key not in kept or kept[key]["timestamp"]["seconds"] < result["timestamp"]["seconds"]:
+                kept[key] = result
+    return sorted(kept.values(), key=lambda r: (r["policy"].encode(), r.get("rule", "").encode(), r.get("source", "").encode()))
+
+
+def summary(results):
+    return {outcome: sum(1 for result in results if result["result"] == outcome) for outcome in OUTCOMES}
+
+
+class Workload:
+    def __init__(self, namespace, choice):
+        self.namespace = namespace
+        self.uid = str(uuid.UUID(int=choice.getrandbits(128)))
+        self.name = f"app-{self.uid[:8]}"
+        kind, version = choice.choice((("Deployment", "apps/v1"), ("Pod", "v1"), ("Namespace", "v1"))) if namespace else ("Namespace", "v1")
+        self.owner = {"apiVersion": version, "kind": kind, "name": self.name, "uid": self.uid}
+        self.waiting = []
+        self.results = None
+
+    def ephemeral(self, results, owned=True, source="admission"):
+        """As Kyverno's webhook or scanner makes it; names are in the order of creation, as its merge reads them."""
+        document = {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport" if self.namespace else "ClusterEphemeralReport",
+                    "metadata": {"generateName": f"{next(NUMBERS):08d}-", "labels": {UID: self.uid, MANAGED: "kyverno", "audit.kyverno.io/source": source}},
+                    "spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}, "results": results, "summary": summary(results)}}
+        if owned:
+            document["metadata"]["ownerReferences"] = [self.owner]
+        return document
+
+    def settle(self, active):
+        """What is left of it when everything that waits has been merged."""
+        self.results = merge([self.results or [], *self.waiting], active) or None
+        self.waiting = []
+
+    def expected(self):
+        scope = {**self.owner, **({"namespace": self.namespace} if self.namespace else {})}
+        return {"labels": {MANAGED: "kyverno"}, "owners": [self.owner], "scope": scope, "results": self.results, "summary": summary(self.results)}
+
+
+def shown(document):
+    return {"labels": document["metadata"].get("labels"), "owners": document["metadata"].get("ownerReferences"), "scope": document.get("scope"),
+            "results": document.get("results"), "summary": document.get("summary")}
+
+
+POLICIES = {("", f"policy-{n}"): {f"rule-{m}" for m in range(n % 3 + 1)} | {f"autogen-rule-{m}" for m in range(n % 3 + 1)} for n in range(9)}
+POLICIES |= {("", "team/namespaced"): {"only"}, ("KyvernoValidatingPolicy", "cel"): (), ("ValidatingAdmissionPolicy", "vap"): ()}
+
+
+def random_results(choice, clock, odd=0):
+    """Of some policies, with times that come again, unless others are odd: equals are told by who was first."""
+    results = []
+    for (source, policy), rules in choice.sample(sorted(POLICIES.items(), key=str), choice.randrange(1, 6)):
+        for rule in sorted(rules) or [choice.choice(("one", "two"))]:
+            results.append({"source": source or "kyverno", "policy": policy, "rule": rule, "result": choice.choice(OUTCOMES), "message": f"m{choice.randrange(5)}",
+                            "scored": True, "timestamp": {"seconds": 1700000000 + 2 * (clock + choice.randrange(3)) + odd, "nanos": choice.randrange(2)}})
+    return results
+
+
+def policies_of(active):
+    return json.dumps([{"source": source, "policy": policy, **({"rules": sorted(rules)} if source == "" else {})}
+                       for (source, policy), rules in active.items()])
+
+
+class Flow:
+    """Kyverno and the cluster around it, at two proxies."""
+
+    def __init__(self, stack, group="wgpolicyk8s.io", **options):
+        stack.begin("deadlock_timeout = 100ms")
+        self.database, self.cluster = stack.database, stack.cluster
+        self.proxies = [stack.proxy(), stack.proxy()]
+        self.group = group
+        self.set(policy_reports="resource", group=group, delay="300 ms", **options)
+        self.local = threading.local()
+        self.permanent = (POLR, CPOLR) if group == "wgpolicyk8s.io" else (REPS, "openreports.io/v1alpha1/clusterreports")
+
+    def set(self, **options):
+        arguments = ", ".join(f'"{name}" => \'{value}\'' for name, value in options.items())
+        self.database.psql(f"SELECT kube_reports.set_aggregation('{self.cluster}', {arguments})")
+
+    def set_active(self, active):
+        literal = "NULL" if active is None else "'" + policies_of(active) + "'"
+        self.database.psql(f"SELECT kube_reports.set_active_policies('{self.cluster}', {literal})")
+
+    @property
+    def api(self):
+        """One connection for each thread, at either proxy."""
+        if not hasattr(self.local, "api"):
+            self.local.api = random.choice(self.proxies).api(keep=True)
+        return self.local.api
+
+    def create(self, workload, results, owned=True, source="admission"):
+        document = workload.ephemeral(results, owned, source)
+        path = path_of(EPHR, workload.namespace) if workload.namespace else path_of(CEPHR)
+        answer = self.api.post(path, document)
+        assert answer.code == 201, answer
+        workload.waiting.append(results)
+        return answer.json
+
+    def adopt(self, workload, stored):
+        """What Kyverno does with a report of which it has found the resource."""
+        stored["metadata"]["ownerReferences"] = [workload.owner]
+        path = path_of(EPHR, workload.namespace, stored["metadata"]["name"]) if workload.namespace else path_of(CEPHR, name=stored["metadata"]["name"])
+        answer = self.api.put(path, stored)
+        assert answer.code == 200, answer
+
+    def remove(self, workload):
+        """The garbage collector after its resource has gone."""
+        for resource in ((EPHR, self.permanent[0]) if workload.namespace else (CEPHR, self.permanent[1])):
+            listed = self.api.get(path_of(resource, workload.namespace), **({"labelSelector": f"{UID}={workload.uid}"} if resource in (EPHR, CEPHR) else
+                                                                            {"fieldSelector": f"metadata.name={workload.uid}"}))
+            for item in listed.json["items"]:
+                answer = self.api.delete(path_of(resource, workload.namespace, item["metadata"]["name"]))
+                assert answer.code in (200, 404), answer
+
+    def each(self, workloads, work):
+        """Eight at a time."""
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, workloads))
+
+    def quiet(self, seconds=120):
+        """Nothing waits, and nobody is at it."""
+        until(lambda: self.database.psql("SELECT NOT EXISTS (SELECT FROM kube_reports.aggregation_queue) AND NOT EXISTS"
+                                         " (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid::int < -16)") == "t", seconds, "the queue to be empty")
+
+    def reports(self):
+        found = {}
+        for resource in self.permanent:
+            for item in self.api.get(path_of(resource)).json["items"]:
+                found[item["metadata"].get("namespace", ""), item["metadata"]["name"]] = shown(item)
+        return found
+
+    def compare(self, workloads, active):
+        self.quiet()
+        for workload in workloads:
+            workload.settle(active)
+        expected = {(workload.namespace or "", workload.uid): workload.expected() for workload in workloads if workload.results is not None}
+        found = self.reports()
+        assert sorted(found) == sorted(expected)
+        for key, report in expected.items():
+            assert found[key] == report, key
+        assert self.database.psql("SELECT * FROM kube_reports.verify()") == ""
+
+
+@pytest.mark.parametrize("group, count", [("wgpolicyk8s.io", 500), ("openreports.io", 40)])
+def test_flow(own_stack, group, count):
+    """Admission and background reports of many workloads, policy changes, deletions: what is stored is what the rules say, step by step"""
+    flow, choice = Flow(own_stack, group), random.Random(group)
+    workloads = [Workload(choice.choice(("shop", "pay", "web", None)), choice) for _ in range(count)]
+    clock = itertools.count(0, 2)
+
+    def scan(workload):
+        """A background scan; the webhook before it, whose reports are adopted later, or never."""
+        own = random.Random(workload.uid + str(len(workload.waiting)))
+        adopted = [flow.create(workload, random_results(own, now, odd=1), owned=False) for _ in range(own.randrange(2))]
+        flow.create(workload, random_results(own, now), source="background-scan")
+        for stored in adopted:
+            flow.adopt(workload, stored)
+
+    # Nobody has said which policies there are.
+    now = next(clock)
+    flow.each(workloads, scan)
+    flow.compare(workloads, None)
+    assert flow.api.get(path_of(EPHR)).json["items"] == []
+
+    # All are active, then fewer, then other ones, while reports of any of them come.
+    active = dict(POLICIES)
+    for gone in (None, ("", "policy-1"), ("KyvernoValidatingPolicy", "cel")):
+        active.pop(gone, None)
+        if gone == ("", "policy-1"):
+            active["", "policy-2"] = active["", "policy-2"] - {"rule-0"}
+        flow.set_active(active)
+        flow.compare(workloads, active)
+        now = next(clock)
+        flow.each(choice.sample(workloads, count // 5), scan)
+        flow.compare(workloads, active)
+    active = dict(POLICIES)
+    flow.set_active(active)
+    flow.compare(workloads, active)
+
+    # Resources go, with everything they own; others come.
+    going = choice.sample(workloads, count // 5)
+    now = next(clock)
+    flow.each(going, scan)
+    flow.each(going, flow.remove)
+    workloads = [workload for workload in workloads if workload not in going]
+    # A merge may have come between: then the collector finds another report whose owner is gone.
+    flow.quiet()
+    flow.each(going, flow.remove)
+    flow.compare(workloads, active)
+    workloads += [Workload("shop", choice) for _ in range(count // 10)]
+    flow.each(workloads[-(count // 10):], scan)
+    flow.compare(workloads, active)
+
+    # No policy is left, and with it no report.
+    flow.set_active({})
+    flow.compare(workloads, {})
+    assert flow.reports() == {}
+
+
+def test_unowned_and_foreign(own_stack):
+    """Reports without an owner are Kyverno's, and so is a report of that name that somebody else manages"""
+    flow, choice = Flow(own_stack), random.Random(1)
+    left, foreign, mine = (Workload("shop", choice) for _ in range(3))
+    now = 0
+    flow.create(left, random_results(choice, now), owned=False)
+    other = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": foreign.uid}, "results": []}
+    assert flow.api.post(path_of(POLR, "shop"), other).code == 201
+    flow.create(foreign, random_results(choice, now))
+    flow.create(mine, random_results(choice, now))
+    until(lambda: len(flow.reports()) == 2, 20, "the merge")
+    flow.quiet()
+    mine.settle(None)
+    assert flow.reports()["shop", mine.uid] == mine.expected()
+    assert flow.reports()["shop", foreign.uid]["results"] == []
+    assert sorted(item["metadata"]["labels"][UID] for item in flow.api.get(path_of(EPHR)).json["items"]) == sorted([left.uid, foreign.uid])
+
+
+def test_burst_costs_one_merge(own_stack):
+    """A burst for one resource is one write of its report, seen by watchers as such, however many proxies there are"""
+    flow, choice = Flow(own_stack), random.Random(2)
+    flow.set(delay="2 seconds")
+    workload = Workload("shop", choice)
+    with flow.api.watch(path_of(POLR, "shop")) as watch:
+        for now in range(40):
+            flow.create(workload, random_results(choice, now))
+        flow.compare([workload], None)
+        watch.expect(("ADDED", workload.uid))
+        again = random_results(choice, 100)
+        flow.create(workload, again)
+        flow.compare([workload], None)
+        watch.expect(("MODIFIED", workload.uid))
+        # The same results once more change nothing, and nobody hears of it.
+        flow.create(workload, again)
+        flow.compare([workload], None)
+        assert watch.quiet()
+    assert flow.database.psql("SELECT count(*) FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE l.resource_type = 1") == "2"
+
+
+class Controller(threading.Thread):
+    """Kyverno's own controller: list, merge, write, delete; whatever conflicts comes again."""
+
+    def __init__(self, flow, workloads):
+        super().__init__()
+        self.flow, self.workloads = flow, workloads
+        self.done, self.failure, self.merges = threading.Event(), None, 0
+
+    def run(self):
+        try:
+            while not self.done.is_set():
+                for workload in self.workloads:
+                    self.reconcile(workload)
+        except Exception as error:  # told to the test
+            self.failure = error
+
+    def reconcile(self, workload):
+        api, path = self.flow.api, path_of(POLR, workload.namespace, workload.uid)
+        listed = api.get(path_of(EPHR, workload.namespace), labelSelector=f"{UID}={workload.uid}").json["items"]
+        if not listed:
+            return
+        stored = api.get(path)
+        report = stored.json if stored.code == 200 else None
+        results = merge([report["results"] if report else [], *(item["spec"]["results"] for item in listed)], None)
+        if report:
+            report.update(results=results, summary=summary(results))
+            answer = api.put(path, report)
+        else:
+            expected = workload.expected() if workload.results else {"scope": {**workload.owner, "namespace": workload.namespace}}
+            answer = api.post(path_of(POLR, workload.namespace), {
+                "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "scope": expected["scope"], "results": results, "summary": summary(results),
+                "metadata": {"name": workload.uid, "labels": {MANAGED: "kyverno"}, "ownerReferences": [workload.owner]}})
+        assert answer.code in (200, 201, 404, 409), answer
+        if answer.code in (200, 201):
+            self.merges += 1
+            for item in listed:
+                assert api.delete(path_of(EPHR, workload.namespace, item["metadata"]["name"])).code in (200, 404)
+
+
+def unique_results(choice, now):
+    """No two of the same time: whoever merges first, the same is left."""
+    results = random_results(choice, 0)
+    for result in results:
+        result["timestamp"]["seconds"] = 1700000000 + now
+    return results
+
+
+def test_beside_kyverno(own_stack):
+    """Both merge the same reports at once, while more come: nothing is lost, nothing counted twice"""
+    flow, choice = Flow(own_stack), random.Random(3)
+    flow.set(delay="0")
+    workloads = [Workload("shop", choice) for _ in range(12)]
+    controller = Controller(flow, workloads)
+    controller.start()
+    for now in range(40):
+        flow.each(workloads, lambda workload: flow.create(workload, unique_results(random.Random(f"{workload.uid}{now}"), now)))
+    until(lambda: flow.api.get(path_of(EPHR)).json["items"] == [], 60, "all to be merged")
+    controller.done.set()
+    controller.join()
+    assert controller.failure is None
+    flow.compare(workloads, None)
+    by = dict(line.split("|") for line in flow.database.psql(
+        "SELECT c.actor = 'system:kube-reports:aggregation', count(*) FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane"
+        " WHERE l.resource_type = 1 GROUP BY 1").splitlines())
+    assert set(by) == {"t", "f"}, by
+
+
+def test_killed_while_draining(own_stack, tmp_path):
+    """Workers and backends are killed while they merge: everything is merged all the same, once"""
+    flow, choice = Flow(own_stack), random.Random(4)
+    flow.set(delay="0")
+    workloads = [Workload("shop", choice) for _ in range(100)]
+    done, killed = threading.Event(), []
+
+    def kill():
+        while not done.wait(0.2):
+            victim = choice.randrange(2)
+            if victim == 0:
+                for worker in [process for proxy in flow.proxies for process in proxy.processes()[1:2]]:
+                    os.kill(worker, signal.SIGKILL)
+            else:
+                flow.database.psql("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid::int < -16", user="postgres")
+            killed.append(victim)
+
+    script = tmp_path / "create.sql"
+    with open(script, "w", encoding="utf-8") as file:
+        for now in range(3):
+            for workload in workloads:
+                results = unique_results(choice, now)
+                document = workload.ephemeral(results)
+                document["metadata"]["namespace"] = workload.namespace
+                file.write(f"SELECT kube_reports.create_report('{flow.cluster}', '{json.dumps(document)}') IS NOT NULL;\n")
+                workload.waiting.append(results)
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f", str(script), "-d", flow.database.connection()])
+        until(lambda: set(killed) == {0, 1}, 20, "both kinds of victims")
+    finally:
+        done.set()
+        killer.join()
+    flow.proxies[0].wait_ready()
+    flow.compare(workloads, None)
+    assert flow.api.get(path_of(EPHR)).json["items"] == []

@@ -1,0 +1,220 @@
+-- 83_kyverno_merge.sql
+--	  Kyverno's merges: which results of which reports make which report.
+--
+-- Written after Kyverno's controllers, so that it makes no difference which of
+-- the two has merged, or in what order: a merge over what the other has merged changes
+-- nothing.  A result is told by source, policy and rule; the one with
+-- the larger timestamp.seconds counts, among equals that which was there
+-- first: the merged report comes before the others, these in the order of
+-- their names.  Results of policies and rules that are not active are dropped.
+-- What is left is sorted by policy, rule and source, which tells all results of one
+-- resource apart.
+--
+-- Reading happens under the locks of the lanes that are written: nobody else
+-- can have written what a merge replaces or deletes.
+
+CREATE FUNCTION kube_reports.result_group(source text, policy text, rule text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN source || '/' || policy || CASE WHEN kube_reports.has_own_kind(source) THEN '' ELSE '/' || rule END;
+COMMENT ON FUNCTION kube_reports.result_group(text, text, text) IS 'the same for results of one resource of which the newest counts';
+
+CREATE FUNCTION kube_reports.is_active(cluster_id integer, source text, policy text, rule text) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports.active_policy p
+			WHERE p.cluster_id = is_active.cluster_id
+				AND p.source = CASE WHEN kube_reports.has_own_kind(is_active.source) THEN is_active.source ELSE '' END
+				AND p.policy = is_active.policy AND (p.rules IS NULL OR is_active.rule = ANY (p.rules)))
+		OR NOT EXISTS (SELECT FROM kube_reports.active_policy_set s WHERE s.cluster_id = is_active.cluster_id);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.is_active(integer, text, text, text) IS 'whether a result counts: its policy and rule are active, or it is not known which are';
+
+CREATE FUNCTION kube_reports.summary_text(statuses text[]) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (SELECT format('{"error":%s,"fail":%s,"pass":%s,"skip":%s,"warn":%s}', count(*) FILTER (WHERE s = 'error'), count(*) FILTER (WHERE s = 'fail'),
+	count(*) FILTER (WHERE s = 'pass'), count(*) FILTER (WHERE s = 'skip'), count(*) FILTER (WHERE s = 'warn')) FROM unnest(statuses) s);
+COMMENT ON FUNCTION kube_reports.summary_text(text[]) IS 'the summary of results with these outcomes, as JSON';
+
+-- Who merges is told from who has written what is merged.
+CREATE FUNCTION kube_reports.merge_request(type_id integer, verb text, namespace text, name text, namespace_uid text DEFAULT NULL) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', t."group", 'version', v.version, 'resource', t.plural,
+			'namespace', nullif(namespace, ''), 'name', CASE WHEN verb <> 'create' THEN name END, 'namespaceUid', namespace_uid,
+			'contentType', CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END,
+			'userAgent', 'kube-reports', 'user', '{"username": "system:kube-reports:aggregation"}'::jsonb))::text
+		FROM kube_reports.resource_type t
+			JOIN LATERAL (SELECT v.version FROM kube_reports.resource_version v WHERE v.resource_type = t.id ORDER BY v.priority LIMIT 1) v ON true
+		WHERE t.id = type_id;
+END;
+COMMENT ON FUNCTION kube_reports.merge_request(integer, text, text, text, text) IS 'the API request of a merge; namespace_uid: of the namespace in which something is created';
+
+CREATE FUNCTION kube_reports.merge_type(wanted_group text, wanted_plural text, cluster_scope boolean) RETURNS integer
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT t.id FROM kube_reports.resource_type t
+		WHERE t."group" = wanted_group AND t.plural = CASE WHEN cluster_scope THEN 'cluster' ELSE '' END || wanted_plural;
+END;
+COMMENT ON FUNCTION kube_reports.merge_type(text, text, boolean) IS 'the type of reports of a group; cluster_scope: its form for the cluster';
+
+CREATE FUNCTION kube_reports.merge_groups(cluster uuid, options kube_reports.aggregation, stage "char", namespaces text[], keys text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	cluster_scope boolean := namespaces[1] = '';
+	written_type integer := kube_reports.merge_type(options."group", CASE options."group" WHEN 'openreports.io' THEN 'reports' ELSE 'policyreports' END,
+		cluster_scope);
+BEGIN
+	PERFORM kube_reports.lock_store_shared();
+	CASE
+		WHEN stage = 'r' AND options.policy_reports = 'resource' THEN
+			PERFORM kube_reports.merge_resources(cluster, options.cluster_id, written_type,
+				kube_reports.merge_type('reports.kyverno.io', 'ephemeralreports', cluster_scope), namespaces, keys);
+		ELSE
+			-- It was turned off meanwhile.
+			PERFORM kube_reports.take_groups(options.cluster_id, stage, namespaces, keys);
+	END CASE;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.merge_groups(uuid, kube_reports.aggregation, "char", text[], text[])
+	IS 'takes groups of one stage and scope from the queue and merges them; the caller holds the aggregation lock';
+
+CREATE FUNCTION kube_reports.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	DELETE FROM kube_reports.aggregation_queue q USING unnest(namespaces, keys) k(namespace, key)
+		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
+END;
+COMMENT ON FUNCTION kube_reports.take_groups(integer, "char", text[], text[])
+	IS 'removes groups from the queue, with all their rows; what is queued afterwards is merged again';
+
+CREATE FUNCTION kube_reports.lock_types(cluster_id integer, types integer[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.lock_lane(l.id)
+		FROM (SELECT l.id FROM kube_reports.lane l
+			WHERE l.cluster_id = lock_types.cluster_id AND l.resource_type = ANY (types) ORDER BY l.id) l;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.lock_types(integer, integer[]) IS 'takes the locks of the lanes of some types, in their order';
+
+CREATE FUNCTION kube_reports.merge_resources(cluster uuid, cluster_id integer, written_type integer, read_type integer, namespaces text[], keys text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	of_type		record;
+	plan		record;
+	written		record;
+	done		bigint[];
+	deletions	text[];
+BEGIN
+	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type, read_type]);
+	PERFORM kube_reports.take_groups(cluster_id, 'r', namespaces, keys);
+	SELECT t."group" || '/' || v.version AS api_version, t.kind, CASE t."group" WHEN 'openreports.io' THEN ',"source":""' ELSE '' END AS more INTO of_type
+		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		WHERE t.id = written_type ORDER BY v.priority LIMIT 1;
+
+	WITH wanted AS MATERIALIZED (
+		SELECT k.n, k.namespace, k.key, p.body, p.name IS NOT NULL AS stored, coalesce(p.managed, true) AS managed
+		FROM unnest(namespaces, keys) WITH ORDINALITY k(namespace, key, n)
+			LEFT JOIN LATERAL (SELECT o.name, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed FROM kube_reports.object o
+				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = written_type AND o.namespace = k.namespace AND o.name = k.key
+				LIMIT 1) p ON true
+	), ephemeral AS MATERIALIZED (
+		SELECT w.n, w.namespace, o.name, o.body, o.managed, f.owner, row_number() OVER (PARTITION BY w.n ORDER BY o.name) AS place
+		FROM wanted w
+			CROSS JOIN LATERAL (SELECT o.name, o.metadata, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed
+				FROM kube_reports.object o
+				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = read_type AND o.namespace = w.namespace
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] OFFSET 0) o
+			CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
+		WHERE w.managed AND f.owners > 0
+	), found AS (
+		SELECT w.n, 0 AS place, r.* FROM wanted w CROSS JOIN LATERAL kube_reports.list_results(w.body, NULL) r WHERE w.managed AND w.stored
+		UNION ALL
+		SELECT e.n, e.place, r.* FROM ephemeral e CROSS JOIN LATERAL kube_reports.list_results(e.body, NULL) r
+	), newest AS (
+		SELECT DISTINCT ON (f.n, kube_reports.result_group(f.source, f.policy, f.rule)) f.*
+		FROM found f
+		WHERE kube_reports.is_active(merge_resources.cluster_id, f.source, f.policy, f.rule)
+		ORDER BY f.n, kube_reports.result_group(f.source, f.policy, f.rule), f.seconds DESC, f.place, f."position"
+	), merged AS (
+		SELECT n.n, '"results":[' || string_agg(n.content, ',' ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.source COLLATE "C")
+				|| '],"summary":' || kube_reports.summary_text(array_agg(n.status)) AS content
+		FROM newest n GROUP BY n.n
+	), decided AS (
+		-- Nothing is created in a namespace that is on its way out.
+		SELECT w.n, w.namespace, w.key, f.owner, m.content, s.uid AS namespace_uid,
+			CASE WHEN NOT w.managed OR NOT w.stored AND coalesce(s.state, 'active') <> 'active' THEN 'refuse'
+				WHEN m.content IS NOT NULL THEN CASE WHEN w.stored THEN 'patch' ELSE 'create' END
+				WHEN w.stored THEN 'delete' ELSE 'nothing' END AS verb
+		FROM wanted w
+			LEFT JOIN merged m ON m.n = w.n
+			LEFT JOIN ephemeral f ON f.n = w.n AND f.place = 1
+			LEFT JOIN kube_reports.namespace s ON s.cluster_id = merge_resources.cluster_id AND s.name = w.namespace AND w.namespace <> ''
+	), writing AS (
+		SELECT d.n,
+			kube_reports.merge_request(written_type, d.verb, d.namespace, d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
+			convert_to(CASE d.verb
+				WHEN 'create' THEN format('{"apiVersion":%s,"kind":%s,"metadata":{"labels":{"app.kubernetes.io/managed-by":"kyverno"},"name":%s%s,"ownerReferences":[%s]},"scope":%s%s,%s}',
+					to_json(of_type.api_version), to_json(of_type.kind), to_json(d.key), i.namespace, d.owner,
+					left(d.owner::text, -1) || i.namespace || '}', of_type.more, d.content)
+				WHEN 'patch' THEN '{' || d.content || '}'
+				ELSE '' END, 'UTF8') AS document
+		FROM decided d
+			CROSS JOIN LATERAL (SELECT CASE WHEN d.namespace <> '' THEN ',"namespace":' || to_json(d.namespace) ELSE '' END AS namespace) i
+		WHERE d.verb IN ('create', 'patch', 'delete')
+	)
+	SELECT (SELECT array_agg(w.request ORDER BY w.n) FROM writing w) AS requests,
+			(SELECT array_agg(w.document ORDER BY w.n) FROM writing w) AS documents,
+			(SELECT array_agg(w.n ORDER BY w.n) FROM writing w) AS writing,
+			ARRAY(SELECT d.n FROM decided d WHERE d.verb = 'nothing') AS nothing,
+			(SELECT array_agg(e.n ORDER BY e.n, e.name) FROM ephemeral e WHERE e.managed) AS consumed,
+			(SELECT array_agg(kube_reports.merge_request(read_type, 'delete', e.namespace, e.name) ORDER BY e.n, e.name) FROM ephemeral e WHERE e.managed)
+				AS deletions
+		INTO plan;
+
+	done := plan.nothing;
+	IF plan.requests IS NOT NULL THEN
+		SELECT * INTO written FROM kube_reports.write_batch(cluster, plan.requests, plan.documents);
+		-- Code 0: the namespace has gone.  What could not be written keeps its ephemeral reports.
+		done := done || ARRAY(SELECT u.n FROM unnest(plan.writing, written.codes) u(n, code) WHERE u.code BETWEEN 200 AND 299);
+		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
+	END IF;
+	SELECT array_agg(u.request) INTO deletions FROM unnest(plan.deletions, plan.consumed) u(request, n) WHERE u.n = ANY (done);
+	IF deletions IS NOT NULL THEN
+		SELECT * INTO written FROM kube_reports.write_batch(cluster, deletions, array_fill(''::bytea, ARRAY[cardinality(deletions)]));
+		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.merge_resources(uuid, integer, integer, integer, text[], text[])
+	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and deletes those that Kyverno manages';
+
+CREATE FUNCTION kube_reports.warn_of_refusals(codes integer[], replies bytea[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	refused		record;
+BEGIN
+	SELECT u.code, convert_from(u.reply, 'UTF8')::json->>'message' AS message INTO refused
+		FROM unnest(codes, replies) u(code, reply) WHERE u.code >= 400 LIMIT 1;
+	IF FOUND THEN
+		RAISE WARNING 'a merge could not be written: %', refused.message;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.warn_of_refusals(integer[], bytea[]) IS 'warns of the first write of a merge that was refused';
