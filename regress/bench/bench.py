@@ -422,12 +422,17 @@ def bench_growth(bench):
         note(f"rewrite {n + 1} of {many:,} objects")
         bench.database.psql(f"""UPDATE kube_reports.object o
             SET metadata = jsonb_set(o.metadata::jsonb, '{{annotations,rewritten}}', '"{n}"')::kube_reports.report""")
-    reader = subprocess.Popen(["psql", "-X", "-q", "-d", bench.database.connection()], stdin=subprocess.PIPE, text=True)
-    reader.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM kube_reports.lane;\n\\o /dev/null\nSELECT pg_sleep(60);\n")
-    reader.stdin.flush()
-    large = create_rate(bench, 8, duration)["per_second"]
-    reader.terminate()
-    reader.wait()
+    reader = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", bench.database.connection()],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        # The first query takes the snapshot; with its answer it is there, and it stays until the transaction ends.
+        reader.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM kube_reports.lane;\n")
+        reader.stdin.flush()
+        assert int(reader.stdout.readline()) > 0
+        large = create_rate(bench, 8, duration)["per_second"]
+    finally:
+        reader.communicate("SELECT count(*) FROM kube_reports.lane;\nCOMMIT;\n", timeout=60)
+    assert reader.returncode == 0, "the old snapshot did not last"
     row("growth", f"creates among {many:,} and {few:,}", large, small, "/s", small / large, "within 1.5", small / large <= 1.5)
     bench.empty()
 

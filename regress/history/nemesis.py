@@ -5,7 +5,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import time
 
 import psycopg2
 
@@ -154,7 +153,7 @@ class Nemesis:
             self.stop.wait(2)
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
             cursor.execute("UPDATE kube_reports.object SET metadata = metadata WHERE false")
-            time.sleep(1.5)
+            self.stop.wait(1.5)
 
 
 ALL = ("half_request", "kill_worker", "long_reader", "kill_backend", "stopped_writer", "kill_proxy", "open_transaction",
