@@ -32,6 +32,7 @@ typedef struct SqlStatus
 static const SqlStatus sql_statuses[] = {
 	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
 	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
+	{"55000", 503, "ServiceUnavailable", "a dump is being restored, please try again", 1},
 	{"55P03", 503, "ServiceUnavailable", "the operation waited too long for another one, please try again", 1},
 	{"57014", 504, "Timeout", "Timeout: request did not complete within the allotted timeout", 1},
 	{"53", 503, "ServiceUnavailable", "the database is out of resources, please try again", 1},

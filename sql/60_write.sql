@@ -14,6 +14,20 @@ $$;
 COMMENT ON FUNCTION kube_reports.may_serve(integer)
 	IS 'whether the session''s role may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table itself';
 
+-- Until after_restore() has moved versions on, the next ones were given before, by the store that the dump is of.
+CREATE FUNCTION kube_reports.refuse_restoring() RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'a dump was loaded, and its restore has not been finished'
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'Versions that were given after the dump would be given again.',
+			HINT = 'The next proxy that connects finishes it, or: SELECT kube_reports.after_restore().';
+END
+$$;
+COMMENT ON FUNCTION kube_reports.refuse_restoring() IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
+
 -- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for the cluster.
 CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
@@ -32,8 +46,10 @@ BEGIN ATOMIC
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		CROSS JOIN kube_reports.store s
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
-		AND kube_reports.may_serve(c.id);
+		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity THEN kube_reports.refuse_restoring()
+			ELSE kube_reports.may_serve(c.id) END;
 END;
 COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 

@@ -69,6 +69,7 @@ DECLARE
 	served		record;
 	checked		record;
 	change_lane	integer;
+	restoring	boolean;
 BEGIN
 	IF TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
 		UPDATE kube_reports.store SET restore_pending = true WHERE NOT restore_pending;
@@ -83,8 +84,12 @@ BEGIN
 			USING ERRCODE = 'KR422', DETAIL = 'cluster_id, resource_type, namespace and name are fixed.',
 				HINT = 'Delete the row and insert another.';
 	END IF;
-	SELECT l.id INTO change_lane FROM kube_reports.lane l
+	SELECT l.id, s.restore_pending OR l.store IS DISTINCT FROM s.identity INTO change_lane, restoring
+		FROM kube_reports.lane l CROSS JOIN kube_reports.store s
 		WHERE (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type));
+	IF restoring THEN
+		PERFORM kube_reports.refuse_restoring();
+	END IF;
 	IF TG_OP = 'DELETE' THEN
 		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
 			VALUES (change_lane, nextval('kube_reports.version_seq'), 'D', OLD.namespace, OLD.name, session_user,

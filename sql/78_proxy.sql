@@ -12,11 +12,7 @@ BEGIN
 				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
 	END IF;
 	IF NOT pg_is_in_recovery() THEN
-		-- Restoring with triggers disabled notes nothing, but brings lanes of another store.
-		IF EXISTS (SELECT FROM kube_reports.store s
-				WHERE s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity)) THEN
-			PERFORM kube_reports.after_restore(recompute => false);
-		ELSE
+		IF NOT kube_reports.finish_restore() THEN
 			PERFORM kube_reports.check_incarnation();
 		END IF;
 		-- Before the first write: making a partition takes longer than a write should wait.

@@ -199,6 +199,34 @@ $$;
 COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves results to upkeep (recompute => false). Older versions get 410. Returns the base of new versions';
 
+-- Restoring with triggers disabled notes nothing, but brings lanes of another store.
+CREATE FUNCTION kube_reports.is_restoring() RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity)
+		FROM kube_reports.store s;
+END;
+COMMENT ON FUNCTION kube_reports.is_restoring() IS 'whether a dump was loaded and after_restore() has not run yet';
+
+-- Many connections notice at once; a second incarnation would take the log of the first from its clients.
+CREATE FUNCTION kube_reports.finish_restore() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT kube_reports.is_restoring() THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports.lock_store();
+	IF NOT kube_reports.is_restoring() THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports.after_restore(recompute => false);
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.finish_restore() IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
+
 CREATE VIEW kube_reports.status AS
 	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
 		s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,

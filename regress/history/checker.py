@@ -11,10 +11,21 @@ from world import matches
 # The database's clock counts microseconds, and a change's time is taken before it is visible.
 TICK = 1000
 
+# How long the log of a run is kept, in nanoseconds.
+RETENTION = 1_500_000_000
+
+# A floor is visible some time after it was set; a restored database has clients by then.
+SETTLED = 2_000_000_000
+
 
 def sorted_key(key):
     namespace, name = key.split("/")
     return namespace.encode(), name.encode()
+
+
+def last_version(watch):
+    """The newest version that a stream has told, or began with."""
+    return max([watch["resumed"], *(event[1] for event in watch["events"][-1:]), *(version for _, version in watch["bookmarks"])])
 
 
 class Run:
@@ -33,6 +44,8 @@ class Run:
             seen = sorted((record["ended"], record["version"]) for record in self.writes + self.lists
                           if record["lane"] == lane and record.get("version") and record["code"] in (0, 200, 201)
                           and record["outcome"] in ("ok", "whole"))
+            seen += [(watch["ended"], last_version(watch)) for watch in self.watches if watch["lane"] == lane and watch["started"]]
+            seen.sort()
             times, newest = [], []
             for time, version in seen:
                 times.append(time)
@@ -52,8 +65,7 @@ class Run:
             return None, None
         low, high = floors[0][1], floors[0][1]
         for at, _, new_floor in floors:
-            # A floor is visible some time after it was set.
-            if at + TICK < begun - 2_000_000_000:
+            if at + TICK < begun - SETTLED:
                 low = new_floor
             if at - TICK <= ended:
                 high = max(high, new_floor)
@@ -69,17 +81,33 @@ def one_log(run):
             before = None
             for change in of_key:
                 exists = before is not None and before.operation != "D"
-                if (change.operation == "A") == exists:
+                if change.restored:
+                    pass
+                elif (change.operation == "A") == exists:
                     yield f"{lane} {key}: {change.operation} at {change.version} after {before and before.operation}"
-                elif exists and change.old_version != before.version:
-                    yield f"{lane} {key}: {change.version} replaced {change.old_version}, not {before.version}"
+                elif exists and change.old_version != before.shown:
+                    yield f"{lane} {key}: {change.version} replaced {change.old_version}, not {before.shown}"
                 before = change
             stored = history.stored.get(key)
-            expected = before.version if before.operation != "D" else None
+            expected = before.shown if before.operation != "D" else None
             if (stored and stored[0]) != expected:
                 yield f"{lane} {key}: stored at {stored and stored[0]}, logged at {expected}"
         for key in history.stored.keys() - history.of_key.keys():
             yield f"{lane} {key}: stored and never logged"
+
+
+def restores(run):
+    """I10, I9: after a restore every version is above every one that was given, and every older one is below the floor."""
+    for lane, history in run.histories.items():
+        if history.versions != sorted(history.versions):
+            yield f"{lane}: versions went back"
+        for restore in history.restores:
+            if restore.base is None:
+                yield f"{lane}: the dump of {restore.dumped} was restored and no floor was raised"
+                continue
+            given = run.known_before(lane, restore.at - TICK)
+            if restore.base <= given:
+                yield f"{lane}: the floor after a restore is {restore.base}, {given} had been answered"
 
 
 def answers_are_logged(run):
@@ -126,7 +154,10 @@ def swaps(run):
         if write["compared"] is None:
             continue
         history = run.histories[write["lane"]]
-        if write["outcome"] == "ok" and write["version"]:
+        if write["outcome"] == "ok" and write["kind"] == "guarded":
+            if not any(change.operation == "D" and change.old_version == write["compared"] for change in history.of_key[write["key"]]):
+                yield f"{write['lane']} {write['key']}: deleted at {write['compared']}, and no deletion of that is logged"
+        elif write["outcome"] == "ok" and write["version"]:
             change = history.by_version.get(write["version"])
             if change is not None and change.old_version != write["compared"]:
                 yield f"{write['lane']} {write['key']}: {write['compared']} swapped for {write['version']}, was {change.old_version}"
@@ -137,6 +168,28 @@ def swaps(run):
                 following = history.of_key[write["key"]][place] if place < len(versions) else None
                 if following is None or following.at - TICK > write["ended"]:
                     yield f"{write['lane']} {write['key']}: {write['compared']} was the newest and refused"
+            last = history.of_key[write["key"]][-1] if versions else None
+            if last is not None and last.restored and last.shown == write["compared"] and last.at + SETTLED < write["begun"]:
+                yield f"{write['lane']} {write['key']}: {write['compared']} was restored and refused"
+
+
+def existence(run):
+    """I11: a create is refused only where something is, what needs an object only where nothing is; what was done fits."""
+    operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M", "sql insert": "A", "sql update": "M"}
+    for write in run.writes:
+        of_key = run.histories[write["lane"]].of_key.get(write["key"], [])
+        where = f"{write['lane']} {write['key']}: {write['kind']}"
+        if write["outcome"] == "ok" and write["version"]:
+            change = run.histories[write["lane"]].by_version.get(write["version"])
+            if change is not None and change.operation != operations[write["kind"]]:
+                yield f"{where} at {write['version']} is logged as {change.operation}"
+        elif write["kind"] == "create" and write["code"] == 409 or write["kind"] != "create" and write["code"] == 404:
+            # (from when, whether it was there), each until the next one is visible.
+            states = [(0, False), *((change.at, change.operation != "D") for change in of_key)]
+            ends = [at for at, _ in states[1:]] + [write["ended"]]
+            if not any(there == (write["code"] == 409) and at - TICK <= write["ended"] and end + SETTLED >= write["begun"]
+                       for (at, there), end in zip(states, ends)):
+                yield f"{where} was answered {write['code']}, and {'nothing' if write['code'] == 409 else 'something'} was there"
 
 
 def expected_events(history, namespace, selector, after, upto):
@@ -153,7 +206,7 @@ def expected_events(history, namespace, selector, after, upto):
 
 def shown(history, namespace, selector, version):
     """What a list at a version shows, in order: (version, key, nonce)."""
-    found = [(change.version, key, change.nonce) for key, change in history.state(version).items()
+    found = [(change.shown, key, change.nonce) for key, change in history.state(version).items()
              if (namespace is None or key.startswith(namespace + "/")) and matches(selector, change.labels)]
     return sorted(found, key=lambda item: sorted_key(item[1]))
 
@@ -166,7 +219,10 @@ def streams(run):
         history = run.histories[watch["lane"]]
         where = f"{watch['lane']} {watch['namespace']} [{watch['selector']}] from {watch['resumed']}"
         events = watch["events"]
-        last = max([watch["resumed"], *(event[1] for event in events[-1:]), *(version for _, version in watch["bookmarks"])])
+        last = last_version(watch)
+        for restore in history.restores:
+            if restore.base is not None and watch["resumed"] < restore.base <= last:
+                yield f"{where}: went on to {last}, over the restore at {restore.base}"
         expected = list(expected_events(history, watch["namespace"], watch["selector"], watch["resumed"], last))
         if events != expected:
             for n in range(max(len(events), len(expected))):
@@ -224,9 +280,11 @@ def gets(run):
             if change is None or (change.key, change.nonce) != (key, nonce):
                 yield f"{got['lane']} {got['key']}: got {version}, which is not in the log"
                 continue
-            sure = history.at(got["key"], before)
-            if sure is not None and version < sure.version:
-                yield f"{got['lane']} {got['key']}: got {version} after {sure.version} had been answered"
+            of_key = history.of_key[key]
+            # It was so at some time after that: nothing had followed it, or a restore brought it back.
+            if not any(state.shown == version and (n + 1 == len(of_key) or of_key[n + 1].version > before)
+                       for n, state in enumerate(of_key)):
+                yield f"{got['lane']} {got['key']}: got {version}, which was over at {before}, and that had been answered"
         elif history.at(got["key"], before) is not None and \
                 not any(change.operation == "D" and change.version > before for change in history.of_key[got["key"]]):
             yield f"{got['lane']} {got['key']}: not found, and never deleted after {before}"
@@ -252,7 +310,25 @@ def expiry(run):
             yield f"{request['lane']}: the stream from {asked} was told 410, the floor was at most {high}"
 
 
-CHECKS = (one_log, answers_are_logged, real_time, swaps, streams, lists, gets, expiry)
+def retention(run):
+    """I9: the floor only rises, and never above a change that is younger than the retention."""
+    for lane, history in run.histories.items():
+        bases = {restore.base for restore in history.restores}
+        newest = 0
+        for at, _, floor in history.floors:
+            if floor < newest:
+                yield f"{lane}: the floor fell from {newest} to {floor}"
+            newest = floor
+            if floor in bases:
+                continue
+            change = history.by_version.get(floor)
+            if change is None:
+                yield f"{lane}: the floor {floor} is no change"
+            elif change.at + RETENTION > at + TICK:
+                yield f"{lane}: {floor} was let go after {(at - change.at) / 1e6:.0f} ms"
+
+
+CHECKS = (one_log, restores, answers_are_logged, real_time, swaps, existence, streams, lists, gets, expiry, retention)
 
 
 def counts(run):

@@ -4,13 +4,13 @@ Functions are taken as the database has them and changed at one place: a mutant 
 """
 
 
-def replace(database, function, *pairs):
-    """Redefines a function with pieces of its text replaced."""
-    text = database.psql(f"SELECT pg_get_functiondef('{function}'::regprocedure)")
+def replace(database, function, *pairs, name="kube_reports"):
+    """Redefines a function of the database of that name with pieces of its text replaced."""
+    text = database.psql(f"SELECT pg_get_functiondef('{function}'::regprocedure)", database=name)
     for old, new in pairs:
         assert text.count(old) >= 1, f"{function} has no {old!r} any more"
         text = text.replace(old, new)
-    database.psql(text)
+    database.psql(text, database=name)
 
 
 BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer)"
@@ -64,6 +64,12 @@ def silent_compaction(database):
             ("UPDATE kube_reports.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;", ""))
 
 
+def hasty_compaction(database):
+    """Changes go although they are younger than the retention."""
+    replace(database, "kube_reports.compact(integer)", ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
+                                                        "clock_timestamp() - interval '1 second'"))
+
+
 def eager_position(database):
     """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
     replace(database, "kube_reports.api_poll(uuid, integer[])",
@@ -80,6 +86,14 @@ def forgotten_old_state(database):
                               "CASE WHEN n.action = 'u' THEN n.metadata ELSE n.old_metadata END"))
 
 
+def quiet_restore(database, name):
+    """Versions go on from where the dump was, as if nothing had been given since; nobody is told."""
+    replace(database, "kube_reports.after_restore(boolean)", ("RETURN kube_reports.new_incarnation(true);", "RETURN 0;"), name=name)
+
+
+# What breaks databases that are restored in the run.
+RESTORE_MUTANTS = {"quiet-restore": quiet_restore}
+
 MUTANTS = {mutant.__name__.replace("_", "-"): mutant for mutant in (
-    no_lane_lock, lock_after_nextval, cached_sequence, released_before_visible, volatile_list, glued_cursor, silent_compaction,
+    no_lane_lock, lock_after_nextval, cached_sequence, released_before_visible, volatile_list, glued_cursor, silent_compaction, hasty_compaction,
     eager_position, forgotten_old_state)}

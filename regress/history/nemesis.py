@@ -8,15 +8,31 @@ import subprocess
 
 import psycopg2
 
-from client import POLR, path_of, until
+import shadow
+from client import POLR, path_of, run, until
+from half_batch import Session
+from world import LANES, NAMES, NAMESPACES, Nonces, document, now, some_labels
+
+HALF_BATCH_WRITER = 90_000
 
 
 class Nemesis:
-    def __init__(self, stack, proxies, rng, stop):
+    """records: where writes of its own are noted.  long_reader_seconds: how long a snapshot stays open.
+
+    lives: the databases that were in use, one after the other; break_database is called for each that comes.
+    """
+
+    def __init__(self, stack, proxies, records, rng, stop, long_reader_seconds=10, break_database=None):
         self.stack = stack
         self.proxies = proxies
+        self.records = records
         self.rng = rng
         self.stop = stop
+        self.long_reader_seconds = long_reader_seconds
+        self.break_database = break_database
+        self.nonces = Nonces(HALF_BATCH_WRITER)
+        self.dump = None            # (file, lane -> version)
+        self.lives = [shadow.Life("kube_reports")]
         self.done = {}
 
     def run(self, names, pause):
@@ -26,6 +42,10 @@ class Nemesis:
             name = names[sum(self.done.values()) % len(names)]
             getattr(self, name)()
             self.done[name] = self.done.get(name, 0) + 1
+
+    def missing(self, names):
+        """Those that have not come yet."""
+        return [name for name in names if name not in self.done]
 
     def answers(self, seconds=60):
         """Waits until every proxy reads and writes again."""
@@ -116,6 +136,9 @@ class Nemesis:
         if pid is None:
             return
         try:
+            # Readers do not notice; other writers are told to come again.
+            for proxy in self.proxies:
+                assert proxy.api().get(path_of(POLR), limit="1").code == 200, "a stopped writer stops readers"
             self.stop.wait(3)
         finally:
             try:
@@ -138,12 +161,86 @@ class Nemesis:
             except (OSError, ssl.SSLError):
                 pass
 
+    def half_batch(self):
+        """Clients that die after they have sent a batch: at once, before Sync, or after it without reading; one stays before Sync."""
+        for ending, waits in ((b"", False), (b"S", False), (b"H", True)):
+            lane = self.rng.choice(LANES)
+            group, version, plural = lane.split("/")
+            writes, requests, documents = [], [], []
+            for name in self.rng.sample(NAMES, 5):
+                namespace, nonce = self.rng.choice(NAMESPACES), self.nonces.take()
+                writes.append((f"{namespace}/{name}", nonce))
+                requests.append({"verb": "create", "group": group, "version": version, "resource": plural, "namespace": namespace,
+                                 "contentType": "application/json", "userAgent": "half", "user": {"username": "half"}})
+                documents.append(document(lane, namespace, name, nonce, some_labels(self.rng)))
+            begun = now()
+            try:
+                session = Session(self.stack.database.directory, "kube_reports_proxy", "kube_reports")
+                session.send_batch(self.stack.cluster, requests, documents, ending)
+                if waits and session.wait_executed():
+                    self.no_lock_is_held(session.pid)
+                    self.stop.wait(1)
+                    self.no_lock_is_held(session.pid)
+                session.die()
+            except OSError:
+                pass
+            # The server may still be at it: nobody can say when it is over, so that it counts until the end of the run.
+            for key, nonce in writes:
+                self.records.write("write", kind="create", lane=lane, key=key, nonce=nonce, begun=begun, ended=now(), code=0,
+                                   outcome="unknown", version=None, compared=None)
+        self.answers()
+
+    def no_lock_is_held(self, pid):
+        """The batch has committed, although its client has not sent Sync."""
+        held = self.stack.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory'", user="postgres")
+        assert held == "0", "a client that does not send Sync keeps a lock"
+
     def long_reader(self):
-        """A snapshot that stays open."""
+        """A snapshot that stays open, and shows at its end what it showed at its beginning."""
         with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            cursor.execute("SELECT count(*) FROM kube_reports.object")
-            self.stop.wait(10)
+            shown = []
+            for pause in (self.long_reader_seconds, 0):
+                cursor.execute("SELECT count(*), sum(version), (SELECT count(*) FROM kube_reports.change) FROM kube_reports.object")
+                shown.append(cursor.fetchone())
+                self.stop.wait(pause)
+            assert shown[0] == shown[1], f"a snapshot has changed: {shown}"
+
+    def take_dump(self):
+        """A dump of one snapshot, in which each lane has reached a certain version."""
+        file = f"{self.stack.pki}/dump-{len(self.lives)}"
+        with psycopg2.connect(self.stack.database.connection()) as session, session.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("SELECT pg_export_snapshot()")
+            snapshot = cursor.fetchone()[0]
+            cursor.execute("SELECT shadow.lane_name(l.id), kube_reports.lane_version(l.id) FROM kube_reports.lane l")
+            versions = dict(cursor.fetchall())
+            run(["pg_dump", "--format=custom", "--exclude-schema=shadow", f"--snapshot={snapshot}", f"--file={file}",
+                 "-d", self.stack.database.connection()])
+        self.dump = file, versions
+
+    def restore(self):
+        """A dump that is some seconds, or a life, older takes the place of the database; proxies and clients go on."""
+        database = self.stack.database
+        if self.dump is None or self.rng.random() < 0.7:
+            self.take_dump()
+            self.stop.wait(3)
+        file, versions = self.dump
+        database.psql("CREATE DATABASE kube_reports_next OWNER kube_reports_owner", user="postgres", database="postgres")
+        run(["pg_restore", "--exit-on-error", "--single-transaction", "-d", database.connection(database="kube_reports_next"), file])
+        shadow.install(database, "kube_reports_next")
+        if self.break_database:
+            self.break_database(database, "kube_reports_next")
+        last = f"kube_reports_{len(self.lives)}"
+        database.psql("ALTER DATABASE kube_reports ALLOW_CONNECTIONS false; "
+                      "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'kube_reports'",
+                      user="postgres", database="postgres")
+        # In one transaction, so that there is always a database of the name.
+        database.psql(f"BEGIN; ALTER DATABASE kube_reports RENAME TO {last}; ALTER DATABASE kube_reports_next RENAME TO kube_reports; COMMIT; "
+                      f"ALTER DATABASE {last} ALLOW_CONNECTIONS true", user="postgres", database="postgres")
+        self.lives[-1].database = last
+        self.lives.append(shadow.Life("kube_reports", versions))
+        self.answers()
 
     def open_transaction(self):
         """A DBA's transaction that wrote elsewhere, and one that wrote reports and is slow to end."""
@@ -156,5 +253,5 @@ class Nemesis:
             self.stop.wait(1.5)
 
 
-ALL = ("half_request", "kill_worker", "long_reader", "kill_backend", "stopped_writer", "kill_proxy", "open_transaction",
-       "kill_server", "restart_server", "fail_over")
+ALL = ("half_request", "half_batch", "kill_worker", "restore", "long_reader", "kill_backend", "stopped_writer", "kill_proxy",
+       "open_transaction", "kill_server", "restart_server", "fail_over")

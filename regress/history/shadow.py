@@ -10,10 +10,8 @@ from world import LANES, NONCE
 INSTALL = """
 CREATE SCHEMA shadow;
 CREATE TABLE shadow.change (lane text, version bigint, operation "char", key text, at timestamptz, old_version bigint,
-	old_metadata text, incarnation int);
-CREATE TABLE shadow.floor (lane text, old_floor bigint, new_floor bigint, lost int8multirange, at timestamptz, incarnation int);
-CREATE TABLE shadow.incarnation (n int);
-INSERT INTO shadow.incarnation VALUES (0);
+	old_metadata text);
+CREATE TABLE shadow.floor (lane text, old_floor bigint, new_floor bigint, at timestamptz);
 
 CREATE FUNCTION shadow.lane_name(lane integer) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 	SELECT format('%s/%s/%s', t."group", v.version, t.plural)
@@ -24,18 +22,17 @@ $$;
 CREATE FUNCTION shadow.keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	INSERT INTO shadow.change SELECT shadow.lane_name(c.lane), c.version, c.operation, c.namespace || '/' || c.name, c.at,
-		c.old_version, c.old_metadata::text, i.n FROM logged c, shadow.incarnation i;
+		c.old_version, c.old_metadata::text FROM logged c;
 	RETURN NULL;
 END $$;
 CREATE TRIGGER shadow AFTER INSERT ON kube_reports.change REFERENCING NEW TABLE AS logged
 	FOR EACH STATEMENT EXECUTE FUNCTION shadow.keep();
 CREATE FUNCTION shadow.keep_floor() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	INSERT INTO shadow.floor SELECT shadow.lane_name(NEW.id), OLD.floor, NEW.floor, NEW.lost, clock_timestamp(), i.n
-		FROM shadow.incarnation i;
+	INSERT INTO shadow.floor VALUES (shadow.lane_name(NEW.id), OLD.floor, NEW.floor, clock_timestamp());
 	RETURN NULL;
 END $$;
-CREATE TRIGGER shadow AFTER UPDATE OF floor, lost ON kube_reports.lane
+CREATE TRIGGER shadow AFTER UPDATE OF floor ON kube_reports.lane
 	FOR EACH ROW EXECUTE FUNCTION shadow.keep_floor();
 """
 
@@ -43,16 +40,19 @@ NANOSECONDS = "(extract(epoch FROM at) * 1000000)::bigint * 1000"
 
 
 class Change:
-    __slots__ = ("version", "operation", "key", "at", "old_version", "old_nonce", "old_labels", "nonce", "labels")
+    """version: its place in the order.  shown: the version of the object that it made, which is another one after a restore."""
+
+    __slots__ = ("version", "operation", "key", "at", "old_version", "old_nonce", "old_labels", "nonce", "labels", "shown", "restored")
 
     def __init__(self, version, operation, key, at, old_version, old_metadata):
-        self.version = version
+        self.version = self.shown = version
         self.operation = operation
         self.key = key
         self.at = at
         self.old_version = old_version
         self.old_nonce, self.old_labels = nonce_and_labels(old_metadata)
         self.nonce = self.labels = None
+        self.restored = False
 
 
 def nonce_and_labels(metadata):
@@ -61,18 +61,66 @@ def nonce_and_labels(metadata):
     return int(metadata["annotations"][NONCE]), metadata.get("labels", {})
 
 
-class LaneHistory:
-    """All that happened in a lane, in the order of versions."""
+class Restore:
+    """A dump that took the place of a database: a new life begins at base with the state at the dump's versions."""
 
-    def __init__(self, changes, floors):
-        self.changes = changes
-        self.versions = [change.version for change in changes]
-        self.of_key = defaultdict(list)
+    def __init__(self, base, at, dumped):
+        self.base = base        # None: no floor was raised
+        self.at = at
+        self.dumped = dumped
+
+
+class LaneHistory:
+    """All that happened in a lane, in the order of versions; over several lives, when dumps were restored."""
+
+    def __init__(self):
+        self.changes = []
+        self.versions = []
+        self.of_key = defaultdict(list)         # with what restores changed
+        self.key_versions = defaultdict(list)
+        self.by_version = {}
+        self.floors = []        # (at, old floor, new floor), in the order of time
+        self.restores = []
+        self.stored = {}        # what the last life has at its end
+
+    def _append(self, change):
+        self.of_key[change.key].append(change)
+        self.key_versions[change.key].append(change.version)
+
+    def add_life(self, changes, floors, stored, dumped=None):
+        """dumped: the version at which the dump was taken that this life began with; None: it began empty."""
+        if dumped is not None:
+            self._restore(dumped, floors)
+        of_key = defaultdict(list)
         for change in changes:
-            self.of_key[change.key].append(change)
-        self.key_versions = {key: [change.version for change in of_key] for key, of_key in self.of_key.items()}
-        self.by_version = {change.version: change for change in changes}
-        self.floors = floors    # (at, old floor, new floor), in the order of time
+            of_key[change.key].append(change)
+        for key, of_this in of_key.items():
+            for change, following in zip(of_this, of_this[1:]):
+                change.nonce, change.labels = following.old_nonce, following.old_labels
+            if key in stored:
+                _, of_this[-1].nonce, of_this[-1].labels = stored[key]
+        for change in changes:
+            self.changes.append(change)
+            self.versions.append(change.version)
+            self.by_version[change.version] = change
+            self._append(change)
+        self.floors += floors
+        self.stored = stored
+
+    def _restore(self, dumped, floors):
+        base, at = (floors[0][2], floors[0][0]) if floors else (None, None)
+        self.restores.append(Restore(base, at, dumped))
+        if base is None:
+            return
+        for key, of_key in self.of_key.items():
+            was, dump = of_key[-1], self.at(key, dumped)
+            if dump is None and was.operation == "D" or dump is not None and dump.shown == was.shown and was.operation != "D":
+                continue
+            change = Change(base, "M" if dump is not None else "D", key, at, None, None)
+            change.restored = True
+            if dump is not None:
+                change.shown, change.nonce, change.labels = dump.shown, dump.nonce, dump.labels
+            self._append(change)
 
     def between(self, after, upto):
         return self.changes[bisect.bisect_right(self.versions, after):bisect.bisect_right(self.versions, upto)]
@@ -95,30 +143,34 @@ class LaneHistory:
         return found
 
 
-def install(database):
-    database.psql(INSTALL)
+class Life:
+    """A database that was in use: its connection, and the versions of the dump that it began with (lane -> version), or None."""
+
+    def __init__(self, database, dumped=None):
+        self.database = database
+        self.dumped = dumped
 
 
-def read(connection):
+def install(database, name="kube_reports"):
+    database.psql(INSTALL, database=name)
+
+
+def read(database, lives):
     """lane -> LaneHistory.  What a change made is what the next change of the key found, or what is stored now."""
-    with psycopg2.connect(connection) as session, session.cursor() as cursor:
-        session.set_session(isolation_level="REPEATABLE READ")
-        histories = {}
-        for lane in LANES:
-            cursor.execute(f"SELECT version, operation, key, {NANOSECONDS}, old_version, old_metadata::jsonb FROM shadow.change "
-                           "WHERE lane = %s ORDER BY version", (lane,))
-            changes = [Change(*row) for row in cursor]
-            cursor.execute(f"SELECT {NANOSECONDS}, old_floor, new_floor FROM shadow.floor WHERE lane = %s ORDER BY at", (lane,))
-            history = LaneHistory(changes, cursor.fetchall())
-            group, _, plural = lane.split("/")
-            cursor.execute("SELECT o.namespace || '/' || o.name, o.version, o.metadata::text::jsonb FROM kube_reports.object o "
-                           "JOIN kube_reports.resource_type t ON t.id = o.resource_type WHERE t.\"group\" = %s AND t.plural = %s",
-                           (group, plural))
-            history.stored = {key: (version, *nonce_and_labels(metadata)) for key, version, metadata in cursor}
-            for key, of_key in history.of_key.items():
-                for change, following in zip(of_key, of_key[1:]):
-                    change.nonce, change.labels = following.old_nonce, following.old_labels
-                if key in history.stored:
-                    _, of_key[-1].nonce, of_key[-1].labels = history.stored[key]
-            histories[lane] = history
-        return histories
+    histories = {lane: LaneHistory() for lane in LANES}
+    for life in lives:
+        with psycopg2.connect(database.connection(database=life.database)) as session, session.cursor() as cursor:
+            session.set_session(isolation_level="REPEATABLE READ")
+            for lane, history in histories.items():
+                cursor.execute(f"SELECT version, operation, key, {NANOSECONDS}, old_version, old_metadata::jsonb FROM shadow.change "
+                               "WHERE lane = %s ORDER BY version", (lane,))
+                changes = [Change(*row) for row in cursor]
+                cursor.execute(f"SELECT {NANOSECONDS}, old_floor, new_floor FROM shadow.floor WHERE lane = %s ORDER BY at", (lane,))
+                floors = cursor.fetchall()
+                group, _, plural = lane.split("/")
+                cursor.execute("SELECT o.namespace || '/' || o.name, o.version, o.metadata::text::jsonb FROM kube_reports.object o "
+                               "JOIN kube_reports.resource_type t ON t.id = o.resource_type WHERE t.\"group\" = %s AND t.plural = %s",
+                               (group, plural))
+                stored = {key: (version, *nonce_and_labels(metadata)) for key, version, metadata in cursor}
+                history.add_life(changes, floors, stored, life.dumped and life.dumped[lane])
+    return histories

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes, watches, lists and resumes under attack, then checks every record against the shadow log.
 
-    regress/history/soak.py                          a minute, every nemesis
+    regress/history/soak.py                          ten minutes, longer when the machine is slow: every nemesis, and enough of everything
     regress/history/soak.py --seconds 20 --quick     what make check does
     regress/history/soak.py --mutant no-lane-lock    succeeds when the checker finds the mutant
     regress/history/soak.py --mutant all
@@ -14,9 +14,11 @@ import multiprocessing
 import pathlib
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
@@ -29,12 +31,13 @@ import shadow
 import writers
 from client import EPHR, POLR, path_of, until
 from conftest import Database, Stack
-from mutants import MUTANTS
+from mutants import MUTANTS, RESTORE_MUTANTS
 from world import Records, document, random_of
 
-# What a run must have seen; each for a run of FULL_EVENTS events.
-FULL_EVENTS = 100_000
-FULL = {"events": FULL_EVENTS, "resumes": 1000, "gone": 50, "conflicts": 1000}
+# What a run must have seen.
+FULL = {"events": 100_000, "resumes": 1000, "gone": 50, "conflicts": 1000}
+# A machine that is busy otherwise gets so many times as long for these events.
+PATIENCE = 3
 QUICK = {"events": 2000, "resumes": 40, "gone": 3, "conflicts": 40, "bookmarks": 5, "lists": 40}
 
 
@@ -67,6 +70,27 @@ def attempt(client, stop, records):
         client.run(stop)
     except Exception:  # whatever it is, it is shown at the end
         records.write("failed", why=traceback.format_exc())
+
+
+def time_out(options, mutant, troubles, directory, stop):
+    """Ends the run when its time is over; it goes on for a while when it has not seen enough yet."""
+    begun = time.monotonic()
+    while not stop.wait(0.5):
+        past = time.monotonic() - begun
+        if past >= options.seconds and (mutant or past >= PATIENCE * options.seconds or enough(options, troubles, directory)):
+            stop.set()
+
+
+def enough(options, troubles, directory):
+    if options.quick:
+        return written(directory) >= QUICK["events"]
+    return written(directory) >= FULL["events"] and not troubles.missing(options.nemesis)
+
+
+def written(directory):
+    """About as many events as there are in the records: writes that were done, one to a line."""
+    return int(subprocess.run("cat *writer-*.jsonl | grep -c '\"outcome\":\"ok\"'", shell=True, cwd=directory,
+                              capture_output=True, text=True, check=False).stdout or 0)
 
 
 def compact(stack, stop):
@@ -110,9 +134,9 @@ def run(options, mutant=None):
         database = stack.database
         stack.spare = Database()
         # History is short, so that those who are away for long find it gone.
-        database.psql("SELECT kube_reports.set_setting('log_retention', '1500 milliseconds')")
+        database.psql(f"SELECT kube_reports.set_setting('log_retention', '{checker.RETENTION // 1000} microseconds')")
         shadow.install(database)
-        if mutant:
+        if mutant in MUTANTS:
             MUTANTS[mutant](database)
         # Whichever of the two servers takes writes.
         hosts = f"host={database.directory},{stack.spare.directory} port=5432,5432 dbname=kube_reports target_session_attrs=read-write"
@@ -123,18 +147,18 @@ def run(options, mutant=None):
         proxies = [stack.proxy(connection=f"{hosts} user=kube_reports_proxy connect_timeout=3", flags=flags) for _ in range(2)]
         kept = [Connect(proxy, True) for proxy in proxies]
         fresh = [Connect(proxy, False) for proxy in proxies]
-        roles = [("api-writer", 3, kept), ("api-writer", 3, kept), ("sql-writer", 1, fresh), ("watcher", 8, fresh),
+        roles = [("api-writer", 6, kept), ("api-writer", 6, kept), ("sql-writer", 1, fresh), ("watcher", 8, fresh),
                  ("watcher", 8, fresh), ("lister", 3, kept)]
         for index, (role, threads, apis) in enumerate(roles):
             processes.append(multiprocessing.Process(
                 target=work, args=(role, index, threads, options.seed, directory, apis, f"{hosts} user=kube_reports_owner", stop)))
         for process in processes:
             process.start()
-        troubles = nemesis.Nemesis(stack, proxies, random.Random(options.seed), stop)
-        timer = threading.Timer(options.seconds, stop.set)
-        timer.start()
+        troubles = nemesis.Nemesis(stack, proxies, Records(directory / "nemesis.jsonl"), random.Random(options.seed), stop,
+                                   10 if options.quick or mutant else 60, RESTORE_MUTANTS.get(mutant))
+        threading.Thread(target=time_out, args=(options, mutant, troubles, directory, stop)).start()
         threading.Thread(target=compact, args=(stack, stop)).start()
-        troubles.run([] if mutant else options.nemesis, options.pause)
+        troubles.run(["restore"] if mutant in RESTORE_MUTANTS else [] if mutant else options.nemesis, options.pause)
         stop.wait()
         for process in processes:
             process.join(60)
@@ -142,12 +166,15 @@ def run(options, mutant=None):
         if not mutant:
             troubles.answers()
             still_alive(proxies)
-        histories = shadow.read(stack.database.connection())
+        missing = [] if mutant or options.quick else troubles.missing(options.nemesis)
+        histories = shadow.read(stack.database, troubles.lives)
         records = list(Records.read(directory))
         counts, complaints = checker.check(records, histories, options.standby_reads)
         failures = [record["why"] for record in records if record["what"] == "failed"]
         if failures:
             complaints["clients"] = failures[:3]
+        if missing:
+            complaints["nemesis"] = [f"{name} never came" for name in missing]
         counts["nemesis"] = troubles.done
         return counts, complaints
     finally:
@@ -171,7 +198,7 @@ def show(complaints):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--nemesis", default=",".join(nemesis.ALL), help="names with commas, or none")
     parser.add_argument("--pause", type=float, default=3, help="seconds between misfortunes")
@@ -186,10 +213,10 @@ def main():
     failed = False
 
     if options.list_mutants:
-        print(*MUTANTS, sep="\n")
+        print(*MUTANTS, *RESTORE_MUTANTS, sep="\n")
         return False
     if options.mutant:
-        for name in MUTANTS if options.mutant == "all" else [options.mutant]:
+        for name in (*MUTANTS, *RESTORE_MUTANTS) if options.mutant == "all" else [options.mutant]:
             counts, complaints = run(options, name)
             print(f"mutant {name}: {'found' if complaints else 'NOT found'} among {counts['events']} events (seed {options.seed})")
             show({check: found[:1] for check, found in complaints.items()})

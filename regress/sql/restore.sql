@@ -32,9 +32,22 @@ DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
 SELECT pg_temp.restore(:dumped_version);
 SELECT restore_pending FROM kube_reports.status;
+-- Nobody gives a version before it has moved on: not the API, not DML.
+SELECT * FROM pg_temp.list(:'one');
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'r1');
+UPDATE kube_reports.object SET metadata = jsonb_set(metadata::jsonb, '{labels}', '{"a": "b"}')::kube_reports.report;
+DELETE FROM kube_reports.object;
 SELECT generation > 0 AS welcome FROM kube_reports.api_hello(:'one', '');
 SELECT restore_pending FROM kube_reports.status;
 SELECT code, names, version > :dumped_version AS above FROM pg_temp.list(:'one');
+-- One incarnation for all who notice; upkeep notices what connections have not.
+SELECT min(floor) AS floor FROM kube_reports.lane \gset
+SELECT kube_reports.finish_restore(), generation > 0 AS welcome FROM kube_reports.api_hello(:'one', '');
+SELECT min(floor) = :floor AS same FROM kube_reports.lane;
+UPDATE kube_reports.store SET restore_pending = true;
+SELECT kube_reports.catch_up();
+SELECT restore_pending FROM kube_reports.status;
+SELECT min(floor) > :floor AS higher FROM kube_reports.lane;
 
 DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
