@@ -35,7 +35,8 @@ COMMENT ON VIEW kube_reports.typed_result
 
 CREATE VIEW kube_reports.open_failures WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
-		kube_reports.status_name(r.status) AS status, nullif(r.score, 0) AS score,
+		kube_reports.status_name(r.status) AS status, coalesce(nullif(r.native_status, ''), kube_reports.status_name(r.status)) AS native_status,
+		nullif(r.score, 0) AS score,
 		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
 		d.message, r.first_seen, r.since, now() - r.since AS age
 	FROM kube_reports.visible_result r

@@ -47,7 +47,12 @@ AS $$
 			-- What views and searches are made of.
 			'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
-			'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight')
+			'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
+			'dashboard', 'dashboard_html',
+			-- What the page is made of.
+			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows', 'chart_top', 'chart_path', 'chart_trend',
+			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends', 'dashboard_clusters', 'dashboard_lists',
+			'dashboard_page')
 $$;
 COMMENT ON FUNCTION kube_reports.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
 

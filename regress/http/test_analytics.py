@@ -11,6 +11,7 @@ import pytest
 
 from client import until
 from conftest import TOP, Database, Stack
+from fleet import compliance_crd
 
 PROD, STAGING = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 NAMES = {PROD: "prod", STAGING: "staging"}
@@ -25,14 +26,6 @@ QUERIES = [(int(number), sql) for number, text in re.findall(r"^### (\d+)\. (.*?
            for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S)]
 
 Row = collections.namedtuple("Row", "cluster namespace report source policy rule category severity status native kind subject message score properties exceptions")
-
-
-def crd(kind):
-    plural = kind.lower() + "s"
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.compliance.openshift.io"}, "spec": {
-        "group": "compliance.openshift.io", "scope": "Namespaced", "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": kind + "List"},
-        "versions": [{"name": "v1alpha1", "served": True, "storage": True,
-                      "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
 
 
 def generated(choice):
@@ -150,7 +143,7 @@ def world():
         for uid, name in NAMES.items():
             database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
         for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
-            database.psql(f"SELECT kube_reports.register_crd('{json.dumps(crd(kind))}')")
+            database.psql(f"SELECT kube_reports.register_crd('{json.dumps(compliance_crd(kind))}')")
         # What is deleted has settled as soon as it is gone.
         database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
         database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('%s', '%s', '%s')" % CONTROL)
@@ -379,6 +372,10 @@ def test_on_a_standby(world):
         until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") == "t", 30, "the standby to have replayed")
         for _, sql in QUERIES:
             assert collections.Counter(asked(world, sql, standby)[0]) == collections.Counter(asked(world, sql)[0]), sql
+        # The page for people as well; its ages move on.
+        told = [json.loads(database.psql("SELECT kube_reports.dashboard() - '{made_at,top_clusters}'::text[]", user="kube_reports_reader")) for database in (world.database, standby)]
+        assert told[0] == told[1] and told[0]["failing_policies"]
+        assert standby.psql("SELECT kube_reports.dashboard_html() LIKE '<!DOCTYPE html>%</html>%'", user="kube_reports_reader") == "t"
     finally:
         standby.remove()
 

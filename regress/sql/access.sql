@@ -96,7 +96,28 @@ INSERT INTO public.regress_call VALUES
 	('flapping', $$kube_reports.flapping('-infinity', 'infinity')$$),
 	('status_at', $$kube_reports.status_at(clock_timestamp())$$),
 	('compliance_score', $$kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date, true)$$),
-	('framework_score', $$kube_reports.framework_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date)$$);
+	('framework_score', $$kube_reports.framework_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date)$$),
+	('dashboard', $$kube_reports.dashboard()$$),
+	('dashboard_html', $$kube_reports.dashboard_html()$$),
+	('html_text', $$kube_reports.html_text('<')$$),
+	('html_number', $$kube_reports.html_number(1)$$),
+	('html_counted', $$kube_reports.html_counted(1, 'a', 'b')$$),
+	('html_value', $$kube_reports.html_value(1, true)$$),
+	('html_age', $$kube_reports.html_age('1 day')$$),
+	('html_namespace', $$kube_reports.html_namespace('a', 'b', 'c', 2)$$),
+	('html_rows', $$kube_reports.html_rows(NULL, 'none', 0)$$),
+	('chart_top', $$kube_reports.chart_top(1)$$),
+	('chart_path', $$kube_reports.chart_path('{0,1}', NULL, 0, 1)$$),
+	('chart_trend', $$kube_reports.chart_trend('a', 'b', 'c', '{2026-01-01}', '[{"name": "a", "class": "b", "values": [1]}]', 0, 1, true, true)$$),
+	('chart_spark', $$kube_reports.chart_spark('a', '{0,1}')$$),
+	('chart_bar', $$kube_reports.chart_bar('a', '[0, 1, 0, 0, 0]', 1)$$),
+	('chart_ring', $$kube_reports.chart_ring('a', 0.5)$$),
+	('dashboard_style', $$kube_reports.dashboard_style()$$),
+	('dashboard_tiles', $$kube_reports.dashboard_tiles('{}')$$),
+	('dashboard_trends', $$kube_reports.dashboard() d, kube_reports.dashboard_trends(d)$$),
+	('dashboard_clusters', $$kube_reports.dashboard_clusters('{}')$$),
+	('dashboard_lists', $$kube_reports.dashboard_lists('{}')$$),
+	('dashboard_page', $$kube_reports.dashboard_page('{}')$$);
 CREATE FUNCTION public.regress_look(OUT object text, OUT hidden boolean, OUT shown boolean) RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE
 	target record;
@@ -110,7 +131,7 @@ BEGIN
 		EXECUTE format('SELECT string_agg(t::text, '' '') FROM (SELECT * FROM %s) t', target.source) INTO rows;
 		object := target.name;
 		-- Or by number: cluster two, or the team's neighbours.
-		hidden := coalesce(rows ~ 'hidden|team-b|00000000002', false);
+		hidden := coalesce(rows ~ 'hidden-|team-b|00000000002', false);
 		shown := coalesce(rows ~ 'shown|team-a', false);
 		RETURN NEXT;
 	END LOOP;
@@ -181,6 +202,11 @@ SELECT count(*) FROM kube_reports.search_results('[]');
 SELECT count(*) FROM kube_reports.search_results('{"policy": {"a": 1}}');
 SELECT count(*) FROM kube_reports.top('policy"; --');
 SELECT count(*) FROM kube_reports.top('policy', 10, '{"text": "x"}');
+SELECT kube_reports.dashboard('{"policy": "x"}');
+SELECT kube_reports.dashboard('[]');
+SELECT kube_reports.dashboard('{}', '2026-02-01', '2026-01-01');
+SELECT kube_reports.dashboard('{}', '-infinity', '2026-01-01');
+SELECT kube_reports.dashboard('{"cluster": "x'' OR true --", "namespace": "x'' OR true --", "source": "x'' OR true --"}')->'top_policies' AS policies;
 SELECT count(*) FROM kube_reports.cve('x'' OR true --'), kube_reports.transitions('-infinity', 'infinity', ''' OR true --', '');
 -- Asked for by name, text, properties and score, it is not there either.
 SELECT f, (SELECT count(*) FROM kube_reports.search_results(f)) AS results, (SELECT count(*) FROM kube_reports.search_resources(f)) AS resources, (SELECT count(*) FROM kube_reports.reports_with_score(0, f)) AS reports

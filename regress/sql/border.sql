@@ -32,3 +32,5 @@ SELECT kube_reports.field_hash('criterion', 'kyverno', 'p', 'r', '', 'high'), ku
 	kube_reports.field_hash('\u00e4', NULL), kube_reports.field_hash(VARIADIC '{}');
 SELECT "group", plural, (mapping::jsonb)->>'list' AS list FROM kube_reports.known_mapping ORDER BY 1, 2;
 SELECT kube_reports.maintain() IS NOT NULL AS maintained, (SELECT count(*) FROM kube_reports.verify()) AS differences;
+-- The page for readers, of a store without results.
+SELECT kube_reports.dashboard_html() ~ '^<!DOCTYPE html>.*No results are stored' AS page, kube_reports.dashboard()->'failing_policies' AS failing;
