@@ -105,7 +105,8 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (SELECT substr(l, length(key) + 2) FROM unnest(labels) l WHERE starts_with(l, key || '=') LIMIT 1);
 COMMENT ON FUNCTION kube_reports.label_value(text[], text) IS 'the value of a label among those of an object; null without it';
 
--- To which groups a report belongs.  What is gone is in none any more but that of its namespace.
+-- To which groups a report belongs.  What is gone is in none any more but that of its namespace; an admission report that was merged is none that waits,
+-- and a background scan report tells whose those are that do.
 CREATE FUNCTION kube_reports.aggregation_groups(cluster_id integer, type_id integer, namespace text, labels text[], old_labels text[], metadata kube_reports.report)
 	RETURNS TABLE (stage "char", key text)
 LANGUAGE sql STABLE
@@ -116,8 +117,9 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'a', kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid')
 		FROM kube_reports.aggregation a, kube_reports.resource_type t
-		WHERE a.cluster_id = $1 AND a.admission AND t.id = type_id AND t."group" = 'kyverno.io' AND t.plural LIKE '%admissionreports'
+		WHERE a.cluster_id = $1 AND a.admission AND t.id = type_id AND t."group" = 'kyverno.io'
 			AND kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid') <> ''
+			AND kube_reports.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NULL
 	UNION ALL
 	SELECT 'p', ''
 		FROM kube_reports.aggregation a, kube_reports.resource_type t
@@ -172,7 +174,7 @@ BEGIN
 			JOIN kube_reports.object o ON o.cluster_id = queue_everything.cluster_id AND o.resource_type = t.id
 			CROSS JOIN LATERAL kube_reports.aggregation_groups(o.cluster_id, t.id, o.namespace, o.labels, NULL, o.metadata) g
 		WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io');
-	PERFORM kube_reports.queue_inactive(queue_everything.cluster_id);
+	PERFORM kube_reports.queue_for_policies(queue_everything.cluster_id);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.queue_everything(integer)
@@ -187,19 +189,19 @@ RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'Ky
 COMMENT ON FUNCTION kube_reports.has_own_kind(text)
 	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource whatever its rule is called; all others come from ClusterPolicy and Policy';
 
--- While results are made again after a restore they do not tell: then all reports are looked at.
-CREATE FUNCTION kube_reports.queue_inactive(cluster_id integer) RETURNS void
+-- Reports of resources are made of what was deleted: only what they have can go.  While results are made again after a restore
+-- they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there.
+CREATE FUNCTION kube_reports.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE
 	pending		boolean := EXISTS (SELECT FROM kube_reports.result_rebuild b JOIN kube_reports.lane l ON l.id = b.lane
-		WHERE l.cluster_id = queue_inactive.cluster_id);
+		WHERE l.cluster_id = queue_for_policies.cluster_id);
 BEGIN
 	INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
-		SELECT DISTINCT a.cluster_id, CASE a.policy_reports WHEN 'resource' THEN 'r' ELSE 'p' END::"char", k.namespace,
-			CASE a.policy_reports WHEN 'resource' THEN k.name ELSE '' END
+		SELECT DISTINCT a.cluster_id, 'r'::"char", o.namespace, o.name
 		FROM kube_reports.aggregation a
 			JOIN kube_reports.active_policy_set s ON s.cluster_id = a.cluster_id
 			JOIN kube_reports.resource_type t ON t."group" = a."group" AND t.results = 'current'
@@ -213,10 +215,16 @@ BEGIN
 					WHERE pending AND o.cluster_id = a.cluster_id AND o.resource_type = t.id) k
 			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id AND o.namespace = k.namespace AND o.name = k.name
 				AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
-		WHERE a.cluster_id = queue_inactive.cluster_id AND a.policy_reports <> 'off';
+		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'resource'
+		UNION ALL
+		SELECT DISTINCT a.cluster_id, 'p'::"char", o.namespace, ''
+		FROM kube_reports.aggregation a
+			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io'
+			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id
+		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'policy';
 END
 $$;
-COMMENT ON FUNCTION kube_reports.queue_inactive(integer) IS 'has the policy reports of a cluster merged again that have results of policies or rules that are not active';
+COMMENT ON FUNCTION kube_reports.queue_for_policies(integer) IS 'has merged again what active policies make something else of: what has results of others, or all of it where it is made of what is still there';
 
 CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -237,6 +245,7 @@ BEGIN
 	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served));
 	IF policies IS NULL THEN
 		DELETE FROM kube_reports.active_policy_set s WHERE s.cluster_id = served;
+		PERFORM kube_reports.queue_for_policies(served);
 		RETURN NULL;
 	END IF;
 	IF jsonb_typeof(policies) <> 'array' THEN
@@ -280,7 +289,7 @@ BEGIN
 	changes := changes + step;
 	IF changes > 0 THEN
 		UPDATE kube_reports.active_policy_set s SET changed_at = now() WHERE s.cluster_id = served;
-		PERFORM kube_reports.queue_inactive(served);
+		PERFORM kube_reports.queue_for_policies(served);
 	END IF;
 	RETURN (SELECT count(*) FROM kube_reports.active_policy p WHERE p.cluster_id = served);
 END

@@ -74,6 +74,12 @@ BEGIN
 		WHEN stage = 'r' AND options.policy_reports = 'resource' THEN
 			PERFORM kube_reports.merge_resources(cluster, options.cluster_id, written_type,
 				kube_reports.merge_type('reports.kyverno.io', 'ephemeralreports', cluster_scope), namespaces, keys);
+		WHEN stage = 'a' AND options.admission THEN
+			PERFORM kube_reports.merge_admission(cluster, options.cluster_id, kube_reports.merge_type('kyverno.io', 'admissionreports', cluster_scope),
+				kube_reports.merge_type('kyverno.io', 'backgroundscanreports', cluster_scope), namespaces, keys);
+		WHEN stage = 'p' AND options.policy_reports = 'policy' THEN
+			PERFORM kube_reports.merge_namespace(cluster, options, written_type, kube_reports.merge_type('kyverno.io', 'admissionreports', cluster_scope),
+				kube_reports.merge_type('kyverno.io', 'backgroundscanreports', cluster_scope), namespaces[1]);
 		ELSE
 			-- It was turned off meanwhile.
 			PERFORM kube_reports.take_groups(options.cluster_id, stage, namespaces, keys);
@@ -82,6 +88,11 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.merge_groups(uuid, kube_reports.aggregation, "char", text[], text[])
 	IS 'takes groups of one stage and scope from the queue and merges them; the caller holds the aggregation lock';
+
+CREATE FUNCTION kube_reports.subject_of(owner kube_reports.report, namespace text) RETURNS kube_reports.report
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN CASE WHEN namespace = '' THEN owner ELSE (left(owner::text, -1) || ',"namespace":' || to_json(namespace) || '}')::kube_reports.report END;
+COMMENT ON FUNCTION kube_reports.subject_of(kube_reports.report, text) IS 'what a report is about: the first owner of it, as first_owner() gives that, in the report''s namespace';
 
 CREATE FUNCTION kube_reports.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
 LANGUAGE sql VOLATILE
@@ -116,9 +127,6 @@ AS $$
 DECLARE
 	of_type		record;
 	plan		record;
-	written		record;
-	done		bigint[];
-	deletions	text[];
 BEGIN
 	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type, read_type]);
 	PERFORM kube_reports.take_groups(cluster_id, 'r', namespaces, keys);
@@ -170,7 +178,7 @@ BEGIN
 			convert_to(CASE d.verb
 				WHEN 'create' THEN format('{"apiVersion":%s,"kind":%s,"metadata":{"labels":{"app.kubernetes.io/managed-by":"kyverno"},"name":%s%s,"ownerReferences":[%s]},"scope":%s%s,%s}',
 					to_json(of_type.api_version), to_json(of_type.kind), to_json(d.key), i.namespace, d.owner,
-					left(d.owner::text, -1) || i.namespace || '}', of_type.more, d.content)
+					kube_reports.subject_of(d.owner, d.namespace), of_type.more, d.content)
 				WHEN 'patch' THEN '{' || d.content || '}'
 				ELSE '' END, 'UTF8') AS document
 		FROM decided d
@@ -186,22 +194,36 @@ BEGIN
 				AS deletions
 		INTO plan;
 
-	done := plan.nothing;
-	IF plan.requests IS NOT NULL THEN
-		SELECT * INTO written FROM kube_reports.write_batch(cluster, plan.requests, plan.documents);
-		-- Code 0: the namespace has gone.  What could not be written keeps its ephemeral reports.
-		done := done || ARRAY(SELECT u.n FROM unnest(plan.writing, written.codes) u(n, code) WHERE u.code BETWEEN 200 AND 299);
-		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
-	END IF;
-	SELECT array_agg(u.request) INTO deletions FROM unnest(plan.deletions, plan.consumed) u(request, n) WHERE u.n = ANY (done);
-	IF deletions IS NOT NULL THEN
-		SELECT * INTO written FROM kube_reports.write_batch(cluster, deletions, array_fill(''::bytea, ARRAY[cardinality(deletions)]));
-		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
-	END IF;
+	PERFORM kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.merge_resources(uuid, integer, integer, integer, text[], text[])
 	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and deletes those that Kyverno manages';
+
+CREATE FUNCTION kube_reports.write_merge(cluster uuid, requests text[], documents bytea[], groups bigint[], unchanged bigint[],
+		deletions text[], deletion_groups bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	written		record;
+	done		bigint[] := unchanged;
+BEGIN
+	IF requests IS NOT NULL THEN
+		SELECT * INTO written FROM kube_reports.write_batch(cluster, requests, documents);
+		-- Code 0: the namespace has gone.
+		done := done || ARRAY(SELECT u.n FROM unnest(groups, written.codes) u(n, code) WHERE u.code BETWEEN 200 AND 299);
+		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
+	END IF;
+	SELECT array_agg(u.request) INTO requests FROM unnest(deletions, deletion_groups) u(request, n) WHERE u.n = ANY (done);
+	IF requests IS NOT NULL THEN
+		SELECT * INTO written FROM kube_reports.write_batch(cluster, requests, array_fill(''::bytea, ARRAY[cardinality(requests)]));
+		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.write_merge(uuid, text[], bytea[], bigint[], bigint[], text[], bigint[])
+	IS 'writes what merges made, each for a group, and then deletes what was merged, of groups that were written or that there was nothing to write for (unchanged): what could not be written keeps what it was made of';
 
 CREATE FUNCTION kube_reports.warn_of_refusals(codes integer[], replies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE

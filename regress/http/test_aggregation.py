@@ -385,3 +385,144 @@ def test_killed_while_draining(own_stack, tmp_path):
     flow.proxies[0].wait_ready()
     flow.compare(workloads, None)
     assert flow.api.get(path_of(EPHR)).json["items"] == []
+
+
+# --- the rules of 5.4: Kyverno 1.8 to 1.10 ---
+
+ADMR = "kyverno.io/v1alpha2/admissionreports"
+BGSCANR = "kyverno.io/v1alpha2/backgroundscanreports"
+AGGREGATE = "audit.kyverno.io/report.aggregate"
+CHUNK = 25
+
+
+def newest(pairs, key):
+    """The newest of results, each beside what it was found with; the first of equals."""
+    kept = {}
+    for found, result in pairs:
+        if key(found, result) not in kept or kept[key(found, result)][1]["timestamp"]["seconds"] < result["timestamp"]["seconds"]:
+            kept[key(found, result)] = (found, result)
+    return kept.values()
+
+
+class OldWorkload(Workload):
+    """With admission reports that wait, the aggregated one, and the background scan."""
+
+    def __init__(self, namespace, choice):
+        super().__init__(namespace, choice)
+        self.scanned = None
+        self.subject = {**self.owner, "namespace": namespace}
+
+    def document(self, kind, name, results, owned):
+        metadata = {"name": name, "labels": {UID: self.uid, "audit.kyverno.io/resource.gvr": "pods.v1", MANAGED: "kyverno"}}
+        if owned:
+            metadata["ownerReferences"] = [self.owner]
+        empty = {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}} if kind == "AdmissionReport" else {}
+        return {"apiVersion": "kyverno.io/v1alpha2", "kind": kind, "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
+
+    def settle_admission(self):
+        """Left to Kyverno as long as nobody knows whose they are."""
+        if self.results is None and self.scanned is None or not self.waiting:
+            return
+        merged = newest((((), result) for results in [self.results or [], *self.waiting] for result in results),
+                        lambda _, result: (result["policy"], result["rule"]))
+        self.results = sorted(({**result, "resources": [self.subject]} for _, result in merged), key=lambda result: (result["policy"], result["rule"])) or None
+        self.waiting = []
+
+
+def namespace_reports(workloads, namespace, active):
+    """The policy reports of a namespace by their names."""
+    rules = active and {key: rules for key, (rules, _) in active.items()}
+    pairs = [(workload, result) for kind in ("results", "scanned") for workload in sorted(workloads, key=lambda w: w.uid)
+             if workload.namespace == namespace for result in getattr(workload, kind) or [] if is_active(result, rules)]
+    by_policy = {}
+    for workload, result in newest(pairs, lambda workload, result: (result["policy"], result["rule"], workload.uid)):
+        by_policy.setdefault(result["policy"], []).append((result["rule"], workload.uid, {**result, "resources": [workload.subject]}))
+    reports = {}
+    for policy, results in by_policy.items():
+        ordered = [result for *_, result in sorted(results, key=lambda entry: entry[:2])]
+        prefix, short = ("pol", policy.split("/")[1]) if "/" in policy else ("cpol", policy)
+        labels = {MANAGED: "kyverno", **({f"{prefix}.kyverno.io/{short}": active["", policy][1]} if active else {})}
+        for number, start in enumerate(range(0, len(ordered), CHUNK)):
+            chunk = ordered[start:start + CHUNK]
+            reports[f"{prefix}-{short}" + (f"-{number}" if number else "")] = {"labels": labels, "owners": None, "scope": None, "results": chunk,
+                                                                              "summary": summary(chunk)}
+    return reports
+
+
+class OldFlow(Flow):
+    """Kyverno 1.8 to 1.10."""
+
+    def __init__(self, stack):
+        super().__init__(stack, admission="true", chunk_size=str(CHUNK))
+        self.set(policy_reports="policy")
+        self.active = None
+        self.versions = itertools.count(1)
+
+    def put(self, workload, kind, name, results, owned):
+        path = path_of(ADMR if kind == "AdmissionReport" else BGSCANR, workload.namespace)
+        document = workload.document(kind, name, results, owned)
+        answer = self.api.post(path, document)
+        if answer.code == 409:
+            answer = self.api.patch(f"{path}/{name}", {"spec": document["spec"]})
+        assert answer.code in (200, 201), answer
+
+    def admit(self, workload, now):
+        own = random.Random(f"{workload.uid}{now}")
+        for _ in range(own.randrange(3)):
+            results = [result for result in random_results(own, now, odd=1) if result["source"] == "kyverno"]
+            self.put(workload, "AdmissionReport", f"{next(NUMBERS):08d}", results, False)
+            workload.waiting.append(results)
+
+    def scan(self, workload, now):
+        workload.scanned = [result for result in random_results(random.Random(f"{now}{workload.uid}"), now) if result["source"] == "kyverno"]
+        self.put(workload, "BackgroundScanReport", workload.uid, workload.scanned, True)
+
+    def set_versions(self, policies):
+        self.active = {key: (rules, str(next(self.versions))) for key, rules in policies.items() if key[0] == ""}
+        entries = json.dumps([{"policy": policy, "rules": sorted(rules), "version": version} for (_, policy), (rules, version) in self.active.items()])
+        self.database.psql(f"SELECT kube_reports.set_active_policies('{self.cluster}', '{entries}')")
+
+    def compare_old(self, workloads):
+        self.quiet()
+        for workload in workloads:
+            workload.settle_admission()
+        stored = self.api.get(path_of(ADMR)).json["items"]
+        aggregated = {item["metadata"]["name"]: item for item in stored if AGGREGATE in item["metadata"]["labels"]}
+        assert {name: item["spec"]["results"] for name, item in aggregated.items()} == \
+            {workload.uid: workload.results for workload in workloads if workload.results is not None}
+        for name, item in aggregated.items():
+            assert item["metadata"]["labels"] == {UID: name, AGGREGATE: name, MANAGED: "kyverno", "audit.kyverno.io/resource.gvr": "pods.v1"}
+            assert item["spec"]["summary"] == summary(item["spec"]["results"])
+        assert len(stored) - len(aggregated) == sum(len(workload.waiting) for workload in workloads)
+        assert self.reports() == {(namespace, name): report for namespace in ("shop", "pay")
+                                  for name, report in namespace_reports(workloads, namespace, self.active).items()}
+        assert self.database.psql("SELECT * FROM kube_reports.verify()") == ""
+
+
+def test_older_flow(own_stack):
+    """Admission reports become one for each resource, these and scans reports of policies in chunks, through changes of policies and deletions"""
+    flow, choice = OldFlow(own_stack), random.Random(5)
+    workloads = [OldWorkload(choice.choice(("shop", "pay")), choice) for _ in range(80)]
+    flow.each(workloads, lambda workload: flow.admit(workload, 0))
+    flow.compare_old(workloads)
+    assert flow.reports() == {}
+    flow.each(workloads[:60], lambda workload: flow.scan(workload, 0))
+    flow.compare_old(workloads)
+    assert any(name.endswith("-1") for _, name in flow.reports())
+    flow.set_versions({key: rules for key, rules in POLICIES.items() if key[1] not in ("policy-1", "policy-5")})
+    flow.compare_old(workloads)
+    # Unlike in an ephemeral report, what was left out is still there when its policy comes back.
+    flow.set_versions(POLICIES)
+    flow.each(workloads, lambda workload: flow.admit(workload, 4))
+    flow.each(workloads[40:], lambda workload: flow.scan(workload, 4))
+    flow.compare_old(workloads)
+    # Resources go with what they own.
+    for workload in workloads[:30]:
+        for resource in (ADMR, BGSCANR):
+            for item in flow.api.get(path_of(resource, workload.namespace), labelSelector=f"{UID}={workload.uid}").json["items"]:
+                assert flow.api.delete(path_of(resource, workload.namespace, item["metadata"]["name"])).code == 200
+    workloads = workloads[30:]
+    flow.compare_old(workloads)
+    flow.set_versions({})
+    flow.compare_old(workloads)
+    assert flow.reports() == {}

@@ -118,3 +118,30 @@ SELECT kube_reports.after_restore() > 0 AS restored;
 SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
 SELECT kube_reports.aggregate(:'one', at_once => true);
 SELECT count(*) FROM kube_reports.change;
+
+---- the merges of Kyverno 1.8 to 1.10 ----
+DELETE FROM kube_reports.object;
+CREATE FUNCTION pg_temp.old_report(kind text, name text, uid text, results jsonb, owned boolean DEFAULT false) RETURNS boolean LANGUAGE sql AS $$
+	SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', jsonb_build_object('apiVersion', 'kyverno.io/v1alpha2', 'kind', kind,
+		'metadata', jsonb_strip_nulls(jsonb_build_object('name', name, 'namespace', 'ns',
+			'labels', jsonb_build_object('audit.kyverno.io/resource.uid', uid, 'audit.kyverno.io/resource.gvr', 'pods.v1', 'app.kubernetes.io/managed-by', 'kyverno'),
+			'ownerReferences', CASE WHEN owned THEN jsonb_build_array(jsonb_build_object('apiVersion', 'v1', 'kind', 'Pod', 'name', 'pod-' || uid, 'uid', uid)) END)),
+		'spec', jsonb_build_object('owner', '{"apiVersion": "", "kind": "", "name": "", "uid": ""}'::jsonb, 'results', results))::kube_reports.report) IS NOT NULL
+$$;
+SELECT admission, policy_reports, chunk_size FROM kube_reports.set_aggregation(:'one', admission => true, policy_reports => 'policy', chunk_size => 2);
+SELECT pg_temp.old_report('AdmissionReport', 'a1', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 5), pg_temp.result('p', 'b', 'pass', 5))),
+	pg_temp.old_report('AdmissionReport', 'a2', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'fail', 6), pg_temp.result('ns/q', 'z', 'warn', 1), pg_temp.result('x/y/z', 'z', 'warn', 1)));
+-- Nobody knows whose they are.
+SELECT kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true);
+SELECT plural, name FROM pg_temp.stored;
+SELECT pg_temp.old_report('BackgroundScanReport', 'u1', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'error', 8)), true),
+	pg_temp.old_report('BackgroundScanReport', 'u2', 'u2', jsonb_build_array(pg_temp.result('p', 'a', 'skip', 8)), true);
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+SELECT plural, name, results FROM pg_temp.stored;
+SELECT o.name, o.metadata::jsonb->'labels' AS labels, r.value->'resources' AS resources
+	FROM kube_reports.object o, jsonb_array_elements(o.body::jsonb#>'{spec,results}') r WHERE o.resource_type = 7 AND r.value->>'rule' = 'b';
+SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": ["a"], "version": "77"}, {"policy": "ns/q", "version": "78"}]');
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+SELECT s.plural, s.name, s.results, o.metadata::jsonb->'labels' AS labels FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name AND o.resource_type = 1;
+SELECT policy_reports FROM kube_reports.set_aggregation(:'one', admission => false, policy_reports => 'off');
+SELECT count(*) FROM kube_reports.aggregation_queue;
