@@ -14,6 +14,7 @@ import pytest
 
 from apiserver import ApiServer
 from client import Api, until, run
+import fleet
 from front_proxy import Delegation
 from pods import Types
 
@@ -256,6 +257,17 @@ def stack():
         shared.second = shared.proxy()
         shared.other = shared.proxy(cluster=shared.other_cluster, user="kube_reports_proxy_b")
         yield shared
+    finally:
+        shared.end()
+
+
+@pytest.fixture(scope="session")
+def fleet_store():
+    """A database with the fleet of fleet.py, which tests only read, and the documents in it."""
+    shared = Stack()
+    try:
+        database = shared.begin().database
+        yield database, fleet.fill(database)
     finally:
         shared.end()
 

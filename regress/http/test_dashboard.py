@@ -11,7 +11,7 @@ import pytest
 
 import fleet
 from browser import Browser
-from conftest import TOP, Stack
+from conftest import TOP
 
 READER = "kube_reports_reader"
 SEVERITIES = ("critical", "high", "medium", "low")
@@ -68,9 +68,8 @@ class Words(html.parser.HTMLParser):
 
 
 class World:
-    def __init__(self, database):
-        self.database = database
-        self.documents = fleet.fill(database)
+    def __init__(self, database, documents):
+        self.database, self.documents = database, documents
 
     def dashboard(self, arguments="", user=READER, database="kube_reports"):
         return json.loads(self.database.psql(f"SELECT kube_reports.dashboard({arguments})", user=user, database=database))
@@ -88,12 +87,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world():
-    stack = Stack()
-    try:
-        yield World(stack.begin().database)
-    finally:
-        stack.end()
+def world(fleet_store):
+    return World(*fleet_store)
 
 
 @pytest.fixture(scope="module")

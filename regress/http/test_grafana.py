@@ -1,0 +1,228 @@
+"""The Grafana dashboards of the chart: their structure, and every query of them as Grafana would send it, as readers of little and of all."""
+
+import datetime
+import itertools
+import json
+import re
+
+import pytest
+
+import fleet
+from conftest import TOP
+
+FILES = sorted((TOP / "helm" / "kube-reports" / "dashboards").glob("*.json"))
+BOARDS = {file.stem: json.loads(file.read_text()) for file in FILES}
+SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${datasource}"}
+READERS = ("kube_reports_reader", "analyst")
+# Not text: what it may be is in its options.
+NUMBERS = {"score": "4.0"}
+# What somebody could type into the address of a dashboard.
+HOSTILE = ("x') OR true --", "'", "''", "\\", "\\' OR true --", "'; DELETE FROM kube_reports.object; --", "${cluster}", "$1", "%", "a\"b", "x'::text) OR ('1' = '1", "\n--", "é\u202e")
+
+every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
+
+
+# ---- what Grafana does with a query ----
+
+def interpolated(sql, values):
+    """Variables, as Grafana's sqlstring format writes them: quotes doubled, elements of several between commas."""
+    def text(found):
+        value = values[found[1]]
+        return ",".join("'" + one.replace("'", "''") + "'" for one in (value if isinstance(value, list) else [value]))
+    return re.sub(r"\$\{(\w+):sqlstring\}", text, sql)
+
+
+def expanded(sql, begin, end):
+    """The macros of Grafana's PostgreSQL data source."""
+    sql = sql.replace("$__timeFrom()", f"'{begin}'").replace("$__timeTo()", f"'{end}'")
+    sql = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 BETWEEN '{begin}' AND '{end}'", sql)
+    return re.sub(r"\$__timeGroupAlias\((\w+), '1d'\)", r'floor(extract(epoch from \1)/86400)*86400 AS "time"', sql)
+
+
+def queries(board):
+    return [(panel, target) for panel in board["panels"] for target in panel["targets"]]
+
+
+class Reader:
+    """A role that asks what dashboards ask."""
+
+    def __init__(self, database, role):
+        self.database, self.role = database, role
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self.period = [at.strftime("%Y-%m-%dT%H:%M:%SZ") for at in (now - datetime.timedelta(30), now + datetime.timedelta(minutes=1))]
+
+    def ask(self, *statements):
+        """The rows of each statement."""
+        lines = self.database.psql("BEGIN READ ONLY;\n" + "".join(f"SELECT coalesce(jsonb_agg(q), '[]') FROM ({sql}\n) q;\n" for sql in statements) + "COMMIT;",
+                                   user=self.role).splitlines()
+        assert len(lines) == len(statements)
+        return [json.loads(line) for line in lines]
+
+    def values(self, board):
+        """Each variable's values with all of its options chosen, in their order: later ones ask by earlier ones."""
+        values = {}
+        for variable in board["templating"]["list"]:
+            if variable["type"] == "query":
+                rows = self.ask(interpolated(variable["query"], values))[0]
+                values[variable["name"]] = [row.get("__value", next(iter(row.values()))) for row in rows]
+                assert rows, variable["name"]
+            elif variable["type"] != "datasource":
+                values[variable["name"]] = NUMBERS.get(variable["name"], "")
+        return values
+
+    def answers(self, board, values):
+        return self.ask(*(expanded(interpolated(target["rawSql"], values), *self.period) for _, target in queries(board)))
+
+
+@pytest.fixture(scope="module")
+def readers(fleet_store):
+    """By role: one that sees all, one that sees a cluster and a namespace of another."""
+    database = fleet_store[0]
+    clusters = {name: uid for uid, name in fleet.CLUSTERS.items()}
+    database.psql("CREATE ROLE analyst LOGIN", user="postgres")
+    database.psql(f"SELECT kube_reports.grant_cluster('analyst', '{clusters['prod-eu']}'), kube_reports.grant_namespace('analyst', '{clusters['staging']}', 'shop')")
+    return {role: Reader(database, role) for role in READERS}
+
+
+# ---- structure ----
+
+def test_there_are_four():
+    assert list(BOARDS) == ["compliance", "fleet", "namespaces-and-policies", "vulnerabilities"]
+    for key in ("uid", "title"):
+        assert len({board[key] for board in BOARDS.values()}) == 4
+    # Grafana's limit.
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", board["uid"]) for board in BOARDS.values())
+
+
+@every_board
+def test_structure(board):
+    """What an export of Grafana has: no id of one server's, panels that do not overlap, a data source that is chosen, units"""
+    assert board["schemaVersion"] >= 39 and "id" not in board and board["panels"]
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken = set()
+    for panel in board["panels"]:
+        assert panel["type"] in ("stat", "timeseries", "table", "bargauge", "piechart") and panel["title"]
+        place = panel["gridPos"]
+        assert place["w"] > 0 and place["h"] > 2 and 0 <= place["x"] and place["x"] + place["w"] <= 24
+        cells = set(itertools.product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])))
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        assert panel["datasource"] == SOURCE and panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["value"] is None
+        for target in panel["targets"]:
+            assert target["datasource"] == SOURCE and target["rawQuery"] is True and target["editorMode"] == "code"
+            assert target["format"] == ("time_series" if panel["type"] == "timeseries" else "table")
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+
+
+@every_board
+def test_variables(board):
+    """Each is defined before it is used, used, and quoted wherever it is used"""
+    variables = board["templating"]["list"]
+    assert (variables[0]["name"], variables[0]["type"], variables[0]["query"]) == ("datasource", "datasource", SOURCE["type"])
+    known, used = {"datasource"}, {"datasource"}
+    for variable in variables[1:]:
+        if variable["type"] == "query":
+            assert variable["datasource"] == SOURCE and variable["query"] == variable["definition"]
+            used |= (uses := set(re.findall(r"\$\{(\w+)", variable["query"])))
+            assert uses <= known, variable["name"]
+        known.add(variable["name"])
+    assert len(known) == len(variables)
+    for panel, target in queries(board):
+        sql = target["rawSql"]
+        names = re.findall(r"\$\{(\w+):sqlstring\}", sql)
+        used |= set(names)
+        assert set(names) <= known, panel["title"]
+        # No other form of a variable, and no macro that this test does not expand.
+        assert not re.search(r"\$\{(?!\w+:sqlstring\})|\[\[|\$(?!__|\{)\w", sql.replace("GHSA)-'", "")), panel["title"]
+        assert "$__" not in expanded(sql, "", ""), panel["title"]
+        assert not re.search(r"kube_reports\.(?!" + "|".join(sorted(READABLE)) + r")\w+\b", sql), panel["title"]
+    assert used == known
+
+
+# What docs/analytics.md and docs/api.md offer to readers; the queries run as readers below.
+READABLE = {"compliance_score", "framework_score", "fleet_freshness", "fleet_matrix", "score_change", "status_counts", "new_failures", "transitions", "result_event",
+            "failing_by_policy_namespace", "open_failures", "exceptions", "result_count", "reports_with_score", "top", "search_results", "control_counts", "fix_time",
+            "remediations", "category_tree"}
+
+
+# ---- queries ----
+
+@pytest.mark.parametrize("role", READERS)
+@every_board
+def test_panels_answer(readers, board, role):
+    """Each panel has rows with a value, in the form that it shows"""
+    reader = readers[role]
+    for (panel, target), rows in zip(queries(board), reader.answers(board, reader.values(board))):
+        title = panel["title"]
+        assert rows and any(value not in (None, 0) for row in rows for value in row.values()), title
+        columns = set().union(*rows)
+        if target["format"] == "time_series":
+            assert columns == {"time", "metric", "value"}, title
+            times = [row["time"] for row in rows]
+            assert times == sorted(times) and len({(row["time"], row["metric"]) for row in rows}) == len(rows), title
+            assert all(isinstance(row["value"], (int, float)) and isinstance(row["metric"], str) for row in rows if row["value"] is not None), title
+            columns |= {row["metric"] for row in rows}
+        elif panel["type"] == "stat":
+            assert len(rows) == 1 and len(columns) == 1, title
+        if panel["type"] == "piechart":
+            columns |= {row["metric"] for row in rows} | {"critical", "high", "medium", "low", "info", "unknown"}
+        if target["format"] == "time_series" and "severity" in title:
+            columns |= {"critical", "high", "medium", "low", "info", "unknown"}
+        for override in panel["fieldConfig"]["overrides"]:
+            assert override["matcher"]["options"] in columns, title
+        for transformation in panel.get("transformations", []):
+            assert {transformation["options"][key] for key in ("columnField", "rowField", "valueField")} <= columns, title
+        if role == "analyst":
+            assert "prod-us" not in json.dumps(rows), title
+
+
+@every_board
+def test_filters_matter(readers, board):
+    """A choice of one cluster answers nothing of the others, and one that is not there something else than all"""
+    reader = readers["kube_reports_reader"]
+    values = reader.values(board)
+    chosen = ({}, {"cluster": [uid for uid, name in fleet.CLUSTERS.items() if name == "staging"]}, {"cluster": ["00000000-0000-4000-8000-000000000000"]})
+    for (panel, _), every, one, none in zip(queries(board), *(reader.answers(board, {**values, **choice}) for choice in chosen)):
+        assert "prod-" not in json.dumps(one), panel["title"]
+        assert none != every, panel["title"]
+
+
+@every_board
+def test_period_matters(readers, board):
+    """Panels that name the period answer otherwise for another one"""
+    reader = readers["kube_reports_reader"]
+    values = reader.values(board)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    for panel, target in queries(board):
+        sql = interpolated(target["rawSql"], values)
+        if "$__" in sql:
+            old = [(now - datetime.timedelta(days)).strftime("%Y-%m-%dT%H:%M:%SZ") for days in (40, 30)]
+            first, second = reader.ask(expanded(sql, *reader.period), expanded(sql, *old))
+            assert first != second, panel["title"]
+
+
+@every_board
+def test_hostile_values(readers, board):
+    """Whatever a variable is set to is a name that nothing has, and nothing else"""
+    reader = readers["analyst"]
+    names = [variable["name"] for variable in board["templating"]["list"] if variable["name"] != "datasource"]
+
+    def every(value):
+        return {name: NUMBERS.get(name, value if name == "cve" else [value, value + "x"]) for name in names}
+    nothing = reader.answers(board, every("no-such-name"))
+    assert any(nothing) or board["uid"] == "kube-reports-vulnerabilities"
+    for value in HOSTILE:
+        assert reader.answers(board, every(value)) == nothing, value
+    if "score" in names:
+        for value in HOSTILE:
+            done = [reader.database.psql(f"SELECT * FROM ({expanded(interpolated(target['rawSql'], {**every('x'), 'score': value}), *reader.period)}\n) q", user="analyst", check=False)
+                    for _, target in queries(board) if "${score" in target["rawSql"]]
+            assert done and all("invalid input syntax for type real" in one.err for one in done), value
+
+
+def test_page_tells_how(readers):
+    """docs/analytics.md names every dashboard"""
+    page = (TOP / "docs" / "analytics.md").read_text()
+    assert all(f"{file.name}" in page for file in FILES)
