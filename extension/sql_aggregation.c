@@ -10,9 +10,11 @@
 
 #include "miscadmin.h"
 #include "funcapi.h"
+#include "kyverno_policy.h"
 #include "summary.h"
 #include "utils/tuplestore.h"
 
+PG_FUNCTION_INFO_V1(sql_policy_rules);
 PG_FUNCTION_INFO_V1(sql_first_owner);
 PG_FUNCTION_INFO_V1(sql_count_summary);
 PG_FUNCTION_INFO_V1(sql_list_results);
@@ -74,6 +76,24 @@ member_datum(Arena *arena, const JsonNode *result, const char *key)
 			strbuf_putc(&buf, string.bytes[i]);
 	}
 	return PointerGetDatum(text_of(buf.bytes, buf.len));
+}
+
+Datum
+sql_policy_rules(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	const JsonNode *rules;
+	JsonText   *names;
+	Datum		result;
+
+	arena_init(&arena);
+	rules = kyverno_policy_rules(&arena, parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
+	names = arena_alloc(&arena, sizeof(JsonText) * (rules->u.array.count + 1));
+	for (size_t i = 0; i < rules->u.array.count; i++)
+		names[i] = rules->u.array.items[i]->u.string;
+	result = text_array(names, rules->u.array.count);
+	arena_free(&arena);
+	PG_RETURN_DATUM(result);
 }
 
 Datum

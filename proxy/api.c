@@ -27,6 +27,7 @@
 #include "log.h"
 #include "metrics.h"
 #include "namespaces.h"
+#include "policies.h"
 #include "reply.h"
 #include "result_metrics.h"
 #include "server.h"
@@ -151,6 +152,8 @@ aggregated(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 {
 	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 
+	if (outcome == PG_OK && pg_bool(result, 0, 1))
+		policies_follow(pg_bool(result, 0, 2));
 	pg_result_free(result);
 	if (more)
 		catch_up_begin(NULL);
@@ -171,7 +174,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		return;
 	}
 	call = pg_call_new(PG_AGGREGATE);
-	pg_add_int4(call, 1);
+	pg_add_int4(call, policies_known());
 	pg_send(call, false, UPKEEP_TIMEOUT_MS, aggregated, NULL);
 }
 

@@ -50,6 +50,7 @@ extern void kubeapi_cancel(KubeCall *call);
  * What a watch tells.  A list is begin, item for each object, end; it comes first, and again whenever the watch has lost its place (410).  A
  * list that fails is begun anew without its end: only end means that nothing else exists.  event: type is ADDED, MODIFIED or DELETED.
  * failed: kube-apiserver could not be asked; it is tried again, and again.  Objects are valid during the call.
+ * absent: there is no such collection (404): next is to become the path that is tried instead, some time later when it returns true.  NULL: that is a failure, too.
  */
 typedef struct KubeWatchHandler
 {
@@ -58,6 +59,7 @@ typedef struct KubeWatchHandler
 	void		(*end) (void *state);
 	void		(*event) (void *state, const char *type, const JsonNode *object);
 	void		(*failed) (void *state, const char *why);
+	bool		(*absent) (void *state, StrBuf *next);
 } KubeWatchHandler;
 
 /*

@@ -38,6 +38,9 @@
 #define LAST_DELAY_MS 10000
 #define HELD_MS 5000
 
+/* Before a collection that is not served is asked for again. */
+#define ABSENT_MS 30000
+
 typedef struct KubeWatch
 {
 	KubeApi    *api;
@@ -113,6 +116,23 @@ page_take(void *state, int status, const char *bytes, size_t len)
 }
 
 static void
+collection_absent(KubeWatch *watch)
+{
+	StrBuf		next;
+	bool		later;
+
+	strbuf_init(&next, &watch->arena);
+	later = watch->handler->absent(watch->state, &next);
+	replace(&watch->path, next.bytes);
+	replace(&watch->next_page, NULL);
+	arena_free(&watch->arena);
+	if (later)
+		loop_timer_start(&watch->timer, ABSENT_MS, watch_go_on, watch);
+	else
+		watch_go_on(watch);
+}
+
+static void
 page_done(void *state, int status, const char *why)
 {
 	KubeWatch  *watch = state;
@@ -123,6 +143,11 @@ page_done(void *state, int status, const char *why)
 	const char *next;
 	JsonError	error;
 
+	if (status == 404 && watch->handler->absent != NULL)
+	{
+		collection_absent(watch);
+		return;
+	}
 	if (status != 200)
 	{
 		/* Pages expire as well: from the beginning. */

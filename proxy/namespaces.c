@@ -756,7 +756,7 @@ on_failure(void *state, const char *why)
 	failing = true;
 }
 
-static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_event, on_failure};
+static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_event, on_failure, NULL};
 
 /* ---------- the store and the cluster ---------- */
 

@@ -267,6 +267,17 @@ $$;
 COMMENT ON FUNCTION kube_reports.first_owner(kube_reports.report)
 	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; nulls: it has none';
 
+CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.only_in_c('policy_rules');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
+	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them for pod controllers';
+
 CREATE FUNCTION kube_reports.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)
 		RETURNS SETOF record

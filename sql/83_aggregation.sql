@@ -373,28 +373,45 @@ $$;
 COMMENT ON FUNCTION kube_reports.merge_or_drop(uuid, kube_reports.aggregation, "char", text, text)
 	IS 'merges one group; when that is impossible, warns and forgets it until something about it changes';
 
-CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean, OUT more boolean, OUT follow_policies boolean)
+CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean, OUT more boolean, OUT follow_policies boolean, OUT policies_stored boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	SELECT a.follow_policies AND a.policy_reports <> 'off' INTO follow_policies
-		FROM kube_reports.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id
+	SELECT a.follow_policies AND a.policy_reports <> 'off', s.cluster_id IS NOT NULL INTO follow_policies, policies_stored
+		FROM kube_reports.aggregation a
+			JOIN kube_reports.cluster c ON c.id = a.cluster_id
+			LEFT JOIN kube_reports.active_policy_set s ON s.cluster_id = a.cluster_id
 		WHERE c.uid = cluster AND kube_reports.may_serve(c.id) AND NOT pg_is_in_recovery();
 	-- What the last proxy knew may be long out of date, and a result that is dropped is lost.
 	more := FOUND AND (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
 	follow_policies := coalesce(follow_policies, false);
+	policies_stored := coalesce(policies_stored, false);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.aggregate_piece(uuid, boolean)
-	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. follow_policies: it is to find out';
+	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. follow_policies: it is to find out; policies_stored: somebody has told';
 
-CREATE PROCEDURE kube_reports.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean)
+CREATE PROCEDURE kube_reports.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean)
 LANGUAGE plpgsql
 AS $$
 BEGIN
-	SELECT p.more, p.follow_policies INTO more, follow_policies FROM kube_reports.aggregate_piece(cluster, policies_known) p;
+	SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored FROM kube_reports.aggregate_piece(cluster, policies_known) p;
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports.api_aggregate(uuid, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';
+COMMENT ON PROCEDURE kube_reports.api_aggregate(uuid, boolean, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';
+
+CREATE FUNCTION kube_reports.api_active_policies(cluster uuid, policies text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c JOIN kube_reports.aggregation a ON a.cluster_id = c.id
+			WHERE c.uid = cluster AND kube_reports.may_serve(c.id) AND a.follow_policies) THEN
+		RETURN 0;
+	END IF;
+	RETURN kube_reports.set_active_policies(cluster, policies::jsonb);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_active_policies(uuid, text) IS 'set_active_policies() by a proxy; does nothing where proxies are not to';

@@ -180,6 +180,25 @@ users:
             document["data"] = {key: value if isinstance(value, str) else json.dumps(value) for key, value in entries.items()}
             return self._change("MODIFIED" if old else "ADDED", CONFIG_MAPS, AUTHENTICATION, document)
 
+    def serve(self, collection, kind):
+        """Serves another collection from now on, empty."""
+        with self.lock:
+            KINDS[collection] = kind
+            self.objects.setdefault(collection, {})
+
+    def put(self, collection, document):
+        """Creates or replaces an object; returns it."""
+        with self.lock:
+            metadata = document["metadata"]
+            key = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+            old = self.objects[collection].get(key)
+            document = {**document, "metadata": {"uid": old["metadata"]["uid"] if old else str(uuid.uuid4()), "creationTimestamp": now(), **metadata}}
+            return self._change("MODIFIED" if old else "ADDED", collection, key, document)
+
+    def remove(self, collection, key):
+        with self.lock:
+            return self._change("DELETED", collection, key, self.objects[collection][key])
+
     # --- what happens to clients ---
 
     def forget(self):

@@ -11,7 +11,9 @@ import uuid
 
 import pytest
 
+from apiserver import ApiServer
 from client import EPHR, POLR, REPS, path_of, run, until
+from conftest import stack_command
 
 CEPHR = "reports.kyverno.io/v1/clusterephemeralreports"
 CPOLR = "wgpolicyk8s.io/v1alpha2/clusterpolicyreports"
@@ -109,10 +111,10 @@ def policies_of(active):
 class Flow:
     """Kyverno and the cluster around it, at two proxies."""
 
-    def __init__(self, stack, group="wgpolicyk8s.io", **options):
+    def __init__(self, stack, group="wgpolicyk8s.io", flags=(), **options):
         stack.begin("deadlock_timeout = 100ms")
         self.database, self.cluster = stack.database, stack.cluster
-        self.proxies = [stack.proxy(), stack.proxy()]
+        self.proxies = [stack.proxy(flags=flags), stack.proxy(flags=flags)]
         self.group = group
         self.set(policy_reports="resource", group=group, delay="300 ms", **options)
         self.local = threading.local()
@@ -526,3 +528,120 @@ def test_older_flow(own_stack):
     flow.set_versions({})
     flow.compare_old(workloads)
     assert flow.reports() == {}
+
+
+# --- active policies, as kube-apiserver tells of them ---
+
+CPOL = "/apis/kyverno.io/v1/clusterpolicies"
+POL = "/apis/kyverno.io/v1/policies"
+VPOL = "/apis/policies.kyverno.io/v1beta1/validatingpolicies"
+VAP = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+DISABLED = {"reports.kyverno.io/disabled": ""}
+ENABLED = {"reports.kyverno.io/enabled": "true"}
+
+
+def policy(name, rules=(), namespace=None, labels=None):
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **({"labels": labels} if labels else {})}
+    return {"metadata": metadata, "spec": {"rules": [{"name": rule, "match": {"any": [{"resources": {"kinds": ["Pod"]}}]}, "validate": {"pattern": {}}}
+                                                     for rule in rules]}}
+
+
+@pytest.fixture
+def policed(own_stack):
+    """A stack whose proxies have a kube-apiserver of their cluster with policies of some kinds."""
+    certificates = f"{own_stack.pki}/apiserver"
+    stack_command("certificates", certificates)
+    server = ApiServer(certificates)
+    server.delete_namespace("kube-system")
+    server.create_namespace("kube-system", uid=own_stack.cluster)
+    for collection, kind in ((CPOL, "ClusterPolicy"), (POL, "Policy"), (VPOL, "ValidatingPolicy"), (VAP, "ValidatingAdmissionPolicy")):
+        server.serve(collection, kind)
+    own_stack.apiserver = server
+    own_stack.flags = [f"--authentication-kubeconfig={server.kubeconfig(f'{own_stack.pki}/kubeconfig-policies', token='t')}", "--authentication-skip-lookup"]
+    yield own_stack
+    server.calm()
+    server.stop()
+
+
+def known(flow):
+    """The active policies as the database has them: source and policy, rules."""
+    rows = flow.database.psql("SELECT source, policy, array_to_string(rules, ',') FROM kube_reports.active_policy ORDER BY 1, 2").splitlines()
+    return {tuple(row.split("|")[:2]): set(filter(None, row.split("|")[2].split(","))) for row in rows}
+
+
+def test_policies_are_followed(policed):
+    """Rules 4 and 9: nothing is merged before all kinds of policies are known; policies, rules made for controllers, labels and versions of kinds"""
+    server = policed.apiserver
+    server.put(CPOL, policy("one", ["a"]))
+    server.put(CPOL, policy("silent", ["a"], labels=DISABLED))
+    server.put(POL, policy("two", ["b"], namespace="team"))
+    server.put(VPOL, policy("cel"))
+    server.put(VAP, policy("admission", labels=ENABLED))
+    server.put(VAP, policy("unreported"))
+    server.trouble(POL, code=403)
+    flow, choice = Flow(policed, flags=policed.flags), random.Random(6)
+
+    def result(source, name, rule):
+        return {"source": source, "policy": name, "rule": rule, "result": "fail", "timestamp": {"seconds": 1700000000, "nanos": 0}}
+
+    results = [result("kyverno", "one", "a"), result("kyverno", "one", "autogen-cronjob-a"), result("kyverno", "one", "gone"), result("kyverno", "silent", "a"),
+               result("kyverno", "team/two", "b"), result("KyvernoValidatingPolicy", "cel", "x"), result("ValidatingAdmissionPolicy", "admission", ""),
+               result("ValidatingAdmissionPolicy", "unreported", "")]
+    workload = Workload("shop", choice)
+    flow.create(workload, results)
+    until(lambda: server.asked(POL), 20, "the proxies to ask for policies")
+    until(lambda: any("reports are not merged" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
+    assert known(flow) == {} and flow.reports() == {}
+
+    server.calm()
+    active = {("", "one"): {"a", "autogen-a", "autogen-cronjob-a"}, ("", "team/two"): {"b", "autogen-b", "autogen-cronjob-b"},
+              ("KyvernoValidatingPolicy", "cel"): set(), ("ValidatingAdmissionPolicy", "admission"): set()}
+    until(lambda: known(flow) == active, 30, "the policies to be known")
+    flow.compare([workload], active)
+    assert len(flow.reports()["shop", workload.uid]["results"]) == 5
+
+    # What changes is followed, and reports with it.
+    server.put(CPOL, policy("one", ["a"], labels=DISABLED))
+    server.remove(VPOL, "cel")
+    server.put(VAP, policy("unreported", labels=ENABLED))
+    active = {("", "team/two"): active["", "team/two"], ("ValidatingAdmissionPolicy", "admission"): set(), ("ValidatingAdmissionPolicy", "unreported"): set()}
+    until(lambda: known(flow) == active, 30, "the change to be known")
+    flow.compare([workload], active)
+    assert len(flow.reports()["shop", workload.uid]["results"]) == 2
+
+    # While nobody listened things changed: nothing is dropped by what was known then.
+    for proxy in flow.proxies:
+        proxy.stop()
+    server.put(CPOL, policy("one", ["a"]))
+    server.trouble(VAP, code=503)
+    for proxy in flow.proxies:
+        proxy.start()
+        proxy.wait_ready()
+    flow.local = threading.local()
+    flow.create(workload, [result("kyverno", "one", "a")])
+    server.calm()
+    active["", "one"] = {"a", "autogen-a", "autogen-cronjob-a"}
+    until(lambda: known(flow) == active, 60, "the policies to be known again")
+    flow.compare([workload], active)
+    assert len(flow.reports()["shop", workload.uid]["results"]) == 3
+
+    # The database forgets, as a restored one has: it is told again.
+    flow.set_active(None)
+    until(lambda: known(flow) == active, 30, "the database to be told again")
+
+
+def test_policies_of_another_cluster(policed):
+    """A kube-apiserver that is another cluster's says nothing of this one's policies"""
+    policed.apiserver.delete_namespace("kube-system")
+    policed.apiserver.create_namespace("kube-system")
+    policed.apiserver.put(CPOL, policy("one", ["a"]))
+    flow = Flow(policed, flags=policed.flags)
+    workload = Workload("shop", random.Random(7))
+    flow.create(workload, [])
+    until(lambda: all("is not that of cluster" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
+    assert not policed.apiserver.asked(CPOL)
+    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports.aggregation_queue") == "1"
+    # Somebody else may tell.
+    flow.set(follow_policies="false")
+    flow.quiet()
+    assert flow.api.get(path_of(EPHR)).json["items"] == []

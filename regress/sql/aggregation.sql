@@ -145,3 +145,37 @@ SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) >
 SELECT s.plural, s.name, s.results, o.metadata::jsonb->'labels' AS labels FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name AND o.resource_type = 1;
 SELECT policy_reports FROM kube_reports.set_aggregation(:'one', admission => false, policy_reports => 'off');
 SELECT count(*) FROM kube_reports.aggregation_queue;
+
+---- the names of rules ----
+CREATE FUNCTION pg_temp.names(rules jsonb, controllers text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
+	SELECT array_to_string(kube_reports.policy_rules(jsonb_build_object('metadata', CASE WHEN controllers IS NULL THEN '{}' ELSE
+		jsonb_build_object('annotations', jsonb_build_object('pod-policies.kyverno.io/autogen-controllers', controllers)) END,
+		'spec', jsonb_build_object('rules', rules))::kube_reports.report), ' ')
+$$;
+CREATE FUNCTION pg_temp.rule(kinds jsonb, more jsonb DEFAULT '{}', name text DEFAULT 'r', body jsonb DEFAULT '{"validate": {"deny": {}}}') RETURNS jsonb LANGUAGE sql AS $$
+	SELECT jsonb_build_object('name', name, 'match', jsonb_build_object('any', jsonb_build_array(jsonb_build_object('resources', jsonb_build_object('kinds', kinds) || more)))) || body
+$$;
+SELECT c.what, pg_temp.names(jsonb_build_array(VARIADIC c.rules), c.controllers) AS names FROM (VALUES
+	('pods', NULL, ARRAY[pg_temp.rule('["Pod"]')]),
+	('pods by version', NULL, ARRAY[pg_temp.rule('["v1/Pod"]')]),
+	('pods by group', NULL, ARRAY[pg_temp.rule('["*/v1/Pod.status"]'), pg_temp.rule('["Pod"]', name => 's')]),
+	('a version is none', NULL, ARRAY[pg_temp.rule('["v1x/Pod"]'), pg_temp.rule('["Job"]', name => 's')]),
+	('no pods', NULL, ARRAY[pg_temp.rule('["Service"]')]),
+	('controllers alone', NULL, ARRAY[pg_temp.rule('["Deployment"]')]),
+	('pods and others', NULL, ARRAY[pg_temp.rule('["Pod", "Deployment"]')]),
+	('by name', NULL, ARRAY[pg_temp.rule('["Pod"]', '{"name": "x"}')]),
+	('by selector', NULL, ARRAY[pg_temp.rule('["Pod"]', '{"selector": {}}')]),
+	('one rule spoils all', NULL, ARRAY[pg_temp.rule('["Pod"]'), pg_temp.rule('["Pod"]', '{"annotations": {}}', 's')]),
+	('excluded by names', NULL, ARRAY[pg_temp.rule('["Pod"]') || '{"exclude": {"resources": {"names": ["x"]}}}']),
+	('excluded others', NULL, ARRAY[pg_temp.rule('["Pod"]') || '{"exclude": {"all": [{"resources": {"kinds": ["Service"]}}]}}']),
+	('generate', NULL, ARRAY[pg_temp.rule('["Pod"]', body => '{"generate": {"kind": "x"}}')]),
+	('patches', NULL, ARRAY[pg_temp.rule('["Pod"]', body => '{"mutate": {"patchesJson6902": "x"}}')]),
+	('merge', NULL, ARRAY[pg_temp.rule('["Pod"]', body => '{"mutate": {"patchStrategicMerge": {}}}')]),
+	('images', NULL, ARRAY[pg_temp.rule('["Pod"]', body => '{"verifyImages": [{}]}')]),
+	('nothing to convert', NULL, ARRAY[pg_temp.rule('["Pod"]', body => '{"validate": {"message": "x"}}')]),
+	('made by somebody else', NULL, ARRAY[pg_temp.rule('["Pod"]'), pg_temp.rule('["Pod"]', name => 'autogen-old')]),
+	('long', NULL, ARRAY[pg_temp.rule('["Pod"]', name => repeat('n', 60))]),
+	('none', 'none', ARRAY[pg_temp.rule('["Pod"]')]), ('empty', '', ARRAY[pg_temp.rule('["Pod"]')]), ('all', 'all', ARRAY[pg_temp.rule('["Pod"]')]),
+	('cron jobs', 'CronJob', ARRAY[pg_temp.rule('["Pod"]')]), ('some', 'Deployment,Job', ARRAY[pg_temp.rule('["Pod"]')]),
+	('not asked', 'Deployment', ARRAY[pg_temp.rule('["Pod", "Job"]')])) c(what, controllers, rules);
+SELECT kube_reports.policy_rules('{}'), kube_reports.policy_rules('{"spec": {"rules": [{}, 1, {"name": 2}, {"name": "a\u0000b"}, {"name": "c", "match": [], "exclude": 1}]}}');

@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * policy_fuzz.c
+ *	  Fuzz target: policies, as a database is told of them.
+ *
+ * The input is a policy as JSON.  Whatever it is: names of rules are strings of
+ * at most 63 bytes where they are made, without NUL; every rule that keeps its name
+ * is there unless it is called as if it had been made; what is told is an object with a name, and the
+ * same when it is asked for again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "fuzz.h"
+
+#include "kyverno_policy.h"
+
+static const char *const sources[] = {"", "KyvernoValidatingPolicy", "ValidatingAdmissionPolicy"};
+
+static void
+check_rules(Arena *arena, const JsonNode *policy)
+{
+	const JsonNode *rules = json_path(policy, "spec", "rules", NULL);
+	const JsonNode *names = kyverno_policy_rules(arena, policy);
+	size_t		own = 0;
+
+	check(names->kind == JSON_ARRAY);
+	for (size_t i = 0; i < names->u.array.count; i++)
+	{
+		const JsonNode *name = names->u.array.items[i];
+
+		check(name->kind == JSON_STRING && memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL);
+		if (name->u.string.len < 8 || memcmp(name->u.string.bytes, "autogen-", 8) != 0)
+			own++;
+	}
+	for (size_t i = 0; rules != NULL && rules->kind == JSON_ARRAY && i < rules->u.array.count; i++)
+	{
+		const JsonNode *name = json_get(rules->u.array.items[i], "name");
+
+		if (name != NULL && name->kind == JSON_STRING && memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL &&
+			(name->u.string.len < 8 || memcmp(name->u.string.bytes, "autogen-", 8) != 0))
+			own--;
+	}
+	check(own == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	Arena		arena;
+	JsonError	error;
+	const JsonNode *policy;
+
+	arena_init(&arena);
+	policy = json_parse(&arena, (const char *) bytes, size, NULL, NULL, &error);
+	if (policy != NULL)
+	{
+		check_rules(&arena, policy);
+		for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+		{
+			const JsonNode *active = kyverno_policy_active(&arena, policy, sources[i]);
+
+			if (active == NULL)
+				continue;
+			check(json_is_string(json_get(active, "source"), sources[i]) && json_get(active, "policy")->kind == JSON_STRING);
+			check((json_get(active, "rules") != NULL) == (i == 0));
+			check(json_equal(active, kyverno_policy_active(&arena, policy, sources[i])));
+		}
+	}
+	arena_free(&arena);
+	return 0;
+}
