@@ -6,6 +6,8 @@
 -- sheet, named by its hash.  Hence no element has a style of its own; lengths
 -- of bars are attributes of SVG.  It follows the reader's light or dark scheme,
 -- and is read on a phone, by a screen reader and on paper as well.
+-- regress/http/test_dashboard.py looks at it in a browser; with SCREENSHOTS=yes
+-- it makes the pictures in docs/ anew.
 
 CREATE FUNCTION kube_reports.dashboard_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -32,7 +34,7 @@ h1 { font-size: 25px; line-height: 1.2; letter-spacing: -.02em; font-weight: 700
 header p { color: var(--soft); margin-top: 5px; overflow-wrap: anywhere; }
 h2 { font-size: 15.5px; font-weight: 650; letter-spacing: -.005em; }
 h3 { font-size: 14px; font-weight: 600; margin-top: 22px; }
-small, .note { color: var(--soft); font-size: 13px; }
+small, .note { color: var(--soft); font-size: .87em; } small small { font-size: 1em; }
 main { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; }
 section { background: var(--card); border: 1px solid var(--rule); border-radius: 14px; padding: 18px 20px 20px; min-width: 0; break-inside: avoid; }
 .wide { grid-column: 1 / -1; }
@@ -70,7 +72,7 @@ i.other { background: var(--other); }
 	break-inside: avoid; }
 .rows li:first-child { border-top: 0; }
 .name { font-weight: 550; overflow-wrap: anywhere; overflow: hidden; }
-.rows .name small { font-weight: 400; margin-left: 5px; }
+.rows .name small { font-weight: 400; }
 .value { font-weight: 650; text-align: right; white-space: nowrap; }
 .value small { font-weight: 400; }
 .bar { display: block; grid-column: 1 / -1; background: var(--track); border-radius: 4px; overflow: hidden; margin-top: 3px; }
@@ -85,19 +87,20 @@ th:last-child, td:last-child { padding-right: 0; }
 .empty { color: var(--soft); padding: 22px 0 8px; text-align: center; }
 footer { color: var(--soft); font-size: 13px; padding-top: 18px; padding-bottom: 34px; overflow-wrap: anywhere; }
 footer p + p { margin-top: 6px; }
-@media (max-width: 860px) {
+@media screen and (max-width: 860px) {
 	main { grid-template-columns: minmax(0, 1fr); }
 	.tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
 }
-@media (max-width: 560px) {
+@media screen and (max-width: 560px) {
 	header, main, footer { padding-left: 12px; padding-right: 12px; }
 	section { padding: 16px; } .hero { grid-template-columns: minmax(0, 1fr); justify-items: center; padding: 20px 16px; } .lead { font-size: 17px; }
 	.tiles { gap: 16px 14px; } .trend { height: 160px; }
 	th:nth-child(4), td:nth-child(4) { display: none; } .spark { width: 70px; } th, td { padding-right: 10px; }
 }
 @media print {
-	body { font-size: 12px; } header, main, footer { max-width: none; padding-left: 0; padding-right: 0; } main { gap: 10px; } .trend { height: 140px; }
-	section { border-radius: 6px; padding: 12px 14px; }
+	body { font-size: 14px; } header, main, footer { max-width: none; padding-left: 0; padding-right: 0; } main { gap: 10px; } .trend { height: 140px; }
+	section { border-radius: 6px; padding: 12px 14px; } .hero { gap: 10px 22px; } .tiles { gap: 10px 14px; margin-top: 14px; } .tiles li { padding-left: 9px; }
+	.lead { font-size: 17px; } .ring { width: 120px; height: 120px; }
 }
 $css$;
 COMMENT ON FUNCTION kube_reports.dashboard_style() IS 'the style sheet of dashboard_html()';

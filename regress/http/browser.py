@@ -77,8 +77,10 @@ class Browser:
                                               clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"])
 
     def end(self):
-        if hasattr(self, "session"):
-            self.ask("DELETE", self.session)
-        self.driver.terminate()
-        self.driver.wait(10)
-        shutil.rmtree(self.profile, ignore_errors=True)
+        try:
+            if hasattr(self, "session"):
+                self.ask("DELETE", self.session)
+        finally:
+            self.driver.terminate()
+            self.driver.wait(10)
+            shutil.rmtree(self.profile, ignore_errors=True)
