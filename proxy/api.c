@@ -32,6 +32,7 @@
 #include "result_metrics.h"
 #include "server.h"
 #include "watch.h"
+#include "webhook.h"
 #include "write.h"
 
 /* How often one worker sees to the change log and counts the objects; other steps follow at once while there is more to do. */
@@ -62,6 +63,7 @@ api_start(int worker)
 	pg_start(worker);
 	watches_start();
 	namespaces_start(worker);
+	webhooks_start(worker);
 	/* One worker does it for all; proxies take turns by a lock in the database. */
 	if (worker == 0)
 	{
@@ -97,8 +99,15 @@ void
 api_shutdown(void)
 {
 	shutting_down = true;
+	webhooks_end();
 	/* The rest of the time is for clients that are slow to take what they have. */
 	watches_end((uint64_t) config.shutdown_timeout * 750);
+}
+
+bool
+api_drained(void)
+{
+	return !webhooks_under_way();
 }
 
 bool

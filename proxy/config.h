@@ -62,6 +62,8 @@ typedef struct Config
 	int			poll_interval;	/* --watch-poll-interval, milliseconds, default 30 */
 	int			result_series;	/* --result-metrics-series, default 0: none */
 	int			result_interval;	/* --result-metrics-interval, milliseconds, default 15000 */
+	bool		webhooks;		/* --webhooks, default true */
+	const char *webhook_directory;	/* --webhook-directory; "" for none */
 	const char *pid_file;		/* --pid-file; "" for none */
 	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
 } Config;

@@ -745,7 +745,7 @@ is_under_way(h2o_req_t *req, void *state)
 static bool
 is_drained(void)
 {
-	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME)
+	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME || !api_drained())
 		return false;
 	return conf.http1.callbacks.foreach_request(&context, is_under_way, NULL) == 0 &&
 		conf.http2.callbacks.foreach_request(&context, is_under_way, NULL) == 0;

@@ -31,11 +31,16 @@
 #define COUNTER_SERIES 1024
 #define DURATION_SERIES 256
 #define STORED_SERIES 256
+#define WEBHOOK_SERIES 64
 
 #define VERB_SIZE 24
 #define GROUP_SIZE 96
 #define VERSION_SIZE 24
 #define RESOURCE_SIZE 96
+#define TARGET_SIZE 64
+
+/* What is known of a target longer than that is not shown: it may be gone.  Nanoseconds. */
+#define WEBHOOK_AGE ((uint64_t) 60 * 1000000000)
 
 /* Upper bounds as kube-apiserver has them, so that its dashboards fit. */
 static const double duration_bounds[] = {0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20,
@@ -86,6 +91,18 @@ typedef struct StoredEntry
 	_Atomic uint64_t set_at;	/* nanoseconds of the monotonic clock: the newest worker is right */
 } StoredEntry;
 
+typedef struct WebhookEntry
+{
+	atomic_bool used;
+	char		target[TARGET_SIZE];
+	_Atomic uint64_t events;
+	_Atomic uint64_t failures;
+	_Atomic uint64_t known_at;	/* when these three were; 0: never */
+	_Atomic uint64_t lag;		/* milliseconds */
+	_Atomic uint64_t failing;	/* attempts since the last success */
+	_Atomic uint64_t paused;
+} WebhookEntry;
+
 typedef struct WorkerBlock
 {
 	_Atomic int64_t gauges[GAUGE_COUNT];
@@ -96,6 +113,7 @@ typedef struct WorkerBlock
 	CounterEntry requests[COUNTER_SERIES + 1];
 	DurationEntry durations[DURATION_SERIES + 1];
 	StoredEntry stored[STORED_SERIES];
+	WebhookEntry webhooks[WEBHOOK_SERIES];
 } WorkerBlock;
 
 static WorkerBlock *blocks;
@@ -332,6 +350,61 @@ metrics_stored_objects(const char *group, const char *resource, long objects)
 		}
 		return;
 	}
+}
+
+/* The entry of a target in this worker's table; NULL when it is full. */
+static WebhookEntry *
+webhook_entry(const char *target)
+{
+	char		wanted[TARGET_SIZE];
+
+	if (!set_text(wanted, sizeof(wanted), target))
+		return NULL;
+	for (size_t i = 0; i < WEBHOOK_SERIES; i++)
+	{
+		WebhookEntry *entry = &mine->webhooks[i];
+
+		if (!atomic_load_explicit(&entry->used, memory_order_relaxed))
+		{
+			memcpy(entry->target, wanted, sizeof(wanted));
+			atomic_store_explicit(&entry->used, true, memory_order_release);
+			return entry;
+		}
+		if (strcmp(entry->target, wanted) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+void
+metrics_webhook_sent(const char *target, unsigned long events)
+{
+	WebhookEntry *entry = webhook_entry(target);
+
+	if (entry != NULL)
+		atomic_fetch_add_explicit(&entry->events, events, memory_order_relaxed);
+}
+
+void
+metrics_webhook_failed(const char *target)
+{
+	WebhookEntry *entry = webhook_entry(target);
+
+	if (entry != NULL)
+		atomic_fetch_add_explicit(&entry->failures, 1, memory_order_relaxed);
+}
+
+void
+metrics_webhook_state(const char *target, double lag_seconds, int failures, bool paused)
+{
+	WebhookEntry *entry = webhook_entry(target);
+
+	if (entry == NULL)
+		return;
+	atomic_store_explicit(&entry->lag, (uint64_t) (lag_seconds * 1000), memory_order_relaxed);
+	atomic_store_explicit(&entry->failing, (uint64_t) failures, memory_order_relaxed);
+	atomic_store_explicit(&entry->paused, paused, memory_order_relaxed);
+	atomic_store_explicit(&entry->known_at, monotonic_nanoseconds(), memory_order_relaxed);
 }
 
 /* --- The text --- */
@@ -662,6 +735,44 @@ write_counters(StrBuf *buf)
 	strbuf_printf(buf, "kube_reports_worker_restarts_total %llu\n", (unsigned long long) restarts);
 }
 
+static void
+write_webhook_metric(StrBuf *buf, const char *name, const char *type, const char *help, size_t offset, bool of_now, double unit)
+{
+	uint64_t	now = monotonic_nanoseconds();
+
+	metrics_write_head(buf, name, type, help);
+	for (int w = 0; w < block_count; w++)
+		for (size_t i = 0; i < WEBHOOK_SERIES; i++)
+		{
+			const WebhookEntry *entry = &blocks[w].webhooks[i];
+			uint64_t	known_at = load(&entry->known_at);
+
+			if (!atomic_load_explicit(&entry->used, memory_order_acquire))
+				break;
+			if (of_now && (known_at == 0 || now > known_at + WEBHOOK_AGE))
+				continue;
+			strbuf_printf(buf, "%s{", name);
+			metrics_write_label(buf, "target", entry->target);
+			strbuf_printf(buf, "} %.12g\n", (double) load((const _Atomic uint64_t *) ((const char *) entry + offset)) * unit);
+		}
+}
+
+/* One worker sends: no target is in two tables. */
+static void
+write_webhooks(StrBuf *buf)
+{
+	write_webhook_metric(buf, "kube_reports_webhook_events_total", "counter", "New failures that a target acknowledged to this proxy.",
+						 offsetof(WebhookEntry, events), false, 1);
+	write_webhook_metric(buf, "kube_reports_webhook_failures_total", "counter", "Batches of this proxy that a target did not acknowledge.",
+						 offsetof(WebhookEntry, failures), false, 1);
+	write_webhook_metric(buf, "kube_reports_webhook_lag_seconds", "gauge", "Age of the oldest event that a target has not acknowledged.",
+						 offsetof(WebhookEntry, lag), true, 0.001);
+	write_webhook_metric(buf, "kube_reports_webhook_failing_attempts", "gauge", "Attempts that failed since a target's last acknowledgement.",
+						 offsetof(WebhookEntry, failing), true, 1);
+	write_webhook_metric(buf, "kube_reports_webhook_paused", "gauge", "Whether a target is paused.",
+						 offsetof(WebhookEntry, paused), true, 1);
+}
+
 void
 metrics_write(StrBuf *buf)
 {
@@ -672,6 +783,7 @@ metrics_write(StrBuf *buf)
 	write_stored(buf);
 	write_gauges(buf);
 	write_counters(buf);
+	write_webhooks(buf);
 	for (int w = 0; w < block_count; w++)
 		add_histogram(&lag, &blocks[w].lag);
 	metrics_write_head(buf, "kube_reports_feed_lag_seconds", "histogram", "Time between the commit of a change and its reading.");

@@ -60,6 +60,11 @@ extern void metrics_feed_lag(double seconds);
 /* apiserver_storage_objects: set by the worker that counted. */
 extern void metrics_stored_objects(const char *group, const char *resource, long objects);
 
+/* Targets of new failures: a batch that was acknowledged; one that was not; how a target is, as the database says. */
+extern void metrics_webhook_sent(const char *target, unsigned long events);
+extern void metrics_webhook_failed(const char *target);
+extern void metrics_webhook_state(const char *target, double lag_seconds, int failures, bool paused);
+
 /* The Prometheus text. */
 extern void metrics_write(StrBuf *buf);
 

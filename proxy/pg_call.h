@@ -13,7 +13,7 @@
 
 #include "pg.h"
 
-#define PG_PARAMETERS 6			/* of one statement, at most */
+#define PG_PARAMETERS 7			/* of one statement, at most */
 
 struct PgConnection;
 

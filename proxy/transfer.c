@@ -164,6 +164,8 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
 	}
+	for (size_t i = 0; request->headers != NULL && request->headers[i] != NULL; i++)
+		add_header(transfer, request->headers[i]);
 	arena_init(&arena);
 	curl_easy_setopt(curl, CURLOPT_URL, arena_printf(&arena, "%s%s", kubeconfig->server, request->path));
 	arena_free(&arena);

@@ -3,7 +3,7 @@
  * transfer.h
  *	  HTTP requests that this process sends, without libcurl's types.
  *
- * For kubeapi*.c alone.
+ * For kubeapi*.c and webhook.c alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,6 +19,7 @@ typedef struct TransferRequest
 	const char *path;			/* with its query; escaped */
 	const char *body;			/* JSON of a POST; NULL: a GET.  Stays the caller's, until the end */
 	size_t		body_len;
+	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
 	long		timeout_ms;		/* for all of it */
 	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);

@@ -106,25 +106,37 @@ COMMENT ON FUNCTION kube_reports.event_place(text) IS 'version and key of an eve
 
 -- A version is drawn with the lane's lock, or the store's, held until it is visible.  So: first the newest version that was drawn, then who
 -- holds locks, then what can be seen.  A version drawn before the first step is visible in the third unless its writer was seen
--- holding a lock in the second; and of that lane everything is visible up to the newest version that is.
+-- holding a lock in the second; and of that lane everything is visible up to the newest version that is.  In a lane that is seldom
+-- written to that may be an old one: so such lanes are looked at again, as most writers are done in a moment.
 CREATE FUNCTION kube_reports.event_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	looks CONSTANT integer := 20;
 	newest		bigint;
 	locked		oid[];
+	-- Lanes in which a version up to the newest may yet become visible.
+	pending		integer[];
 BEGIN
 	IF pg_is_in_recovery() OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
 		RAISE EXCEPTION 'history can only be followed in READ COMMITTED transactions on a primary server' USING ERRCODE = 'feature_not_supported',
 			HINT = 'The view result_event shows what there is everywhere.';
 	END IF;
 	SELECT s.last_value INTO newest FROM kube_reports.version_seq s;
-	locked := ARRAY(SELECT l.objid FROM pg_locks l
-		WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 2 AND l.classid = kube_reports.lock_class()::oid
-			AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
-	RETURN least(newest, (SELECT min(kube_reports.lane_version(l.id)) FROM kube_reports.lane l
-		WHERE l.cluster_id = ANY (cluster_ids) AND (l.id::oid = ANY (locked) OR 0::oid = ANY (locked))));
+	FOR look IN 1..looks LOOP
+		IF look > 1 THEN
+			PERFORM pg_sleep(0.005);
+		END IF;
+		locked := ARRAY(SELECT l.objid FROM pg_locks l
+			WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 2 AND l.classid = kube_reports.lock_class()::oid
+				AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
+		pending := ARRAY(SELECT l.id FROM kube_reports.lane l
+			WHERE l.cluster_id = ANY (cluster_ids) AND (pending IS NULL OR l.id = ANY (pending))
+				AND (l.id::oid = ANY (locked) OR 0::oid = ANY (locked)) AND kube_reports.lane_version(l.id) < newest);
+		EXIT WHEN pending = '{}';
+	END LOOP;
+	RETURN least(newest, (SELECT min(kube_reports.lane_version(l.id)) FROM kube_reports.lane l WHERE l.id = ANY (pending)));
 END
 $$;
 COMMENT ON FUNCTION kube_reports.event_horizon(integer[])

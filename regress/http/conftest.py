@@ -1,5 +1,6 @@
 """Throw-away stacks: a PostgreSQL with the extension, and proxies in front of it."""
 
+import json
 import os
 import pathlib
 import pwd
@@ -10,6 +11,7 @@ import subprocess
 import urllib.request
 import uuid
 
+import psycopg2
 import pytest
 
 from apiserver import ApiServer
@@ -72,6 +74,18 @@ class Database:
             command += ["-v", f"{name}={value}"]
         done = run(command, check=check, input=sql)
         return done.out.strip() if check else done
+
+    def open_create(self, cluster, document):
+        """A create of a policy report as the API does it, in a transaction that stays open; its connection."""
+        connection = psycopg2.connect(self.connection())
+        request = {"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
+                   "namespace": document["metadata"]["namespace"], "user": {"username": "u"}}
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT kube_reports.lock_store_shared()")
+            cursor.execute("SELECT w.codes[1] FROM kube_reports.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w",
+                           (cluster, json.dumps(request), json.dumps(document).encode()))
+            assert cursor.fetchone()[0] == 201
+        return connection
 
     def follow(self, primary, *settings):
         """Becomes a streaming standby of another server: copied now, started, caught up."""

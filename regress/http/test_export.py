@@ -286,15 +286,7 @@ def test_a_lost_database_is_seen(own_stack):
 def test_nothing_is_skipped_by_an_open_transaction(store):
     """Events of a transaction that commits later than those with larger versions come all the same; nothing behind them is told before"""
     last = store.events()[-1]["id"]
-    connection = psycopg2.connect(store.stack.database.connection())
-    cursor = connection.cursor()
-    # A lane's lock as an API writer holds it, and a version drawn: what is committed meanwhile in another lane has larger ones.
-    cursor.execute("SELECT kube_reports.lock_store_shared()")
-    cursor.execute("SELECT r.code FROM kube_reports.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w, unnest(w.codes) r(code)", (
-        store.stack.cluster, json.dumps({"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "open",
-                                         "user": {"username": "u"}}),
-        json.dumps(report("open", "open", results=[result("of-the-open", "fail")])).encode()))
-    assert cursor.fetchone()[0] == 201
+    connection = store.stack.database.open_create(store.stack.cluster, report("open", "open", results=[result("of-the-open", "fail")]))
     store.put(CPOLR, "later", None, [result("of-the-later", "fail")])
     assert store.events(after=last) == [], "an event was told although one before it may still come"
     connection.commit()
