@@ -44,13 +44,19 @@ static const Schema managed_fields_schema = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PROPERTY(name, type) {{name, sizeof(name) - 1}, (Schema *) &(type), false}
 
+/* Published with a default: owners without a uid are told apart by the empty one. */
+static const JsonNode empty_text = {.kind = JSON_STRING,.u.string = {"", 0}};
+static const Schema uid_schema = {
+	.type = "string",.types = SCHEMA_STRING,.default_value = (JsonNode *) &empty_text
+};
+
 static const SchemaProperty owner_properties[] = {
 	PROPERTY("apiVersion", string_schema),
 	PROPERTY("blockOwnerDeletion", boolean_schema),
 	PROPERTY("controller", boolean_schema),
 	PROPERTY("kind", string_schema),
 	PROPERTY("name", string_schema),
-	PROPERTY("uid", string_schema),
+	PROPERTY("uid", uid_schema),
 };
 
 static const Schema owner_schema = {

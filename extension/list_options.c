@@ -299,15 +299,23 @@ static bool
 take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, int *code, StrBuf *reply)
 {
 	const char *error;
+	const Selector *labels;
 	const FieldSelector *fields;
 
 	options->label_selector = text_parameter(arena, request, "labelSelector");
 	options->field_selector = text_parameter(arena, request, "fieldSelector");
-	if (selector_parse(arena, options->label_selector, strlen(options->label_selector), &error) == NULL)
+	labels = selector_parse(arena, options->label_selector, strlen(options->label_selector), &error);
+	if (labels == NULL)
 		return refuse(error, code, reply);
 	fields = field_selector_parse(arena, options->field_selector, strlen(options->field_selector), &error);
 	if (fields == NULL)
 		return refuse(error, code, reply);
+
+	/* A text without a term selects everything, and is none. */
+	if (labels->count == 0)
+		options->label_selector = "";
+	if (fields->count == 0)
+		options->field_selector = "";
 	for (size_t i = 0; i < fields->count && options->field_name == NULL; i++)
 		if (!fields->terms[i].is_namespace && !fields->terms[i].negated)
 			options->field_name = arena_strndup(arena, fields->terms[i].value.bytes, fields->terms[i].value.len);

@@ -574,12 +574,12 @@ validate_finalizers(Arena *arena, const JsonNode *finalizers, FieldErrorList *er
 					   "finalizer orphan and foregroundDeletion cannot be both set");
 }
 
-void
-metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors)
+/* What is said of the metadata of every object, new or not. */
+static void
+validate_common(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors)
 {
 	const JsonNode *generation = json_get(metadata, "generation");
 
-	validate_name(arena, metadata, errors);
 	validate_namespace(arena, metadata, namespaced, errors);
 	if (generation != NULL && generation->u.integer < 0)
 		field_error_at(errors, FIELD_INVALID, "metadata.generation", generation,
@@ -589,6 +589,13 @@ metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, Field
 	validate_owners(arena, json_get(metadata, "ownerReferences"), errors);
 	validate_finalizers(arena, json_get(metadata, "finalizers"), errors);
 	field_owners_validate(json_get(metadata, "managedFields"), errors);
+}
+
+void
+metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors)
+{
+	validate_name(arena, metadata, errors);
+	validate_common(arena, metadata, namespaced, errors);
 }
 
 static int
@@ -635,10 +642,20 @@ metadata_new_finalizers(Arena *arena, const JsonNode *metadata, const JsonNode *
 }
 
 void
-metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, FieldErrorList *errors)
+metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, bool namespaced,
+						 FieldErrorList *errors)
 {
 	static const char *const immutable[] = {"name", "namespace", "uid", "creationTimestamp",
 	"deletionTimestamp", "deletionGracePeriodSeconds"};
+	const JsonNode *generate_name = json_get(metadata, "generateName");
+	JsonText	prefix = text_of(generate_name);
+
+	/* No name is made of the prefix any more: only what no path could hold is refused. */
+	if (prefix.len > 0 && memchr(prefix.bytes, '/', prefix.len) != NULL)
+		field_error_at(errors, FIELD_INVALID, "metadata.generateName", generate_name, "may not contain '/'");
+	if (prefix.len > 0 && memchr(prefix.bytes, '%', prefix.len) != NULL)
+		field_error_at(errors, FIELD_INVALID, "metadata.generateName", generate_name, "may not contain '%'");
+	validate_common(arena, metadata, namespaced, errors);
 
 	/* Upstream looks at these once for every object and twice more for an update. */
 	for (int i = 0; i < 2; i++)

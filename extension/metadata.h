@@ -20,11 +20,15 @@
  */
 extern bool metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *state, const char **error);
 
-/* CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields; paths under "metadata". */
+/*
+ * CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields of a new object; paths under
+ * "metadata".
+ */
 extern void metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors);
 
-/* Immutable fields against the stored metadata, finalizers of a terminating object. */
-extern void metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, FieldErrorList *errors);
+/* The same of a stored object, whose name is known; and immutable fields, and the finalizers of a terminating object. */
+extern void metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, bool namespaced,
+									 FieldErrorList *errors);
 
 /* CRE-10: drops duplicate ownerReferences; the uids of the dropped ones are added to *duplicates (a JSON array) for the warning. */
 extern void metadata_dedup_owners(Arena *arena, JsonNode *metadata, JsonNode *duplicates);

@@ -195,6 +195,17 @@ shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata
 	return true;
 }
 
+/* A version that is none is found out before what is made of it; any other says nothing of an object that is not there. */
+static bool
+check_version_text(Writing *writing, const JsonNode *document)
+{
+	const char *text = metadata_text(writing->arena, document, "resourceVersion");
+	const char *error;
+	int64_t		version;
+
+	return text[0] == '\0' || parse_go_version(writing->arena, text, &version, &error) || refuse_failed(writing, error);
+}
+
 /* Where nothing is there yet; the user must be allowed to create, too (AUTHZ-13). */
 static void
 apply_to_nothing(Writing *writing)
@@ -224,6 +235,8 @@ apply_to_nothing(Writing *writing)
 	if (!write_agree_namespace(writing, document) || !write_agree_name(writing, document))
 		return;
 	write_dedup_owners(writing, document, true);
+	if (!check_version_text(writing, document))
+		return;
 	write_set_system_fields(writing, document);
 	if (!write_check_create(writing, document))
 		return;
@@ -243,13 +256,13 @@ write_decide_apply(Writing *writing)
 	JsonNode   *document;
 	OldObject	old;
 
-	if (!check_config(writing))
-		return;
 	if (writing->stored == NULL && writing->request->subresource[0] != '\0')
 	{
 		write_not_found(writing);
 		return;
 	}
+	if (!check_config(writing))
+		return;
 	if (writing->stored == NULL)
 	{
 		apply_to_nothing(writing);

@@ -122,15 +122,23 @@ version_part(const JsonNode *document)
 	return version;
 }
 
+/* What is found out about a body until it is refused. */
+typedef enum BodyState
+{
+	BODY_UNKNOWN,				/* it has no kind */
+	BODY_OF_KIND,				/* it has one, and does not fit it */
+	BODY_DECODED				/* it is an object of its kind, and only closer looked at no good one */
+} BodyState;
+
 /* Why a body cannot be an object of this kind. */
 static bool
-refuse_body(Writing *writing, const JsonNode *document, bool kind_known, const char *why)
+refuse_body(Writing *writing, const JsonNode *document, BodyState state, const char *why)
 {
 	static const char hex[] = "0123456789abcdef";
 	StrBuf		buf;
 
 	strbuf_init(&buf, writing->arena);
-	if (kind_known)
+	if (state != BODY_UNKNOWN)
 	{
 		JsonText	kind = member_text(document, "kind");
 		JsonText	version = version_part(document);
@@ -138,7 +146,12 @@ refuse_body(Writing *writing, const JsonNode *document, bool kind_known, const c
 		strbuf_append(&buf, kind.bytes, kind.len);
 		strbuf_puts(&buf, " in version ");
 		quote_text(&buf, version.bytes, version.len);
-		strbuf_printf(&buf, " cannot be handled as a %s: %s", writing->definition->kind, why);
+		strbuf_puts(&buf, " cannot be handled as a ");
+		if (state == BODY_DECODED)
+			strbuf_append(&buf, kind.bytes, kind.len);
+		else
+			strbuf_puts(&buf, writing->definition->kind);
+		strbuf_printf(&buf, ": %s", why);
 		return write_bad_request(writing, buf.bytes);
 	}
 
@@ -289,19 +302,19 @@ write_decode_body(Writing *writing)
 
 	if (writing->request->decode_error[0] != '\0')
 	{
-		refuse_body(writing, NULL, false, writing->request->decode_error);
+		refuse_body(writing, NULL, BODY_UNKNOWN, writing->request->decode_error);
 		return NULL;
 	}
 	document = json_parse(arena, writing->body, writing->body_len, strict ? complain : NULL, &duplicates, &parse_error);
 	if (document == NULL)
 	{
-		refuse_body(writing, NULL, false,
+		refuse_body(writing, NULL, BODY_UNKNOWN,
 					arena_printf(arena, "couldn't get version/kind; json parse error: %s", parse_error.message));
 		return NULL;
 	}
 	if (!write_shape_document(writing, document, complaints, &kind_known, &error))
 	{
-		refuse_body(writing, document, kind_known, error);
+		refuse_body(writing, document, kind_known ? BODY_OF_KIND : BODY_UNKNOWN, error);
 		return NULL;
 	}
 	if (complaints == NULL || (complaints->u.array.count == 0 && !has_duplicates(writing)))
@@ -322,7 +335,7 @@ write_decode_body(Writing *writing)
 	}
 	if (writing->admitted->options.validation == FIELD_VALIDATION_WARN)
 		return document;
-	refuse_body(writing, document, true, buf.bytes);
+	refuse_body(writing, document, BODY_DECODED, buf.bytes);
 	return NULL;
 }
 
@@ -436,7 +449,7 @@ keep_status_errors(FieldErrorList *errors)
 
 /* Everything that makes an object invalid: a 422 with all of it. old is NULL for a create. */
 bool
-write_validate(Writing *writing, const JsonNode *document, const OldObject *old)
+write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 {
 	Arena	   *arena = writing->arena;
 	const Definition *definition = writing->definition;
@@ -444,6 +457,8 @@ write_validate(Writing *writing, const JsonNode *document, const OldObject *old)
 	const JsonNode *kind = json_get(document, "kind");
 	const JsonNode *version = json_get(document, "apiVersion");
 	const char *group = definition->group;
+	bool		is_apply = writing->admitted->patch_type != NULL && writing->admitted->patch_type->apply == NULL;
+	bool		typed;
 	FieldErrorList errors;
 
 	field_errors_init(&errors, arena);
@@ -458,11 +473,15 @@ write_validate(Writing *writing, const JsonNode *document, const OldObject *old)
 					   arena_printf(arena, "must be %s", definition->api_version));
 		group = slash != NULL ? arena_strndup(arena, text.bytes, (size_t) (slash - text.bytes)) : "";
 	}
-	if (errors.count == 0)
-	{
+	typed = errors.count == 0;
+
+	/* Upstream looks at the metadata of what is not of this type when it updates, but not when it creates. */
+	if (old != NULL)
+		metadata_validate_update(arena, metadata, old->metadata, definition->namespaced, &errors);
+	else if (typed)
 		metadata_validate(arena, metadata, definition->namespaced, &errors);
-		if (old != NULL)
-			metadata_validate_update(arena, metadata, old->metadata, &errors);
+	if (typed)
+	{
 		if (definition->schema != NULL)
 			schema_validate(definition->schema, document, &errors);
 		if (writing->request->subresource[0] != '\0')
@@ -471,7 +490,12 @@ write_validate(Writing *writing, const JsonNode *document, const OldObject *old)
 	else if (definition->schema != NULL)
 		schema_validate_rules(definition->schema, document, &errors);
 	if (errors.count == 0)
+	{
+		/* Nulls that an apply kept and no type refuses are not there for those who read. */
+		if (is_apply && definition->schema != NULL)
+			schema_default(arena, definition->schema, document);
 		return true;
+	}
 	status_invalid(&writing->reply, json_get_cstring(arena, document, "kind"), group,
 				   metadata_text(arena, document, "name"), &errors);
 	return write_refuse(writing, 422);

@@ -127,7 +127,7 @@ extern JsonNode *write_metadata(Arena *arena, JsonNode *document);
 extern bool write_agree_namespace(Writing *writing, JsonNode *document);
 extern bool write_agree_name(Writing *writing, const JsonNode *document);
 extern void write_dedup_owners(Writing *writing, JsonNode *document, bool patched);
-extern bool write_validate(Writing *writing, const JsonNode *document, const OldObject *old);
+extern bool write_validate(Writing *writing, JsonNode *document, const OldObject *old);
 extern void write_warn_finalizers(Writing *writing, const JsonNode *document, const OldObject *old);
 extern JsonNode *document_join(Arena *arena, const Definition *definition, JsonNode *metadata, const JsonNode *body);
 extern JsonNode *document_body(Arena *arena, const JsonNode *document);

@@ -22,7 +22,7 @@ type difference struct {
 // Headers that clients act on.  Audit-Id is random: only whether it is there counts.
 var headersThatMatter = []string{
 	"Content-Type", "Warning", "Retry-After", "Cache-Control", "Etag", "Vary", "Allow", "Location", "Expires",
-	"X-Content-Type-Options", "Accept-Patch", "Www-Authenticate", "Audit-Id",
+	"X-Content-Type-Options", "Accept-Patch", "Www-Authenticate", "Audit-Id", "Content-Encoding",
 }
 
 // Headers of which only the presence is compared.
@@ -43,10 +43,10 @@ func (c *comparison) answers(ours, theirs *answer) {
 	c.heads(ours.code, theirs.code, ours.header, theirs.header)
 	if ours.code != theirs.code {
 		// Nothing in them need be the same then.
-		c.differ("body", string(ours.body), string(theirs.body))
+		c.differ("body", string(ours.json()), string(theirs.json()))
 		return
 	}
-	c.bodies(ours.body, theirs.body)
+	c.bodies(ours.json(), theirs.json())
 }
 
 func (c *comparison) heads(ourCode, theirCode int, ours, theirs http.Header) {
@@ -138,6 +138,8 @@ func (c *comparison) documents(where string, ours, theirs any) {
 	}
 	sortResources(ours)
 	sortResources(theirs)
+	sortOwners(ours)
+	sortOwners(theirs)
 	c.values(where+" ", "", ours, theirs, nil)
 }
 
@@ -172,15 +174,57 @@ func sortCauses(document any) (repeated bool) {
 	repeated = len(once) < len(causes)
 	details["causes"] = once
 	if message, ok := status["message"].(string); ok {
-		words := strings.Split(strings.NewReplacer("[", "", "]", "").Replace(message), ", ")
-		head, rest, found := strings.Cut(words[0], " is invalid: ")
-		if found {
-			words[0] = rest
+		head, rest, found := strings.Cut(sortQuoted(message), " is invalid: ")
+		if !found {
+			return repeated
 		}
+		if inner, many := strings.CutPrefix(rest, "["); many && strings.HasSuffix(inner, "]") {
+			rest = strings.TrimSuffix(inner, "]")
+		}
+		words := strings.Split(rest, ", ")
 		sort.Strings(words)
 		status["message"] = head + " is invalid: " + strings.Join(words, ", ")
 	}
 	return repeated
+}
+
+// Brings the managed fields in a document into an order that does not depend on whether two writes met in one second of the server's
+// clock: the same without the time.  Managed fields that are not in the server's order stay, and so are compared as they are.
+func sortOwners(document any) {
+	switch d := document.(type) {
+	case []any:
+		for _, element := range d {
+			sortOwners(element)
+		}
+	case map[string]any:
+		for key, member := range d {
+			list, isList := member.([]any)
+			if key != "managedFields" || !isList {
+				sortOwners(member)
+				continue
+			}
+			less := func(withTime bool) func(i, j int) bool {
+				return func(i, j int) bool { return ownerKey(list[i], withTime) < ownerKey(list[j], withTime) }
+			}
+			if sort.SliceIsSorted(list, less(true)) {
+				sort.SliceStable(list, less(false))
+			}
+		}
+	}
+}
+
+// What an entry of managed fields is sorted by (MF-06).
+func ownerKey(entry any, withTime bool) string {
+	owner, _ := entry.(map[string]any)
+	key := []string{text(owner["operation"])}
+	if withTime {
+		key = append(key, text(owner["time"]))
+	}
+	for _, member := range []string{"manager", "apiVersion", "subresource"} {
+		value, _ := owner[member].(string)
+		key = append(key, value)
+	}
+	return strings.Join(key, "\x00")
 }
 
 func text(value any) string {

@@ -13,6 +13,7 @@ type meant struct {
 	Reason string
 	Method string // of the request
 	Path   string // of the request, with its query
+	Type   string // the Content-Type of the request
 	Code   string // of the CRD server's answer
 	Where  string // of the difference, see difference.where
 	Ours   string
@@ -20,7 +21,7 @@ type meant struct {
 	Chance bool // it depends on timing: cases need not show it
 
 	used     int
-	patterns [6]*regexp.Regexp
+	patterns [7]*regexp.Regexp
 }
 
 func readDifferences(path string) ([]*meant, error) {
@@ -36,7 +37,7 @@ func readDifferences(path string) ([]*meant, error) {
 		if entry.Reason == "" || entry.Where == "" {
 			return nil, fmt.Errorf("%s: entry %d has no reason or no place", path, number+1)
 		}
-		for i, pattern := range []string{entry.Method, entry.Path, entry.Code, entry.Where, entry.Ours, entry.Theirs} {
+		for i, pattern := range []string{entry.Method, entry.Path, entry.Type, entry.Code, entry.Where, entry.Ours, entry.Theirs} {
 			if pattern == "" {
 				continue
 			}
@@ -49,7 +50,7 @@ func readDifferences(path string) ([]*meant, error) {
 }
 
 func (m *meant) matches(f *finding, d difference) bool {
-	for i, value := range []string{f.call.method, f.call.path, fmt.Sprint(f.code), d.where, d.ours, d.theirs} {
+	for i, value := range []string{f.call.method, f.call.path, f.call.header.Get("Content-Type"), fmt.Sprint(f.code), d.where, d.ours, d.theirs} {
 		if m.patterns[i] != nil && !m.patterns[i].MatchString(value) {
 			return false
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ type generator struct {
 	values map[string][]string
 	kind   string // of the sequence: a shorthand's name
 	named  bool   // a name has been left to the servers; a second one might come in another order
+	large  bool   // some objects are large
 	steps  []step
 }
 
@@ -21,10 +23,11 @@ type generator struct {
 func generate(book *caseBook, seed uint64, number int) sequence {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, uint64(number))), values: book.values}
 	g.kind = g.pick("report", "report", "policyreport", "clusterreport", "keyword", "keyword", "alphakeyword")
+	g.large = g.oneIn(20)
 	g.create()
 	for length := 6 + g.IntN(20); len(g.steps) < length; {
 		g.weighted([]choice{
-			{14, g.create}, {14, g.replace}, {10, g.mergePatch}, {8, g.jsonPatch}, {10, g.delete}, {2, g.deleteCollection},
+			{14, g.create}, {14, g.replace}, {10, g.mergePatch}, {8, g.jsonPatch}, {12, g.apply}, {10, g.delete}, {2, g.deleteCollection},
 			{8, g.get}, {10, g.list}, {8, g.pages}, {6, g.watch}, {4, g.status},
 		})
 	}
@@ -87,9 +90,20 @@ func (g *generator) add(method, path, contentType, body, keep string) {
 	if contentType != "" {
 		s.header.Set("Content-Type", contentType)
 	}
+	writesDocument := method == http.MethodPost || method == http.MethodPut
+	s.yaml = body != "" && (writesDocument && g.oneIn(6) || contentType == applyPatch && g.oneIn(2))
 	// Writes are done before upstream finds that it cannot answer in the way that is asked for.
-	if g.oneIn(12) && (method == http.MethodGet || method == "WATCH") {
+	switch reads := method == http.MethodGet || method == "WATCH"; {
+	case reads && g.oneIn(12):
 		s.header.Set("Accept", g.from("representations"))
+	case method != "WATCH" && g.oneIn(8):
+		s.header.Set("Accept", "application/yaml")
+	}
+	if g.oneIn(3) {
+		s.header.Set("Accept-Encoding", "gzip")
+	}
+	if (writesDocument || method == http.MethodPatch) && g.oneIn(8) {
+		s.path = appendOption(path, "fieldValidation="+g.pick("Strict", "Warn", "Ignore"))
 	}
 	g.steps = append(g.steps, s)
 }
@@ -99,7 +113,10 @@ func (g *generator) options(path, table string, often int) string {
 	if !g.oneIn(often) {
 		return path
 	}
-	option := g.from(table)
+	return appendOption(path, g.from(table))
+}
+
+func appendOption(path, option string) string {
 	if strings.Contains(path, "?") {
 		return path + "&" + option
 	}
@@ -112,7 +129,9 @@ func (g *generator) metadata(table string) []string {
 	if g.oneIn(2) {
 		members = append(members, `"labels":{`+g.pick(`"l":"x"`, `"l":"y"`, `"n":"7"`, `"l":"x","n":"3"`, ``)+`}`)
 	}
-	if g.oneIn(5) {
+	if g.large && g.oneIn(2) {
+		members = append(members, `"annotations":{"large":"${large}"}`)
+	} else if g.oneIn(5) {
 		members = append(members, `"annotations":{`+g.pick(`"a":"1"`, `"a":"2"`, `"b/c":"<&>"`, ``)+`}`)
 	}
 	if g.oneIn(6) {
@@ -225,6 +244,42 @@ func (g *generator) jsonPatch() {
 			g.pick(`"x"`, `"abf"`, `{"l":"y"}`, `["a.b/c"]`, `[]`, `1`, `null`) + `}]`
 	}
 	g.add(http.MethodPatch, g.options(g.path(object), "options of updates", 12), "application/json-patch+json", patch, object)
+}
+
+const applyPatch = "application/apply-patch+yaml"
+
+// Metadata that is stored as it is worded.
+var storedAsWorded = regexp.MustCompile(`^"(labels|annotations|finalizers|ownerReferences|uid|namespace|resourceVersion)":`)
+
+// What a manager wants of an object, or of its status; some take from others what they own by force.
+func (g *generator) apply() {
+	object := g.object()
+	path := g.path(object)
+	members := []string{`"name":"` + g.nameOf(object) + `"`}
+	for _, member := range g.metadata("metadata that an update may not change") {
+		// What is not stored as it is worded is a change each time in upstream, but not twice in a second: the cases have that.
+		if value := member[strings.IndexByte(member, ':')+1:]; storedAsWorded.MatchString(member) && value != "{}" && value != "[]" {
+			members = append(members, member)
+		}
+	}
+	content := g.content()
+	if g.kind == "keyword" && g.oneIn(3) {
+		path += "/status"
+		content = []string{`"status":{"phase":"` + g.pick("x", "y", "z") + `"}`}
+	}
+	document := `{${` + g.kind + `},"metadata":{` + strings.Join(members, ",") + `}`
+	if len(content) > 0 {
+		document += `,` + strings.Join(content, ",")
+	}
+	document += `}`
+	if g.oneIn(25) {
+		document = g.from("apply refused")
+	}
+	path += "?fieldManager=" + g.pick("m", "m", "n", "o")
+	if g.oneIn(3) {
+		path += "&force=true"
+	}
+	g.add(http.MethodPatch, g.options(path, "options of updates", 15), applyPatch, document, object)
 }
 
 func (g *generator) status() {

@@ -109,6 +109,7 @@ func sameMoment(ours, theirs string) bool {
 var (
 	uidPattern  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	uidInText   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+	timeInText  = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z`)
 	number      = regexp.MustCompile(`[0-9]+`)
 	suffix      = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 	ageOfObject = regexp.MustCompile(`^([0-9]+)s$`)
@@ -139,14 +140,56 @@ func generatedNames(ours, theirs string) (o, t string, found bool) {
 	return o, t, start > 0 && foundOurs && foundTheirs
 }
 
-// Whether two texts say the same of what the two servers know under different uids, names and versions.
+// A document that a message quotes, as ours does it: members sorted, characters escaped only where they must be.  Upstream keeps the
+// order and the escapes of what a patch brought.
+func sortQuoted(message string) string {
+	const start = `"{\"`
+	at := strings.Index(message, start)
+	if at < 0 {
+		return message
+	}
+	quoted, err := strconv.QuotedPrefix(message[at:])
+	if err != nil {
+		return message
+	}
+	plain, err := strconv.Unquote(quoted)
+	if err != nil {
+		return message
+	}
+	document, err := parse([]byte(plain))
+	if err != nil {
+		return message
+	}
+	sortOwners(document)
+	return message[:at] + strconv.Quote(text(document)) + sortQuoted(message[at+len(quoted):])
+}
+
+// The first text with the times of the second, where each server took them from its own clock.
+func alignTimes(ours, theirs string) string {
+	times := timeInText.FindAllString(theirs, -1)
+	if len(times) != len(timeInText.FindAllStringIndex(ours, -1)) {
+		return ours
+	}
+	at := -1
+	return timeInText.ReplaceAllStringFunc(ours, func(moment string) string {
+		at++
+		if sameMoment(moment, times[at]) {
+			return times[at]
+		}
+		return moment
+	})
+}
+
+// Whether two texts say the same of what the two servers know under different uids, names, times and versions.
 func (m *mapping) sameText(lane, ours, theirs string) bool {
+	ours, theirs = sortQuoted(ours), sortQuoted(theirs)
 	ours = uidInText.ReplaceAllStringFunc(ours, func(uid string) string { return or(m.uids.theirs[uid], uid) })
 	for name, other := range m.names.theirs {
 		if strings.Contains(ours, name) {
 			ours = strings.ReplaceAll(ours, name, other)
 		}
 	}
+	ours = alignTimes(ours, theirs)
 	if ours == theirs {
 		return true
 	}

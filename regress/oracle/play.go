@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 // The two servers and what is known of which value stands for which.
@@ -76,8 +78,16 @@ func (s step) call(m memory, fixed map[string]string) *call {
 	if c.method == "WATCH" {
 		c.method = http.MethodGet
 	}
+	contentType := "application/json"
+	if s.yaml {
+		contentType = "application/yaml"
+		// What is no JSON is a fault to be found in either language.
+		if text, err := yaml.JSONToYAML([]byte(c.body)); err == nil {
+			c.body = string(text)
+		}
+	}
 	if _, set := c.header["Content-Type"]; !set && c.body != "" {
-		c.header.Set("Content-Type", "application/json")
+		c.header.Set("Content-Type", contentType)
 	}
 	return c
 }
@@ -93,6 +103,8 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		"ns":    fmt.Sprintf("oracle-%d", p.played),
 		"other": fmt.Sprintf("oracle-%d-other", p.played),
 		"p":     fmt.Sprintf("c%d", p.played),
+		// More than what is worth to be compressed.
+		"large": strings.Repeat("large ", 25000),
 	}
 	if err := p.begin(s, fixed); err != nil {
 		return nil, err
@@ -142,8 +154,8 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		}
 		c.answers(o, t)
 		if one.keep != "" {
-			p.ours.memory.keep(one.keep, o.body)
-			p.theirs.memory.keep(one.keep, t.body)
+			p.ours.memory.keep(one.keep, o.json())
+			p.theirs.memory.keep(one.keep, t.json())
 		}
 		if len(c.found) > 0 {
 			findings = append(findings, finding{s, at, *theirs, t.code, c.found})

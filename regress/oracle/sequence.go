@@ -16,6 +16,7 @@ type step struct {
 	path   string
 	header http.Header
 	body   string
+	yaml   bool   // the body is JSON, and sent as YAML
 	keep   string // the name by which later steps refer to the answer
 }
 
@@ -40,6 +41,7 @@ type caseBook struct {
 //	Content-Type: text/plain     headers; application/json is the default for bodies
 //	= {"kind": "Report"}         body, line by line
 //	=q "a\x00b"                  a line of a body, quoted as in Go
+//	=y {"kind": "Report"}        a body that is written as YAML when everything is filled in
 //
 // Lines that begin with # are comments.  In a path @reports stands for where the resource is served; in a body ${report} for
 // its apiVersion and kind; see shorthands.
@@ -122,8 +124,11 @@ func (book *caseBook) read(input io.Reader, file string) error {
 		}
 		last := &current.steps[len(current.steps)-1]
 		switch {
-		case strings.HasPrefix(line, "= "), strings.HasPrefix(line, "=q "):
+		case strings.HasPrefix(line, "= "), strings.HasPrefix(line, "=q "), strings.HasPrefix(line, "=y "):
 			text := strings.TrimPrefix(line, "= ")
+			if json, ok := strings.CutPrefix(line, "=y "); ok {
+				text, last.yaml = json, true
+			}
 			if quoted, ok := strings.CutPrefix(line, "=q "); ok {
 				var err error
 				if text, err = strconv.Unquote(quoted); err != nil {
@@ -184,7 +189,9 @@ func (s step) String() string {
 			fmt.Fprintf(&text, "%s: %s\n", name, value)
 		}
 	}
-	if s.body != "" {
+	if s.yaml {
+		fmt.Fprintf(&text, "=y %s\n", s.body)
+	} else if s.body != "" {
 		if strconv.CanBackquote(s.body) && !strings.Contains(s.body, "\n") {
 			fmt.Fprintf(&text, "= %s\n", s.body)
 		} else {

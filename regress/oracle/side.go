@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 // One of the two servers, as a client sees it.
@@ -98,11 +101,29 @@ func (s *side) do(c *call) (*answer, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	var reader io.Reader = response.Body
+	if response.Header.Get("Content-Encoding") == "gzip" {
+		if reader, err = gzip.NewReader(response.Body); err != nil {
+			return nil, fmt.Errorf("the answer of the %s to %s %s is no gzip: %w", s.name, c.method, c.path, err)
+		}
+	}
+	body, err := io.ReadAll(reader)
 	if err != nil {
 		return nil, fmt.Errorf("the answer of the %s to %s %s breaks off: %w", s.name, c.method, c.path, err)
 	}
 	return &answer{code: response.StatusCode, header: response.Header, body: body}, nil
+}
+
+func (a *answer) isYAML() bool { return a.header.Get("Content-Type") == "application/yaml" }
+
+// The body as JSON, if it is that or YAML.
+func (a *answer) json() []byte {
+	if a.isYAML() {
+		if text, err := yaml.YAMLToJSON(a.body); err == nil {
+			return text
+		}
+	}
+	return a.body
 }
 
 // Waits until the server says that it is ready.

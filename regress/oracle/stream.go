@@ -1,10 +1,12 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -41,7 +43,7 @@ func (s *side) watch(c *call) (*stream, error) {
 	go func() {
 		defer close(w.done)
 		defer response.Body.Close()
-		decoder := json.NewDecoder(response.Body)
+		decoder := json.NewDecoder(plain(response))
 		for {
 			var event json.RawMessage
 			err := decoder.Decode(&event)
@@ -59,6 +61,18 @@ func (s *side) watch(c *call) (*stream, error) {
 		}
 	}()
 	return w, nil
+}
+
+// The bytes of a stream, whatever it is packed in.
+func plain(response *http.Response) io.Reader {
+	if response.Header.Get("Content-Encoding") != "gzip" {
+		return response.Body
+	}
+	unpacked, err := gzip.NewReader(response.Body)
+	if err != nil {
+		return strings.NewReader("no gzip: " + err.Error())
+	}
+	return unpacked
 }
 
 // Bookmarks come when a server likes to send them; only the one that ends the initial events has a place.
