@@ -19,6 +19,7 @@
 #include <strings.h>
 
 #include "../extension/metadata.h"
+#include "api_service.h"
 #include "body.h"
 #include "config.h"
 #include "export.h"
@@ -69,6 +70,7 @@ api_start(int worker)
 	{
 		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, NULL);
 		loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
+		api_services_start();
 	}
 }
 

@@ -10,18 +10,14 @@
  */
 #include "authentication_config.h"
 
-#include <errno.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ca_bundle.h"
 #include "config.h"
 #include "log.h"
 #include "watched_file.h"
-
-#define BUNDLE_LIMIT (4 * 1024 * 1024)
 
 static AuthenticationConfig *in_force;
 static char *published;			/* canonical JSON of the ConfigMap's data; malloc'ed, NULL: not known */
@@ -50,66 +46,6 @@ configuration_free(AuthenticationConfig *configuration)
 }
 
 static bool
-read_bundle(Arena *arena, const char *path, JsonText *pem, char *why, size_t why_size)
-{
-	FILE	   *file = fopen(path, "re");
-	char	   *bytes;
-	size_t		len;
-
-	if (file == NULL)
-	{
-		snprintf(why, why_size, "%s: %s", path, strerror(errno));
-		return false;
-	}
-	bytes = malloc(BUNDLE_LIMIT);
-	len = bytes != NULL ? fread(bytes, 1, BUNDLE_LIMIT, file) : 0;
-	pem->bytes = arena_strndup(arena, bytes, len);
-	pem->len = len;
-	free(bytes);
-	fclose(file);
-	if (len > 0 && len < BUNDLE_LIMIT)
-		return true;
-	snprintf(why, why_size, "%s: %s", path, len == 0 ? "is empty" : "is too large");
-	return false;
-}
-
-/* Every certificate of a bundle, at least one, becomes an anchor; name is for the reason. */
-static bool
-load_bundle(AuthenticationConfig *fresh, X509_STORE **store, JsonText pem, const char *name, char *why, size_t why_size)
-{
-	BIO		   *bio = BIO_new_mem_buf(pem.bytes, (int) pem.len);
-	int			count = 0;
-	bool		good = bio != NULL;
-	unsigned long code;
-
-	*store = X509_STORE_new();
-	ERR_clear_error();
-	while (good && *store != NULL)
-	{
-		X509	   *certificate = PEM_read_bio_X509(bio, NULL, NULL, "");
-		X509_NAME  *subject;
-
-		if (certificate == NULL)
-			break;
-		count++;
-		subject = X509_NAME_dup(X509_get_subject_name(certificate));
-		good = X509_STORE_add_cert(*store, certificate) == 1 && subject != NULL &&
-			sk_X509_NAME_push(fresh->ca_names, subject) > 0;
-		X509_free(certificate);
-	}
-	BIO_free(bio);
-	code = ERR_peek_last_error();
-	ERR_clear_error();
-	/* Where no further certificate begins is the end. */
-	if (good && *store != NULL && count > 0 && (code == 0 || ERR_GET_REASON(code) == PEM_R_NO_START_LINE))
-		return true;
-	snprintf(why, why_size, "%s: %s", name,
-			 count == 0 && ERR_GET_REASON(code) == PEM_R_NO_START_LINE ? "no certificate in it" :
-			 ERR_reason_error_string(code) != NULL ? ERR_reason_error_string(code) : "cannot be used");
-	return false;
-}
-
-static bool
 load_names(Arena *arena, NameList *list, const JsonNode *data, const char *key, char *why, size_t why_size)
 {
 	if (name_list_parse(arena, json_get_cstring(arena, data, key), list))
@@ -127,7 +63,7 @@ load_published_bundle(AuthenticationConfig *fresh, X509_STORE **store, const Jso
 
 	if (pem == NULL || pem[0] == '\0')
 		return true;
-	return load_bundle(fresh, store, (JsonText) {pem, strlen(pem)}, key, why, why_size);
+	return ca_bundle_load(store, fresh->ca_names, (JsonText) {pem, strlen(pem)}, key, why, why_size);
 }
 
 static bool
@@ -145,7 +81,8 @@ load_front_proxy(AuthenticationConfig *fresh, const JsonNode *data, char *why, s
 			load_names(arena, &headers->uid, data, "requestheader-uid-headers", why, why_size) &&
 			load_names(arena, &headers->group, data, "requestheader-group-headers", why, why_size) &&
 			load_names(arena, &headers->extra, data, "requestheader-extra-headers-prefix", why, why_size);
-	if (!read_bundle(arena, path, &pem, why, why_size) || !load_bundle(fresh, &fresh->front_proxy, pem, path, why, why_size))
+	if (!ca_bundle_read(arena, path, &pem, why, why_size) ||
+		!ca_bundle_load(&fresh->front_proxy, fresh->ca_names, pem, path, why, why_size))
 		return false;
 	/* config.c has seen to it that these are lists. */
 	return name_list_split(arena, config.requestheader_allowed_names, &fresh->allowed_names) &&
@@ -163,8 +100,8 @@ load_clients(AuthenticationConfig *fresh, const JsonNode *data, char *why, size_
 
 	if (path[0] == '\0')
 		return load_published_bundle(fresh, &fresh->clients, data, "client-ca-file", why, why_size);
-	return read_bundle(&fresh->arena, path, &pem, why, why_size) &&
-		load_bundle(fresh, &fresh->clients, pem, path, why, why_size);
+	return ca_bundle_read(&fresh->arena, path, &pem, why, why_size) &&
+		ca_bundle_load(&fresh->clients, fresh->ca_names, pem, path, why, why_size);
 }
 
 /* Builds a configuration of the files and of what was published, and puts it in force; on failure nothing changes. */

@@ -71,6 +71,8 @@ static const Flag flags[] =
 	"certificate chain of the server, PEM; read again when it changes"},
 	{"tls-private-key-file", FLAG_FILE, &config.tls_private_key_file, "", 0, 0,
 	"private key of the server, PEM; read again when it changes"},
+	{"apiservice-ca-file", FLAG_FILE, &config.apiservice_ca_file, "", 0, 0,
+	"CAs of the server's certificate, PEM: become the caBundle of APIServices by whose own it cannot be verified any more; read again when it changes"},
 	{"client-ca-file", FLAG_FILE, &config.client_ca_file, "", 0, 0,
 	"CAs of client certificates (user is the CN, groups are the O values), PEM; read again when it changes"},
 	{"require-client-cert", FLAG_BOOLEAN, &config.require_client_cert, "false", 0, 0,
@@ -394,6 +396,8 @@ check_all(void)
 		usage_error("require-client-cert", NULL, "needs --client-ca-file, --requestheader-client-ca-file or a kube-apiserver");
 	if (config.authorization_mode == AUTHORIZATION_WEBHOOK && !kubeconfig_available(config_authorization_kubeconfig()))
 		usage_error("authorization-mode", "Webhook", "needs --authorization-kubeconfig, --authentication-kubeconfig or a pod");
+	if (config.apiservice_ca_file[0] != '\0' && !kubeconfig_available(config.authentication_kubeconfig))
+		usage_error("apiservice-ca-file", config.apiservice_ca_file, "needs --authentication-kubeconfig or a pod");
 	if (config.metrics_port == config.secure_port)
 		usage_error("metrics-port", NULL, "must not be the same as --secure-port");
 }

@@ -28,6 +28,7 @@ typedef struct Config
 	const char *metrics_bind_address;
 	const char *tls_cert_file;
 	const char *tls_private_key_file;
+	const char *apiservice_ca_file;
 	const char *client_ca_file;
 	bool		require_client_cert;
 	const char *requestheader_client_ca_file;

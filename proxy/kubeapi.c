@@ -183,7 +183,7 @@ call_refuse(void *state)
 }
 
 static KubeCall *
-call_start(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, KubeAnswer answer, void *state)
 {
 	KubeCall   *call = calloc(1, sizeof(*call));
 
@@ -199,6 +199,7 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, KubeAns
 		.path = arena_strdup(&call->arena, path),
 		.body = body == NULL ? NULL : arena_strndup(&call->arena, body, len),
 		.body_len = len,
+		.patch = patch,
 		.timeout_ms = CALL_TIMEOUT_MS,
 		.take = call_take,
 		.done = call_done,
@@ -214,13 +215,19 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, KubeAns
 KubeCall *
 kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, body, len, answer, state);
+	return call_start(api, path, body, len, false, answer, state);
+}
+
+KubeCall *
+kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+{
+	return call_start(api, path, body, len, true, answer, state);
 }
 
 KubeCall *
 kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, NULL, 0, answer, state);
+	return call_start(api, path, NULL, 0, false, answer, state);
 }
 
 void

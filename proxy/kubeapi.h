@@ -35,11 +35,12 @@ typedef struct KubeCall KubeCall;
 typedef void (*KubeAnswer) (void *state, int status, const char *body, size_t len, const char *why);
 
 /*
- * Sends JSON; path begins with a slash, and path and body are copied.  Each attempt may take 10 seconds; connection errors, 429 and 5xx
+ * Sends JSON, for a patch a merge patch; path begins with a slash, and path and body are copied.  Each attempt may take 10 seconds; connection errors, 429 and 5xx
  * are tried again, five attempts in all, 500 ms apart at first, half as long again each time and a fifth of jitter (AUTHN-06, AUTHZ-11).  A worker has at
  * most 1024 calls under way: others are answered with status 0.
  */
 extern KubeCall *kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state);
+extern KubeCall *kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state);
 extern KubeCall *kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state);
 /* No answer comes afterwards. */
 extern void kubeapi_cancel(KubeCall *call);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include <openssl/evp.h>
+#include "base64.h"
 
 #define FILE_LIMIT (1024 * 1024)
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
@@ -158,21 +158,10 @@ read_pem(Arena *arena, const JsonNode *object, const char *key, const char *dire
 
 	if (data != NULL && data[0] != '\0')
 	{
-		size_t		len = strlen(data);
-		unsigned char *bytes = arena_alloc(arena, len / 4 * 3 + 4);
-		int			size = EVP_DecodeBlock(bytes, (const unsigned char *) data, (int) len);
-
-		if (size < 0)
-		{
-			*why = arena_printf(arena, "%s-data is not base64", key);
-			return false;
-		}
-		/* EVP_DecodeBlock counts the padding as bytes. */
-		while (len > 0 && data[--len] == '=')
-			size--;
-		pem->bytes = (const char *) bytes;
-		pem->len = (size_t) size;
-		return true;
+		if (base64_decode(arena, data, pem))
+			return true;
+		*why = arena_printf(arena, "%s-data is not base64", key);
+		return false;
 	}
 	if (path == NULL || path[0] == '\0')
 		return true;

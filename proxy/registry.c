@@ -244,6 +244,13 @@ registry_known(void)
 }
 
 const RegistryType *
+registry_types(const Registry *registry, size_t *count)
+{
+	*count = registry->type_count;
+	return registry->types;
+}
+
+const RegistryType *
 registry_find(const Registry *registry, const char *group, const char *version, const char *resource, bool *version_known)
 {
 	*version_known = false;

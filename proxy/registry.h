@@ -52,6 +52,9 @@ extern bool registry_serves(const struct Route *route);
  */
 extern void registry_refresh(struct Exchange *exchange, void (*then) (struct Exchange *exchange));
 
+/* All types of a reading. */
+extern const RegistryType *registry_types(const Registry *registry, size_t *count);
+
 /* NULL when not served; *version_known tells whether group and version are. */
 extern const RegistryType *registry_find(const Registry *registry, const char *group, const char *version,
 										 const char *resource, bool *version_known);

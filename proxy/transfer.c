@@ -158,11 +158,13 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	add_bearer(transfer, kubeconfig);
 	if (request->body != NULL)
 	{
-		add_header(transfer, "Content-Type: application/json");
+		add_header(transfer, request->patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
 		/* No asking for leave to send a long body. */
 		add_header(transfer, "Expect:");
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
+		if (request->patch)
+			curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PATCH");
 	}
 	for (size_t i = 0; request->headers != NULL && request->headers[i] != NULL; i++)
 		add_header(transfer, request->headers[i]);

@@ -20,6 +20,7 @@ typedef struct TransferRequest
 	const char *body;			/* JSON of a POST; NULL: a GET.  Stays the caller's, until the end */
 	size_t		body_len;
 	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
+	bool		patch;			/* the body is a merge patch, and no POST */
 	long		timeout_ms;		/* for all of it */
 	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);

@@ -16,7 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 NAMESPACES = "/api/v1/namespaces"
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
-KINDS = {NAMESPACES: "Namespace", CONFIG_MAPS: "ConfigMap"}
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+KINDS = {NAMESPACES: "Namespace", CONFIG_MAPS: "ConfigMap", API_SERVICES: "APIService"}
 AUTHENTICATION = "extension-apiserver-authentication"
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -55,7 +56,7 @@ class ApiServer:
         self.lock = threading.Condition()
         self.version = 1000
         self.floor = 0
-        self.objects = {NAMESPACES: {}, CONFIG_MAPS: {}}
+        self.objects = {collection: {} for collection in KINDS}
         self.log = []
         self.bookmarks = 0
         self.requests = []
@@ -199,6 +200,20 @@ users:
         with self.lock:
             return self._change("DELETED", collection, key, self.objects[collection][key])
 
+    def register(self, group_version, **spec):
+        """An APIService, such as openreports.io/v1alpha1, or another spec of it; it names a service unless service is None."""
+        group, _, version = group_version.partition("/")
+        name = f"{version}.{group}"
+        spec = {"group": group, "version": version, "service": {"namespace": "kube-reports", "name": "kube-reports", "port": 443},
+                "groupPriorityMinimum": 1000, "versionPriority": 10, **spec}
+        return self.put(API_SERVICES, {"metadata": {"name": name}, "spec": spec})
+
+    def api_service(self, group_version):
+        """The spec of an APIService."""
+        group, _, version = group_version.partition("/")
+        with self.lock:
+            return copy.deepcopy(self.objects[API_SERVICES][f"{version}.{group}"]["spec"])
+
     # --- what happens to clients ---
 
     def forget(self):
@@ -291,6 +306,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.answer_request(self.post)
+
+    def do_PATCH(self):
+        self.answer_request(self.patch)
 
     def answer_request(self, answer):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -439,6 +457,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with server.lock:
             seen.append(review)
         self.document(201, {**review, "status": rule(review["spec"])})
+
+
+    def patch(self, body):
+        """A merge patch of members of an APIService's spec, at a version."""
+        server = self.apiserver
+        collection, _, name = urlsplit(self.path).path.rpartition("/")
+        if collection != API_SERVICES or self.headers["Content-Type"] != "application/merge-patch+json":
+            self.failure(415, "UnsupportedMediaType", "the stand-in does not patch this, or so")
+            return
+        patch = json.loads(body)
+        with server.lock:
+            document = copy.deepcopy(server.objects[collection][name])
+            if patch["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
+                self.failure(409, "Conflict", "the object has been modified")
+                return
+            document["spec"].update(patch["spec"])
+            document = server._change("MODIFIED", collection, name, document)
+        self.document(200, {"kind": KINDS[collection], "apiVersion": "apiregistration.k8s.io/v1", **document})
 
 
 def selected(item, query):

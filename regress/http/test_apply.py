@@ -506,6 +506,40 @@ def test_order_of_items(api, tracked, ns):
 
 # ---- the owner's SQL ----
 
+@pytest.fixture
+def summing(stack):
+    """Summaries of policy reports are filled in."""
+    stack.database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io')")
+    yield
+    stack.database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io', false)")
+
+
+@pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
+def test_what_the_server_changes(api, summing, ns, path, write):
+    """
+    MF-10: what the server adds to a request (a counted summary, in the place of mutating admission) comes behind the managed fields, which
+    stay as they are and good: the request's manager has what it sent, and what was added is for whoever asks first.
+    """
+    document = config(results=[result()])
+    sent = {"create": lambda: api.post(path_of(POLR, ns), document, fieldManager="writer"),
+            "update": lambda: api.put(path, document | {"metadata": api.get(path).json["metadata"]}, fieldManager="writer"),
+            "patch": lambda: api.patch(path, {"results": [result()]}, kind=MERGE, fieldManager="writer"),
+            "apply": lambda: apply(api, path, document, "writer")}
+    if write in ("update", "patch"):
+        assert api.post(path_of(POLR, ns), config(), fieldManager="maker").code == 201
+    answer = sent[write]()
+    assert answer.code in (200, 201) and answer.warnings == [], answer
+    assert answer.json["summary"]["pass"] == 1
+    operation = "Apply" if write == "apply" else "Update"
+    assert owners(answer.json) == {("writer", operation): {"f:results": {}}}
+    assert answer.json == api.get(path).json
+    # An update without the summary does not give it to its sender either, and leaves who owns the rest alone.
+    again = api.patch(path, {"metadata": {"labels": {"a": "b"}}}, kind=MERGE, fieldManager="other").json
+    assert owners(again) == {("writer", operation): {"f:results": {}}, ("other", "Update"): {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}}
+    taken = applied(api, path, config(summary={"pass": 1}), "taker")
+    assert owners(taken)[("taker", "Apply")] == {"f:summary": {"f:pass": {}}}
+
+
 def test_sql(api, stack, ns, path):
     """MF-11: SQL tracks nothing and drops nothing, unless it is told to"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="m")

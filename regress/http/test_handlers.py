@@ -257,7 +257,7 @@ def test_body_types(pods, ns, kind, code):
 
 @pytest.mark.parametrize("kind", ["application/strategic-merge-patch+json", "application/json", "text/plain", "application/apply-patch+cbor", ""])
 def test_patch_types(pods, ns, kind):
-    """PAT-01, GC-06: what is no patch is 415, by which kubectl and the garbage collector know to send a merge patch"""
+    """PAT-01, GC-06, SSA-12: what is no patch is 415, by which kubectl and the garbage collector know to send a merge patch"""
     pods.create("a", ns)
     status = failure(pods.api.patch(pods.path(ns, "a"), {}, kind=kind or None), 415, "UnsupportedMediaType")
     assert status["message"].startswith("the body of the request was in an unknown format - accepted media types include: "

@@ -1,0 +1,143 @@
+"""The caBundle of the APIServices: who follows a new CA (k8s-conformance section 4.3)."""
+
+import base64
+import os
+import pathlib
+import tempfile
+
+import pytest
+
+from client import until
+from conftest import stack_command
+from front_proxy import read
+from test_authentication import place
+
+OPEN_REPORTS = "openreports.io/v1alpha1"
+POLICY_REPORTS = "wgpolicyk8s.io/v1alpha2"
+
+
+@pytest.fixture
+def cas(stack):
+    """Directories with a CA and a serving certificate of it each: one as old as the stack, and two newer ones."""
+    directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
+    os.chmod(directory, 0o755)
+    made = [pathlib.Path(stack.pki)]
+    for name in ("second", "third"):
+        # The times in certificates are whole seconds.
+        newest = os.stat(made[-1] / "ca.crt").st_mtime
+        until(lambda after=newest: pathlib.Path(tempfile.mkstemp(dir=directory)[1]).stat().st_mtime > after + 1, 10, "another second")
+        stack_command("certificates", directory / name)
+        made.append(directory / name)
+    return made
+
+
+def bundle(*directories):
+    return base64.b64encode("".join(read(path / "ca.crt") for path in directories).encode()).decode()
+
+
+class Looking:
+    """A proxy that looks after its APIServices, with files of its own."""
+
+    def __init__(self, stack, apiserver, own):
+        self.directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
+        os.chmod(self.directory, 0o755)
+        self.install(own)
+        kubeconfig = apiserver.kubeconfig(f"{self.directory}/kubeconfig", token="look")
+        self.proxy = stack.proxy(flags=[
+            f"--tls-cert-file={self.directory}/serving.crt", f"--tls-private-key-file={self.directory}/serving.key", "--workers=1",
+            f"--apiservice-ca-file={self.directory}/ca.crt", f"--authentication-kubeconfig={kubeconfig}", "--authentication-skip-lookup", "--v=2"],
+            ready=False)
+
+    def install(self, own, names=("serving.key", "serving.crt", "ca.crt")):
+        for name in names:
+            place(f"{own}/{name}", self.directory / name)
+
+    def logged(self, text):
+        until(lambda: text in self.proxy.log_path.read_text(), 20, f"{text} in the log")
+
+
+@pytest.fixture
+def look(stack, apiserver):
+    made = []
+
+    def make(own):
+        made.append(Looking(stack, apiserver, own))
+        return made[-1]
+    yield make
+    for looking in made:
+        looking.proxy.stop()
+
+
+def has(apiserver, group_version, expected):
+    until(lambda: apiserver.api_service(group_version)["caBundle"] == expected, 20, f"the CA of {group_version}")
+
+
+def test_new_ca(apiserver, look, cas):
+    """AUTHN-12: the APIServices of all that is served follow the CA of the certificate, at the start and when it changes"""
+    old, new, _ = cas
+    for group_version in (OPEN_REPORTS, POLICY_REPORTS):
+        apiserver.register(group_version, caBundle="")
+    looking = look(old)
+    for group_version in (OPEN_REPORTS, POLICY_REPORTS):
+        has(apiserver, group_version, bundle(old))
+    looking.install(new)
+    for group_version in (OPEN_REPORTS, POLICY_REPORTS):
+        has(apiserver, group_version, bundle(new))
+    kept = apiserver.api_service(OPEN_REPORTS)
+    assert kept["groupPriorityMinimum"] == 1000 and kept["service"]["name"] == "kube-reports"
+
+
+def test_left_alone(apiserver, look, cas):
+    """AUTHN-12: what verifies the certificate, has a newer CA, asks for no verification or names no service is not touched"""
+    old, middle, new = cas
+    apiserver.register(OPEN_REPORTS, caBundle=bundle(old, middle))
+    apiserver.register(POLICY_REPORTS, caBundle=bundle(new))
+    apiserver.register("reports.kyverno.io/v1", caBundle=bundle(old), insecureSkipTLSVerify=True)
+    apiserver.register("kyverno.io/v1alpha2", caBundle=bundle(old), service=None)
+    before = {group_version: apiserver.api_service(group_version)
+              for group_version in (OPEN_REPORTS, POLICY_REPORTS, "reports.kyverno.io/v1", "kyverno.io/v1alpha2")}
+    looking = look(middle)
+    looking.logged("v1alpha2.wgpolicyk8s.io has a newer CA")
+    names = ("v1alpha1.openreports.io", "v1.reports.kyverno.io", "v1alpha2.kyverno.io")
+    until(lambda: all(apiserver.asked(f"/{name}$", "GET") for name in names), 20, "a look at each")
+    # Another round, which begins when the ones before have been answered.
+    place(f"{middle}/ca.crt", looking.directory / "ca.crt")
+    until(lambda: all(len(apiserver.asked(f"/{name}$", "GET")) > 1 for name in names), 20, "a second look at each")
+    assert apiserver.asked("apiservices", "PATCH") == []
+    assert {group_version: apiserver.api_service(group_version) for group_version in before} == before
+
+
+def test_halves(apiserver, look, cas):
+    """AUTHN-12: a CA that is not that of the certificate in use goes nowhere; once the certificate is there, too, it does"""
+    old, new, _ = cas
+    apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
+    looking = look(old)
+    until(lambda: apiserver.asked("/v1alpha1.openreports.io$", "GET"), 20, "the first look")
+    looking.install(new, ["ca.crt"])
+    looking.logged("the server's certificate cannot be verified by")
+    assert apiserver.api_service(OPEN_REPORTS)["caBundle"] == bundle(old)
+    looking.install(new, ["serving.key", "serving.crt"])
+    has(apiserver, OPEN_REPORTS, bundle(new))
+
+
+def test_forbidden(apiserver, look, cas):
+    """AUTHN-12: without the right to patch the proxy says what is missing, and does it once it may"""
+    old, new, _ = cas
+    apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
+    apiserver.trouble("/apiservices/", method="PATCH", code=403)
+    looking = look(new)
+    looking.logged("a ClusterRole has to allow get and patch of apiservices")
+    assert apiserver.api_service(OPEN_REPORTS)["caBundle"] == bundle(old)
+    apiserver.calm()
+    place(f"{new}/ca.crt", looking.directory / "ca.crt")
+    has(apiserver, OPEN_REPORTS, bundle(new))
+
+
+def test_somebody_else_was_faster(apiserver, look, cas):
+    """AUTHN-12: a change that came in between is looked at again before anything is patched"""
+    old, new, _ = cas
+    apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
+    apiserver.trouble("/apiservices/", method="PATCH", code=409, times=1)
+    look(new)
+    has(apiserver, OPEN_REPORTS, bundle(new))
+    assert len(apiserver.asked("/v1alpha1.openreports.io$", "GET")) == 2
