@@ -525,17 +525,20 @@ def test_what_the_server_changes(api, summing, ns, path, write):
             "update": lambda: api.put(path, document | {"metadata": api.get(path).json["metadata"]}, fieldManager="writer"),
             "patch": lambda: api.patch(path, {"results": [result()]}, kind=MERGE, fieldManager="writer"),
             "apply": lambda: apply(api, path, document, "writer")}
+    before = {}
     if write in ("update", "patch"):
-        assert api.post(path_of(POLR, ns), config(), fieldManager="maker").code == 201
+        before = owners(api.post(path_of(POLR, ns), config({"labels": {"a": "b"}}), fieldManager="maker").json)
+        assert set(before) == {("maker", "Update")}
     answer = sent[write]()
     assert answer.code in (200, 201) and answer.warnings == [], answer
     assert answer.json["summary"]["pass"] == 1
     operation = "Apply" if write == "apply" else "Update"
-    assert owners(answer.json) == {("writer", operation): {"f:results": {}}}
+    expected = before | {("writer", operation): {"f:results": {}}}
+    assert owners(answer.json) == expected
     assert answer.json == api.get(path).json
     # An update without the summary does not give it to its sender either, and leaves who owns the rest alone.
-    again = api.patch(path, {"metadata": {"labels": {"a": "b"}}}, kind=MERGE, fieldManager="other").json
-    assert owners(again) == {("writer", operation): {"f:results": {}}, ("other", "Update"): {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}}
+    again = api.patch(path, {"metadata": {"annotations": {"a": "b"}}}, kind=MERGE, fieldManager="other").json
+    assert owners(again) == expected | {("other", "Update"): {"f:metadata": {"f:annotations": {".": {}, "f:a": {}}}}}
     taken = applied(api, path, config(summary={"pass": 1}), "taker")
     assert owners(taken)[("taker", "Apply")] == {"f:summary": {"f:pass": {}}}
 
