@@ -466,15 +466,16 @@ apply_operation(Patching *patching, const JsonNode *operation)
  * empty operation or an empty string.
  */
 static const char *
-check_shape(Arena *arena, const JsonNode *patch)
+check_shape(Arena *arena, const JsonNode *patch, bool checked)
 {
 	static const char *const texts[] = {"op", "path", "from"};
+	const char *prefix = checked ? "error decoding patch: " : "";
 
 	if (patch->kind == JSON_NULL)
 		return NULL;
 	if (patch->kind != JSON_ARRAY)
-		return arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go value of type "
-							"[]handlers.jsonPatchOp", json_go_kind_name(patch->kind));
+		return arena_printf(arena, "%sjson: cannot unmarshal %s into Go value of type %s", prefix,
+							json_go_kind_name(patch->kind), checked ? "[]handlers.jsonPatchOp" : "jsonpatch.Patch");
 
 	for (size_t i = 0; i < patch->u.array.count; i++)
 	{
@@ -485,9 +486,10 @@ check_shape(Arena *arena, const JsonNode *patch)
 		if (operation->kind == JSON_NULL)
 			continue;
 		if (operation->kind != JSON_OBJECT)
-			return arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go value of type "
-								"handlers.jsonPatchOp", json_go_kind_name(operation->kind));
-		for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++)
+			return arena_printf(arena, "%sjson: cannot unmarshal %s into Go value of type %s", prefix,
+								json_go_kind_name(operation->kind),
+								checked ? "handlers.jsonPatchOp" : "jsonpatch.Operation");
+		for (size_t t = 0; checked && t < sizeof(texts) / sizeof(texts[0]); t++)
 		{
 			const JsonNode *text = json_get(operation, texts[t]);
 
@@ -500,12 +502,12 @@ check_shape(Arena *arena, const JsonNode *patch)
 }
 
 PatchResult
-json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, const char **error)
+json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error)
 {
 	Patching	patching = {.arena = arena,.root = *document};
 	size_t		count = patch->kind == JSON_ARRAY ? patch->u.array.count : 0;
 
-	*error = check_shape(arena, patch);
+	*error = check_shape(arena, patch, checked);
 	if (*error != NULL)
 		return PATCH_MALFORMED;
 	if (count > MAX_OPERATIONS)

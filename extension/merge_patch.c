@@ -98,11 +98,16 @@ merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch)
 }
 
 PatchResult
-merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, const char **error)
+merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error)
 {
+	if (patch->kind == JSON_ARRAY && !checked)
+	{
+		*document = copy_without_nulls(arena, patch);
+		return PATCH_OK;
+	}
 	if (patch->kind != JSON_OBJECT)
 	{
-		*error = patch->kind == JSON_NULL ? "Invalid JSON Patch" :
+		*error = patch->kind == JSON_NULL || !checked ? "Invalid JSON Patch" :
 			arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go value of type "
 						 "map[string]interface {}", json_go_kind_name(patch->kind));
 		return PATCH_MALFORMED;

@@ -59,7 +59,7 @@ typedef struct WriteOptions
 typedef struct PatchType
 {
 	const char *content_type;
-	PatchResult (*apply) (Arena *arena, JsonNode **document, const JsonNode *patch, const char **error);
+	PatchResult (*apply) (Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error);
 	void		(*complain) (Arena *arena, const JsonNode *patch, JsonNode *complaints);
 	const char *complaint_prefix;
 } PatchType;

@@ -421,7 +421,8 @@ apply_patch(Writing *writing, const OldObject *old)
 	JsonNode   *document = write_versioned_copy(writing, old);
 	const char *error;
 
-	switch (writing->admitted->patch_type->apply(arena, &document, writing->admitted->patch, &error))
+	switch (writing->admitted->patch_type->apply(arena, &document, writing->admitted->patch,
+												 writing->admitted->options.validation != FIELD_VALIDATION_IGNORE, &error))
 	{
 		case PATCH_OK:
 			return document;

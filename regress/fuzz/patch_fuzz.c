@@ -3,9 +3,9 @@
  * patch_fuzz.c
  *	  Fuzz target: JSON patch and JSON merge patch.
  *
- * The input is a document, a newline and a patch.  Both kinds are tried.  A
- * patched document is as good as a parsed one: it prints, it parses again, no
- * deeper than allowed; and the patch is what it was before.
+ * The input is a document, a newline and a patch.  Both kinds are tried, checked
+ * and not.  A patched document is as good as a parsed one: it prints, it parses
+ * again, no deeper than allowed; and the patch is what it was before.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,10 +13,10 @@
 
 #include "patch.h"
 
-typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, const char **error);
+typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error);
 
 static void
-check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const JsonNode *patch)
+check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const JsonNode *patch, bool checked)
 {
 	JsonNode   *document = json_copy(arena, original);
 	const JsonNode *patch_before = json_copy(arena, patch);
@@ -25,12 +25,12 @@ check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const J
 	JsonError	error;
 	StrBuf		text;
 
-	if (apply(arena, &document, patch, &message) != PATCH_OK)
+	if (apply(arena, &document, patch, checked, &message) != PATCH_OK)
 	{
 		check(message != NULL);
 		return;
 	}
-	check(document->kind == JSON_OBJECT);
+	check(document->kind == JSON_OBJECT || (document->kind == JSON_ARRAY && !checked && patch->kind == JSON_ARRAY));
 	check(json_equal(patch_before, patch));
 	strbuf_init(&text, arena);
 	json_write(&text, document);
@@ -55,8 +55,11 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	patch = json_parse(&arena, newline + 1, size - (size_t) (newline - text) - 1, NULL, NULL, &error);
 	if (document != NULL && document->kind == JSON_OBJECT && patch != NULL)
 	{
-		check_patch(&arena, json_patch_apply, document, patch);
-		check_patch(&arena, merge_patch_apply, document, patch);
+		for (int checked = 0; checked < 2; checked++)
+		{
+			check_patch(&arena, json_patch_apply, document, patch, checked);
+			check_patch(&arena, merge_patch_apply, document, patch, checked);
+		}
 	}
 	arena_free(&arena);
 	return 0;
