@@ -12,7 +12,7 @@ from client import until
 from conftest import free_port
 
 ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--hide-scrollbars", "--force-device-scale-factor=1", "--window-size=1280,1000")
+             "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1", "--window-size=1280,1000")
 
 
 class Browser:

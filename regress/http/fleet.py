@@ -86,6 +86,8 @@ def fill(database):
     for days_ago in DAYS:
         step = [{"cluster": uid, "document": as_of(document, days_ago) if "results" in document else document} for uid, document in wanted + (checks if days_ago <= CHECKED else [])]
         database.psql(f"""
+            -- Where clocks are put forward a day is shorter.
+            SET TimeZone = 'UTC';
             CREATE TEMP TABLE step AS
                 SELECT c.id AS cluster_id, t.id AS resource_type, coalesce(d#>>'{{metadata,namespace}}', '') AS namespace, d#>>'{{metadata,name}}' AS name,
                     (d->'metadata')::kube_reports.report AS metadata, (d - '{{apiVersion,kind,metadata}}'::text[])::kube_reports.report AS body
