@@ -36,8 +36,10 @@ from world import Records, document, random_of
 
 # What a run must have seen.
 FULL = {"events": 100_000, "resumes": 1000, "gone": 50, "conflicts": 1000}
-# A machine that is busy otherwise gets so many times as long for these events.
-PATIENCE = 3
+# In so many events a mutant shows itself.
+MUTANT = {"events": 1000}
+# A machine that is busy otherwise gets so many times as long for these events, or so many seconds.
+PATIENCE, PATIENCE_SECONDS = 3, 120
 QUICK = {"events": 2000, "resumes": 40, "gone": 3, "conflicts": 40, "bookmarks": 5, "lists": 40}
 
 
@@ -77,13 +79,14 @@ def time_out(options, mutant, troubles, directory, stop):
     begun = time.monotonic()
     while not stop.wait(0.5):
         past = time.monotonic() - begun
-        if past >= options.seconds and (mutant or past >= PATIENCE * options.seconds or enough(options, troubles, directory)):
+        if past >= options.seconds and (past >= max(PATIENCE * options.seconds, PATIENCE_SECONDS) or
+                                        enough(options, mutant, troubles, directory)):
             stop.set()
 
 
-def enough(options, troubles, directory):
-    if options.quick:
-        return written(directory) >= QUICK["events"]
+def enough(options, mutant, troubles, directory):
+    if mutant or options.quick:
+        return written(directory) >= (MUTANT if mutant else QUICK)["events"]
     return written(directory) >= FULL["events"] and not troubles.missing(options.nemesis)
 
 
