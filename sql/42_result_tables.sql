@@ -98,10 +98,14 @@ CREATE INDEX result_detail ON kube_reports.result (detail);
 CREATE INDEX result_open ON kube_reports.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
 CREATE INDEX result_score ON kube_reports.result (score) WHERE score >= 7;
 CREATE INDEX result_namespace_score ON kube_reports.result (cluster_id, namespace, score) WHERE score > 0;
+-- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.
+CREATE INDEX result_time ON kube_reports.result USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
+	WITH (pages_per_range = 32, autosummarize = on);
 CREATE INDEX subject_name ON kube_reports.subject (cluster_id, namespace, kind, name);
 CREATE INDEX subject_uid ON kube_reports.subject (uid) WHERE uid <> '';
 CREATE INDEX detail_properties ON kube_reports.detail USING gin (properties jsonb_path_ops) WHERE properties <> '{}';
 CREATE INDEX detail_exceptions ON kube_reports.detail USING gin (exceptions) WHERE exceptions <> '{}';
+CREATE INDEX detail_exempted ON kube_reports.detail (id) WHERE exceptions <> '{}';
 
 CREATE TABLE kube_reports.result_since (
 	origin		bigint NOT NULL,
@@ -168,6 +172,8 @@ CREATE TABLE kube_reports.rollup (
 	UNIQUE (cluster_id, namespace, criterion, kind, status, native_status)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.rollup IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
+-- In the order of result_criterion: which of its entries are worth looking at.
+CREATE INDEX rollup_cell ON kube_reports.rollup (criterion, status, cluster_id, namespace);
 
 -- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
 CREATE TABLE kube_reports.rollup_delta (

@@ -42,7 +42,10 @@ CREATE TYPE kube_reports.result_filter AS (
 	text_criteria bigint[],
 	text_subjects bigint[],
 	text_details bigint[],
+	origins		bigint[],
+	subjects	bigint[],
 	details		bigint[],
+	by_counts	boolean,
 	scope_clusters integer[],
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
@@ -85,6 +88,7 @@ AS $$
 DECLARE
 	-- More than these are not looked up: a walk over the results finds the first of many soon.
 	max_ids CONSTANT integer := 1000;
+	max_rows CONSTANT integer := 20000;
 	wanted		kube_reports.result_filter;
 	scope		record := kube_reports.caller_scope(role, seal);
 	unknown		text;
@@ -151,12 +155,6 @@ BEGIN
 				AND (f.severities IS NULL OR k.severity = ANY (f.severities)));
 	END IF;
 
-	-- No index has native statuses: the counts, which are exact in this transaction, say which criteria they come with.
-	IF wanted.native_statuses IS NOT NULL THEN
-		wanted.criteria := ARRAY(SELECT DISTINCT r.criterion FROM kube_reports.current_rollup r
-			WHERE coalesce(nullif(r.native_status, ''), kube_reports.status_name(r.status)) = ANY (wanted.native_statuses)
-				AND (wanted.criteria IS NULL OR r.criterion = ANY (wanted.criteria)));
-	END IF;
 
 	IF filter ? 'properties' THEN
 		IF jsonb_typeof(filter->'properties') <> 'object' THEN
@@ -164,26 +162,63 @@ BEGIN
 		END IF;
 		wanted.properties := nullif(filter->'properties', '{}');
 	END IF;
-	IF wanted.properties IS NOT NULL OR wanted.exceptions IS NOT NULL THEN
-		wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d
-			WHERE (wanted.properties IS NULL OR d.properties <> '{}' AND d.properties @> wanted.properties)
-				AND (wanted.exceptions IS NULL OR d.exceptions <> '{}' AND d.exceptions && wanted.exceptions)
-			LIMIT max_ids + 1);
-		IF cardinality(wanted.details) > max_ids THEN
-			wanted.details := NULL;
+	-- One statement for each, so that each is planned for what it has.
+	CASE
+		WHEN wanted.exceptions IS NOT NULL THEN
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d
+				WHERE d.exceptions <> '{}' AND d.exceptions && wanted.exceptions LIMIT max_ids + 1);
+		WHEN wanted.properties IS NOT NULL THEN
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d
+				WHERE d.properties <> '{}' AND d.properties @> wanted.properties LIMIT max_ids + 1);
+		WHEN wanted.exempted THEN
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.exceptions <> '{}' LIMIT max_ids + 1);
+		ELSE
+			NULL;
+	END CASE;
+	IF cardinality(wanted.details) > max_ids THEN
+		wanted.details := NULL;
+	END IF;
+	IF wanted.reports IS NOT NULL THEN
+		wanted.origins := ARRAY(SELECT g.id FROM kube_reports.origin g
+			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces)) LIMIT max_ids + 1);
+		IF cardinality(wanted.origins) > max_ids THEN
+			wanted.origins := NULL;
 		END IF;
+	END IF;
+	IF wanted.subject_uids IS NOT NULL THEN
+		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
+			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids) LIMIT max_ids + 1);
+	ELSIF wanted.subject_names IS NOT NULL OR wanted.subject_namespaces IS NOT NULL THEN
+		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
+			WHERE s.cluster_id = ANY (coalesce(wanted.clusters, ARRAY(SELECT c.id FROM kube_reports.cluster c)))
+				AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
+				AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
+				AND (wanted.subject_names IS NULL OR s.name = ANY (wanted.subject_names)) LIMIT max_ids + 1);
+	END IF;
+	IF cardinality(wanted.subjects) > max_ids THEN
+		wanted.subjects := NULL;
 	END IF;
 
 	IF coalesce(filter->>'text', '') <> '' THEN
 		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
-		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports.criterion k
-			WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern LIMIT max_ids + 1);
+		-- There are few criteria; of subjects and details only few are worth looking up, and only those that few results have.
+		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
 		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_subjects) > max_ids
+			OR (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.subject = ANY (wanted.text_subjects) LIMIT max_rows + 1) r) > max_rows THEN
+			wanted.text_subjects := NULL;
+		END IF;
 		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
-		IF greatest(cardinality(wanted.text_criteria), cardinality(wanted.text_subjects), cardinality(wanted.text_details)) > max_ids THEN
-			wanted.text_criteria := NULL;
+		IF cardinality(wanted.text_details) > max_ids
+			OR (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.detail = ANY (wanted.text_details) LIMIT max_rows + 1) r) > max_rows THEN
+			wanted.text_details := NULL;
 		END IF;
 	END IF;
+	-- Few rows, or an index of their own: by that.  What else there is, is walked through in order; the counts say where to look.
+	wanted.by_counts := wanted.details IS NULL AND wanted.origins IS NULL AND wanted.subjects IS NULL
+		AND wanted.score_from IS NULL AND wanted.score_to IS NULL
+		AND (wanted.since_from IS NULL AND wanted.since_to IS NULL AND wanted.first_seen_from IS NULL AND wanted.first_seen_to IS NULL
+			OR wanted.namespaces IS NOT NULL OR wanted.scope_clusters = '{}');
 	RETURN wanted;
 END
 $$;
@@ -191,7 +226,7 @@ COMMENT ON FUNCTION kube_reports.read_filter(jsonb, text, bytea)
 	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
 
 -- Only constants: $1 is the filter.
-CREATE FUNCTION kube_reports.filter_conditions(wanted kube_reports.result_filter) RETURNS text
+CREATE FUNCTION kube_reports.count_conditions(wanted kube_reports.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT concat_ws(' AND ', 'true',
@@ -203,13 +238,27 @@ BEGIN ATOMIC
 			'r.cluster_id = ANY (($1).scope_namespace_clusters) AND r.namespace = ANY (($1).scope_namespaces)' END,
 		CASE WHEN (wanted).clusters IS NOT NULL THEN 'r.cluster_id = ANY (($1).clusters)' END,
 		CASE WHEN (wanted).namespaces IS NOT NULL THEN 'r.namespace = ANY (($1).namespaces)' END,
-		CASE WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).criteria IS NOT NULL THEN 'r.criterion = ANY (($1).criteria)' END,
-		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END,
-		-- A literal: partial indexes hold these.
+		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END);
+END;
+COMMENT ON FUNCTION kube_reports.count_conditions(kube_reports.result_filter)
+	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the filter as $1: constants only';
+
+CREATE FUNCTION kube_reports.native_condition(wanted kube_reports.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
+	'coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)) = ANY (($1).native_statuses)' END;
+COMMENT ON FUNCTION kube_reports.native_condition(kube_reports.result_filter)
+	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; null: it has none';
+
+CREATE FUNCTION kube_reports.filter_conditions(wanted kube_reports.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true', kube_reports.native_condition(wanted),
+		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
+			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
-		CASE WHEN (wanted).native_statuses IS NOT NULL THEN
-			'coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)) = ANY (($1).native_statuses)' END,
+		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' END,
 		CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
 		CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
 		CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
@@ -218,27 +267,77 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
 		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
 		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END,
-		CASE WHEN (wanted).details IS NOT NULL THEN 'r.detail = ANY (($1).details)'
-			WHEN (wanted).properties IS NOT NULL OR (wanted).exceptions IS NOT NULL THEN concat_ws(' AND ',
-				CASE WHEN (wanted).properties IS NOT NULL THEN 'd.properties @> ($1).properties' END,
-				CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END) END,
+		CASE WHEN (wanted).details IS NOT NULL THEN 'r.detail = ANY (($1).details)' END,
+		CASE WHEN (wanted).properties IS NOT NULL THEN 'd.properties @> ($1).properties' END,
+		CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END,
 		CASE WHEN (wanted).exempted IS NOT NULL THEN '(d.exceptions <> ''{}'') = ($1).exempted' END,
 		CASE WHEN (wanted).exempted THEN 'd.exceptions <> ''{}''' END,
 		CASE WHEN (wanted).since_from IS NOT NULL THEN 'r.since >= ($1).since_from' END,
 		CASE WHEN (wanted).since_to IS NOT NULL THEN 'r.since < ($1).since_to' END,
 		CASE WHEN (wanted).first_seen_from IS NOT NULL THEN 'r.first_seen >= ($1).first_seen_from' END,
-		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END,
-		CASE WHEN (wanted).text_criteria IS NOT NULL THEN
-			'(r.criterion = ANY (($1).text_criteria) OR r.subject = ANY (($1).text_subjects) OR r.detail = ANY (($1).text_details))'
-			WHEN (wanted).pattern IS NOT NULL THEN
-			'(k.policy ILIKE ($1).pattern OR k.rule ILIKE ($1).pattern OR s.name ILIKE ($1).pattern OR d.message ILIKE ($1).pattern)' END);
+		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
 END;
 COMMENT ON FUNCTION kube_reports.filter_conditions(kube_reports.result_filter)
-	IS 'the conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with the filter as $1: constants only';
+	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with the filter as $1: constants only; text aside';
+
+-- A text is looked for in one place after the other, each with what it takes: the first pages often need no more than the first.
+CREATE FUNCTION kube_reports.text_condition(wanted kube_reports.result_filter, step integer) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (wanted).pattern IS NOT NULL THEN
+	CASE step WHEN 1 THEN 'r.criterion = ANY (($1).text_criteria)'
+		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL THEN 's.name ILIKE ($1).pattern' ELSE 'r.subject = ANY (($1).text_subjects)' END
+		ELSE CASE WHEN (wanted).text_details IS NULL THEN 'd.message ILIKE ($1).pattern' ELSE 'r.detail = ANY (($1).text_details)' END END END;
+COMMENT ON FUNCTION kube_reports.text_condition(kube_reports.result_filter, integer)
+	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter has none';
+
+CREATE FUNCTION kube_reports.result_conditions(wanted kube_reports.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN kube_reports.count_conditions(wanted) || ' AND ' || kube_reports.filter_conditions(wanted) || coalesce(' AND (' || kube_reports.text_condition(wanted, 1) || ' OR '
+	|| kube_reports.text_condition(wanted, 2) || ' OR ' || kube_reports.text_condition(wanted, 3) || ')', '');
+COMMENT ON FUNCTION kube_reports.result_conditions(kube_reports.result_filter) IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
+
+-- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort
+-- of all.  Where the counts lead, each of their cells is one look into that index, and none is looked at that has nothing to offer.
+CREATE FUNCTION kube_reports.filter_rows(wanted kube_reports.result_filter, step integer, after boolean) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN t.by_counts THEN
+		'SELECT p.criterion, p.status, p.cluster_id, p.namespace, p.origin, p.key
+		FROM (SELECT DISTINCT r.criterion, r.status, r.cluster_id, r.namespace
+			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status FROM kube_reports.rollup r WHERE r.count <> 0
+				UNION ALL
+				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
+					FROM kube_reports.unfolded((SELECT m.mark FROM kube_reports.rollup_mark m)) r) r
+			WHERE ' || concat_ws(' AND ', kube_reports.count_conditions(wanted), kube_reports.native_condition(wanted), t.criterion,
+				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
+				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
+					' >= (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace)' END) || '
+			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
+			CROSS JOIN LATERAL (' ELSE '' END
+		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key
+			FROM kube_reports.result r
+				LEFT JOIN kube_reports.criterion k ON k.id = r.criterion
+				LEFT JOIN kube_reports.subject s ON s.id = r.subject
+				LEFT JOIN kube_reports.detail d ON d.id = r.detail
+				LEFT JOIN kube_reports.origin g ON g.id = r.origin
+			WHERE ' || concat_ws(' AND ', CASE WHEN NOT t.by_counts THEN concat_ws(' AND ', kube_reports.count_conditions(wanted), t.criterion) END,
+				kube_reports.filter_conditions(wanted), CASE WHEN step > 1 THEN kube_reports.text_condition(wanted, step) END,
+				CASE WHEN step > 2 THEN 'NOT ' || kube_reports.text_condition(wanted, 2) END,
+				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
+					' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' END)
+		|| CASE WHEN t.by_counts THEN '
+				AND r.criterion = c.criterion AND r.status = c.status AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace
+			ORDER BY r.origin, r.key LIMIT $2) p
+		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2' ELSE '
+			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
+	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END || kube_reports.text_condition(wanted, 1) AS criterion,
+		(wanted).by_counts AND CASE step WHEN 2 THEN (wanted).text_subjects IS NULL WHEN 3 THEN (wanted).text_details IS NULL ELSE true END AS by_counts) t;
+END;
+COMMENT ON FUNCTION kube_reports.filter_rows(kube_reports.result_filter, integer, boolean)
+	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none before, after the place $3 of the same step; constants only';
 
 ---- results ----
 
--- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort of all.
 CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
@@ -246,45 +345,54 @@ CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter,
 		since timestamptz, place text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET enable_hashagg = off
 SET jit = off
 AS $$
 DECLARE
 	start		kube_reports.result;
+	step		integer := 1;
+	found		integer;
 BEGIN
 	IF max_rows NOT BETWEEN 1 AND 10000 THEN
 		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF after IS NOT NULL THEN
 		BEGIN
-			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3, (a.place->>4)::bigint, (a.place->>5)::bigint
-				INTO STRICT start.criterion, start.status, start.cluster_id, start.namespace, start.origin, start.key
+			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3, (a.place->>4)::bigint, (a.place->>5)::bigint,
+					(a.place->>6)::integer
+				INTO STRICT start.criterion, start.status, start.cluster_id, start.namespace, start.origin, start.key, step
 				FROM (SELECT after::jsonb AS place) a;
 		EXCEPTION WHEN data_exception THEN
 			start.key := NULL;
 		END;
 		IF start.criterion IS NULL OR start.status IS NULL OR start.cluster_id IS NULL OR start.namespace IS NULL OR start.origin IS NULL
-			OR start.key IS NULL THEN
+			OR start.key IS NULL OR step IS NULL OR step NOT BETWEEN 1 AND 3 THEN
 			RAISE EXCEPTION 'this is no place in results: %', left(after, 100) USING ERRCODE = 'invalid_parameter_value',
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
-	RETURN QUERY EXECUTE
-		'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
-			kube_reports.status_name(r.status), coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)), nullif(r.score, 0),
-			s.api_version, s.kind, s.namespace, s.name, s.uid, d.message, d.properties, d.exceptions, r.first_seen, r.since,
-			pg_catalog.jsonb_build_array(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)::text
-		FROM kube_reports.result r
-			JOIN kube_reports.cluster c ON c.id = r.cluster_id
-			JOIN kube_reports.criterion k ON k.id = r.criterion
-			JOIN kube_reports.subject s ON s.id = r.subject
-			JOIN kube_reports.detail d ON d.id = r.detail
-			JOIN kube_reports.origin g ON g.id = r.origin
-			JOIN kube_reports.resource_type t ON t.id = g.resource_type
-		WHERE ' || kube_reports.filter_conditions(wanted)
-			|| CASE WHEN after IS NOT NULL THEN ' AND (r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
-				' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' ELSE '' END || '
-		ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2'
-		USING wanted, max_rows, start;
+	LOOP
+		RETURN QUERY EXECUTE
+			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
+				kube_reports.status_name(r.status), coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)), nullif(r.score, 0),
+				s.api_version, s.kind, s.namespace, s.name, s.uid, d.message, d.properties, d.exceptions, r.first_seen, r.since,
+				pg_catalog.jsonb_build_array(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
+			FROM (' || kube_reports.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
+				JOIN kube_reports.result r ON r.origin = p.origin AND r.key = p.key
+				JOIN kube_reports.cluster c ON c.id = r.cluster_id
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+				LEFT JOIN kube_reports.subject s ON s.id = r.subject
+				LEFT JOIN kube_reports.detail d ON d.id = r.detail
+				LEFT JOIN kube_reports.origin g ON g.id = r.origin
+				LEFT JOIN kube_reports.resource_type t ON t.id = g.resource_type
+			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key'
+			USING wanted, max_rows, start, step;
+		GET DIAGNOSTICS found = ROW_COUNT;
+		max_rows := max_rows - found;
+		EXIT WHEN max_rows = 0 OR wanted.pattern IS NULL OR step >= 3;
+		step := step + 1;
+		start := NULL;
+	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.matching_results(kube_reports.result_filter, integer, text)
@@ -356,7 +464,7 @@ BEGIN
 				JOIN kube_reports.subject s ON s.id = r.subject
 				JOIN kube_reports.detail d ON d.id = r.detail
 				JOIN kube_reports.origin g ON g.id = r.origin
-			WHERE ' || kube_reports.filter_conditions(wanted) || '
+			WHERE ' || kube_reports.result_conditions(wanted) || '
 			GROUP BY r.subject) n
 			JOIN kube_reports.subject s ON s.id = n.subject
 			JOIN kube_reports.cluster c ON c.id = s.cluster_id'
@@ -401,7 +509,7 @@ BEGIN
 				JOIN kube_reports.subject s ON s.id = r.subject
 				JOIN kube_reports.detail d ON d.id = r.detail
 				JOIN kube_reports.origin g ON g.id = r.origin
-			WHERE r.origin > $3 AND ' || kube_reports.filter_conditions(wanted) || '
+			WHERE r.origin > $3 AND ' || kube_reports.result_conditions(wanted) || '
 			GROUP BY r.origin ORDER BY r.origin LIMIT $2) n
 			JOIN kube_reports.origin g ON g.id = n.origin
 			JOIN kube_reports.cluster c ON c.id = g.cluster_id

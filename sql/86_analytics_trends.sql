@@ -115,14 +115,21 @@ COMMENT ON FUNCTION kube_reports.severity_weight(text)
 CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, n.namespace, n.of_cluster, n.source, n.category, n.severity, n.day,
 		n.pass, n.warn, n.fail, n.error, n.skip, n.excluded
-	FROM (SELECT s.cluster_id, s.namespace, s.namespace = '*' OR NOT w.whole AS of_cluster, s.source, s.category, s.severity, s.day,
+	FROM (SELECT s.cluster_id, s.namespace, s.of_cluster, s.source, s.category, s.severity, s.day,
 				s.pass - lag(s.pass, 1, 0::bigint) OVER series AS pass, s.warn - lag(s.warn, 1, 0::bigint) OVER series AS warn,
 				s.fail - lag(s.fail, 1, 0::bigint) OVER series AS fail, s.error - lag(s.error, 1, 0::bigint) OVER series AS error,
 				s.skip - lag(s.skip, 1, 0::bigint) OVER series AS skip, s.excluded - lag(s.excluded, 1, 0::bigint) OVER series AS excluded
-			FROM kube_reports.score_daily s
-				CROSS JOIN LATERAL (SELECT s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))) w(whole)
-			WHERE w.whole OR (s.cluster_id, s.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n WHERE n.namespace <> '*')
-			WINDOW series AS (PARTITION BY s.cluster_id, s.namespace, s.source, s.category, s.severity ORDER BY s.day)
+			-- Who asks for the clusters alone reads nothing of their namespaces: of_cluster is constant on each side of the union.
+			FROM (SELECT true AS of_cluster, s.* FROM kube_reports.score_daily s
+					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w)) AND s.namespace = '*'
+				UNION ALL
+				SELECT false, s.* FROM kube_reports.score_daily s
+					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w)) AND s.namespace <> '*'
+				UNION ALL
+				SELECT true, s.* FROM kube_reports.score_daily s
+					WHERE s.cluster_id <> ALL (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w)) AND s.namespace <> '*'
+						AND (s.cluster_id, s.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n)) s
+			WINDOW series AS (PARTITION BY s.of_cluster, s.cluster_id, s.namespace, s.source, s.category, s.severity ORDER BY s.day)
 		UNION ALL
 		SELECT d.cluster_id, n.namespace, n.namespace = '*' OR NOT w.whole, k.source, k.category, k.severity, d.day,
 				CASE WHEN x.status = 'p' THEN x.count ELSE 0 END, CASE WHEN x.status = 'w' THEN x.count ELSE 0 END,

@@ -43,9 +43,9 @@ AS $$
 		WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
 	UNION ALL
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
-		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind = 'f' AND p.proname IN (
+		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
-			'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'total', 'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
 			'dashboard', 'dashboard_html',

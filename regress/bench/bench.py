@@ -7,12 +7,15 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+
+import psycopg2
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "http"))
@@ -310,6 +313,183 @@ def bench_disk(bench):
     note(", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.items() if size > 200000))
 
 
+# ---- what readers ask ----
+
+FLEET_NAMESPACES = 200
+# What the filters name is there: one that everybody has, one that few have, one that nobody has.
+FILTERS = [
+    {}, {"cluster": "test"}, {"cluster": "nobody"}, {"namespace": "ns-10"}, {"namespace": "nobody"}, {"report": "scan-210"}, {"report": "nobody"},
+    {"source": "kyverno"}, {"source": "Trivy Vulnerability"}, {"source": "nobody"}, {"policy": "disallow-capabilities-strict"},
+    {"policy": "CVE-2018-1003"}, {"policy": "nobody"}, {"rule": "autogen-check-seccomp"}, {"category": "Vulnerability Scan"}, {"severity": "critical"},
+    {"status": "pass"}, {"status": "fail"}, {"status": "warn"}, {"status": "error"}, {"native_status": "error"}, {"native_status": "MANUAL"},
+    {"subject_kind": "Pod"}, {"subject_kind": "Deployment"}, {"subject_kind": "CronJob"}, {"subject_namespace": "ns-7"}, {"subject_namespace": "nobody"},
+    {"subject_name": "app-210"}, {"subject_name": "nobody"}, {"subject_uid": "nobody"}, {"exception": "exception-7"}, {"exception": "nobody"},
+    {"exempted": True}, {"exempted": False}, {"score_from": 9.8}, {"score_from": 3, "score_to": 3.1}, {"score_to": 1}, {"score_from": 9.95},
+    {"properties": {"resource": "package-7"}}, {"properties": {"artifact.tag": "v1"}}, {"properties": {"resource": "nobody"}},
+    {"text": "image could not be read"}, {"text": "seccomp"}, {"text": "validation"}, {"text": "pod-14"}, {"text": "app-210"}, {"text": "nobody says this"},
+    {"text": "ab"}, {"since_from": "yesterday"}, {"since_to": "yesterday"}, {"since_from": "infinity"}, {"first_seen_from": "yesterday"},
+    {"first_seen_from": "infinity"}, {"namespace": ["ns-7", "ns-8", "ns-10"], "severity": "high", "status": ["fail", "error"]},
+    {"namespace": "ns-10", "score_from": 8, "text": "package-7"}, {"status": "fail", "since_from": "yesterday"},
+    {"status": "error", "subject_kind": "Deployment"}, {"status": "fail", "exempted": True}, {"severity": "critical", "text": "package-8", "status": "fail"}]
+
+
+class Reader:
+    """A session of a reader, and how long its queries take."""
+
+    def __init__(self, bench, role):
+        self.session = psycopg2.connect(bench.database.connection(role))
+        self.session.autocommit = True
+        self.cursor = self.session.cursor()
+        self.processor = pathlib.Path(f"/proc/{self.session.get_backend_pid()}/schedstat")
+
+    def ask(self, sql, times=7):
+        """(rows, first milliseconds, median of those that follow, their processor time)"""
+        elapsed, used, rows = [], [], []
+        for _ in range(times + 1):
+            started, before = time.time(), int(self.processor.read_text().split()[0])
+            self.cursor.execute(sql)
+            rows = self.cursor.fetchall()
+            elapsed.append((time.time() - started) * 1000)
+            used.append((int(self.processor.read_text().split()[0]) - before) / 1e6)
+        return rows, elapsed[0], statistics.median(elapsed[1:]), statistics.median(used[1:])
+
+
+def fleet(bench):
+    """150,000 reports of 19 results in 200 namespaces, of the last 30 days as far as counts and history are concerned; its readers by name."""
+    count, days = scaled(150000, 3000), 30
+    step = count // days
+    script = [f"\\i {HERE}/generate.sql"]
+    for day in range(days):
+        age = f"interval '{days - 1 - day} days'"
+        script.append(f"""
+            SELECT pg_temp.store('{bench.stack.cluster}', 'fleet', {day * step + 1}, {(day + 1) * step}, {FLEET_NAMESPACES});
+            UPDATE kube_reports.rollup_delta SET day = (day - {age})::date;
+            SELECT kube_reports.fold_rollups(1000000);""")
+        if days - 1 - day:
+            script.append(f"""
+            SELECT kube_reports.make_history(now() - {age});
+            UPDATE kube_reports.origin SET first_seen = first_seen - {age} WHERE id > {day * step};
+            UPDATE kube_reports.result SET first_seen = first_seen - {age}, since = since - {age} WHERE origin > {day * step};
+            UPDATE kube_reports.result_change SET at = at - {age} WHERE origin > {day * step};""")
+    note(f"storing {days * step:,} reports")
+    # What has aged was written twice; what proxies and autovacuum do by and by is done at once.
+    script.append("SELECT kube_reports.enable_text_search();\nVACUUM (FULL) kube_reports.result;\nVACUUM (ANALYZE);\n")
+    run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "ON_ERROR_STOP=1", "-d", bench.database.connection()], input="\n".join(script), timeout=7200)
+    bench.database.psql("CREATE ROLE reader_of_two LOGIN", user="postgres")
+    for namespace in ("ns-7", "ns-10"):
+        bench.database.psql(f"SELECT kube_reports.grant_namespace('reader_of_two', '{bench.stack.cluster}', '{namespace}')")
+    return {"all": Reader(bench, "kube_reports_reader"), "2 namespaces": Reader(bench, "reader_of_two")}
+
+
+def bench_analytics(bench):
+    """analytics-*: what is answered from the counts, and the first 100 rows of every filter, as who sees all and as who sees 2 of 200 namespaces."""
+    readers = fleet(bench)
+    today = "(now() AT TIME ZONE 'UTC')::date"
+    for name, words, sql in (
+            ("failing", "failing by policy and namespace", "SELECT namespace, policy, warn, fail, error FROM kube_reports.failing_by_policy_namespace"),
+            ("status", "counts by status", "SELECT namespace, source, pass, warn, fail, error, skip FROM kube_reports.status_counts"),
+            ("score", "score of the cluster, 30 days", f"SELECT day, score, weighted_score FROM kube_reports.compliance_score({today} - 29, {today})")):
+        for who, reader in readers.items():
+            rows_found, first, usual, used = reader.ask(sql, 21)
+            assert rows_found
+            row(f"analytics-{name}", f"{words}; {who}, {len(rows_found):,} rows", usual, None, "ms", None, "under 10", usual < 10, first_ms=first, processor_ms=used)
+    for who, reader in readers.items():
+        found = []
+        for wanted in FILTERS:
+            # Days, not words: the filter's times are those of now.
+            sql = "SELECT * FROM kube_reports.search_results('%s', 100)" % json.dumps(wanted).replace(
+                '"yesterday"', '"%s"' % time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 86400)))
+            page, first, usual, used = reader.ask(sql)
+            found.append({"filter": json.dumps(wanted), "rows": len(page), "first_ms": first, "ms": usual, "processor_ms": used})
+            if len(page) == 100:
+                # Far on: after a place that is later than most.
+                reader.cursor.execute("SELECT '[9000000000000000000, \"p\", 2147483647, \"\", 0, 0, 1]'::text")
+                page, first, usual, used = reader.ask(sql.replace(", 100)", f", 100, $${reader.cursor.fetchone()[0]}$$)"), 3)
+                found.append({"filter": json.dumps(wanted) + ", deep", "rows": len(page), "first_ms": first, "ms": usual, "processor_ms": used})
+        worst = max(found, key=lambda one: one["ms"])
+        row("analytics-filters", f"{len(found)} pages; {who}; slowest {worst['filter'][:30]}", worst["ms"], statistics.median(one["ms"] for one in found), "ms", None,
+            "each under 50", worst["ms"] < 50, filters=found)
+        for one in found:
+            if one["ms"] >= 50:
+                note(f"{who}: {one['filter']}: {one['ms']:.1f} ms ({one['processor_ms']:.1f} of the processor), first {one['first_ms']:.1f} ms, {one['rows']} rows")
+
+
+def bench_score(bench):
+    """score: the first 100 reports with a high score among five million results."""
+    results = scaled(5000000, 50000)
+    count = int(results / 30.5)
+    bench.fill("trivy", 1, count, namespaces=FLEET_NAMESPACES)
+    bench.fold()
+    bench.database.psql("VACUUM (ANALYZE)")
+    stored = int(bench.database.psql("SELECT count(*) FROM kube_reports.result"))
+    bench.database.psql("CREATE ROLE reader_of_two LOGIN", user="postgres")
+    for namespace in ("ns-7", "ns-10"):
+        bench.database.psql(f"SELECT kube_reports.grant_namespace('reader_of_two', '{bench.stack.cluster}', '{namespace}')")
+    for who, role in (("all", "kube_reports_reader"), ("2 namespaces", "reader_of_two")):
+        for score in (8.0, 9.9):
+            page, first, usual, used = Reader(bench, role).ask(f"SELECT * FROM kube_reports.reports_with_score({score})", 21)
+            assert len(page) == 100 or SCALE < 1
+            row("score", f"at least {score} among {stored:,} results; {who}", usual, None, "ms", None, "under 50", usual < 50, first_ms=first, processor_ms=used)
+
+
+# What the queries of docs/analytics.md name, and what is there of the kind.
+QUESTION_NAMES = {"policy-1": "disallow-capabilities-strict", "policy-2": "restrict-seccomp", "rule-1": "require-drop-all", "team-a": "ns-10", "team-b": "ns-7",
+                  "pod-1": "pod-7", '"prod"': '"test"', "CVE-2024-0001": "CVE-2018-1003", ":'audit'": "(now() - interval '10 days')::text"}
+
+
+def looked_at(plan):
+    """What a plan read of tables: {index or table: rows}"""
+    found = {}
+    for node in [plan, *plan.get("Plans", [])]:
+        if node is not plan:
+            for name, rows_read in looked_at(node).items():
+                found[name] = found.get(name, 0) + rows_read
+    if "Scan" in plan["Node Type"] and (name := plan.get("Index Name") or plan.get("Relation Name")) and plan["Actual Loops"]:
+        found[name] = found.get(name, 0) + round((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])
+    return found
+
+
+def short_plan(bench, role, sql):
+    """The most that a query reads, and how: of its own plan and of those within functions."""
+    session = psycopg2.connect(bench.database.connection("postgres"))
+    session.autocommit = True
+    cursor = session.cursor()
+    cursor.execute("LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on; SET auto_explain.log_timing = off;"
+                   "SET auto_explain.log_nested_statements = on; SET auto_explain.log_format = json; SET client_min_messages = log; SET ROLE " + role)
+    session.notices.clear()
+    cursor.execute(sql)
+    found = {}
+    for notice in session.notices:
+        if "plan:" in notice:
+            for name, rows_read in looked_at(json.loads(notice.split("plan:", 1)[1])["Plan"]).items():
+                found[name] = found.get(name, 0) + rows_read
+    session.close()
+    return ", ".join(f"{name} {rows_read:,}" for name, rows_read in sorted(found.items(), key=lambda one: -one[1])[:3] if rows_read > 20) or "a few rows"
+
+
+def bench_questions(bench):
+    """questions: the queries of docs/analytics.md, as a table for that page."""
+    page = (HERE.parents[1] / "docs" / "analytics.md").read_text(encoding="utf-8")
+    readers = fleet(bench)
+    bench.database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('NIST SP 800-53', 'AC-2', 'restrict-seccomp')")
+    table = ["| question | all, ms | 2 of 200 namespaces, ms | rows | most rows read, by index or table |", "| --- | --- | --- | --- | --- |"]
+    slowest = 0
+    for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", page, re.M | re.S):
+        for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S):
+            for name, there in QUESTION_NAMES.items():
+                sql = sql.replace(name, there)
+            sql = sql.replace("00000000-0000-4000-8000-00000000000a", bench.stack.cluster)
+            times = {}
+            for who, reader in readers.items():
+                found, _, times[who], _ = reader.ask(sql, 5)
+                if who == "all":
+                    count = len(found)
+            slowest = max(slowest, *times.values())
+            table.append(f"| {number} | {times['all']:.1f} | {times['2 namespaces']:.1f} | {count:,} | {short_plan(bench, 'kube_reports_reader', sql)} |")
+    row("questions", "docs/analytics.md; the slowest", slowest, None, "ms", None, "reported", None, table=table)
+    print("\n".join(table), flush=True)
+
+
 def bench_page(bench):
     """page: of a list that began before the log's last 45,000 events, at its beginning and at depth 300, while others write."""
     count, page = scaled(150000, 3000), 500
@@ -437,7 +617,8 @@ def bench_growth(bench):
     bench.empty()
 
 
-BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "page": bench_page,
+BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "analytics": bench_analytics, "score": bench_score,
+              "questions": bench_questions, "page": bench_page,
               "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth}
 
 

@@ -9,6 +9,8 @@
 --		bare		EphemeralReport with results but few labels, 6 kB: what the create benchmark writes
 --		small		EphemeralReport with all labels and one result; the number is in its name and resource uid
 --		trivy		PolicyReport of 1 to 60 vulnerabilities with CVSS scores
+--		fleet		what a fleet's namespaces hold, 19 results each: pss, every 49th with exemptions, warnings and errors; in every tenth
+--					namespace every fifth is of vulnerabilities instead, of 200 CVEs with scores, packages and images
 --		mixed		one of the above, or with 1 to 400 results, 0.5 to 130 kB
 
 \ir ../samples/pss.sql
@@ -80,6 +82,37 @@ BEGIN ATOMIC
 				FROM generate_series(1, amount) n, LATERAL (SELECT pg_temp.drawn(number * 1000 + n, 'score', 100)) c(score)))::text;
 END;
 
+-- The like of generated_pss(), with what is rare: one result in 50 reports warns, one in 2,500 is in error, some are exempted.
+CREATE TEMP TABLE rare_set AS
+	SELECT s.number, json_agg(CASE n.number
+				WHEN 1 THEN (r.result::jsonb || '{"result": "warn"}')::json
+				WHEN 2 THEN CASE WHEN s.number = 0 THEN (r.result::jsonb || '{"result": "error", "message": "the image could not be read"}')::json ELSE r.result END
+				WHEN 3 THEN (r.result::jsonb || jsonb_build_object('result', 'skip', 'properties', jsonb_build_object('exceptions', 'exception-' || s.number)))::json
+				ELSE r.result END ORDER BY n.number)::text AS results
+	FROM result_set s, json_array_elements(s.results::json) WITH ORDINALITY n(result, number), LATERAL (SELECT n.result) r(result)
+	WHERE s.number < 50
+	GROUP BY s.number;
+
+CREATE FUNCTION pg_temp.generated_fleet(number bigint, namespace text) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT CASE
+		WHEN number % 49 = 7 THEN (SELECT json_build_object('apiVersion', d.document->'apiVersion', 'kind', d.document->'kind', 'metadata', d.document->'metadata',
+				'scope', d.document->'scope', 'results', r.results::json)::text
+			FROM rare_set r, LATERAL (SELECT pg_temp.generated_pss(generated_fleet.number, namespace)::json) d(document)
+			WHERE r.number = generated_fleet.number / 49 % 50)
+		WHEN namespace LIKE '%0' AND number / 200 % 5 = 1 THEN json_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+			'metadata', json_build_object('name', 'scan-' || number, 'namespace', namespace),
+			'scope', json_build_object('apiVersion', 'apps/v1', 'kind', 'Deployment', 'name', 'app-' || number, 'namespace', namespace),
+			'results', (SELECT json_agg(json_build_object('source', 'Trivy Vulnerability', 'policy', format('CVE-%s-%s', 2015 + c.cve % 10, 1000 + c.cve),
+					'category', 'Vulnerability Scan', 'result', 'fail', 'severity', (ARRAY['low', 'medium', 'high', 'critical'])[1 + c.cve % 4],
+					'message', format('package-%s 1.%s is affected', c.cve % 90, n),
+					'properties', json_build_object('score', to_char(c.cve % 100 / 10.0, 'FM90.0'), 'resource', 'package-' || c.cve % 90,
+						'installedVersion', '1.' || n, 'fixedVersion', '2.' || n, 'artifact.repository', 'image-' || number % 500, 'artifact.tag', 'v1')))
+				FROM generate_series(1, 19) n, LATERAL (SELECT (number * 7 + n * 11) % 200) c(cve)))::text
+		ELSE pg_temp.generated_pss(number, namespace) END;
+END;
+
 CREATE FUNCTION pg_temp.numbered_uid(number bigint) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '10000000-0000-4000-8000-' || lpad(number::text, 12, '0');
@@ -103,6 +136,7 @@ BEGIN ATOMIC
 		WHEN 'ephemeral' THEN pg_temp.generated_ephemeral(number, namespace, true)
 		WHEN 'bare' THEN pg_temp.generated_ephemeral(number, namespace, false)
 		WHEN 'small' THEN pg_temp.generated_small(number, namespace)
+		WHEN 'fleet' THEN pg_temp.generated_fleet(number, namespace)
 		WHEN 'trivy' THEN pg_temp.generated_results(number, namespace, 1 + pg_temp.drawn(number, 'amount', 60))
 		ELSE CASE pg_temp.drawn(number, 'style', 3)
 			WHEN 0 THEN pg_temp.generated_pss(number, namespace)

@@ -75,6 +75,7 @@ INSERT INTO public.regress_call VALUES
 	('status_name', $$kube_reports.status_name('p')$$),
 	('excluded_from_score', $$kube_reports.excluded_from_score('MANUAL')$$),
 	('severity_weight', $$kube_reports.severity_weight('high')$$),
+	('total', $$(SELECT kube_reports.total(1)) t$$),
 	('filter_strings', $$kube_reports.filter_strings('{"a": "b"}', 'a')$$),
 	('find_results', $$kube_reports.caller c, LATERAL kube_reports.find_results(c.role, c.seal, '{}', 100, NULL)$$),
 	('find_resources', $$kube_reports.caller c, LATERAL kube_reports.find_resources(c.role, c.seal, '{}', 100, NULL)$$),
