@@ -59,14 +59,14 @@ COMMENT ON COLUMN kube_reports.active_policy.version IS 'its resourceVersion, fo
 CREATE TABLE kube_reports.aggregation_queue (
 	cluster_id	integer NOT NULL,
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
-	stage		"char" NOT NULL CHECK (stage IN ('a', 'r', 'p')),
+	stage		"char" NOT NULL CHECK (stage IN ('e', 'a', 'r', 'p')),
 	namespace	text COLLATE "C" NOT NULL,
 	key			text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
 COMMENT ON COLUMN kube_reports.aggregation_queue.stage
-	IS 'a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace';
-COMMENT ON COLUMN kube_reports.aggregation_queue.key IS 'uid of the resource; empty in stage p';
+	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace';
+COMMENT ON COLUMN kube_reports.aggregation_queue.key IS 'uid of the resource; empty in stage p; in stage e the key of the last object that was looked at';
 CREATE INDEX aggregation_queue_time ON kube_reports.aggregation_queue (cluster_id, queued_at);
 CREATE INDEX aggregation_queue_group ON kube_reports.aggregation_queue (cluster_id, stage, namespace, key);
 

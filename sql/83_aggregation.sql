@@ -74,9 +74,6 @@ BEGIN
 		RAISE EXCEPTION 'cluster % is not known', cluster
 			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
 	END IF;
-	-- Writers of before this are waited for: what they write later is queued, what they have written is found below.
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store();
 	SELECT * INTO before FROM kube_reports.aggregation a WHERE a.cluster_id = served;
 	INSERT INTO kube_reports.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
 	UPDATE kube_reports.aggregation a
@@ -168,17 +165,51 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = queue_everything.cluster_id;
-	INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
-		SELECT DISTINCT o.cluster_id, g.stage, o.namespace, g.key
-		FROM kube_reports.resource_type t
-			JOIN kube_reports.object o ON o.cluster_id = queue_everything.cluster_id AND o.resource_type = t.id
-			CROSS JOIN LATERAL kube_reports.aggregation_groups(o.cluster_id, t.id, o.namespace, o.labels, NULL, o.metadata) g
-		WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io');
-	PERFORM kube_reports.queue_for_policies(queue_everything.cluster_id);
+	INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
+		VALUES (queue_everything.cluster_id, '-infinity', 'e', '', '');
 END
 $$;
 COMMENT ON FUNCTION kube_reports.queue_everything(integer)
-	IS 'has everything in a cluster merged that its options say: after they changed, after a restore; the caller holds the store lock';
+	IS 'has everything in a cluster merged that its options say, step by step: after they changed, after a restore';
+
+CREATE FUNCTION kube_reports.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+DECLARE
+	types		integer[] := ARRAY(SELECT t.id FROM kube_reports.resource_type t WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io'));
+	last		json := coalesce(nullif(after, ''), '[0, "", ""]');
+	step		record;
+BEGIN
+	-- Writers that do not know the options yet are waited for once: what they wrote is found, what comes later is queued.
+	IF after = '' THEN
+		PERFORM kube_reports.lock_store();
+	END IF;
+	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = queue_piece.cluster_id AND q.stage = 'e';
+	WITH piece AS MATERIALIZED (
+		SELECT o.resource_type, o.namespace, o.name, o.labels, o.metadata
+		FROM kube_reports.object o
+		WHERE o.cluster_id = queue_piece.cluster_id AND o.resource_type = ANY (types)
+			AND (o.resource_type, o.namespace, o.name) > ((last->>0)::integer, last->>1, last->>2)
+		ORDER BY o.resource_type, o.namespace, o.name LIMIT max_objects
+	), queued AS (
+		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+			SELECT DISTINCT queue_piece.cluster_id, g.stage, p.namespace, g.key
+			FROM piece p CROSS JOIN LATERAL kube_reports.aggregation_groups(queue_piece.cluster_id, p.resource_type, p.namespace, p.labels, NULL, p.metadata) g
+	)
+	SELECT count(*) AS count, (array_agg(json_build_array(p.resource_type, p.namespace, p.name)::text
+			ORDER BY p.resource_type DESC, p.namespace DESC, p.name DESC))[1] AS last
+		INTO step FROM piece p;
+	IF step.count = max_objects THEN
+		INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
+			VALUES (queue_piece.cluster_id, '-infinity', 'e', '', step.last);
+	ELSE
+		PERFORM kube_reports.queue_for_policies(queue_piece.cluster_id);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.queue_piece(integer, text, integer) IS 'one step of what queue_everything() asks for; after: the key of the last object that was looked at, empty at first';
 
 ---- active policies ----
 
@@ -305,7 +336,7 @@ RETURN -16 - cluster_id;
 COMMENT ON FUNCTION kube_reports.aggregation_lock(integer) IS 'second key of the advisory lock that keeps the merges of a cluster apart';
 
 -- What is due of one stage and scope, the oldest first.
-CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 20) RETURNS boolean
+CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -325,10 +356,14 @@ BEGIN
 		RETURN false;
 	END IF;
 	due := CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END;
-	SELECT q.stage, q.namespace = '' AS cluster_scope INTO first FROM kube_reports.aggregation_queue q
+	SELECT q.stage, q.namespace = '' AS cluster_scope, q.key INTO first FROM kube_reports.aggregation_queue q
 		WHERE q.cluster_id = options.cluster_id AND q.queued_at <= due ORDER BY q.queued_at LIMIT 1;
 	IF NOT FOUND THEN
 		RETURN false;
+	END IF;
+	IF first.stage = 'e' THEN
+		PERFORM kube_reports.queue_piece(options.cluster_id, first.key);
+		RETURN true;
 	END IF;
 	SELECT array_agg(g.namespace) AS namespaces, array_agg(g.key) AS keys INTO groups
 		FROM (SELECT q.namespace, q.key
@@ -340,8 +375,8 @@ BEGIN
 	BEGIN
 		PERFORM kube_reports.merge_groups(cluster, options, first.stage, groups.namespaces, groups.keys);
 	EXCEPTION
-		WHEN lock_not_available OR deadlock_detected THEN
-			-- Writers come first; another time.
+		WHEN lock_not_available OR transaction_rollback OR insufficient_resources OR operator_intervention OR system_error THEN
+			-- Writers come first, and what is wrong with the server is not the reports' fault: another time.
 			RETURN false;
 		WHEN others THEN
 			-- One by one, so that none stands in the way of the others.
@@ -353,7 +388,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
-	IS 'one step of merging what waits in a cluster, at most so many groups; at_once: also what came within the delay. True when it did something; one caller at a time';
+	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; at_once: also what came within the delay. True when it did something; one caller at a time';
 
 CREATE FUNCTION kube_reports.merge_or_drop(cluster uuid, options kube_reports.aggregation, stage "char", namespace text, key text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -362,7 +397,7 @@ AS $$
 BEGIN
 	PERFORM kube_reports.merge_groups(cluster, options, stage, ARRAY[namespace], ARRAY[key]);
 EXCEPTION
-	WHEN lock_not_available OR deadlock_detected THEN
+	WHEN lock_not_available OR transaction_rollback OR insufficient_resources OR operator_intervention OR system_error THEN
 		RETURN;
 	WHEN others THEN
 		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', key, namespace, SQLERRM USING ERRCODE = SQLSTATE;

@@ -120,7 +120,6 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET jit = off
 AS $$
@@ -146,17 +145,20 @@ BEGIN
 			CROSS JOIN LATERAL (SELECT o.name, o.metadata, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed
 				FROM kube_reports.object o
 				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = read_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] OFFSET 0) o
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND kube_reports.first_owner(o.metadata) IS NOT NULL
+				ORDER BY o.name LIMIT kube_reports.merge_limit()) o
 			CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
-		WHERE w.managed AND f.owners > 0
-	), found AS (
+		WHERE w.managed
+	), found AS MATERIALIZED (
 		SELECT w.n, 0 AS place, r.* FROM wanted w CROSS JOIN LATERAL kube_reports.list_results(w.body, NULL) r WHERE w.managed AND w.stored
 		UNION ALL
 		SELECT e.n, e.place, r.* FROM ephemeral e CROSS JOIN LATERAL kube_reports.list_results(e.body, NULL) r
+	), active AS MATERIALIZED (
+		SELECT d.source, d.policy, d.rule FROM (SELECT DISTINCT f.source, f.policy, f.rule FROM found f OFFSET 0) d
+		WHERE kube_reports.is_active(merge_resources.cluster_id, d.source, d.policy, d.rule)
 	), newest AS (
 		SELECT DISTINCT ON (f.n, kube_reports.result_group(f.source, f.policy, f.rule)) f.*
-		FROM found f
-		WHERE kube_reports.is_active(merge_resources.cluster_id, f.source, f.policy, f.rule)
+		FROM found f JOIN active a ON a.source = f.source AND a.policy = f.policy AND a.rule = f.rule
 		ORDER BY f.n, kube_reports.result_group(f.source, f.policy, f.rule), f.seconds DESC, f.place, f."position"
 	), merged AS (
 		SELECT n.n, '"results":[' || string_agg(n.content, ',' ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.source COLLATE "C")
@@ -194,14 +196,15 @@ BEGIN
 				AS deletions
 		INTO plan;
 
-	PERFORM kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed);
+	PERFORM kube_reports.queue_rest(cluster_id, 'r', namespaces, keys, plan.consumed,
+		kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
 END
 $$;
 COMMENT ON FUNCTION kube_reports.merge_resources(uuid, integer, integer, integer, text[], text[])
 	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and deletes those that Kyverno manages';
 
 CREATE FUNCTION kube_reports.write_merge(cluster uuid, requests text[], documents bytea[], groups bigint[], unchanged bigint[],
-		deletions text[], deletion_groups bigint[]) RETURNS void
+		deletions text[], deletion_groups bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -220,10 +223,25 @@ BEGIN
 		SELECT * INTO written FROM kube_reports.write_batch(cluster, requests, array_fill(''::bytea, ARRAY[cardinality(requests)]));
 		PERFORM kube_reports.warn_of_refusals(written.codes, written.replies);
 	END IF;
+	RETURN done;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.write_merge(uuid, text[], bytea[], bigint[], bigint[], text[], bigint[])
-	IS 'writes what merges made, each for a group, and then deletes what was merged, of groups that were written or that there was nothing to write for (unchanged): what could not be written keeps what it was made of';
+	IS 'writes what merges made, each for a group, and then deletes what was merged, of groups that were written or that there was nothing to write for (unchanged): what could not be written keeps what it was made of; returns the groups that are done';
+
+CREATE FUNCTION kube_reports.merge_limit() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 100;
+COMMENT ON FUNCTION kube_reports.merge_limit() IS 'how many reports of one resource are merged in a step';
+
+CREATE FUNCTION kube_reports.queue_rest(cluster_id integer, stage "char", namespaces text[], keys text[], consumed bigint[], done bigint[]) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
+		SELECT $1, '-infinity', $2, namespaces[c.n], keys[c.n] FROM unnest(consumed) c(n) WHERE c.n = ANY (done) GROUP BY c.n HAVING count(*) >= kube_reports.merge_limit();
+END;
+COMMENT ON FUNCTION kube_reports.queue_rest(integer, "char", text[], text[], bigint[], bigint[])
+	IS 'queues groups again of which so many reports were merged (consumed: the number of its group for each; done: which groups were) that there may be more';
 
 CREATE FUNCTION kube_reports.warn_of_refusals(codes integer[], replies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE

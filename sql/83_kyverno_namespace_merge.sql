@@ -41,7 +41,8 @@ BEGIN
 		FROM wanted w
 			CROSS JOIN LATERAL (SELECT o.name, o.metadata, o.body, o.labels FROM kube_reports.object o
 				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] OFFSET 0) o
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key]
+				ORDER BY o.name <> w.key, o.name LIMIT kube_reports.merge_limit() + 1) o
 			CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
 	), owned AS MATERIALIZED (
 		-- The aggregated report's own owner, or that of any report of the resource.
@@ -96,7 +97,8 @@ BEGIN
 			(SELECT array_agg(kube_reports.merge_request(written_type, 'delete', r.namespace, r.name) ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated)
 				AS deletions
 		INTO plan;
-	PERFORM kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed);
+	PERFORM kube_reports.queue_rest(cluster_id, 'a', namespaces, keys, plan.consumed,
+		kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
 END
 $$;
 COMMENT ON FUNCTION kube_reports.merge_admission(uuid, integer, integer, integer, text[], text[])
@@ -133,11 +135,17 @@ BEGIN
 		WHERE o.cluster_id = options.cluster_id AND o.namespace = merge_namespace.namespace AND f.owners = 1
 			AND (o.resource_type = background_type
 				OR o.resource_type = admission_type AND kube_reports.label_value(o.labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL)
+	), found AS MATERIALIZED (
+		SELECT r.uid, r.place, l.* FROM report r
+			CROSS JOIN LATERAL kube_reports.list_results(r.body, kube_reports.subject_of(r.owner, merge_namespace.namespace)) l
+	), active AS MATERIALIZED (
+		SELECT d.source, d.policy, d.rule, kube_reports.policy_report_name(d.policy) AS name
+		FROM (SELECT DISTINCT f.source, f.policy, f.rule FROM found f OFFSET 0) d
+		WHERE kube_reports.policy_report_name(d.policy) IS NOT NULL AND kube_reports.is_active(options.cluster_id, d.source, d.policy, d.rule)
 	), newest AS (
-		SELECT DISTINCT ON (l.policy || '/' || l.rule || '/' || r.uid) r.uid, kube_reports.policy_report_name(l.policy) AS name, l.*
-		FROM report r CROSS JOIN LATERAL kube_reports.list_results(r.body, kube_reports.subject_of(r.owner, merge_namespace.namespace)) l
-		WHERE kube_reports.policy_report_name(l.policy) IS NOT NULL AND kube_reports.is_active(options.cluster_id, l.source, l.policy, l.rule)
-		ORDER BY l.policy || '/' || l.rule || '/' || r.uid, l.seconds DESC, r.place, l."position"
+		SELECT DISTINCT ON (f.policy || '/' || f.rule || '/' || f.uid) f.uid, a.name, f.policy, f.rule, f.status, f.seconds, f.content
+		FROM found f JOIN active a ON a.source = f.source AND a.policy = f.policy AND a.rule = f.rule
+		ORDER BY f.policy || '/' || f.rule || '/' || f.uid, f.seconds DESC, f.place, f."position"
 	), placed AS (
 		SELECT n.*, row_number() OVER (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.uid COLLATE "C", n.seconds) - 1 AS place FROM newest n
 	), chunk AS (

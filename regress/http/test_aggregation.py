@@ -640,8 +640,50 @@ def test_policies_of_another_cluster(policed):
     flow.create(workload, [])
     until(lambda: all("is not that of cluster" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
     assert not policed.apiserver.asked(CPOL)
-    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports.aggregation_queue") == "1"
+    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports.aggregation_queue WHERE stage = 'r'") == "1"
     # Somebody else may tell.
     flow.set(follow_policies="false")
     flow.quiet()
     assert flow.api.get(path_of(EPHR)).json["items"] == []
+
+
+# --- dumps ---
+
+def test_dump(own_stack):
+    """Options are dumped; what waited is merged after the restore, once, and nothing is dropped by policies of before"""
+    flow, choice = Flow(own_stack), random.Random(8)
+    database = flow.database
+    database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io')")
+    merged, waiting = Workload("shop", choice), Workload("shop", choice)
+    flow.create(merged, random_results(choice, 0))
+    flow.set_active(POLICIES)
+    flow.compare([merged], POLICIES)
+    flow.set(delay="1 hour", chunk_size="7", follow_policies="false")
+    flow.create(waiting, random_results(choice, 0))
+    flow.create(merged, random_results(choice, 1))
+    for proxy in flow.proxies:
+        proxy.stop()
+    dump = f"{database.directory}/aggregation.dump"
+    run(["pg_dump", "-Fc", "-f", dump, "-d", database.connection()])
+    database.psql("CREATE DATABASE restored OWNER kube_reports_owner", user="postgres", database="postgres")
+    run(["pg_restore", "--exit-on-error", "--single-transaction", "-d", database.connection(database="restored"), dump])
+
+    def ask(sql):
+        return database.psql(sql, database="restored")
+
+    options = "SELECT a.* FROM kube_reports.aggregation a"
+    assert ask(options) == database.psql(options) == "1|f|resource|wgpolicyk8s.io|01:00:00|7|f"
+    assert ask("SELECT resource_type FROM kube_reports.summary_type") == "1"
+    assert ask("SELECT count(*) FROM kube_reports.active_policy") == "0"
+    ask("SELECT kube_reports.after_restore()")
+    assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}')") == "t"
+    assert ask("SELECT stage, namespace, key FROM kube_reports.aggregation_queue ORDER BY key").splitlines() == \
+        [f"r|shop|{uid}" for uid in sorted((merged.uid, waiting.uid))]
+    assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}', at_once => true), kube_reports.aggregate('{flow.cluster}', at_once => true)") == "t|f"
+    for workload in (merged, waiting):
+        workload.settle(None)
+        stored = json.loads(ask(f"SELECT body FROM kube_reports.object WHERE resource_type = 1 AND name = '{workload.uid}'"))
+        assert (stored["results"], stored["summary"]) == (workload.results, summary(workload.results))
+    assert ask("SELECT count(*) FROM kube_reports.object WHERE resource_type = 5") == "0"
+    # One write for each, no more.
+    assert ask("SELECT operation, count(*) FROM kube_reports.change GROUP BY 1 ORDER BY 1").splitlines() == ["A|1", "D|2", "M|1"]

@@ -78,6 +78,8 @@ SELECT pg_temp.ephemeral('before', 'u1', jsonb_build_array(pg_temp.result('p', '
 SELECT count(*) FROM kube_reports.aggregation_queue;
 SELECT admission, policy_reports, "group", delay FROM kube_reports.set_aggregation(:'one', policy_reports => 'resource');
 SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT kube_reports.aggregate(:'one');
+SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
 -- Equal times: who was first; a kind of its own: the rule does not count; without an owner: not ours.
 SELECT pg_temp.ephemeral('e1', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'fail', 5), pg_temp.result('p', 'b', 'fail', 6), pg_temp.result('c', 'one', 'pass', 2, 'KyvernoValidatingPolicy'))),
 	pg_temp.ephemeral('e2', 'u1', jsonb_build_array(pg_temp.result('c', 'two', 'fail', 3, 'KyvernoValidatingPolicy'), pg_temp.result('P', E'\u00e4', 'warn', 1, ''))),
@@ -112,9 +114,24 @@ SELECT codes FROM kube_reports.write_batch(:'one', '{"{\"verb\": \"create\", \"g
 SELECT kube_reports.aggregate(:'one', at_once => true);
 SELECT count(*) FROM kube_reports.aggregation_queue;
 SELECT * FROM pg_temp.stored;
+-- More than one step's worth for one resource, and nothing in a namespace that is on its way out.
+SELECT kube_reports.set_aggregation(:'one', policy_reports => 'off') IS NOT NULL AS off;
+SELECT count(pg_temp.ephemeral('many' || n, 'u5', jsonb_build_array(pg_temp.result('p', 'r' || n % 7, 'pass', n)))) FROM generate_series(1, 230) n;
+SELECT kube_reports.set_aggregation(:'one', policy_reports => 'resource') IS NOT NULL AS on;
+SELECT kube_reports.queue_piece(:cluster_id, '', 50);
+SELECT q.stage, q.key, count(*) FROM kube_reports.aggregation_queue q GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT sum(kube_reports.aggregate(:'one', at_once => true)::integer) AS steps FROM generate_series(1, 8);
+SELECT results FROM pg_temp.stored WHERE name = 'u5';
+SELECT count(*) FROM pg_temp.stored WHERE plural = 'ephemeralreports' AND name LIKE 'many%';
+SELECT pg_temp.ephemeral('late', 'u6', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
+INSERT INTO kube_reports.namespace (cluster_id, name, uid, state) VALUES (:cluster_id, 'ns', 'n1', 'terminating');
+SELECT sum(kube_reports.aggregate(:'one', at_once => true)::integer) AS steps FROM generate_series(1, 2);
+SELECT plural, name FROM pg_temp.stored WHERE name IN ('late', 'u6');
+DELETE FROM kube_reports.namespace;
 SELECT what, namespace, name, expected, found FROM kube_reports.verify();
 -- What a restore brings is merged again, to the same.
 SELECT kube_reports.after_restore() > 0 AS restored;
+SELECT kube_reports.aggregate(:'one');
 SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
 SELECT kube_reports.aggregate(:'one', at_once => true);
 SELECT count(*) FROM kube_reports.change;
