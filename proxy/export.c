@@ -11,254 +11,37 @@
  */
 #include "export.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "../extension/metadata.h"
+#include "export_request.h"
 #include "list.h"
 #include "reply.h"
-
-static const char prefix[] = "/v1/export/";
-static const char namespaces[] = "namespaces/";
-
-/* What a path asks for. */
-typedef struct ExportTarget
-{
-	const char *what;			/* results or events; a literal */
-	JsonText	namespace_name; /* bytes NULL: the whole cluster */
-} ExportTarget;
-
-static bool
-target_of(const char *path, ExportTarget *target)
-{
-	static const char *const whats[] = {"results", "events"};
-
-	*target = (ExportTarget) {0};
-	if (strncmp(path, prefix, sizeof(prefix) - 1) != 0)
-		return false;
-	path += sizeof(prefix) - 1;
-	if (strncmp(path, namespaces, sizeof(namespaces) - 1) == 0)
-	{
-		path += sizeof(namespaces) - 1;
-		target->namespace_name = (JsonText) {path, strcspn(path, "/")};
-		path += target->namespace_name.len;
-		if (!is_dns1123_label(target->namespace_name) || *path++ != '/')
-			return false;
-	}
-	for (size_t i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
-	{
-		if (strcmp(path, whats[i]) == 0)
-			target->what = whats[i];
-	}
-	return target->what != NULL;
-}
 
 bool
 export_serves(const Route *route)
 {
-	ExportTarget target;
-
-	return !route->resource && target_of(route->path, &target);
+	return !route->resource && export_path(route->path);
 }
-
-/* ---------- the format ---------- */
-
-typedef struct ExportFormat
-{
-	const char *media_type;		/* that asks for it */
-	const char *name;
-} ExportFormat;
-
-/* The first one is what anything goes for. */
-static const ExportFormat formats[] = {
-	{"application/x-ndjson", "jsonl"},
-	{"application/jsonl", "jsonl"},
-	{"text/csv", "csv"},
-	{"application/*", "jsonl"},
-	{"text/*", "csv"},
-	{"*/*", "jsonl"},
-};
-
-static const char *
-skip_blanks(const char *text)
-{
-	return text + strspn(text, " \t");
-}
-
-/* The weight of a media range: 1 unless it has a q. */
-static double
-range_weight(const char *range, size_t len)
-{
-	const char *end = range + len;
-
-	while ((range = memchr(range, ';', (size_t) (end - range))) != NULL)
-	{
-		range = skip_blanks(range + 1);
-		if ((range[0] == 'q' || range[0] == 'Q') && range[1] == '=')
-			return strtod(range + 2, NULL);
-	}
-	return 1;
-}
-
-/* The format of an Accept header, NULL when it allows none; the heaviest counts, the first of equals. */
-static const char *
-accepted_format(const char *accept)
-{
-	const char *best = NULL;
-	double		best_weight = 0;
-
-	if (accept == NULL)
-		return formats[0].name;
-	while (*accept != '\0')
-	{
-		size_t		len = strcspn(accept, ",");
-		const char *range = skip_blanks(accept);
-		size_t		type_len = strcspn(range, ",; \t");
-		double		weight = range_weight(accept, len);
-
-		for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		{
-			if (weight > best_weight && strlen(formats[i].media_type) == type_len &&
-				strncasecmp(formats[i].media_type, range, type_len) == 0)
-			{
-				best = formats[i].name;
-				best_weight = weight;
-			}
-		}
-		accept += len + (accept[len] == ',');
-	}
-	return best;
-}
-
-/* The format that is asked for, by the parameter or else by the header; NULL with a code when there is none. */
-static const char *
-wanted_format(Exchange *exchange, int *code)
-{
-	const JsonText *parameter = route_parameter(exchange->route, "format");
-
-	*code = 400;
-	if (parameter == NULL)
-	{
-		*code = 406;
-		return accepted_format(http_header(exchange->http, "accept"));
-	}
-	if (json_text_is(*parameter, "jsonl"))
-		return "jsonl";
-	return json_text_is(*parameter, "csv") ? "csv" : NULL;
-}
-
-/* ---------- the filter ---------- */
-
-/* Members of a filter that are not texts or arrays of texts. */
-static bool
-is_single(JsonText key)
-{
-	static const char *const keys[] = {"exempted", "score_from", "score_to", "since_from", "since_to", "first_seen_from", "first_seen_to", "text",
-	"from", "to"};
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-	{
-		if (json_text_is(key, keys[i]))
-			return true;
-	}
-	return false;
-}
-
-/* The query as a filter; NULL with *why when it cannot be one.  The database knows which members there are. */
-static JsonNode *
-query_filter(Arena *arena, const Route *route, const char **why)
-{
-	JsonNode   *filter = json_new_object(arena);
-
-	for (size_t i = 0; i < route->parameter_count; i++)
-	{
-		const RouteParameter *parameter = &route->parameters[i];
-		JsonNode   *given = json_get_text(filter, parameter->key);
-		JsonNode   *value = json_new_string(arena, parameter->value.bytes, parameter->value.len);
-		JsonError	error;
-
-		if (json_text_is(parameter->key, "format") || json_text_is(parameter->key, "after") || json_text_is(parameter->key, "timeout"))
-			continue;
-		if (json_text_is(parameter->key, "properties"))
-		{
-			value = json_parse(arena, parameter->value.bytes, parameter->value.len, NULL, NULL, &error);
-			if (value == NULL)
-			{
-				*why = arena_printf(arena, "parameter \"properties\": %s", error.message);
-				return NULL;
-			}
-			json_set_text(arena, filter, parameter->key, value);
-		}
-		else if (is_single(parameter->key))
-			json_set_text(arena, filter, parameter->key, value);
-		else
-		{
-			if (given == NULL)
-			{
-				given = json_new_array(arena);
-				json_set_text(arena, filter, parameter->key, given);
-			}
-			json_append(arena, given, value);
-		}
-	}
-	return filter;
-}
-
-/* ---------- the request ---------- */
 
 void
 export_start(Exchange *exchange)
 {
-	Arena	   *arena = &exchange->arena;
 	const Route *route = exchange->route;
-	const JsonText *after = route_parameter(route, "after");
-	JsonNode   *request = json_new_object(arena);
-	JsonNode   *filter;
 	StatusDetails details = {0};
-	ExportTarget target;
-	const char *format;
 	const char *why = "";
 	int			code;
-	StrBuf		buf;
 
 	if (strcmp(route->method, "GET") != 0 && strcmp(route->method, "HEAD") != 0)
 	{
 		reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
 		return;
 	}
-	format = wanted_format(exchange, &code);
-	if (format == NULL)
+	exchange->request = export_request(&exchange->arena, route, http_header(exchange->http, "accept"), &code, &why);
+	if (exchange->request.bytes == NULL)
 	{
-		if (code == 406)
-			reply_status(exchange, 406, "NotAcceptable",
-						 "only the following media types are accepted: application/x-ndjson, application/jsonl, text/csv", &details);
-		else
-			reply_status(exchange, 400, "BadRequest", "parameter \"format\" is neither \"jsonl\" nor \"csv\"", NULL);
+		reply_status(exchange, code, code == 406 ? "NotAcceptable" : "BadRequest", why, code == 406 ? &details : NULL);
 		return;
 	}
-	filter = query_filter(arena, route, &why);
-	if (filter == NULL)
-	{
-		reply_status(exchange, 400, "BadRequest", why, NULL);
-		return;
-	}
-	target_of(route->path, &target);
-	if (after != NULL && strcmp(target.what, "events") != 0)
-	{
-		reply_status(exchange, 400, "BadRequest", "parameter \"after\" is for events only", NULL);
-		return;
-	}
-	json_set(arena, request, "what", json_new_cstring(arena, target.what));
-	json_set(arena, request, "format", json_new_cstring(arena, format));
-	if (target.namespace_name.bytes != NULL)
-		json_set(arena, request, "namespace", json_new_string(arena, target.namespace_name.bytes, target.namespace_name.len));
-	if (after != NULL)
-		json_set(arena, request, "after", json_new_string(arena, after->bytes, after->len));
-	json_set(arena, request, "filter", filter);
-	strbuf_init(&buf, arena);
-	json_write(&buf, request);
-	exchange->request = (JsonText) {buf.bytes, buf.len};
 	exchange->verb = "export";
 	list_start(exchange, PG_EXPORT);
 }

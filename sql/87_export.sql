@@ -324,19 +324,25 @@ COMMENT ON FUNCTION kube_reports.event_step(kube_reports.event_filter, text, int
 
 ---- the next results ----
 
+-- A step ends early where messages and properties are large: behind the first result with which they are more than max_bytes, as stored.
 CREATE FUNCTION kube_reports.result_step(wanted kube_reports.result_filter, max_rows integer, INOUT "cursor" text,
 		OUT results kube_reports.exported_result[])
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	max_bytes CONSTANT integer := 1048576;
 BEGIN
 	SELECT coalesce(array_agg(ROW(f.cluster, f.cluster_name, f.namespace, f.report_group, f.report_resource, f.report, f.source, f.policy, f.rule,
 				f.category, f.severity, f.status, f.native_status, f.score::numeric, f.subject_api_version, f.subject_kind, f.subject_namespace,
 				f.subject_name, f.subject_uid, f.message, f.properties, to_jsonb(f.exceptions), kube_reports.utc_text(f.first_seen),
 				kube_reports.utc_text(f.since))::kube_reports.exported_result ORDER BY f.ordinality), '{}'),
-			CASE WHEN count(*) = max_rows THEN (array_agg(f.place ORDER BY f.ordinality DESC))[1] END
+			CASE WHEN count(*) = max_rows OR count(*) < max(f.found) THEN (array_agg(f.place ORDER BY f.ordinality DESC))[1] END
 		INTO results, "cursor"
-		FROM kube_reports.matching_results(wanted, max_rows, "cursor") WITH ORDINALITY f;
+		FROM (SELECT f.*, count(*) OVER () AS found, sum(pg_column_size(f.message) + pg_column_size(f.properties))
+				OVER (ORDER BY f.ordinality ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+			FROM kube_reports.matching_results(wanted, max_rows, "cursor") WITH ORDINALITY f) f
+		WHERE f.bytes_before IS NULL OR f.bytes_before < max_bytes;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.result_step(kube_reports.result_filter, integer, text)

@@ -135,18 +135,23 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	-- Of messages and properties, as stored: the batch ends behind the first event with which they are more.
+	max_bytes CONSTANT integer := 1048576;
 	step		record := kube_reports.next_events(wanted, version, key, horizon, 2000);
 BEGIN
 	-- A current result says more than history keeps.
-	SELECT coalesce(array_agg(to_json(l) ORDER BY i.n), '{}'), (array_agg(l.id ORDER BY i.n))[1], (array_agg(l.id ORDER BY i.n DESC))[1]
+	SELECT coalesce(array_agg((SELECT to_json(l) FROM (SELECT e.*, d.message, d.properties
+				FROM unnest(step.events[b.n:b.n]) e LEFT JOIN kube_reports.detail d ON d.id = b.detail) l) ORDER BY b.n), '{}'),
+			(step.events[1]).id, (step.events[max(b.n)]).id
 		INTO lines, first_id, last_id
-		FROM generate_series(1, least(batch_size, cardinality(step.events))) i(n)
-			CROSS JOIN LATERAL (SELECT e.*, d.message, d.properties
-				FROM unnest(step.events[i.n:i.n]) e
-					LEFT JOIN kube_reports.result r ON r.origin = step.origins[i.n] AND r.key = (kube_reports.event_place(e.id)).key
-					LEFT JOIN kube_reports.detail d ON d.id = r.detail) l;
-	more := step.more OR cardinality(step.events) > batch_size;
-	IF cardinality(step.events) > batch_size THEN
+		FROM (SELECT i.n, d.id AS detail, sum(coalesce(pg_column_size(d.message) + pg_column_size(d.properties), 0))
+				OVER (ORDER BY i.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+			FROM generate_series(1, least(batch_size, cardinality(step.events))) i(n)
+				LEFT JOIN kube_reports.result r ON r.origin = step.origins[i.n] AND r.key = (kube_reports.event_place((step.events[i.n]).id)).key
+				LEFT JOIN kube_reports.detail d ON d.id = r.detail) b
+		WHERE b.bytes_before IS NULL OR b.bytes_before < max_bytes;
+	more := step.more OR cardinality(lines) < cardinality(step.events);
+	IF cardinality(lines) < cardinality(step.events) THEN
 		SELECT e.version, e.key INTO version, key FROM kube_reports.event_place(last_id) e;
 	ELSIF step.last_version IS NOT NULL THEN
 		version := step.last_version;

@@ -6,6 +6,7 @@ import gzip
 import http.client
 import io
 import json
+import os
 import socket
 import threading
 import time
@@ -223,6 +224,18 @@ def test_many_pieces(many, encoding):
         body = gzip.decompress(answer.body) if encoding == "gzip" else answer.body
         assert body == many.copy(f"kube_reports.{select}", "csv")
         assert len(list(csv.reader(io.StringIO(body.decode())))) == 6001
+
+
+def test_large_results(store):
+    """A piece ends early where results are large: fewer rows, nothing left out"""
+    large = [result(f"large-{number}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)}) for number in range(25)]
+    store.put(POLR, "large", "large", large)
+    answer = store.api.get("/v1/export/results", namespace="large")
+    assert answer.headers["Transfer-Encoding"] == "chunked", "one piece for everything"
+    lines = {line["policy"]: line["properties"] for line in map(json.loads, answer.body.splitlines())}
+    assert lines == {entry["policy"]: entry["properties"] for entry in large}
+    assert answer.body == store.copy("""kube_reports.export_results('{"namespace": "large"}')""", "jsonl")
+    store.drop(POLR, "large", "large")
 
 
 def test_what_matches_little_is_found(many):

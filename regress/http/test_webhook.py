@@ -271,6 +271,17 @@ def test_batches_and_back_off(hooks):
     assert hooks.proxy.metric(f"kube_reports_webhook_events_total{label}") == 5
 
 
+def test_large_events(hooks):
+    """A batch ends early where what results say is large; nothing is left out"""
+    receiver = hooks.receiver()
+    hooks.add(receiver)
+    large = [result(f"large-{number:02}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)}) for number in range(25)]
+    hooks.put("large", "large", *large)
+    until(lambda: len(receiver.events()) >= 25, 60, "all events")
+    assert {event["policy"]: event["properties"] for event in receiver.events()} == {entry["policy"]: entry["properties"] for entry in large}
+    assert len(receiver.events()) == 25 and same_order(receiver.events()) and 1 < len(receiver.requests) < 10
+
+
 def test_a_slow_target_holds_up_nobody(hooks):
     slow, fast = hooks.receiver(), hooks.receiver()
     hold = threading.Event()

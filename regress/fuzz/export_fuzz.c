@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * export_fuzz.c
+ *	  Fuzz target: requests for exports.
+ *
+ * The input is a path, a query and an Accept header, each on a line.  Whatever
+ * the query says, what is asked of the database is what the path names, and
+ * nothing but JSON of the shape that api_export() reads.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "fuzz.h"
+
+/* As in route_fuzz.c: these files of the proxy need no library. */
+#include "route.c"
+#include "export_request.c"
+
+static void
+check_request(Arena *arena, const Route *route, JsonText text)
+{
+	static const char whole[] = "/v1/export/";
+	static const char part[] = "/v1/export/namespaces/";
+	JsonError	error;
+	const JsonNode *request = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
+	const char *what = json_get_cstring(arena, request, "what");
+	const char *format = json_get_cstring(arena, request, "format");
+	const char *only = json_get_cstring(arena, request, "namespace");
+
+	check(request != NULL && json_get(request, "filter") != NULL);
+	check(strcmp(what, "results") == 0 || strcmp(what, "events") == 0);
+	check(strcmp(format, "jsonl") == 0 || strcmp(format, "csv") == 0);
+	if (strncmp(route->path, part, sizeof(part) - 1) == 0)
+		check(strcmp(route->path, arena_printf(arena, "%s%s/%s", part, only, what)) == 0);
+	else
+		check(only == NULL && strcmp(route->path, arena_printf(arena, "%s%s", whole, what)) == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	const char *next = (const char *) bytes;
+	size_t		left = size;
+	const char *path;
+	const char *query;
+	const char *accept;
+	const char *error = NULL;
+	Route		route;
+	Arena		arena;
+
+	arena_init(&arena);
+	path = take_line(&arena, &next, &left);
+	query = take_line(&arena, &next, &left);
+	accept = take_line(&arena, &next, &left);
+	if (route_parse(&arena, "GET", path, query, &route, &error) && !route.resource && export_path(route.path))
+	{
+		const char *why = NULL;
+		int			code = 0;
+		JsonText	text = export_request(&arena, &route, accept[0] != '\0' ? accept : NULL, &code, &why);
+
+		if (text.bytes != NULL)
+			check_request(&arena, &route, text);
+		else
+			check((code == 400 || code == 406) && why != NULL);
+	}
+	arena_free(&arena);
+	return 0;
+}
