@@ -2,15 +2,16 @@
  *
  * sql_aggregation.c
  *	  SQL functions that aggregation is made of: results of reports in the
- *	  policy working group's format, one by one, and their summary.
+ *	  policy working group's format, one by one, their summary, their owner,
+ *	  and the rules of policies.
  *
  *-------------------------------------------------------------------------
  */
 #include "backend.h"
 
-#include "miscadmin.h"
 #include "funcapi.h"
 #include "kyverno_policy.h"
+#include "miscadmin.h"
 #include "summary.h"
 #include "utils/tuplestore.h"
 

@@ -50,7 +50,7 @@ BEGIN ATOMIC
 			JOIN LATERAL (SELECT v.version FROM kube_reports.resource_version v WHERE v.resource_type = t.id ORDER BY v.priority LIMIT 1) v ON true
 		WHERE t.id = type_id;
 END;
-COMMENT ON FUNCTION kube_reports.merge_request(integer, text, text, text, text) IS 'the API request of a merge; namespace_uid: of the namespace in which something is created';
+COMMENT ON FUNCTION kube_reports.merge_request(integer, text, text, text, text) IS 'the API request of a merge; namespace_uid: of the namespace in which something is created, if it is active';
 
 CREATE FUNCTION kube_reports.merge_type(wanted_group text, wanted_plural text, cluster_scope boolean) RETURNS integer
 LANGUAGE sql STABLE
@@ -165,9 +165,8 @@ BEGIN
 				|| '],"summary":' || kube_reports.summary_text(array_agg(n.status)) AS content
 		FROM newest n GROUP BY n.n
 	), decided AS (
-		-- Nothing is created in a namespace that is on its way out.
 		SELECT w.n, w.namespace, w.key, f.owner, m.content, s.uid AS namespace_uid,
-			CASE WHEN NOT w.managed OR NOT w.stored AND coalesce(s.state, 'active') <> 'active' THEN 'refuse'
+			CASE WHEN NOT w.managed THEN 'refuse'
 				WHEN m.content IS NOT NULL THEN CASE WHEN w.stored THEN 'patch' ELSE 'create' END
 				WHEN w.stored THEN 'delete' ELSE 'nothing' END AS verb
 		FROM wanted w

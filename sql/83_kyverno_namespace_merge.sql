@@ -71,7 +71,7 @@ BEGIN
 			(SELECT string_agg(',' || to_json(split_part(l.label, '=', 1)) || ':' || to_json(substr(l.label, strpos(l.label, '=') + 1)), '' ORDER BY l.label)
 				FROM (SELECT r.labels FROM report r WHERE r.n = o.n ORDER BY r.place LIMIT 1) f, unnest(f.labels) l(label)
 				WHERE starts_with(l.label, 'audit.kyverno.io/resource.')) AS labels,
-			CASE WHEN o.owner IS NULL OR NOT o.stored AND coalesce(s.state, 'active') <> 'active' THEN 'refuse'
+			CASE WHEN o.owner IS NULL THEN 'refuse'
 				WHEN m.content IS NOT NULL THEN CASE WHEN o.stored THEN 'patch' ELSE 'create' END
 				WHEN o.stored THEN 'delete' ELSE 'nothing' END AS verb
 		FROM owned o
@@ -159,7 +159,7 @@ BEGIN
 			AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
 	), decided AS (
 		SELECT coalesce(c.name, s.name) AS name, c.content, w.uid AS namespace_uid,
-			CASE WHEN c.name IS NULL THEN 'delete' WHEN s.name IS NOT NULL THEN 'patch' WHEN coalesce(w.state, 'active') = 'active' THEN 'create' END AS verb,
+			CASE WHEN c.name IS NULL THEN 'delete' WHEN s.name IS NOT NULL THEN 'patch' ELSE 'create' END AS verb,
 			-- The policies' versions; what else is there goes.
 			(SELECT string_agg(to_json(coalesce(n.key, o.key)) || ':' || coalesce(to_json(n.value)::text, 'null'), ',')
 				FROM (SELECT 'app.kubernetes.io/managed-by' AS key, 'kyverno' AS value
@@ -183,7 +183,7 @@ BEGIN
 				ELSE '' END, 'UTF8') ORDER BY d.name) AS documents,
 			array_agg(1::bigint) AS writing
 		INTO plan
-		FROM decided d WHERE d.verb IS NOT NULL;
+		FROM decided d;
 	PERFORM kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, '{}', NULL, NULL);
 END
 $$;

@@ -185,7 +185,13 @@ class Flow:
         assert sorted(found) == sorted(expected)
         for key, report in expected.items():
             assert found[key] == report, key
+        self.sound()
+
+    def sound(self):
+        """What is derived agrees, and nobody waited in a circle."""
         assert self.database.psql("SELECT * FROM kube_reports.verify()") == ""
+        with open(f"{self.database.directory}/log/postgresql.log", encoding="utf-8") as log:
+            assert "deadlock detected" not in log.read()
 
 
 @pytest.mark.parametrize("group, count", [("wgpolicyk8s.io", 500), ("openreports.io", 40)])
@@ -498,7 +504,7 @@ class OldFlow(Flow):
         assert len(stored) - len(aggregated) == sum(len(workload.waiting) for workload in workloads)
         assert self.reports() == {(namespace, name): report for namespace in ("shop", "pay")
                                   for name, report in namespace_reports(workloads, namespace, self.active).items()}
-        assert self.database.psql("SELECT * FROM kube_reports.verify()") == ""
+        self.sound()
 
 
 def test_older_flow(own_stack):
