@@ -272,7 +272,8 @@ on_failure(void *state, const char *why)
 {
 	PolicyWatch *watch = state;
 
-	log_line(watch->failing ? LOG_DEBUG : LOG_ERROR, "kube-apiserver does not tell of the policies, and reports are not merged until it does: %s", why);
+	log_line(watch->failing ? LOG_DEBUG : LOG_ERROR, "kube-apiserver does not tell of the policies, %s: %s",
+			 all_known() ? "those that were known go on" : "and reports are not merged until it does", why);
 	watch->failing = true;
 }
 

@@ -596,7 +596,7 @@ def test_policies_are_followed(policed):
     workload = Workload("shop", choice)
     flow.create(workload, results)
     until(lambda: server.asked(POL), 20, "the proxies to ask for policies")
-    until(lambda: any("reports are not merged" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
+    until(lambda: any("and reports are not merged until it does" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
     assert known(flow) == {} and flow.reports() == {}
 
     server.calm()
