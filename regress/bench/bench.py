@@ -20,7 +20,7 @@ import psycopg2
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "http"))
 
-from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run  # noqa: E402
+from client import EPHR, PARTIAL, PARTIAL_LIST, POLR, path_of, run, until  # noqa: E402
 from conftest import Stack, free_port, stack_command  # noqa: E402
 
 SCALE = float(os.environ.get("BENCH_SCALE") or 1)
@@ -526,6 +526,15 @@ def bench_page(bench):
     bench.empty()
 
 
+def rewrite(bench, mark, condition="true"):
+    """Writes objects again as the owner, each with another annotation; all that are asked for."""
+    counted = bench.database.psql(f"""
+        WITH written AS (UPDATE kube_reports.object o
+            SET metadata = (o.metadata::jsonb || '{{"annotations": {{"rewritten": "{mark}"}}}}')::kube_reports.report WHERE {condition} RETURNING 1)
+        SELECT count(*) = (SELECT count(*) FROM kube_reports.object o WHERE {condition}) FROM written""")
+    assert counted == "t", "not all were written again"
+
+
 def lookup_ms(bench, count):
     """Median of lists by the uid label of one among the stored reports."""
     choice = random.Random(count)
@@ -600,8 +609,7 @@ def bench_growth(bench):
     bench.fill("small", few + 1, many)
     for n in range(3):
         note(f"rewrite {n + 1} of {many:,} objects")
-        bench.database.psql(f"""UPDATE kube_reports.object o
-            SET metadata = jsonb_set(o.metadata::jsonb, '{{annotations,rewritten}}', '"{n}"')::kube_reports.report""")
+        rewrite(bench, n)
     reader = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", bench.database.connection()],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -617,9 +625,98 @@ def bench_growth(bench):
     bench.empty()
 
 
+def first_sync(bench, count):
+    """How a metadata informer begins, in the three ways that there are: seconds for each, those of each page, and what the proxy grew by."""
+    path = path_of(EPHR)
+    before = bench.proxy.memory("VmRSS")
+    bench.proxy.reset_peak()
+    # One that lasts longer than --request-timeout is cut.
+    begun = time.time()
+    try:
+        bench.load(path, "--requests=1", f"--accept={PARTIAL_LIST}")
+        found = {"list": time.time() - begun}
+    except AssertionError:
+        found = {"list": None}
+
+    api, token, pages, begun = bench.proxy.api(keep=True), "", [], time.time()
+    while token is not None:
+        page_begun = time.time()
+        page = api.get(path, accept=PARTIAL_LIST, limit="500", **({"continue": token} if token else {}))
+        assert page.code == 200, page
+        pages.append(time.time() - page_begun)
+        # The list's metadata stand at its end.
+        token = re.search(rb'"continue":"([^"]*)"', page.body[-4096:])
+        token = token[1].decode() if token else None
+    found["pages"] = time.time() - begun
+    assert len(pages) == -(-count // 500), f"{len(pages)} pages"
+
+    begun, events = time.time(), 0
+    connection = bench.proxy.api().connect(600)
+    connection.request("GET", f"{path}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+                       headers={"User-Agent": "bench/1.0", "Accept": PARTIAL})
+    answer = connection.getresponse()
+    while b"k8s.io/initial-events-end" not in (line := answer.readline()):
+        assert line, "the stream ended before its bookmark"
+        events += 1
+    found["watch"] = time.time() - begun
+    connection.close()
+    assert events == count, f"{events} initial events"
+    return found, pages, (bench.proxy.memory("VmHWM") - before) / MEBIBYTE
+
+
+def bench_backlog(bench):
+    """backlog: a store full of ephemeral reports: informers' first sync, pages, deletecollection, and what churn does to the table."""
+    count = scaled(1000000, 4000)
+    share = count // 20
+    bench.fill("small", 1, count, namespaces=20)
+    size = "SELECT pg_total_relation_size('kube_reports.object')"
+    fresh = int(bench.database.psql(size))
+
+    found, pages, grown = first_sync(bench, count)
+    for way, words in (("list", "in one list"), ("pages", "in pages of 500"), ("watch", "as initial events")):
+        whole = found[way] is not None
+        row(f"backlog-sync-{way}", f"metadata of {count:,} {words}", count / found[way] if whole else None, found[way], "/s; s", None,
+            "whole", whole)
+    row("backlog-sync-memory", "growth of the proxy meanwhile", grown, None, "MiB", None, "at most 64", grown <= 64)
+    tenth = len(pages) // 10 + 1
+    first, last = statistics.median(pages[:tenth]) * 1000, statistics.median(pages[-tenth:]) * 1000
+    row("backlog-pages", f"the last tenth of {len(pages):,} pages, and the first", last, first, "ms", last / first, "within 1.5", last / first <= 1.5)
+
+    # Others write to the same lane meanwhile, and somebody watches.
+    writer = bench.load(path_of(EPHR, "create"), "--method=POST", f"--bodies={bench.bodies()}", "--connections=2", "--rate=50",
+                        "--seconds=3600", wait=False)
+    version = bench.proxy.api().get(path_of(EPHR, "ns-3"), accept=PARTIAL_LIST, limit="1").json["metadata"]["resourceVersion"]
+    with bench.proxy.api().watch(path_of(EPHR, "ns-3"), PARTIAL, resourceVersion=version) as watch:
+        begun, requests, code = time.time(), 0, 504
+        # What outlasts --request-timeout has deleted a part; whoever wants all of it gone asks again, as the namespace controller does.
+        while code == 504:
+            code = bench.proxy.api().request("DELETE", path_of(EPHR, "ns-3"), seconds=600).code
+            requests += 1
+        assert code == 200, code
+        taken = time.time() - begun
+        seen = {watch.change(60)[1]["metadata"]["name"] for _ in range(share)}
+        lag = time.time() - begun - taken
+    writer.terminate()
+    p99 = bench.result(writer.communicate(timeout=60)[0])["p99_ms"]
+    row("backlog-delete", f"deletecollection of {share:,}, {requests} requests; last event {lag:.1f} s later", share / taken, taken, "/s; s", None,
+        "a watcher sees each", len(seen) == share)
+    row("backlog-delete-others", "p99 of creates beside it", p99, None, "ms", None, "below the lock timeout", p99 < 2000)
+
+    # Half of it is written again, a tenth at a time; autovacuum has what the extension's tables ask for.
+    vacuums = "SELECT autovacuum_count FROM pg_stat_user_tables WHERE relid = 'kube_reports.object'::regclass"
+    for n in range(5):
+        before = int(bench.database.psql(vacuums))
+        rewrite(bench, n, f"abs(hashtext(o.name)) % 10 = {n}")
+        until(lambda: int(bench.database.psql(vacuums)) > before, 300, "autovacuum")
+    churned = int(bench.database.psql(size))
+    row("backlog-bloat", "size of the table, half of it written again", churned / 1e6, fresh / 1e6, "MB", churned / fresh, "within 1.25",
+        churned / fresh <= 1.25)
+    bench.empty()
+
+
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "analytics": bench_analytics, "score": bench_score,
               "questions": bench_questions, "page": bench_page,
-              "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth}
+              "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog}
 
 
 def main():

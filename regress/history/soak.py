@@ -131,6 +131,7 @@ def run(options, mutant=None):
     directory = pathlib.Path(tempfile.mkdtemp(prefix="kube-reports-history-"))
     stop = multiprocessing.Event()
     processes = []
+    stack.spare = None
     try:
         stack.settings = ()
         stack.begin()
@@ -185,7 +186,8 @@ def run(options, mutant=None):
         for process in processes:
             if process.is_alive():
                 process.terminate()
-        stack.spare.remove()
+        if stack.spare is not None:
+            stack.spare.remove()
         stack.end()
         if options.keep:
             print(f"records are in {directory}")
