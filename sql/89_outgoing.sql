@@ -137,7 +137,7 @@ AS $$
 DECLARE
 	-- Of messages and properties, as stored: the batch ends behind the first event with which they are more.
 	max_bytes CONSTANT integer := 1048576;
-	step		record := kube_reports.next_events(wanted, version, key, horizon, 2000);
+	step		record := kube_reports.next_events(wanted, version, key, horizon, greatest(500, batch_size));
 BEGIN
 	-- A current result says more than history keeps.
 	SELECT coalesce(array_agg((SELECT to_json(l) FROM (SELECT e.*, d.message, d.properties
@@ -172,7 +172,8 @@ AS $$
 DECLARE
 	-- The target's time, and for the answer to be noted.
 	margin CONSTANT interval := '5 seconds';
-	max_steps CONSTANT integer := 5;
+	-- Where little of history matches; the rest is for the next call.
+	look_until CONSTANT timestamptz := clock_timestamp() + interval '0.5 seconds';
 	served		record;
 	target		record;
 	held		record;
@@ -200,10 +201,9 @@ BEGIN
 		wanted := kube_reports.read_event_filter(target.filter);
 		wanted.clusters := ARRAY[served.id];
 		wanted.new_failures := true;
-		FOR i IN 1..max_steps LOOP
+		LOOP
 			step := kube_reports.webhook_events(wanted, target.batch_size, held.version, held.key, horizon);
-			EXIT WHEN step.first_id IS NOT NULL;
-			EXIT WHEN NOT step.more;
+			EXIT WHEN step.first_id IS NOT NULL OR NOT step.more OR clock_timestamp() > look_until;
 			SELECT step.version, step.key INTO held;
 		END LOOP;
 		IF step.first_id IS NULL THEN
