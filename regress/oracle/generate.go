@@ -258,7 +258,7 @@ func (g *generator) apply() {
 	members := []string{`"name":"` + g.nameOf(object) + `"`}
 	for _, member := range g.metadata("metadata that an update may not change") {
 		// What is not stored as it is worded is a change each time in upstream, but not twice in a second: the cases have that.
-		if value := member[strings.IndexByte(member, ':')+1:]; storedAsWorded.MatchString(member) && value != "{}" && value != "[]" {
+		if value := member[strings.IndexByte(member, ':')+1:]; storedAsWorded.MatchString(member) && value != "{}" && value != "[]" && value != `""` {
 			members = append(members, member)
 		}
 	}
