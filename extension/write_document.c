@@ -491,9 +491,14 @@ write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 		schema_validate_rules(definition->schema, document, &errors);
 	if (errors.count == 0)
 	{
-		/* Nulls that an apply kept and no type refuses are not there for those who read. */
+		const char *why;
+
+		/* Nulls that an apply kept and no type refuses are not there for those who read; what is embedded has been validated. */
 		if (is_apply && definition->schema != NULL)
+		{
 			schema_default(arena, definition->schema, document);
+			schema_coerce_embedded(arena, definition->schema, document, NULL, NULL, &why);
+		}
 		return true;
 	}
 	status_invalid(&writing->reply, json_get_cstring(arena, document, "kind"), group,
