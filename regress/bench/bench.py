@@ -468,11 +468,11 @@ def short_plan(bench, role, sql):
 
 
 def bench_questions(bench):
-    """questions: the queries of docs/analytics.md, as a table for that page."""
+    """questions: the queries of docs/analytics.md, as a table for that page: milliseconds of the processor, and what was read."""
     page = (HERE.parents[1] / "docs" / "analytics.md").read_text(encoding="utf-8")
     readers = fleet(bench)
     bench.database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('NIST SP 800-53', 'AC-2', 'restrict-seccomp')")
-    table = ["| question | all, ms | 2 of 200 namespaces, ms | rows | most rows read, by index or table |", "| --- | --- | --- | --- | --- |"]
+    table = ["| question | sees all: ms | sees 2 of 200 namespaces: ms | rows | most rows read, by index or table |", "| --- | --- | --- | --- | --- |"]
     slowest = 0
     for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", page, re.M | re.S):
         for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S):
@@ -481,12 +481,13 @@ def bench_questions(bench):
             sql = sql.replace("00000000-0000-4000-8000-00000000000a", bench.stack.cluster)
             times = {}
             for who, reader in readers.items():
-                found, _, times[who], _ = reader.ask(sql, 5)
+                # What the machine does otherwise is no part of a page of documentation.
+                found, _, _, times[who] = reader.ask(sql, 5)
                 if who == "all":
                     count = len(found)
             slowest = max(slowest, *times.values())
             table.append(f"| {number} | {times['all']:.1f} | {times['2 namespaces']:.1f} | {count:,} | {short_plan(bench, 'kube_reports_reader', sql)} |")
-    row("questions", "docs/analytics.md; the slowest", slowest, None, "ms", None, "reported", None, table=table)
+    row("questions", "docs/analytics.md; the slowest, of the processor", slowest, None, "ms", None, "reported", None, table=table)
     print("\n".join(table), flush=True)
 
 
