@@ -153,7 +153,8 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 			return findings, err
 		}
 		c.answers(o, t)
-		if one.keep != "" {
+		// What one side alone could answer (a difference that is meant) must not be where later steps go apart.
+		if one.keep != "" && o.code == t.code {
 			p.ours.memory.keep(one.keep, o.json())
 			p.theirs.memory.keep(one.keep, t.json())
 		}
