@@ -45,6 +45,9 @@ extern JsonNode *parse_definition(Arena *arena, Datum document);
 /* datum.c: arguments and results.  Texts of arguments point into detoasted copies in the current memory context. */
 extern JsonText datum_text(Datum datum);
 extern text *text_of(const char *bytes, size_t len);
+
+/* Of a JSON string; NUL, which no text can have, becomes U+FFFD. */
+extern text *text_of_string(Arena *arena, JsonText string);
 extern text *text_of_json(Arena *arena, const JsonNode *node);
 extern Datum text_array(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);

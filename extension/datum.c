@@ -35,6 +35,24 @@ text_of(const char *bytes, size_t len)
 }
 
 text *
+text_of_string(Arena *arena, JsonText string)
+{
+	StrBuf		buf;
+
+	if (string.len == 0 || memchr(string.bytes, '\0', string.len) == NULL)
+		return text_of(string.bytes, string.len);
+	strbuf_init(&buf, arena);
+	for (size_t i = 0; i < string.len; i++)
+	{
+		if (string.bytes[i] == '\0')
+			strbuf_puts(&buf, "\xEF\xBF\xBD");
+		else
+			strbuf_putc(&buf, string.bytes[i]);
+	}
+	return text_of(buf.bytes, buf.len);
+}
+
+text *
 text_of_json(Arena *arena, const JsonNode *node)
 {
 	StrBuf		buf;

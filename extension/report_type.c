@@ -12,7 +12,9 @@
 #include "backend.h"
 
 #include "access/detoast.h"
+#include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -24,6 +26,7 @@ PG_FUNCTION_INFO_V1(report_send);
 PG_FUNCTION_INFO_V1(report_from_text);
 PG_FUNCTION_INFO_V1(report_to_jsonb);
 PG_FUNCTION_INFO_V1(report_from_jsonb);
+PG_FUNCTION_INFO_V1(string_at);
 PG_FUNCTION_INFO_V1(document_size);
 
 /* Raises an error with the position unless the text is one JSON object. */
@@ -109,6 +112,29 @@ report_from_jsonb(PG_FUNCTION_ARGS)
 				 errmsg("a report is a JSON object")));
 	printed = JsonbToCString(NULL, &value->root, VARSIZE(value));
 	PG_RETURN_TEXT_P(cstring_to_text(printed));
+}
+
+Datum
+string_at(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	const JsonNode *node;
+	Datum	   *keys;
+	bool	   *nulls;
+	int			count;
+	text	   *string = NULL;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT, &keys, &nulls, &count);
+	arena_init(&arena);
+	node = parse_document(&arena, datum_text(PG_GETARG_DATUM(0)));
+	for (int i = 0; i < count; i++)
+		node = nulls[i] ? NULL : json_get_text(node, datum_text(keys[i]));
+	if (node != NULL && node->kind == JSON_STRING)
+		string = text_of_string(&arena, node->u.string);
+	arena_free(&arena);
+	if (string == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(string);
 }
 
 Datum

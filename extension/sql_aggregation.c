@@ -56,27 +56,13 @@ sql_count_summary(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* A string member; empty when it is none.  NUL, which no text can have, becomes U+FFFD. */
+/* A string member; empty when it is none. */
 static Datum
 member_datum(Arena *arena, const JsonNode *result, const char *key)
 {
 	const JsonNode *node = json_get(result, key);
-	JsonText	string = {"", 0};
-	StrBuf		buf;
 
-	if (node != NULL && node->kind == JSON_STRING)
-		string = node->u.string;
-	if (string.len == 0 || memchr(string.bytes, '\0', string.len) == NULL)
-		return PointerGetDatum(text_of(string.bytes, string.len));
-	strbuf_init(&buf, arena);
-	for (size_t i = 0; i < string.len; i++)
-	{
-		if (string.bytes[i] == '\0')
-			strbuf_puts(&buf, "\xEF\xBF\xBD");
-		else
-			strbuf_putc(&buf, string.bytes[i]);
-	}
-	return PointerGetDatum(text_of(buf.bytes, buf.len));
+	return PointerGetDatum(node != NULL && node->kind == JSON_STRING ? text_of_string(arena, node->u.string) : text_of("", 0));
 }
 
 Datum

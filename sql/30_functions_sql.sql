@@ -84,6 +84,16 @@ $$;
 COMMENT ON FUNCTION kube_reports.selector_terms(text)
 	IS 'the label terms that every match of a label selector has: what a GIN index can search for';
 
+-- An escaped NUL follows an even number of backslashes.
+CREATE FUNCTION kube_reports.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT CASE jsonb_typeof(d.document#>path) WHEN 'string' THEN d.document#>>path END
+	FROM (SELECT regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb AS document) d;
+END;
+COMMENT ON FUNCTION kube_reports.string_at(kube_reports.report, text[])
+	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, becomes U+FFFD';
+
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN octet_length(document);

@@ -389,13 +389,14 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	given		jsonb := document::jsonb;
+	api_version text := kube_reports.string_at(document, 'apiVersion');
+	document_kind text := kube_reports.string_at(document, 'kind');
 BEGIN
 	SELECT t.mapping_id, t.mapping INTO mapping_id, mapping
 		FROM kube_reports.resource_type t
-		WHERE t."group" = split_part(given->>'apiVersion', '/', 1) AND t.kind = given->>'kind';
+		WHERE t."group" = split_part(api_version, '/', 1) AND t.kind = document_kind;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'kind "%" of "%" is not registered', given->>'kind', given->>'apiVersion'
+		RAISE EXCEPTION 'kind "%" of "%" is not registered', document_kind, api_version
 			USING ERRCODE = 'undefined_object', HINT = 'register_crd() serves further types.';
 	END IF;
 END

@@ -64,7 +64,7 @@ BEGIN
 			CROSS JOIN LATERAL (SELECT * FROM kube_reports.object o
 				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = namespace_objects.name
 					AND (born_before = 'infinity'
-						OR coalesce((o.metadata::jsonb->>'creationTimestamp')::timestamptz, '-infinity') < born_before)
+						OR coalesce(kube_reports.string_at(o.metadata, 'creationTimestamp')::timestamptz, '-infinity') < born_before)
 				ORDER BY o.name
 				LIMIT max_rows) o
 		WHERE l.cluster_id = namespace_objects.cluster_id

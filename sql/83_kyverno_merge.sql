@@ -249,7 +249,7 @@ AS $$
 DECLARE
 	refused		record;
 BEGIN
-	SELECT u.code, convert_from(u.reply, 'UTF8')::json->>'message' AS message INTO refused
+	SELECT u.code, kube_reports.string_at(convert_from(u.reply, 'UTF8')::kube_reports.report, 'message') AS message INTO refused
 		FROM unnest(codes, replies) u(code, reply) WHERE u.code >= 400 LIMIT 1;
 	IF FOUND THEN
 		RAISE WARNING 'a merge could not be written: %', refused.message;

@@ -9,10 +9,10 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	status		jsonb := convert_from(reply, 'UTF8')::jsonb;
+	status		kube_reports.report := convert_from(reply, 'UTF8')::kube_reports.report;
 BEGIN
-	RAISE EXCEPTION '%', status->>'message'
-		USING ERRCODE = 'KR' || code, DETAIL = 'Reason: ' || coalesce(status->>'reason', 'Unknown') || '.';
+	RAISE EXCEPTION '%', kube_reports.string_at(status, 'message')
+		USING ERRCODE = 'KR' || code, DETAIL = 'Reason: ' || coalesce(kube_reports.string_at(status, 'reason'), 'Unknown') || '.';
 END
 $$;
 COMMENT ON FUNCTION kube_reports.raise_status(integer, bytea) IS 'raises a Kubernetes Status as an error';
@@ -23,18 +23,19 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	given		jsonb := document::jsonb;
+	api_version text := kube_reports.string_at(document, 'apiVersion');
+	document_kind text := kube_reports.string_at(document, 'kind');
 	request		jsonb;
 BEGIN
 	SELECT jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', t."group", 'version', v.version, 'resource', t.plural,
-			'namespace', CASE WHEN t.namespaced THEN coalesce(given#>>'{metadata,namespace}', 'default') END,
-			'name', CASE WHEN verb <> 'create' THEN given#>>'{metadata,name}' END,
+			'namespace', CASE WHEN t.namespaced THEN coalesce(kube_reports.string_at(document, 'metadata', 'namespace'), 'default') END,
+			'name', CASE WHEN verb <> 'create' THEN kube_reports.string_at(document, 'metadata', 'name') END,
 			'contentType', 'application/json', 'userAgent', 'sql', 'user', jsonb_build_object('username', session_user)))
 		INTO request
 		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
-		WHERE t."group" || '/' || v.version = given->>'apiVersion' AND t.kind = given->>'kind';
+		WHERE t."group" || '/' || v.version = api_version AND t.kind = document_kind;
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'no type is registered for kind "%" of "%"', given->>'kind', given->>'apiVersion'
+		RAISE EXCEPTION 'no type is registered for kind "%" of "%"', document_kind, api_version
 			USING ERRCODE = 'KR404', HINT = 'register_crd() serves further types.';
 	END IF;
 	RETURN request;

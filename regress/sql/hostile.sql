@@ -17,5 +17,8 @@ SELECT kube_reports.check_document(-1, (v.definition::jsonb #- '{columns,0,name}
 SELECT count(*) FROM kube_reports.served_documents(ARRAY(SELECT jsonb_set(v.definition::jsonb, '{schema,properties,summary}', '"x"')::kube_reports.report FROM kube_reports.resource_version v));
 SELECT count(*) > 0 AS served FROM kube_reports.served_documents(ARRAY(SELECT v.definition FROM kube_reports.resource_version v));
 SELECT kube_reports.label_terms('{"labels":{"a":"b\u0000c","d":"e"}}');
+SELECT kube_reports.string_at(d, 'a', 'b') = 'x' || chr(65533) || 'y' AS nul, kube_reports.string_at(d, 'c'), kube_reports.string_at(d, 'a') AS object,
+	kube_reports.string_at(d, 'n') AS number, kube_reports.string_at(d, 'a', NULL, 'b') AS nothing, kube_reports.string_at(d, 'c', 'd') AS beyond
+	FROM (SELECT kube_reports.report '{"a":{"b":"x\u0000y"},"c":"\\u0000","n":1}' AS d) d;
 -- Nor a null where a CustomResourceDefinition may have one.
 SELECT count(*) > 0 AS served FROM kube_reports.served_documents(ARRAY(SELECT jsonb_set(v.definition::jsonb, '{schema,properties}', 'null')::kube_reports.report FROM kube_reports.resource_version v));

@@ -9,8 +9,9 @@ CREATE FUNCTION create_in(namespace text, name text, more jsonb DEFAULT '{}', me
 	FROM kube_reports.write_batch('5b0c7d1e-0000-4000-8000-000000000001',
 		ARRAY[(jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports',
 			'namespace', namespace) || more)::text],
-		ARRAY[convert_to(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
-			'metadata', jsonb_build_object('name', name) || metadata)::text, 'UTF8')])
+		-- A NUL, which jsonb cannot read, is in the way of nothing.
+		ARRAY[convert_to(replace(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+			'metadata', jsonb_build_object('name', name, 'annotations', jsonb_build_object('nul', '@')) || metadata)::text, '@', '\u0000'), 'UTF8')])
 $$;
 CREATE VIEW noted AS SELECT n.name, n.uid, n.state, n.orderly FROM kube_reports.namespace n ORDER BY n.name;
 
@@ -47,7 +48,7 @@ SELECT * FROM kube_reports.api_namespaces(:cluster, 'c');
 
 -- Dead: swept whatever the finalizers, with a change for each; what was created since the next one began stays.
 SELECT * FROM create_in('a', 'held', '{"namespaceUid": "a1"}', '{"finalizers": ["example.com/hold"]}');
-UPDATE kube_reports.object o SET metadata = (o.metadata::jsonb || '{"creationTimestamp": "2020-01-01T00:00:00Z"}')::kube_reports.report
+UPDATE kube_reports.object o SET metadata = regexp_replace(o.metadata::text, '("creationTimestamp":)"[^"]*"', '\1"2020-01-01T00:00:00Z"')::kube_reports.report
 	WHERE o.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = :cluster) AND o.namespace = 'a' AND o.name <> 's3';
 SELECT kube_reports.sweep_piece(:cluster, 'a', 'a1', 'a2', '2021-01-01') AS not_marked;
 SELECT * FROM kube_reports.api_namespace(:cluster, 'a', 'a1', 'a2', false);

@@ -21,6 +21,7 @@ SELECT pg_temp.shown(kube_reports.create_report(:'one', pg_temp.polr('a', '{"sum
 SELECT r->'metadata' ?& '{uid,creationTimestamp,resourceVersion}' AS completed FROM (SELECT kube_reports.get_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'a')::jsonb) g(r);
 SELECT kube_reports.create_report(:'one', pg_temp.polr('a'));
 SELECT kube_reports.create_report(:'one', pg_temp.polr('Bad_Name'));
+SELECT kube_reports.create_report(:'one', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"Bad\u0000Name"}}');
 SELECT kube_reports.create_report(:'one', pg_temp.polr('b', '{"results":[{"result":"pass"}]}'));
 SELECT kube_reports.create_report(:'one', pg_temp.polr('b', '{"results":[{"policy":"p","result":"maybe"}]}'));
 SELECT kube_reports.create_report(:'one', pg_temp.polr('b', '{}', '{"labels":{"a":"not ok"}}'));
