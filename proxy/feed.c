@@ -366,22 +366,23 @@ feed_use(Feed *feed, int number)
 	return NULL;
 }
 
-static void
+/* False when there is no place: then a follower goes on reading on its own. */
+static bool
 feed_begin_use(Feed *feed, int number)
 {
 	InUse	   *use = feed_use(feed, number);
 
 	if (use == NULL)
 	{
-		/* Beyond the limit a follower stays without, and goes on reading on its own. */
 		if (feed->use_count == FEED_REPRESENTATIONS)
-			return;
+			return false;
 		use = &feed->uses[feed->use_count++];
 		use->number = number;
 		use->users = 0;
 		use->since = feed->call == NULL ? feed->position : -1;
 	}
 	use->users++;
+	return true;
 }
 
 static void
@@ -393,13 +394,19 @@ feed_end_use(Feed *feed, int number)
 		*use = feed->uses[--feed->use_count];
 }
 
-/* Whether every event above position is in the ring and carries the representation. */
+/*
+ * Whether every event above position is in the ring, carries the representation, and will: who has no place takes one that has become
+ * free, for what another follower has in use ends with that one.
+ */
 static bool
-feed_reaches(Feed *feed, int number, int64_t position)
+feed_reaches(Feed *feed, int number, bool *in_use, int64_t position)
 {
-	const InUse *use = feed_use(feed, number);
+	const InUse *use;
 
-	return use != NULL && use->since >= 0 && position >= use->since && position >= feed->ring_floor;
+	if (!*in_use)
+		*in_use = feed_begin_use(feed, number);
+	use = feed_use(feed, number);
+	return *in_use && use->since >= 0 && position >= use->since && position >= feed->ring_floor;
 }
 
 bool
@@ -407,8 +414,9 @@ feed_follow(Follower *follower, int64_t position)
 {
 	Feed	   *feed = follower->feed;
 
-	if (feed->position < 0 || !feed_reaches(feed, follower->representation, position) ||
-		(follower->first_representation >= 0 && !feed_reaches(feed, follower->first_representation, position)))
+	if (feed->position < 0 || !feed_reaches(feed, follower->representation, &follower->in_use, position) ||
+		(follower->first_representation >= 0 &&
+		 !feed_reaches(feed, follower->first_representation, &follower->first_in_use, position)))
 		return false;
 	follower->following = true;
 	follower->cursor = feed->ring_first;
@@ -420,8 +428,9 @@ feed_follow(Follower *follower, int64_t position)
 void
 feed_first_sent(Follower *follower)
 {
-	if (follower->first_representation >= 0)
+	if (follower->first_in_use)
 		feed_end_use(follower->feed, follower->first_representation);
+	follower->first_in_use = false;
 	follower->first_representation = -1;
 }
 
@@ -729,9 +738,8 @@ feed_attach(Follower *follower, int lane)
 		feed->first->previous = follower;
 	feed->first = follower;
 	feed->followers++;
-	feed_begin_use(feed, follower->representation);
-	if (follower->first_representation >= 0)
-		feed_begin_use(feed, follower->first_representation);
+	follower->in_use = feed_begin_use(feed, follower->representation);
+	follower->first_in_use = follower->first_representation >= 0 && feed_begin_use(feed, follower->first_representation);
 
 	/* The first watcher should not wait for the idle poll. */
 	if (poll_call == NULL && feed->position < 0)
@@ -754,8 +762,9 @@ feed_detach(Follower *follower)
 	if (follower->next != NULL)
 		follower->next->previous = follower->previous;
 	feed->followers--;
-	feed_end_use(feed, follower->representation);
-	if (follower->first_representation >= 0)
+	if (follower->in_use)
+		feed_end_use(feed, follower->representation);
+	if (follower->first_in_use)
 		feed_end_use(feed, follower->first_representation);
 }
 

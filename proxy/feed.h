@@ -112,6 +112,8 @@ typedef struct Follower
 	bool		wants_bookmark;
 	int			representation;
 	int			first_representation;	/* of the first event on the stream; -1 once that was sent */
+	bool		in_use;			/* it is one of those because of whom the feed's events carry representation, */
+	bool		first_in_use;	/* and first_representation */
 } Follower;
 
 /* What watch.c does for the feeds; set once. */

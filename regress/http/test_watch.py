@@ -10,6 +10,7 @@ import urllib.parse
 import pytest
 
 from client import CPOLR, PARTIAL, POLR, TABLE, failure, path_of, report, until
+from pods import crd
 
 
 @pytest.fixture
@@ -409,6 +410,46 @@ def test_many_watchers_of_one_namespace(stack, api, ns):
     finally:
         for watch in watches:
             watch.close()
+
+
+def test_more_representations_than_a_feed_carries(stack, types, ns):
+    """W-02: events carry 16 representations for all; whose is not among them reads alone, and takes nothing from others when it goes"""
+    definition = crd(types.group, "manyversions")
+    version = definition["spec"]["versions"][0]
+    names = [f"v{number}" for number in range(1, 18)]
+    definition["spec"]["versions"] = [{**version, "name": name, "storage": name == "v1"} for name in names]
+    types.register(definition)
+    proxy = stack.proxy(flags=["--workers=1"])
+    api = proxy.api()
+    root = f"/apis/{types.group}/"
+
+    def opened(name):
+        return api.watch(f"{root}{name}/namespaces/{ns}/manyversions", resourceVersion=start)
+
+    def watchers(count):
+        until(lambda: proxy.metric("kube_reports_watchers") == count, 20, f"{count} watches")
+
+    until(lambda: api.get(f"{root}v17/manyversions").code == 200, 20, "the type to be served")
+    start = api.get(f"{root}v1/manyversions").json["metadata"]["resourceVersion"]
+    watches = [opened(name) for name in names]
+    try:
+        watchers(17)
+        watches.pop(0).close()
+        watchers(16)
+        alone = watches.pop()
+        watches.append(opened("v17"))
+        watchers(17)
+        alone.close()
+        watchers(16)
+        for number in range(2):
+            document = {"apiVersion": f"{types.group}/v1", "kind": definition["spec"]["names"]["kind"], "metadata": {"name": f"a{number}"}}
+            assert api.post(f"{root}v1/namespaces/{ns}/manyversions", document).code == 201
+            for watch in watches:
+                watch.expect(("ADDED", f"a{number}"))
+    finally:
+        for watch in watches:
+            watch.close()
+        proxy.stop()
 
 
 def test_a_client_that_leaves_is_noticed(stack, api, ns):
