@@ -19,13 +19,13 @@
 #include "webhook.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base64.h"
 #include "config.h"
 #include "log.h"
 #include "loop.h"
@@ -134,22 +134,11 @@ key_bytes(Delivery *delivery, JsonText text)
 	static const char prefix[] = "whsec_";
 	size_t		prefix_len = sizeof(prefix) - 1;
 	JsonText	key = {NULL, 0};
-	unsigned char *bytes;
-	int			len;
 
 	if (text.len < prefix_len || memcmp(text.bytes, prefix, prefix_len) != 0)
 		return text;
-	text.bytes += prefix_len;
-	text.len -= prefix_len;
-	bytes = arena_alloc(&delivery->arena, text.len + 1);
-	len = EVP_DecodeBlock(bytes, (const unsigned char *) text.bytes, (int) text.len);
-	/* What pads the text is counted as bytes. */
-	for (size_t i = 1; len > 0 && i <= 2 && i <= text.len && text.bytes[text.len - i] == '='; i++)
-		len--;
-	if (len <= 0)
+	if (!base64_decode(&delivery->arena, text.bytes + prefix_len, &key) || key.len == 0)
 		delivery->failure = "the key is no base64 behind whsec_";
-	else
-		key = (JsonText) {(const char *) bytes, (size_t) len};
 	return key;
 }
 
@@ -159,7 +148,6 @@ static const char *
 signature_header(Delivery *delivery, JsonText key, const char *id, const char *timestamp, JsonText body)
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
-	char		encoded[EVP_MAX_MD_SIZE * 2];
 	unsigned int digest_len = 0;
 	StrBuf		content;
 
@@ -171,8 +159,8 @@ signature_header(Delivery *delivery, JsonText key, const char *id, const char *t
 		delivery->failure = "the batch cannot be signed";
 		return NULL;
 	}
-	EVP_EncodeBlock((unsigned char *) encoded, digest, (int) digest_len);
-	return arena_printf(&delivery->arena, "webhook-signature: v1,%s", encoded);
+	return arena_printf(&delivery->arena, "webhook-signature: v1,%s",
+						base64_encode(&delivery->arena, (JsonText) {(const char *) digest, digest_len}));
 }
 
 /* What the target answers besides its code is of no interest. */
