@@ -182,7 +182,7 @@ func alignTimes(ours, theirs string) string {
 
 // Whether two texts say the same of what the two servers know under different uids, names, times and versions.
 func (m *mapping) sameText(lane, ours, theirs string) bool {
-	ours, theirs = sortQuoted(ours), sortQuoted(theirs)
+	ours, theirs = sortErrors(sortQuoted(ours)), sortErrors(sortQuoted(theirs))
 	ours = uidInText.ReplaceAllStringFunc(ours, func(uid string) string { return or(m.uids.theirs[uid], uid) })
 	for name, other := range m.names.theirs {
 		if strings.Contains(ours, name) {
@@ -206,6 +206,17 @@ func (m *mapping) sameText(lane, ours, theirs string) bool {
 		}
 	}
 	return true
+}
+
+// The errors that a typed document has are listed upstream in the order of a map.
+func sortErrors(text string) string {
+	head, list, found := strings.Cut(text, ": errors:\n")
+	if !found {
+		return text
+	}
+	lines := strings.Split(list, "\n")
+	sort.Strings(lines)
+	return head + ": errors:\n" + strings.Join(lines, "\n")
 }
 
 // Our versions are microseconds since 1970 or later numbers: nothing else in a text is that large.
