@@ -603,11 +603,11 @@ settle_begin(Namespace *namespace)
 	settle_read(namespace);
 }
 
-/* For those who wait. */
+/* For those who wait.  Of namespaces that the watch knows there are only so many, and the store is asked first. */
 static void
 settle_asked(Namespace *namespace)
 {
-	if (namespace->settling || foreground_count < FOREGROUND)
+	if (namespace->settling || namespace->uid != NULL || foreground_count < FOREGROUND)
 		settle_begin(namespace);
 	else
 	{
