@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strings"
 )
 
 // An entry of differences.json: a difference that is meant, and where it may be seen.  All that is given must match, from
@@ -14,6 +15,7 @@ type meant struct {
 	Method string // of the request
 	Path   string // of the request, with its query
 	Type   string // the Content-Type of the request
+	Accept string // of the request
 	Code   string // of the CRD server's answer
 	Where  string // of the difference, see difference.where
 	Ours   string
@@ -21,7 +23,7 @@ type meant struct {
 	Chance bool // it depends on timing: cases need not show it
 
 	used     int
-	patterns [7]*regexp.Regexp
+	patterns [8]*regexp.Regexp
 }
 
 func readDifferences(path string) ([]*meant, error) {
@@ -37,7 +39,7 @@ func readDifferences(path string) ([]*meant, error) {
 		if entry.Reason == "" || entry.Where == "" {
 			return nil, fmt.Errorf("%s: entry %d has no reason or no place", path, number+1)
 		}
-		for i, pattern := range []string{entry.Method, entry.Path, entry.Type, entry.Code, entry.Where, entry.Ours, entry.Theirs} {
+		for i, pattern := range []string{entry.Method, entry.Path, entry.Type, entry.Accept, entry.Code, entry.Where, entry.Ours, entry.Theirs} {
 			if pattern == "" {
 				continue
 			}
@@ -50,7 +52,9 @@ func readDifferences(path string) ([]*meant, error) {
 }
 
 func (m *meant) matches(f *finding, d difference) bool {
-	for i, value := range []string{f.call.method, f.call.path, f.call.header.Get("Content-Type"), fmt.Sprint(f.code), d.where, d.ours, d.theirs} {
+	header := f.call.header
+	for i, value := range []string{f.call.method, f.call.path, header.Get("Content-Type"), strings.Join(header["Accept"], ","), fmt.Sprint(f.code),
+		d.where, d.ours, d.theirs} {
 		if m.patterns[i] != nil && !m.patterns[i].MatchString(value) {
 			return false
 		}
