@@ -425,7 +425,8 @@ static bool
 settle_list(Arena *arena, const ApiRequest *request, bool namespaced, const RawOptions *raw,
 			ListOptions *options, int *code, StrBuf *reply)
 {
-	bool		single = options->field_name != NULL && (!namespaced || request->namespace_name[0] != '\0');
+	bool		single = options->field_name != NULL && options->field_name[0] != '\0' &&
+		(!namespaced || request->namespace_name[0] != '\0');
 
 	if (raw->token[0] != '\0')
 	{

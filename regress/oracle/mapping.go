@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -21,6 +23,15 @@ func newMapping() *mapping {
 	return &mapping{uids: newBijection(), names: newBijection(), lanes: map[string]*versions{}}
 }
 
+// One that can learn on its own.
+func (m *mapping) copy() *mapping {
+	made := &mapping{uids: m.uids.copy(), names: m.names.copy(), lanes: map[string]*versions{}}
+	for name, lane := range m.lanes {
+		made.lanes[name] = &versions{slices.Clone(lane.pairs)}
+	}
+	return made
+}
+
 type bijection struct {
 	theirs map[string]string // by ours
 	ours   map[string]string // by theirs
@@ -28,6 +39,10 @@ type bijection struct {
 
 func newBijection() bijection {
 	return bijection{theirs: map[string]string{}, ours: map[string]string{}}
+}
+
+func (b bijection) copy() bijection {
+	return bijection{maps.Clone(b.theirs), maps.Clone(b.ours)}
 }
 
 func (b bijection) pair(ours, theirs string) bool {

@@ -221,10 +221,13 @@ func (p *pair) endWatches(s sequence, watches []*watchPair, fixed map[string]str
 		}
 		w.ours.end()
 		w.theirs.end()
-		c := &comparison{mapping: p.mapping, lane: w.lane}
+		// Of streams that differ, be it as meant, the events beside each other are not the same ones: nothing is learned from them.
+		c := &comparison{mapping: p.mapping.copy(), lane: w.lane}
 		c.streams(w.ours, w.theirs)
 		if len(c.found) > 0 {
 			findings = append(findings, finding{s, w.at, w.call, w.theirs.code, c.found})
+		} else {
+			p.mapping = c.mapping
 		}
 	}
 	return findings, nil
