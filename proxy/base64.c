@@ -13,19 +13,23 @@
 bool
 base64_decode(Arena *arena, const char *text, JsonText *bytes)
 {
-	size_t		len = strlen(text);
-	unsigned char *decoded = arena_alloc(arena, len / 4 * 3 + 4);
-	int			size;
+	size_t		len;
+	size_t		size;
+	unsigned char *decoded;
 
-	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+	text += strspn(text, " \t");
+	len = strlen(text);
+	while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL)
 		len--;
-	size = EVP_DecodeBlock(decoded, (const unsigned char *) text, (int) len);
-	if (size < 0)
+	size = len / 4 * 3;
+	decoded = arena_alloc(arena, size + 1);
+	/* What EVP_DecodeBlock leaves out is no padding, nor base64. */
+	if (len % 4 != 0 || EVP_DecodeBlock(decoded, (const unsigned char *) text, (int) len) != (int) size)
 		return false;
-	/* EVP_DecodeBlock counts the padding as bytes, of which there are two at most. */
+	/* It counts the padding as bytes, of which there are two at most. */
 	for (size_t padding = 1; padding <= 2 && padding <= len && text[len - padding] == '='; padding++)
 		size--;
-	*bytes = (JsonText) {(const char *) decoded, (size_t) size};
+	*bytes = (JsonText) {(const char *) decoded, size};
 	return true;
 }
 

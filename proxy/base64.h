@@ -10,7 +10,7 @@
 
 #include "../extension/json.h"
 
-/* The bytes of a text, in the arena; false when it is no base64. */
+/* The bytes of a text, in the arena; blanks around it do not matter.  False when it is no base64. */
 extern bool base64_decode(Arena *arena, const char *text, JsonText *bytes);
 
 /* The text of bytes, in the arena. */
