@@ -120,7 +120,7 @@ is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 	{
 		if (is_verified_by(store))
 			outdated = false;
-		else if (ASN1_TIME_compare(ca_bundle_newest(store), ca_bundle_newest(cas.store)) > 0)
+		else if (ca_bundle_is_newer(store, cas.store))
 		{
 			log_line(LOG_WARNING, "the APIService %s has a newer CA than %s and is left as it is", service->name,
 					 config.apiservice_ca_file);

@@ -40,6 +40,17 @@ ca_bundle_read(Arena *arena, const char *path, JsonText *pem, char *why, size_t 
 	return false;
 }
 
+static bool
+add_subject(STACK_OF(X509_NAME) *names, const X509 *certificate)
+{
+	X509_NAME  *subject = X509_NAME_dup(X509_get_subject_name(certificate));
+
+	if (subject != NULL && sk_X509_NAME_push(names, subject) > 0)
+		return true;
+	X509_NAME_free(subject);
+	return false;
+}
+
 bool
 ca_bundle_load(X509_STORE **store, STACK_OF(X509_NAME) *names, JsonText pem, const char *name, char *why, size_t why_size)
 {
@@ -53,14 +64,11 @@ ca_bundle_load(X509_STORE **store, STACK_OF(X509_NAME) *names, JsonText pem, con
 	while (good && *store != NULL)
 	{
 		X509	   *certificate = PEM_read_bio_X509(bio, NULL, NULL, "");
-		X509_NAME  *subject;
 
 		if (certificate == NULL)
 			break;
 		count++;
-		good = X509_STORE_add_cert(*store, certificate) == 1;
-		subject = good && names != NULL ? X509_NAME_dup(X509_get_subject_name(certificate)) : NULL;
-		good = good && (names == NULL || (subject != NULL && sk_X509_NAME_push(names, subject) > 0));
+		good = X509_STORE_add_cert(*store, certificate) == 1 && (names == NULL || add_subject(names, certificate));
 		X509_free(certificate);
 	}
 	BIO_free(bio);
@@ -75,18 +83,33 @@ ca_bundle_load(X509_STORE **store, STACK_OF(X509_NAME) *names, JsonText pem, con
 	return false;
 }
 
-const ASN1_TIME *
-ca_bundle_newest(X509_STORE *store)
+/* By the second in which they begin to be valid; those of the same second in some order that everybody has. */
+static int
+compare_ages(const X509 *a, const X509 *b)
+{
+	int			order = ASN1_TIME_compare(X509_get0_notBefore(a), X509_get0_notBefore(b));
+
+	return order != 0 ? order : X509_cmp(a, b);
+}
+
+static const X509 *
+newest(X509_STORE *store)
 {
 	STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(store);
-	const ASN1_TIME *newest = NULL;
+	const X509 *found = NULL;
 
 	for (int i = 0; i < sk_X509_OBJECT_num(objects); i++)
 	{
-		X509	   *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+		const X509 *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
 
-		if (certificate != NULL && (newest == NULL || ASN1_TIME_compare(X509_get0_notBefore(certificate), newest) > 0))
-			newest = X509_get0_notBefore(certificate);
+		if (certificate != NULL && (found == NULL || compare_ages(certificate, found) > 0))
+			found = certificate;
 	}
-	return newest;
+	return found;
+}
+
+bool
+ca_bundle_is_newer(X509_STORE *store, X509_STORE *other)
+{
+	return compare_ages(newest(store), newest(other)) > 0;
 }

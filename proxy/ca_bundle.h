@@ -21,7 +21,10 @@ extern bool ca_bundle_read(Arena *arena, const char *path, JsonText *pem, char *
  */
 extern bool ca_bundle_load(X509_STORE **store, STACK_OF(X509_NAME) *names, JsonText pem, const char *name, char *why, size_t why_size);
 
-/* When the last of its certificates begins to be valid; NULL when there is none. */
-extern const ASN1_TIME *ca_bundle_newest(X509_STORE *store);
+/*
+ * Whether the newest certificate of a store that was loaded is newer than that of another.  Of two different ones that begin to be valid
+ * in the same second one is, too, and it is always the same one.
+ */
+extern bool ca_bundle_is_newer(X509_STORE *store, X509_STORE *other);
 
 #endif							/* CA_BUNDLE_H */

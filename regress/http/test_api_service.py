@@ -3,6 +3,7 @@
 import base64
 import os
 import pathlib
+import subprocess
 import tempfile
 
 import pytest
@@ -105,6 +106,29 @@ def test_left_alone(apiserver, look, cas):
     until(lambda: all(len(apiserver.asked(f"/{name}$", "GET")) > 1 for name in names), 20, "a second look at each")
     assert apiserver.asked("apiservices", "PATCH") == []
     assert {group_version: apiserver.api_service(group_version) for group_version in before} == before
+
+
+def test_same_second(apiserver, look, stack):
+    """AUTHN-12: of two proxies whose CAs were made in the same second one gives way, always the same one"""
+    directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))
+    os.chmod(directory, 0o755)
+
+    def pair():
+        made = [pathlib.Path(tempfile.mkdtemp(dir=directory)) for _ in range(2)]
+        for own in made:
+            stack_command("certificates", own)
+        begins = {subprocess.check_output(["openssl", "x509", "-noout", "-startdate", "-in", own / "ca.crt"]) for own in made}
+        return made if len(begins) == 1 else None
+    one, two = until(pair, 60, "two CAs of one second")
+    taken = []
+    for own, other in ((one, two), (two, one)):
+        apiserver.register(OPEN_REPORTS, caBundle=bundle(other))
+        looking = look(own)
+        until(lambda other=other, looking=looking: apiserver.api_service(OPEN_REPORTS)["caBundle"] != bundle(other) or
+              "v1alpha1.openreports.io has a newer CA" in looking.proxy.log_path.read_text(), 20, "a decision")
+        taken.append(apiserver.api_service(OPEN_REPORTS)["caBundle"] == bundle(own))
+        looking.proxy.stop()
+    assert sorted(taken) == [False, True]
 
 
 def test_halves(apiserver, look, cas):
