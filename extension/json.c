@@ -318,7 +318,7 @@ json_pairs_next(JsonPairs *pairs)
 		order = 1;
 	else
 		order = right == NULL ? -1 : json_text_compare(left->key, right->key);
-	arena_checkpoint_at(pairs->left_next + pairs->right_next);
+	arena_checkpoint_at(pairs->steps++);
 	pairs->key = order <= 0 ? left->key : right->key;
 	pairs->left_value = order <= 0 ? left->value : NULL;
 	pairs->right_value = order >= 0 ? right->value : NULL;

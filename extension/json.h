@@ -127,6 +127,7 @@ typedef struct JsonPairs
 	const JsonNode *right;
 	size_t		left_next;
 	size_t		right_next;
+	size_t		steps;
 	JsonText	key;
 	JsonNode   *left_value;		/* NULL: this object has no such member */
 	JsonNode   *right_value;

@@ -5,6 +5,7 @@
  *
  * Whatever parses is printed, parsed and printed again: both trees are equal
  * and both texts are the same bytes, in the plain form and the indented one.
+ * The members of an object are walked beside those of its copy.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,6 +39,33 @@ check_sorted(const JsonNode *node)
 			check_sorted(member->value);
 		}
 	}
+}
+
+static size_t checkpoints;
+
+static void
+count_checkpoint(void)
+{
+	checkpoints++;
+}
+
+/* An object beside a copy of itself has every key once, and the loop over them can be interrupted. */
+static void
+check_pairs(Arena *arena, const JsonNode *object)
+{
+	JsonPairs	pairs = {.left = object,.right = json_copy(arena, object)};
+	void		(*checkpoint) (void) = arena_checkpoint;
+	size_t		count = 0;
+
+	checkpoints = 0;
+	arena_checkpoint = count_checkpoint;
+	for (; json_pairs_next(&pairs); count++)
+	{
+		check(json_text_compare(pairs.key, object->u.object.members[count].key) == 0);
+		check(pairs.left_value == object->u.object.members[count].value && json_equal(pairs.left_value, pairs.right_value));
+	}
+	arena_checkpoint = checkpoint;
+	check(count == object->u.object.count && checkpoints >= count / 256);
 }
 
 static void
@@ -84,6 +112,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		check_sorted(tree);
 		check_round_trip(&arena, tree);
 		check_round_trip(&arena, json_copy(&arena, tree));
+		if (tree->kind == JSON_OBJECT)
+			check_pairs(&arena, tree);
 	}
 
 	/* The same bytes as the inside of a string: whatever they are, the literal is one. */
