@@ -101,23 +101,18 @@ result_metrics_init(void)
 static void
 write_line(StrBuf *line, const PgResult *result, size_t row, bool namespaced)
 {
-	const char *severity = pg_text(result, row, COLUMN_SEVERITY).bytes;
+	static const char *const labels[] = {
+		[COLUMN_NAMESPACE] = "namespace",[COLUMN_POLICY] = "policy",[COLUMN_STATUS] = "status",
+		[COLUMN_SEVERITY] = "severity",[COLUMN_CATEGORY] = "category",[COLUMN_SOURCE] = "source"
+	};
+	int			first = namespaced ? COLUMN_NAMESPACE : COLUMN_POLICY;
 
-	strbuf_puts(line, namespaced ? "policy_report_result{" : "cluster_policy_report_result{");
-	if (namespaced)
+	strbuf_puts(line, namespaced ? "policy_report_result" : "cluster_policy_report_result");
+	for (int column = first; column <= COLUMN_SOURCE; column++)
 	{
-		metrics_write_label(line, "namespace", pg_text(result, row, COLUMN_NAMESPACE).bytes);
-		strbuf_putc(line, ',');
+		strbuf_putc(line, column == first ? '{' : ',');
+		metrics_write_label(line, labels[column], pg_text(result, row, column).bytes);
 	}
-	metrics_write_label(line, "policy", pg_text(result, row, COLUMN_POLICY).bytes);
-	strbuf_putc(line, ',');
-	metrics_write_label(line, "status", pg_text(result, row, COLUMN_STATUS).bytes);
-	strbuf_putc(line, ',');
-	metrics_write_label(line, "severity", severity);
-	strbuf_putc(line, ',');
-	metrics_write_label(line, "category", pg_text(result, row, COLUMN_CATEGORY).bytes);
-	strbuf_putc(line, ',');
-	metrics_write_label(line, "source", pg_text(result, row, COLUMN_SOURCE).bytes);
 	strbuf_printf(line, "} %lld\n", (long long) pg_int8(result, row, COLUMN_COUNT));
 }
 
