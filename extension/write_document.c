@@ -447,7 +447,10 @@ keep_status_errors(FieldErrorList *errors)
 	errors->count = kept;
 }
 
-/* Everything that makes an object invalid: a 422 with all of it. old is NULL for a create. */
+/*
+ * Everything that makes an object invalid: a 422 with all of it.  old is NULL for a create.  What was applied and is valid gets its last
+ * shape here.
+ */
 bool
 write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 {

@@ -35,9 +35,9 @@ typedef struct KubeCall KubeCall;
 typedef void (*KubeAnswer) (void *state, int status, const char *body, size_t len, const char *why);
 
 /*
- * Sends JSON, for a patch a merge patch; path begins with a slash, and path and body are copied.  Each attempt may take 10 seconds; connection errors, 429 and 5xx
- * are tried again, five attempts in all, 500 ms apart at first, half as long again each time and a fifth of jitter (AUTHN-06, AUTHZ-11).  A worker has at
- * most 1024 calls under way: others are answered with status 0.
+ * Sends JSON, for a patch a merge patch; path begins with a slash, and path and body are copied.  Each attempt may take 10 seconds;
+ * connection errors, 429 and 5xx are tried again, five attempts in all, 500 ms apart at first, half as long again each time and a fifth
+ * of jitter (AUTHN-06, AUTHZ-11).  A worker has at most 1024 calls under way: others are answered with status 0.
  */
 extern KubeCall *kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state);
 extern KubeCall *kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state);
@@ -51,7 +51,8 @@ extern void kubeapi_cancel(KubeCall *call);
  * What a watch tells.  A list is begin, item for each object, end; it comes first, and again whenever the watch has lost its place (410).  A
  * list that fails is begun anew without its end: only end means that nothing else exists.  event: type is ADDED, MODIFIED or DELETED.
  * failed: kube-apiserver could not be asked; it is tried again, and again.  Objects are valid during the call.
- * absent: there is no such collection (404): next is to become the path that is tried instead, some time later when it returns true.  NULL: that is a failure, too.
+ * absent: there is no such collection (404): next is to become the path that is tried instead, some time later when it returns true.
+ * NULL: that is a failure, too.
  */
 typedef struct KubeWatchHandler
 {

@@ -10,7 +10,6 @@
  *
  *-------------------------------------------------------------------------
  */
-
 #include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
