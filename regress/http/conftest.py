@@ -286,6 +286,16 @@ def fleet_store():
         shared.end()
 
 
+@pytest.fixture(scope="module")
+def module_stack():
+    """A stack of the module's own, without a proxy."""
+    own = Stack()
+    try:
+        yield own.begin()
+    finally:
+        own.end()
+
+
 @pytest.fixture
 def own_stack():
     """A stack for a test that breaks it; nothing is started yet."""

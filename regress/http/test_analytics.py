@@ -10,7 +10,7 @@ import re
 import pytest
 
 from client import until
-from conftest import TOP, Database, Stack
+from conftest import TOP, Database
 from fleet import compliance_crd
 
 PROD, STAGING = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
@@ -135,44 +135,39 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world():
-    stack = Stack()
-    try:
-        stack.begin()
-        database = stack.database
-        for uid, name in NAMES.items():
-            database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
-        for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
-            database.psql(f"SELECT kube_reports.register_crd('{json.dumps(compliance_crd(kind))}')")
-        # What is deleted has settled as soon as it is gone.
-        database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
-        database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('%s', '%s', '%s')" % CONTROL)
-        made = World(database)
-        made.step(generated(made.choice), 10)
-        made.audit = database.psql("SELECT clock_timestamp()")
-        flapping = copy.deepcopy(made.documents)
-        for number in range(4):
-            # One result goes to and fro; in the first step others change too, and two reports are deleted.
-            if number == 0:
-                for key in list(flapping):
-                    for result in flapping[key].get("results", []):
-                        if result["source"] == "kyverno" and made.choice.random() < 0.2:
-                            result["result"] = made.choice.choice(STATUSES[:4])
-                del flapping[PROD, "team-a", "scan-1"], flapping[STAGING, "", "checks-2"]
-                # For drift: one rule that fails nowhere here and somewhere there.
-                for (cluster, _, _), document in flapping.items():
-                    for result in document.get("results", []):
-                        if (result["policy"], result.get("rule")) == ("policy-4", "rule-2"):
-                            result["result"] = "pass" if cluster == PROD else "fail"
-            wobbly = flapping[PROD, "team-b", "checks-3"]["results"][0]
-            wobbly["result"] = "fail" if wobbly["result"] == "pass" else "pass"
-            made.step(copy.deepcopy(flapping), 3 if number == 0 else 0)
-        database.psql(made.write(PROD, {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation",
-                                        "metadata": {"name": "check", "namespace": "team-a"}, "spec": {"apply": True, "outdated": {"object": {"kind": "A"}}},
-                                        "status": {"applicationState": "Outdated"}}))
-        yield made
-    finally:
-        stack.end()
+def world(module_stack):
+    database = module_stack.database
+    for uid, name in NAMES.items():
+        database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
+    for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
+        database.psql(f"SELECT kube_reports.register_crd('{json.dumps(compliance_crd(kind))}')")
+    # What is deleted has settled as soon as it is gone.
+    database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+    database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('%s', '%s', '%s')" % CONTROL)
+    made = World(database)
+    made.step(generated(made.choice), 10)
+    made.audit = database.psql("SELECT clock_timestamp()")
+    flapping = copy.deepcopy(made.documents)
+    for number in range(4):
+        # One result goes to and fro; in the first step others change too, and two reports are deleted.
+        if number == 0:
+            for key in list(flapping):
+                for result in flapping[key].get("results", []):
+                    if result["source"] == "kyverno" and made.choice.random() < 0.2:
+                        result["result"] = made.choice.choice(STATUSES[:4])
+            del flapping[PROD, "team-a", "scan-1"], flapping[STAGING, "", "checks-2"]
+            # For drift: one rule that fails nowhere here and somewhere there.
+            for (cluster, _, _), document in flapping.items():
+                for result in document.get("results", []):
+                    if (result["policy"], result.get("rule")) == ("policy-4", "rule-2"):
+                        result["result"] = "pass" if cluster == PROD else "fail"
+        wobbly = flapping[PROD, "team-b", "checks-3"]["results"][0]
+        wobbly["result"] = "fail" if wobbly["result"] == "pass" else "pass"
+        made.step(copy.deepcopy(flapping), 3 if number == 0 else 0)
+    database.psql(made.write(PROD, {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation",
+                                    "metadata": {"name": "check", "namespace": "team-a"}, "spec": {"apply": True, "outdated": {"object": {"kind": "A"}}},
+                                    "status": {"applicationState": "Outdated"}}))
+    return made
 
 
 # ---- answers, by question ----

@@ -11,12 +11,10 @@ import socket
 import threading
 import time
 
-
 import psycopg2
 import pytest
 
 from client import CPOLR, POLR, path_of, report, until
-from conftest import Stack
 
 ODD = 'comma , quote " newline \n backslash \\ =1+1 ümlaut'
 STATUSES = ("pass", "fail", "warn", "error", "skip")
@@ -70,22 +68,17 @@ class Store:
 
 
 @pytest.fixture(scope="module")
-def store():
-    own = Stack()
-    try:
-        own.begin()
-        own.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
-        made = Store(own)
-        made.put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c", message=ODD, properties={"k": ODD, "score": "9.8"}),
-                                    result("p2", "pass", message=""), result("p3", "skip", properties={"exceptions": "x,y"})])
-        made.put(POLR, "b", "two", [result("p1", "fail", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
-        made.put(CPOLR, "a", None, [result("p9", "warn", severity="critical", properties={"score": "7.05"})])
-        made.put(POLR, "b", "two", [result("p1", "pass", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
-        made.put(POLR, "gone", "two", [result("p5", "error")])
-        made.drop(POLR, "gone", "two")
-        yield made
-    finally:
-        own.end()
+def store(module_stack):
+    module_stack.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+    made = Store(module_stack)
+    made.put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c", message=ODD, properties={"k": ODD, "score": "9.8"}),
+                                result("p2", "pass", message=""), result("p3", "skip", properties={"exceptions": "x,y"})])
+    made.put(POLR, "b", "two", [result("p1", "fail", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
+    made.put(CPOLR, "a", None, [result("p9", "warn", severity="critical", properties={"score": "7.05"})])
+    made.put(POLR, "b", "two", [result("p1", "pass", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
+    made.put(POLR, "gone", "two", [result("p5", "error")])
+    made.drop(POLR, "gone", "two")
+    return made
 
 
 def sql_filter(filters):

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from client import JSON_PATCH, POLR, failure, path_of, report, result, until
-from conftest import Stack
 
 GENERATE = pathlib.Path(__file__).resolve().parents[1] / "bench" / "generate.sql"
 MIB = 1024 * 1024
@@ -18,17 +17,12 @@ LIST = path_of(POLR)
 
 
 @pytest.fixture(scope="module")
-def large():
+def large(module_stack):
     """A stack with 10,000 generated reports in 100 namespaces; "roomy" accepts bodies of 30 MiB, "plain" is as it comes."""
-    own = Stack()
-    try:
-        own.begin()
-        own.database.psql(f"SET client_min_messages = warning;\n\\ir {GENERATE}\nSELECT pg_temp.store('{own.cluster}', 'pss', 1, {ITEMS});\n")
-        own.plain = own.proxy()
-        own.roomy = own.proxy(flags=[f"--max-request-body-bytes={30 * MIB}"])
-        yield own
-    finally:
-        own.end()
+    module_stack.database.psql(f"SET client_min_messages = warning;\n\\ir {GENERATE}\nSELECT pg_temp.store('{module_stack.cluster}', 'pss', 1, {ITEMS});\n")
+    module_stack.plain = module_stack.proxy()
+    module_stack.roomy = module_stack.proxy(flags=[f"--max-request-body-bytes={30 * MIB}"])
+    return module_stack
 
 
 def database_use(stack):

@@ -10,19 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from client import CPOLR, POLR, REPS, path_of, report, until
-from conftest import Stack
 
 NAMES = ("policy_report_result", "cluster_policy_report_result")
 INTERVAL = ("--result-metrics-interval=1s",)
-
-
-@pytest.fixture(scope="module")
-def store():
-    own = Stack()
-    try:
-        yield own.begin()
-    finally:
-        own.end()
 
 
 def series(proxy, api=None):
@@ -63,9 +53,9 @@ def result(policy, status, **more):
     return {"policy": policy, "rule": more.pop("rule", "r"), "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
 
 
-def test_counts_follow_the_documents(store):
+def test_counts_follow_the_documents(module_stack):
     """Both ports, every worker, all types whose results count; what needs escaping comes back as it was; what is gone has no series"""
-    proxy = store.proxy(flags=("--result-metrics-series=1000", *INTERVAL))
+    proxy = module_stack.proxy(flags=("--result-metrics-series=1000", *INTERVAL))
     api = proxy.api()
     odd = 'quote " backslash \\ newline \n brace } comma , ümlaut'
     kept = {}
@@ -97,11 +87,11 @@ def test_counts_follow_the_documents(store):
     assert others["kube_reports_result_series"] == len(expected(kept.values())) and others["kube_reports_result_series_cut"] == 0
 
 
-def test_other_clusters_are_not_shown(store):
+def test_other_clusters_are_not_shown(module_stack):
     other = str(uuid.uuid4())
-    store.database.psql("CREATE ROLE proxy_of_another LOGIN", user="postgres")
-    store.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_another', '{other}')")
-    proxy = store.proxy(cluster=other, user="proxy_of_another", flags=("--result-metrics-series=1000", *INTERVAL))
+    module_stack.database.psql("CREATE ROLE proxy_of_another LOGIN", user="postgres")
+    module_stack.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_another', '{other}')")
+    proxy = module_stack.proxy(cluster=other, user="proxy_of_another", flags=("--result-metrics-series=1000", *INTERVAL))
     document = report("only", "three", results=[result("mine", "pass")])
     proxy.api().create(POLR, document, "three")
     until(lambda: series(proxy)[0], 20, "a count")
@@ -113,16 +103,16 @@ def test_none_without_the_flag(stack):
     assert counts == {} and "kube_reports_result_series" not in others
 
 
-def test_the_number_is_bounded(store):
+def test_the_number_is_bounded(module_stack):
     """Failing ones first, the same ones every time; how many are left out is told"""
-    writer = store.proxy()
+    writer = module_stack.proxy()
     results = [result(f"p{number:03}", "fail" if number % 3 == 0 else "pass") for number in range(60)]
     document = report("many", "many", results=results)
     cluster = str(uuid.uuid4())
     writer.stop()
-    store.database.psql("CREATE ROLE proxy_of_many LOGIN", user="postgres")
-    store.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_many', '{cluster}')")
-    proxy = store.proxy(cluster=cluster, user="proxy_of_many", flags=("--result-metrics-series=25", *INTERVAL))
+    module_stack.database.psql("CREATE ROLE proxy_of_many LOGIN", user="postgres")
+    module_stack.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_many', '{cluster}')")
+    proxy = module_stack.proxy(cluster=cluster, user="proxy_of_many", flags=("--result-metrics-series=25", *INTERVAL))
     proxy.api().create(POLR, document, "many")
     shown, others = until(lambda: next((s for s in [series(proxy)] if s[0]), None), 20, "counts")
     whole = expected([document])
@@ -134,21 +124,21 @@ def test_the_number_is_bounded(store):
     assert again[0] == shown
 
 
-def test_long_labels_cannot_exceed_the_room(store):
+def test_long_labels_cannot_exceed_the_room(module_stack):
     """The room for texts is bounded as well: what does not fit counts as left out, and the rest parses"""
     cluster = str(uuid.uuid4())
-    store.database.psql("CREATE ROLE proxy_of_long LOGIN", user="postgres")
-    store.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_long', '{cluster}')")
-    proxy = store.proxy(cluster=cluster, user="proxy_of_long", flags=("--result-metrics-series=20", *INTERVAL))
+    module_stack.database.psql("CREATE ROLE proxy_of_long LOGIN", user="postgres")
+    module_stack.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_long', '{cluster}')")
+    proxy = module_stack.proxy(cluster=cluster, user="proxy_of_long", flags=("--result-metrics-series=20", *INTERVAL))
     results = [result(f"{number:02}" + '"' * 500, "fail", category="\\" * 500, source="\n" * 500) for number in range(20)]
     proxy.api().create(POLR, report("long", "long", results=results), "long")
     shown, others = until(lambda: next((s for s in [series(proxy)] if s[0]), None), 20, "counts")
     assert 0 < len(shown) < 20 and others["kube_reports_result_series"] == 20 == len(shown) + others["kube_reports_result_series_cut"]
 
 
-def test_the_database_is_asked_seldom(store):
+def test_the_database_is_asked_seldom(module_stack):
     """However many scrape, of whatever worker: once in an interval"""
-    proxy = store.proxy(flags=("--result-metrics-series=1000", "--result-metrics-interval=1h"))
+    proxy = module_stack.proxy(flags=("--result-metrics-series=1000", "--result-metrics-interval=1h"))
     readings, threads = [], []
     for _ in range(24):
         threads.append(threading.Thread(target=lambda: readings.append(series(proxy)[1].get("kube_reports_result_read_timestamp_seconds"))))

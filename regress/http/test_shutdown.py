@@ -11,7 +11,6 @@ import psycopg2
 import pytest
 
 from client import POLR, Watch, path_of, report, result, until
-from conftest import Stack
 
 LATE = b"The apiserver is shutting down, please try again later.\n"
 
@@ -29,19 +28,9 @@ def refuses(proxy):
         return True
 
 
-@pytest.fixture(scope="module")
-def served():
-    """A stack of this module's own, without a proxy."""
-    own = Stack()
-    try:
-        yield own.begin()
-    finally:
-        own.end()
-
-
-def test_readiness_first(served, ns):
+def test_readiness_first(module_stack, ns):
     """LC-01, HL-02: readyz fails at once; everything else is served during the delay, new connections too, each of which is to be closed"""
-    proxy = served.proxy(flags=["--shutdown-delay-duration=3s"])
+    proxy = module_stack.proxy(flags=["--shutdown-delay-duration=3s"])
     kept = proxy.api(keep=True)
     assert kept.get(path_of(POLR, ns)).headers["Connection"] == "keep-alive"
     terminate(proxy)
@@ -57,9 +46,9 @@ def test_readiness_first(served, ns):
     assert proxy.process.wait(20) == 0
 
 
-def test_late_newcomers(served, ns):
+def test_late_newcomers(module_stack, ns):
     """LC-01, ERR-02: once nothing is accepted any more, requests on connections that are still open get a 429 and are to try again"""
-    proxy = served.proxy(flags=["--shutdown-timeout=20s"])
+    proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     paths = [path_of(POLR, ns), "/apis", "/version"]
     late = [proxy.api(keep=True) for _ in paths]
     health = proxy.api(keep=True)
@@ -95,9 +84,9 @@ def half_a_request(proxy, ns, name):
     return connection, body[10:]
 
 
-def test_what_is_under_way_is_answered(served, ns):
+def test_what_is_under_way_is_answered(module_stack, ns):
     """LC-01: a write that waits for the database when the signal comes is answered, and so is a list that is being read"""
-    proxy = served.proxy()
+    proxy = module_stack.proxy()
     api = proxy.api()
     for number in range(30):
         api.create(POLR, report(f"r{number:02}", results=[result(message="x" * 200000)]), ns)
@@ -108,12 +97,12 @@ def test_what_is_under_way_is_answered(served, ns):
     response = reader.getresponse()
     begun = response.read(1000)
 
-    blocker = psycopg2.connect(served.database.connection("postgres"))
+    blocker = psycopg2.connect(module_stack.database.connection("postgres"))
     blocker.cursor().execute("LOCK TABLE kube_reports.object IN SHARE MODE")
     answers = []
     writer = threading.Thread(target=lambda: answers.append(api.post(path_of(POLR, ns), report("waiting"))))
     writer.start()
-    until(lambda: waiting_locks(served) > 0, 10, "the write to wait")
+    until(lambda: waiting_locks(module_stack) > 0, 10, "the write to wait")
     terminate(proxy)
     until(lambda: refuses(proxy), 10, "the listeners to close")
     assert answers == []
@@ -126,14 +115,14 @@ def test_what_is_under_way_is_answered(served, ns):
     assert proxy.process.wait(20) == 0
 
 
-def waiting_locks(served):
-    return int(served.database.psql("SELECT count(*) FROM pg_locks WHERE NOT granted", user="postgres"))
+def waiting_locks(stack):
+    return int(stack.database.psql("SELECT count(*) FROM pg_locks WHERE NOT granted", user="postgres"))
 
 
-def test_watches_end_little_by_little(served, ns):
+def test_watches_end_little_by_little(module_stack, ns):
     """LC-01, LC-03: watches end cleanly, not all at once, and well within the time there is"""
     count, grace = 300, 8
-    proxy = served.proxy(flags=[f"--shutdown-timeout={grace}s"])
+    proxy = module_stack.proxy(flags=[f"--shutdown-timeout={grace}s"])
     ends = []
     watches = [proxy.api().connect() for _ in range(count)]
 
@@ -160,9 +149,9 @@ def test_watches_end_little_by_little(served, ns):
     assert proxy.process.wait(20) == 0
 
 
-def test_a_young_watch(served, ns):
+def test_a_young_watch(module_stack, ns):
     """W-04, LC-01: a watch that began as the signal came lasts a second, or client-go would list again"""
-    proxy = served.proxy(flags=["--shutdown-timeout=20s"])
+    proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     connection = proxy.api().connect()
     begun = time.monotonic()
     connection.request("GET", path_of(POLR, ns) + "?watch=true")
@@ -173,9 +162,9 @@ def test_a_young_watch(served, ns):
     assert proxy.process.wait(20) == 0
 
 
-def test_time_is_up(served, ns):
+def test_time_is_up(module_stack, ns):
     """LC-01: a client that never ends its request holds nothing up for longer than --shutdown-timeout"""
-    proxy = served.proxy(flags=["--shutdown-timeout=1s"])
+    proxy = module_stack.proxy(flags=["--shutdown-timeout=1s"])
     connection, _ = half_a_request(proxy, ns, "never")
     begun = time.monotonic()
     terminate(proxy)
@@ -183,9 +172,9 @@ def test_time_is_up(served, ns):
     connection.close()
 
 
-def test_a_second_signal(served, ns):
+def test_a_second_signal(module_stack, ns):
     """LC-01: whoever insists is obeyed"""
-    proxy = served.proxy(flags=["--shutdown-timeout=60s"])
+    proxy = module_stack.proxy(flags=["--shutdown-timeout=60s"])
     connection, _ = half_a_request(proxy, ns, "never")
     terminate(proxy)
     until(lambda: refuses(proxy), 10, "the listeners to close")
@@ -239,10 +228,10 @@ class Client:
         raise AssertionError(f"no answer to {method} {path}")
 
 
-def test_rolling_restart(served, ns):
+def test_rolling_restart(module_stack, ns):
     """LC-01, LC-02, LC-03, W-11, RV-02: two proxies are replaced one after the other under writes, lists and watches: no request fails
     that client-go would not try again, no event is lost or comes twice, versions go on"""
-    proxies = [served.proxy(), served.proxy()]
+    proxies = [module_stack.proxy(), module_stack.proxy()]
     failures, created, seen, connections = [], {}, [], []
     stop = threading.Event()
     path = path_of(POLR, ns)

@@ -15,7 +15,6 @@ import psycopg2
 import pytest
 
 from client import CPOLR, POLR, path_of, report, until
-from conftest import Stack
 
 KEY = b"\x00\x01 a key of any bytes \xff"
 
@@ -147,14 +146,9 @@ class Hooks:
 
 
 @pytest.fixture(scope="module")
-def module_hooks():
-    own = Stack()
-    try:
-        own.begin()
-        own.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
-        yield Hooks(own)
-    finally:
-        own.end()
+def module_hooks(module_stack):
+    module_stack.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
+    return Hooks(module_stack)
 
 
 @pytest.fixture
