@@ -130,6 +130,15 @@ class Api:
         assert answer.code == 201, answer
         return answer.json
 
+    def put_report(self, resource, name, namespace, results):
+        """Creates a report or replaces the results of the one that is there; returns the document."""
+        document = report(name, namespace, results=results, resource=resource)
+        answer = self.post(path_of(resource, namespace), document)
+        if answer.code == 409:
+            answer = self.patch(path_of(resource, namespace, name), {"results": results, "summary": document["summary"]})
+        assert answer.code in (200, 201), answer
+        return document
+
     def names(self, resource, namespace=None, **query):
         answer = self.get(path_of(resource, namespace), **query)
         assert answer.code == 200, answer
@@ -246,6 +255,11 @@ def failure(answer, code, reason):
 def result(policy="require-labels", outcome="pass", **more):
     return {"policy": policy, "result": outcome, "source": "kyverno", "severity": "medium",
             "timestamp": {"seconds": 1700000000, "nanos": 0}, **more}
+
+
+def unrated_result(policy, status, **more):
+    """A result of a rule, without a severity."""
+    return {"policy": policy, "rule": "r", "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
 
 
 def report(name, namespace=None, labels=None, results=None, resource=POLR, **more):

@@ -12,11 +12,10 @@ import uuid
 import pytest
 
 from apiserver import ApiServer
-from client import EPHR, POLR, REPS, path_of, run, until
+from client import CPOLR, EPHR, POLR, REPS, path_of, run, until
 from conftest import stack_command
 
 CEPHR = "reports.kyverno.io/v1/clusterephemeralreports"
-CPOLR = "wgpolicyk8s.io/v1alpha2/clusterpolicyreports"
 UID = "audit.kyverno.io/resource.uid"
 MANAGED = "app.kubernetes.io/managed-by"
 OWN_KINDS = ("KyvernoValidatingPolicy", "KyvernoImageValidatingPolicy", "KyvernoGeneratingPolicy", "KyvernoMutatingPolicy",

@@ -15,13 +15,10 @@ import psycopg2
 import pytest
 
 from client import CPOLR, POLR, path_of, report, until
+from client import unrated_result as result
 
 ODD = 'comma , quote " newline \n backslash \\ =1+1 ümlaut'
 STATUSES = ("pass", "fail", "warn", "error", "skip")
-
-
-def result(policy, status, **more):
-    return {"policy": policy, "rule": "r", "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
 
 
 class Store:
@@ -35,13 +32,7 @@ class Store:
         self.documents = {}
 
     def put(self, resource, name, namespace, results):
-        document = report(name, namespace, results=results, resource=resource)
-        path = path_of(resource, namespace, name)
-        if (resource, namespace, name) in self.documents:
-            assert self.api.patch(path, {"results": results, "summary": document["summary"]}).code == 200
-        else:
-            self.api.create(resource, document, namespace)
-        self.documents[resource, namespace, name] = document
+        self.documents[resource, namespace, name] = self.api.put_report(resource, name, namespace, results)
 
     def drop(self, resource, name, namespace):
         assert self.api.delete(path_of(resource, namespace, name)).code == 200

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from client import CPOLR, POLR, REPS, path_of, report, until
+from client import unrated_result as result
 
 NAMES = ("policy_report_result", "cluster_policy_report_result")
 INTERVAL = ("--result-metrics-interval=1s",)
@@ -49,8 +50,13 @@ def expected(documents):
     return dict(counts)
 
 
-def result(policy, status, **more):
-    return {"policy": policy, "rule": more.pop("rule", "r"), "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
+def another_cluster(stack, number):
+    """A proxy of a cluster of its own that shows so many series."""
+    cluster = str(uuid.uuid4())
+    role = f"proxy_{cluster}"
+    stack.database.psql(f'CREATE ROLE "{role}" LOGIN', user="postgres")
+    stack.database.psql(f"SELECT kube_reports.grant_proxy('{role}', '{cluster}')")
+    return stack.proxy(cluster=cluster, user=role, flags=(f"--result-metrics-series={number}", *INTERVAL))
 
 
 def test_counts_follow_the_documents(module_stack):
@@ -61,13 +67,7 @@ def test_counts_follow_the_documents(module_stack):
     kept = {}
 
     def put(resource, name, namespace, results):
-        document = report(name, namespace, results=results, resource=resource)
-        path = path_of(resource, namespace, name)
-        if (resource, namespace, name) in kept:
-            assert api.patch(path, {"results": results, "summary": document["summary"]}).code == 200
-        else:
-            api.create(resource, document, namespace)
-        kept[resource, namespace, name] = document
+        kept[resource, namespace, name] = api.put_report(resource, name, namespace, results)
 
     put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c"), result("p1", "fail", severity="high", category="c", rule="other"),
                            result("p1", "pass"), result(odd, "warn", category=odd, source=odd)])
@@ -88,10 +88,7 @@ def test_counts_follow_the_documents(module_stack):
 
 
 def test_other_clusters_are_not_shown(module_stack):
-    other = str(uuid.uuid4())
-    module_stack.database.psql("CREATE ROLE proxy_of_another LOGIN", user="postgres")
-    module_stack.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_another', '{other}')")
-    proxy = module_stack.proxy(cluster=other, user="proxy_of_another", flags=("--result-metrics-series=1000", *INTERVAL))
+    proxy = another_cluster(module_stack, 1000)
     document = report("only", "three", results=[result("mine", "pass")])
     proxy.api().create(POLR, document, "three")
     until(lambda: series(proxy)[0], 20, "a count")
@@ -105,14 +102,9 @@ def test_none_without_the_flag(stack):
 
 def test_the_number_is_bounded(module_stack):
     """Failing ones first, the same ones every time; how many are left out is told"""
-    writer = module_stack.proxy()
     results = [result(f"p{number:03}", "fail" if number % 3 == 0 else "pass") for number in range(60)]
     document = report("many", "many", results=results)
-    cluster = str(uuid.uuid4())
-    writer.stop()
-    module_stack.database.psql("CREATE ROLE proxy_of_many LOGIN", user="postgres")
-    module_stack.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_many', '{cluster}')")
-    proxy = module_stack.proxy(cluster=cluster, user="proxy_of_many", flags=("--result-metrics-series=25", *INTERVAL))
+    proxy = another_cluster(module_stack, 25)
     proxy.api().create(POLR, document, "many")
     shown, others = until(lambda: next((s for s in [series(proxy)] if s[0]), None), 20, "counts")
     whole = expected([document])
@@ -126,10 +118,7 @@ def test_the_number_is_bounded(module_stack):
 
 def test_long_labels_cannot_exceed_the_room(module_stack):
     """The room for texts is bounded as well: what does not fit counts as left out, and the rest parses"""
-    cluster = str(uuid.uuid4())
-    module_stack.database.psql("CREATE ROLE proxy_of_long LOGIN", user="postgres")
-    module_stack.database.psql(f"SELECT kube_reports.grant_proxy('proxy_of_long', '{cluster}')")
-    proxy = module_stack.proxy(cluster=cluster, user="proxy_of_long", flags=("--result-metrics-series=20", *INTERVAL))
+    proxy = another_cluster(module_stack, 20)
     results = [result(f"{number:02}" + '"' * 500, "fail", category="\\" * 500, source="\n" * 500) for number in range(20)]
     proxy.api().create(POLR, report("long", "long", results=results), "long")
     shown, others = until(lambda: next((s for s in [series(proxy)] if s[0]), None), 20, "counts")

@@ -14,13 +14,10 @@ import time
 import psycopg2
 import pytest
 
-from client import CPOLR, POLR, path_of, report, until
+from client import CPOLR, POLR, report, until
+from client import unrated_result as result
 
 KEY = b"\x00\x01 a key of any bytes \xff"
-
-
-def result(policy, status, **more):
-    return {"policy": policy, "rule": "r", "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
 
 
 class Receiver:
@@ -132,10 +129,7 @@ class Hooks:
 
     def put(self, namespace, name, *results):
         """Creates a report or replaces its results."""
-        document = report(name, namespace, results=list(results), resource=POLR if namespace else CPOLR)
-        path = path_of(POLR if namespace else CPOLR, namespace)
-        if self.api.post(path, document).code == 409:
-            assert self.api.patch(f"{path}/{name}", {"results": list(results), "summary": document["summary"]}).code == 200
+        self.api.put_report(POLR if namespace else CPOLR, name, namespace, list(results))
 
     def failures(self, prefix, count, namespace="many"):
         """As many reports with one failure each; the policies, in order."""
