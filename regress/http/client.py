@@ -276,6 +276,11 @@ def report(name, namespace=None, labels=None, results=None, resource=POLR, **mor
     return {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "summary": summary, "results": results, **more}
 
 
+def sql_text(value):
+    """A text, or anything else as JSON, as a literal."""
+    return "'" + (value if isinstance(value, str) else json.dumps(value)).replace("'", "''") + "'"
+
+
 def run(command, check=True, timeout=120, **more):
     """A finished process: code, out, err."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, **more)

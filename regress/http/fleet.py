@@ -4,7 +4,7 @@ import json
 import pathlib
 import random
 
-from client import run
+from client import run, sql_text
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[1] / "samples" / "generate.sql"
 CLUSTERS = {"00000000-0000-4000-8000-0000000000a1": "prod-eu", "00000000-0000-4000-8000-0000000000a2": "prod-us", "00000000-0000-4000-8000-0000000000a3": "staging"}
@@ -25,10 +25,6 @@ def compliance_crd(kind):
         "group": "compliance.openshift.io", "scope": "Namespaced", "names": {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": kind + "List"},
         "versions": [{"name": "v1alpha1", "served": True, "storage": True,
                       "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}}
-
-
-def sql_text(value):
-    return "'" + (value if isinstance(value, str) else json.dumps(value)).replace("'", "''") + "'"
 
 
 def samples(database):

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from client import until
+from client import sql_text, until
 from conftest import TOP, Database
 from fleet import compliance_crd
 
@@ -95,8 +95,7 @@ class World:
         self.database, self.choice, self.documents, self.steps = database, random.Random(19), {}, []
 
     def write(self, cluster, document):
-        text = json.dumps(document).replace("'", "''")
-        return f"SELECT kube_reports.create_report('{cluster}', '{text}') IS NULL;"
+        return f"SELECT kube_reports.create_report('{cluster}', {sql_text(document)}) IS NULL;"
 
     def step(self, wanted, days_ago):
         """Makes the documents the wanted ones, as if so many days ago as counts by day are concerned."""
@@ -113,8 +112,8 @@ class World:
             elif after is None:
                 statements.append(f"SELECT kube_reports.delete_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}');")
             else:
-                patch = json.dumps({"results": after["results"]}).replace("'", "''")
-                statements.append(f"SELECT kube_reports.patch_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}', '{patch}') IS NULL;")
+                patch = sql_text({"results": after["results"]})
+                statements.append(f"SELECT kube_reports.patch_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}', {patch}) IS NULL;")
         self.database.psql("\n".join(statements))
         self.documents = copy.deepcopy(wanted)
         if days_ago:
@@ -140,7 +139,7 @@ def world(module_stack):
     for uid, name in NAMES.items():
         database.psql(f"SELECT kube_reports.register_cluster('{uid}', '{name}')")
     for kind in ("ComplianceCheckResult", "ComplianceRemediation"):
-        database.psql(f"SELECT kube_reports.register_crd('{json.dumps(compliance_crd(kind))}')")
+        database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))})")
     # What is deleted has settled as soon as it is gone.
     database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
     database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('%s', '%s', '%s')" % CONTROL)

@@ -12,6 +12,7 @@ import pytest
 
 import fleet
 from browser import Browser
+from client import sql_text
 from conftest import TOP
 
 READER = "kube_reports_reader"
@@ -334,7 +335,7 @@ def test_empty_and_tiny(world, show):
     uid = list(fleet.CLUSTERS)[0]
 
     def store(name, status):
-        world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {fleet.sql_text({
+        world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {sql_text({
             "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": name, "namespace": "one"},
             "results": [{"policy": "only", "result": status, "source": "s"}]})}) IS NULL""", database=database)
     world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', 'one')", database=database)
@@ -357,9 +358,9 @@ def test_hostile(world, show):
     """Whatever documents say is text on the page, and visible as what it is"""
     database = world.another("hostile")
     uid = list(fleet.CLUSTERS)[0]
-    world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', {fleet.sql_text(HOSTILE[0])}); SELECT kube_reports.register_cluster('{list(fleet.CLUSTERS)[1]}', {fleet.sql_text(HOSTILE[3])})", database=database)
+    world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', {sql_text(HOSTILE[0])}); SELECT kube_reports.register_cluster('{list(fleet.CLUSTERS)[1]}', {sql_text(HOSTILE[3])})", database=database)
     for number, text in enumerate(HOSTILE):
-        world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {fleet.sql_text(json.loads(json.dumps({
+        world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {sql_text(json.loads(json.dumps({
             "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": f"a{number}", "namespace": "one"},
             "scope": {"apiVersion": "v1", "kind": text[:60], "name": text[:250]},
             "results": [{"policy": text, "rule": text, "source": text, "category": text, "result": "fail", "severity": "high", "message": text},
