@@ -104,7 +104,7 @@ COMMENT ON FUNCTION kube_reports.label_value(text[], text) IS 'the value of a la
 
 -- To which groups a report belongs.  What is gone is in none any more but that of its namespace; an admission report that was merged is none that waits,
 -- and a background scan report tells whose those are that do.
-CREATE FUNCTION kube_reports.aggregation_groups(cluster_id integer, type_id integer, namespace text, labels text[], old_labels text[], metadata kube_reports.report)
+CREATE FUNCTION kube_reports.aggregation_groups(cluster_id integer, type_id integer, labels text[], old_labels text[], metadata kube_reports.report)
 	RETURNS TABLE (stage "char", key text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -125,7 +125,7 @@ BEGIN ATOMIC
 				OR kube_reports.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL
 				OR kube_reports.label_value(old_labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL);
 END;
-COMMENT ON FUNCTION kube_reports.aggregation_groups(integer, integer, text, text[], text[], kube_reports.report)
+COMMENT ON FUNCTION kube_reports.aggregation_groups(integer, integer, text[], text[], kube_reports.report)
 	IS 'what is to be merged because of a report: labels and metadata as they are (null: it is gone), and as they were';
 
 CREATE FUNCTION kube_reports.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
@@ -148,7 +148,7 @@ BEGIN
 				LEFT JOIN LATERAL (SELECT o.labels, o.metadata FROM kube_reports.object o
 					WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = c.namespace AND o.name = c.name
 					LIMIT 1) o ON true
-				CROSS JOIN LATERAL kube_reports.aggregation_groups(l.cluster_id, l.resource_type, c.namespace, o.labels,
+				CROSS JOIN LATERAL kube_reports.aggregation_groups(l.cluster_id, l.resource_type, o.labels,
 					kube_reports.label_terms(c.old_metadata), o.metadata) g
 			WHERE l.id = queue_aggregation.lane
 	)
@@ -196,7 +196,7 @@ BEGIN
 	), queued AS (
 		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
 			SELECT DISTINCT queue_piece.cluster_id, g.stage, p.namespace, g.key
-			FROM piece p CROSS JOIN LATERAL kube_reports.aggregation_groups(queue_piece.cluster_id, p.resource_type, p.namespace, p.labels, NULL, p.metadata) g
+			FROM piece p CROSS JOIN LATERAL kube_reports.aggregation_groups(queue_piece.cluster_id, p.resource_type, p.labels, NULL, p.metadata) g
 	)
 	SELECT count(*) AS count, (array_agg(json_build_array(p.resource_type, p.namespace, p.name)::text
 			ORDER BY p.resource_type DESC, p.namespace DESC, p.name DESC))[1] AS last
