@@ -188,3 +188,18 @@ $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing';
 
+CREATE FUNCTION kube_reports.known_cluster(cluster uuid) RETURNS integer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found_id	integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
+BEGIN
+	IF found_id IS NULL THEN
+		RAISE EXCEPTION 'cluster % is not known', cluster
+			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
+	END IF;
+	RETURN found_id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known';

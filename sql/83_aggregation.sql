@@ -65,15 +65,10 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer;
+	served		integer := kube_reports.known_cluster(cluster);
 	before		kube_reports.aggregation;
 	stored		kube_reports.aggregation;
 BEGIN
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'cluster % is not known', cluster
-			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
-	END IF;
 	SELECT * INTO before FROM kube_reports.aggregation a WHERE a.cluster_id = served;
 	INSERT INTO kube_reports.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
 	UPDATE kube_reports.aggregation a
@@ -262,16 +257,11 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer;
+	served		integer := kube_reports.known_cluster(cluster);
 	wrong		jsonb;
 	changes		bigint;
 	step		bigint;
 BEGIN
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'cluster % is not known', cluster
-			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
-	END IF;
 	-- A merge under way sees either all of it or nothing.
 	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served));
 	IF policies IS NULL THEN

@@ -11,22 +11,6 @@
 
 ---- targets ----
 
-CREATE FUNCTION kube_reports.webhook_cluster(cluster uuid) RETURNS integer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-	found_id	integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
-BEGIN
-	IF found_id IS NULL THEN
-		RAISE EXCEPTION 'cluster % is not known', cluster
-			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
-	END IF;
-	RETURN found_id;
-END
-$$;
-COMMENT ON FUNCTION kube_reports.webhook_cluster(uuid) IS 'the number of a cluster. Raises 42704 when it is not known';
-
 CREATE FUNCTION kube_reports.add_webhook(name text, cluster uuid, url text, filter jsonb DEFAULT '{}', after text DEFAULT NULL,
 	token_file text DEFAULT NULL, hmac_file text DEFAULT NULL, ca_file text DEFAULT NULL,
 	batch_size integer DEFAULT 100, timeout interval DEFAULT '10 seconds') RETURNS void
@@ -34,7 +18,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := kube_reports.webhook_cluster(cluster);
+	served		integer := kube_reports.known_cluster(cluster);
 	wanted		kube_reports.event_filter := kube_reports.read_event_filter(filter);
 	file		text;
 	place		record;
@@ -73,7 +57,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	DELETE FROM kube_reports.webhook w WHERE w.cluster_id = kube_reports.webhook_cluster(cluster) AND w.name = remove_webhook.name;
+	DELETE FROM kube_reports.webhook w WHERE w.cluster_id = kube_reports.known_cluster(cluster) AND w.name = remove_webhook.name;
 	RETURN FOUND;
 END
 $$;
@@ -84,7 +68,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE kube_reports.webhook w SET paused = true WHERE w.cluster_id = kube_reports.webhook_cluster(cluster) AND w.name = pause_webhook.name;
+	UPDATE kube_reports.webhook w SET paused = true WHERE w.cluster_id = kube_reports.known_cluster(cluster) AND w.name = pause_webhook.name;
 	RETURN FOUND;
 END
 $$;
@@ -95,7 +79,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := kube_reports.webhook_cluster(cluster);
+	served		integer := kube_reports.known_cluster(cluster);
 	place		record;
 BEGIN
 	IF after IS NOT NULL THEN

@@ -68,11 +68,7 @@ BEGIN
 		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
 	END IF;
 	IF cluster IS NOT NULL THEN
-		SELECT c.id INTO granted_cluster FROM kube_reports.cluster c WHERE c.uid = add_reader.cluster;
-		IF NOT FOUND THEN
-			RAISE EXCEPTION 'cluster % is not known', cluster
-				USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
-		END IF;
+		granted_cluster := kube_reports.known_cluster(cluster);
 	END IF;
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
 	FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
