@@ -94,6 +94,20 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE WHEN namespace = '' THEN owner ELSE (left(owner::text, -1) || ',"namespace":' || to_json(namespace) || '}')::kube_reports.report END;
 COMMENT ON FUNCTION kube_reports.subject_of(kube_reports.report, text) IS 'what a report is about: the first owner of it, as first_owner() gives that, in the report''s namespace';
 
+CREATE FUNCTION kube_reports.new_report(type_id integer, namespace text, name text, labels text, owner kube_reports.report, scope kube_reports.report, content text)
+	RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT format('{"apiVersion":%s,"kind":%s,"metadata":{"labels":{%s},"name":%s%s%s}%s%s,%s}', to_json(t."group" || '/' || v.version), to_json(t.kind),
+			labels, to_json(new_report.name), CASE WHEN namespace <> '' THEN ',"namespace":' || to_json(namespace) END,
+			',"ownerReferences":[' || owner::text || ']', ',"scope":' || scope::text, CASE t."group" WHEN 'openreports.io' THEN ',"source":""' END, content)
+		FROM kube_reports.resource_type t
+			JOIN LATERAL (SELECT v.version FROM kube_reports.resource_version v WHERE v.resource_type = t.id ORDER BY v.priority LIMIT 1) v ON true
+		WHERE t.id = type_id;
+END;
+COMMENT ON FUNCTION kube_reports.new_report(integer, text, text, text, kube_reports.report, kube_reports.report, text)
+	IS 'a report that a merge creates, as JSON; labels and content: members of objects; namespace empty, owner null, scope null: without';
+
 CREATE FUNCTION kube_reports.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
@@ -124,14 +138,10 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	of_type		record;
 	plan		record;
 BEGIN
 	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type, read_type]);
 	PERFORM kube_reports.take_groups(cluster_id, 'r', namespaces, keys);
-	SELECT t."group" || '/' || v.version AS api_version, t.kind, CASE t."group" WHEN 'openreports.io' THEN ',"source":""' ELSE '' END AS more INTO of_type
-		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
-		WHERE t.id = written_type ORDER BY v.priority LIMIT 1;
 
 	WITH wanted AS MATERIALIZED (
 		SELECT k.n, k.namespace, k.key, p.body, p.name IS NOT NULL AS stored, coalesce(p.managed, true) AS managed
@@ -177,14 +187,11 @@ BEGIN
 		SELECT d.n,
 			kube_reports.merge_request(written_type, d.verb, d.namespace, d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
 			convert_to(CASE d.verb
-				WHEN 'create' THEN format('{"apiVersion":%s,"kind":%s,"metadata":{"labels":{"app.kubernetes.io/managed-by":"kyverno"},"name":%s%s,"ownerReferences":[%s]},"scope":%s%s,%s}',
-					to_json(of_type.api_version), to_json(of_type.kind), to_json(d.key), i.namespace, d.owner,
-					kube_reports.subject_of(d.owner, d.namespace), of_type.more, d.content)
+				WHEN 'create' THEN kube_reports.new_report(written_type, d.namespace, d.key, '"app.kubernetes.io/managed-by":"kyverno"', d.owner,
+					kube_reports.subject_of(d.owner, d.namespace), d.content)
 				WHEN 'patch' THEN '{' || d.content || '}'
 				ELSE '' END, 'UTF8') AS document
-		FROM decided d
-			CROSS JOIN LATERAL (SELECT CASE WHEN d.namespace <> '' THEN ',"namespace":' || to_json(d.namespace) ELSE '' END AS namespace) i
-		WHERE d.verb IN ('create', 'patch', 'delete')
+		FROM decided d WHERE d.verb IN ('create', 'patch', 'delete')
 	)
 	SELECT (SELECT array_agg(w.request ORDER BY w.n) FROM writing w) AS requests,
 			(SELECT array_agg(w.document ORDER BY w.n) FROM writing w) AS documents,

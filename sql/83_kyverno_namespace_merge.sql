@@ -23,14 +23,10 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	of_type		record;
 	plan		record;
 BEGIN
 	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type]);
 	PERFORM kube_reports.take_groups(cluster_id, 'a', namespaces, keys);
-	SELECT t."group" || '/' || v.version AS api_version, t.kind INTO of_type
-		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
-		WHERE t.id = written_type ORDER BY v.priority LIMIT 1;
 
 	WITH wanted AS MATERIALIZED (
 		SELECT k.n, k.namespace, k.key FROM unnest(namespaces, keys) WITH ORDINALITY k(namespace, key, n)
@@ -81,10 +77,9 @@ BEGIN
 		SELECT d.n,
 			kube_reports.merge_request(written_type, d.verb, d.namespace, d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
 			convert_to(CASE d.verb
-				WHEN 'create' THEN format('{"apiVersion":%s,"kind":%s,"metadata":{"labels":{"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%3$s%4$s},'
-						'"name":%3$s%5$s,"ownerReferences":[%6$s]},"spec":{"owner":%6$s,%7$s}}',
-					to_json(of_type.api_version), to_json(of_type.kind), to_json(d.key), d.labels,
-					CASE WHEN d.namespace <> '' THEN ',"namespace":' || to_json(d.namespace) ELSE '' END, d.owner, d.content)
+				WHEN 'create' THEN kube_reports.new_report(written_type, d.namespace, d.key,
+					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s', to_json(d.key), d.labels), d.owner, NULL,
+					format('"spec":{"owner":%s,%s}', d.owner, d.content))
 				WHEN 'patch' THEN '{"spec":{' || d.content || '}}'
 				ELSE '' END, 'UTF8') AS document
 		FROM decided d WHERE d.verb IN ('create', 'patch', 'delete')
@@ -120,14 +115,10 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	of_type		record;
 	plan		record;
 BEGIN
 	PERFORM kube_reports.lock_types(options.cluster_id, ARRAY[written_type]);
 	PERFORM kube_reports.take_groups(options.cluster_id, 'p', ARRAY[namespace], '{""}');
-	SELECT t."group" || '/' || v.version AS api_version, t.kind, CASE t."group" WHEN 'openreports.io' THEN ',"source":""' ELSE '' END AS more INTO of_type
-		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
-		WHERE t.id = written_type ORDER BY v.priority LIMIT 1;
 
 	WITH report AS (
 		SELECT f.uid, f.owner, o.body, row_number() OVER (ORDER BY o.resource_type, o.name) AS place
@@ -176,9 +167,7 @@ BEGIN
 	SELECT array_agg(kube_reports.merge_request(written_type, d.verb, merge_namespace.namespace, d.name, CASE d.verb WHEN 'create' THEN d.namespace_uid END)
 				ORDER BY d.name) AS requests,
 			array_agg(convert_to(CASE d.verb
-				WHEN 'create' THEN format('{"apiVersion":%s,"kind":%s,"metadata":{"labels":{%s},"name":%s%s}%s,%s}', to_json(of_type.api_version), to_json(of_type.kind),
-					d.labels, to_json(d.name), CASE WHEN merge_namespace.namespace <> '' THEN ',"namespace":' || to_json(merge_namespace.namespace) ELSE '' END,
-					of_type.more, d.content)
+				WHEN 'create' THEN kube_reports.new_report(written_type, merge_namespace.namespace, d.name, d.labels, NULL, NULL, d.content)
 				WHEN 'patch' THEN format('{"metadata":{"labels":{%s}},%s}', d.labels, d.content)
 				ELSE '' END, 'UTF8') ORDER BY d.name) AS documents,
 			array_agg(1::bigint) AS writing
