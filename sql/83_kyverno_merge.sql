@@ -150,14 +150,13 @@ BEGIN
 				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = written_type AND o.namespace = k.namespace AND o.name = k.key
 				LIMIT 1) p ON true
 	), ephemeral AS MATERIALIZED (
-		SELECT w.n, w.namespace, o.name, o.body, o.managed, f.owner, row_number() OVER (PARTITION BY w.n ORDER BY o.name) AS place
+		SELECT w.n, w.namespace, o.name, o.body, o.managed, o.owner, row_number() OVER (PARTITION BY w.n ORDER BY o.name) AS place
 		FROM wanted w
-			CROSS JOIN LATERAL (SELECT o.name, o.metadata, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed
-				FROM kube_reports.object o
+			CROSS JOIN LATERAL (SELECT o.name, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed, f.owner
+				FROM kube_reports.object o CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
 				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = read_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND kube_reports.first_owner(o.metadata) IS NOT NULL
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND f.owners > 0
 				ORDER BY o.name LIMIT kube_reports.merge_limit()) o
-			CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
 		WHERE w.managed
 	), found AS MATERIALIZED (
 		SELECT w.n, 0 AS place, r.* FROM wanted w CROSS JOIN LATERAL kube_reports.list_results(w.body, NULL) r WHERE w.managed AND w.stored
