@@ -155,7 +155,6 @@ BEGIN
 				AND (f.severities IS NULL OR k.severity = ANY (f.severities)));
 	END IF;
 
-
 	IF filter ? 'properties' THEN
 		IF jsonb_typeof(filter->'properties') <> 'object' THEN
 			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value';
