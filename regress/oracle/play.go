@@ -93,7 +93,8 @@ func (s step) call(m memory, fixed map[string]string) *call {
 	return c
 }
 
-// Reads that the CRD server may answer from a cache that is behind; a list at the most recent version makes it catch up.
+// What the CRD server may answer from a cache that is behind, reads and deletions of collections alike (watch=1 has a deletion, too, take
+// objects of any version); a list at the most recent version makes it catch up.
 var fromCache = regexp.MustCompile(`[?&](watch|resourceVersion)=`)
 
 // Sends a sequence to both servers; returns what differs, step by step.  An error is a failure of the machinery.
@@ -124,7 +125,7 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		if collection, found := strings.CutSuffix(collectionOf(one.path), "/clusterreports"); found {
 			clusterScoped[collection+"/clusterreports"] = true
 		}
-		if theirs.method == http.MethodGet && fromCache.MatchString(theirs.path) {
+		if (theirs.method == http.MethodGet || theirs.method == http.MethodDelete) && fromCache.MatchString(theirs.path) {
 			if _, err := p.theirs.get(collectionOf(theirs.path) + "?limit=1"); err != nil {
 				return findings, err
 			}
