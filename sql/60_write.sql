@@ -289,6 +289,23 @@ BEGIN
 		RETURN;
 	END IF;
 
+	-- Of a list that is continued, what comes before is not asked for.
+	IF cursor IS NULL AND plan.has_continue THEN
+		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace);
+		after_name := plan.continue_name;
+		IF plan.continue_version > kube_reports.lane_version(target.lane) THEN
+			code := 504;
+			retry_after := 1;
+			reply := kube_reports.version_too_large(plan.continue_version, kube_reports.lane_version(target.lane));
+			RETURN;
+		ELSIF plan.continue_version > 0 AND (plan.continue_version < target.floor OR target.lost @> plan.continue_version) THEN
+			code := 410;
+			reply := kube_reports.continue_expired(kube_reports.continue_token(-1, target.namespaced,
+				coalesce(asked->>'namespace', ''), after_namespace, after_name));
+			RETURN;
+		END IF;
+	END IF;
+
 	-- The options of the deletion are looked at once before anything is deleted.
 	SELECT a.code, a.status, a.retry_after INTO refused
 		FROM kube_reports.write_admit(target.definition_id, target.definition, request, document, false) a WHERE a.action = 'n';

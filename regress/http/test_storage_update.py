@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from client import JSON_PATCH, MERGE, failure
+from pods import opened, token
 
 
 @pytest.fixture(scope="module")
@@ -406,3 +407,22 @@ def test_delete_collection_options(pods, ns):
     met = {"preconditions": {"resourceVersion": stored["metadata"]["resourceVersion"]}}
     assert pods.api.delete(pods.path(ns), met, labelSelector="name=c").code == 200
     assert pods.api.get(pods.path(ns, "c")).code == 404
+
+
+def test_delete_collection_from_a_token_on(types):
+    """DC-01, DC-02, DC-07: what stands before the place of a continue token stays; one that a list would be refused for deletes nothing"""
+    for kind in (types.pods(), types.pods("Cluster")):
+        path = kind.path("ns")
+
+        def left():
+            return "".join(item["metadata"]["name"] for item in kind.list("ns")["items"])
+        for name in "abcde":
+            kind.create(name, "ns")
+        page = kind.list("ns", limit=2)["metadata"]["continue"]
+        assert kind.api.delete(path, limit=1, **{"continue": page}).code == 200 and left() == "abde"
+        status = failure(kind.api.delete(path, **{"continue": token(1, "a\0")}), 410, "Expired")
+        assert opened(status["metadata"]["continue"]) == {"v": "meta.k8s.io/v1", "rv": -1, "start": "a\0"}
+        failure(kind.api.delete(path, **{"continue": token(10 ** 18, "a\0")}), 504, "Timeout")
+        assert left() == "abde"
+        assert kind.api.delete(path, **{"continue": page}).code == 200 and left() == "ab"
+        assert kind.api.delete(path, **{"continue": token(-1, "a\0")}).code == 200 and left() == "a"
