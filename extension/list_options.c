@@ -294,7 +294,7 @@ int_parameter(Arena *arena, const ApiRequest *request, const char *key, int64_t 
 	return refuse(error, code, reply);
 }
 
-/* The selectors; single watch and list paths name the object in the URL (SEL-13). */
+/* The selectors; a watch of one object names it in the URL, and is one of the list with that name selected (SEL-13, W-61). */
 static bool
 take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, int *code, StrBuf *reply)
 {

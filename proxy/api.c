@@ -451,8 +451,7 @@ exchange_request_text(Exchange *exchange)
 	set_text(arena, request, "version", route->version);
 	set_text(arena, request, "resource", route->resource_name);
 	set_text(arena, request, "namespace", route->namespace_name);
-	if (strcmp(route->verb, "watch") != 0)
-		set_text(arena, request, "name", route->name);
+	set_text(arena, request, "name", route->name);
 	set_text(arena, request, "subresource", route->subresource);
 	set_text(arena, request, "accept", http_header(exchange->http, "accept"));
 	set_text(arena, request, "contentType", http_header(exchange->http, "content-type"));

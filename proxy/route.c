@@ -24,7 +24,6 @@
 static bool parse_path(Arena *arena, const char *path, const char **segments, size_t *count, const char **error);
 static bool parse_query(Arena *arena, const char *query, Route *route, const char **error);
 static void classify(Route *route, const char **segments, size_t count);
-static bool select_watched_name(Arena *arena, Route *route, const char **error);
 
 bool
 route_parse(Arena *arena, const char *method, const char *path, const char *query, Route *route, const char **error)
@@ -51,7 +50,7 @@ route_parse(Arena *arena, const char *method, const char *path, const char *quer
 	if (count > 0)
 		route->path = decoded.bytes;
 	classify(route, segments, count);
-	return select_watched_name(arena, route, error);
+	return true;
 }
 
 JsonText
@@ -323,38 +322,6 @@ classify(Route *route, const char **segments, size_t count)
 	route->watch_path = watch;
 	route->overlong = count > 3;
 	route->verb = verb_of(route, watch);
-}
-
-/* A watch of one object is a watch of the list with metadata.name selected (W-61). */
-static bool
-select_watched_name(Arena *arena, Route *route, const char **error)
-{
-	RouteParameter *parameters;
-	char	   *selector;
-
-	if (strcmp(route->verb, "watch") != 0 || route->name[0] == '\0')
-		return true;
-	selector = arena_printf(arena, "metadata.name=%s", route->name);
-	for (size_t i = 0; i < route->parameter_count; i++)
-	{
-		if (!json_text_is(route->parameters[i].key, "fieldSelector") || route->parameters[i].value.len == 0)
-			continue;
-		if (!json_text_is(route->parameters[i].value, selector))
-		{
-			*error = "fieldSelector metadata.name doesn't match requested name";
-			return false;
-		}
-		return true;
-	}
-	parameters = arena_alloc(arena, (route->parameter_count + 1) * sizeof(RouteParameter));
-	parameters[0].key.bytes = "fieldSelector";
-	parameters[0].key.len = strlen(parameters[0].key.bytes);
-	parameters[0].value.bytes = selector;
-	parameters[0].value.len = strlen(selector);
-	memcpy(parameters + 1, route->parameters, route->parameter_count * sizeof(RouteParameter));
-	route->parameters = parameters;
-	route->parameter_count++;
-	return true;
 }
 
 bool

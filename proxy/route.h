@@ -12,7 +12,7 @@
  * ".." segments, a path over 4 KiB, a query over 256 KiB or of more than
  * 200 parameters.
  *
- * Reference: k8s-conformance 5.1, REQ-03, REQ-04, REQ-07, TR-10, W-60, W-61.
+ * Reference: k8s-conformance 5.1, REQ-03, REQ-04, REQ-07, TR-10, W-60.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +37,7 @@ typedef struct Route
 	const char *version;
 	const char *resource_name;
 	const char *namespace_name;
-	const char *name;			/* kept for a watch of one object, whose selector is in the parameters too */
+	const char *name;			/* also of a watch of one object */
 	const char *subresource;
 	bool		watch_path;		/* the legacy form: /watch/ stands in the path */
 	bool		overlong;		/* segments after the subresource: nothing is served there */

@@ -73,8 +73,6 @@ check_route(Arena *arena, const Route *route)
 		check_text(route->parameters[i].key);
 		check_text(route->parameters[i].value);
 	}
-	if (strcmp(route->verb, "watch") == 0 && route->name[0] != '\0')
-		check(route_parameter(route, "fieldSelector") != NULL);
 	if (route_timeout(arena, route, &timeout, &error))
 		check(timeout <= 86400000);
 	else

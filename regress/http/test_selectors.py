@@ -124,8 +124,14 @@ def test_selectors_of_requests(pods):
     for watch in ("true", "1", "t", ""):
         status = failure(pods.api.get(path + "/name1", watch=watch, fieldSelector="metadata.name=name2"), 400, "BadRequest")
         assert status["message"] == "fieldSelector metadata.name doesn't match requested name"
-    with pods.api.watch(path + "/name1", resourceVersion="0", fieldSelector="metadata.name=name1") as watch:
-        watch.expect(("ADDED", "name1"))
+    for selector in ("metadata.name=name1", "metadata.name==name1", "metadata.namespace=requests,metadata.name=name1", "metadata.name!=name2,metadata.name=name1"):
+        with pods.api.watch(path + "/name1", resourceVersion="0", fieldSelector=selector) as watch:
+            watch.expect(("ADDED", "name1"))
+    for selector in ("metadata.namespace=requests", "metadata.name!=name2"):
+        failure(pods.api.get(path + "/name1", watch="1", fieldSelector=selector), 400, "BadRequest")
+    # What is no name is not another selector.
+    with pods.api.watch(path + "/name1,metadata.namespace=requests", resourceVersion="0", timeoutSeconds=1) as watch:
+        assert watch.end(20) == []
     for watch in ("false", "False", "fALSE", "0"):
         assert pods.api.get(path, watch=watch, fieldSelector="metadata.name=name1").json["kind"].endswith("List")
         assert pods.api.get(path + "/name1", watch=watch).json["metadata"]["name"] == "name1"
