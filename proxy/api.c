@@ -264,6 +264,16 @@ answer_forbidden(Exchange *exchange, const AccessAttributes *access, const char 
 	reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, access, reason), &details);
 }
 
+/* AUTHZ-12: nobody said whether it is allowed. */
+static void
+answer_undecided(Exchange *exchange, Decision decision)
+{
+	if (decision == DECISION_BUSY)
+		reply_too_many_requests(exchange);
+	else
+		reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized", NULL);
+}
+
 static void
 exchange_authenticated(void *state, Authentication outcome, const User *user)
 {
@@ -680,11 +690,15 @@ exchange_create_authorized(void *state, Decision decision, const char *reason)
 	Exchange   *exchange = state;
 	AccessAttributes create = exchange->access;
 
+	if (decision != DECISION_ALLOW && decision != DECISION_DENY)
+	{
+		answer_undecided(exchange, decision);
+		return;
+	}
 	create.verb = "create";
-	exchange->create_denied = decision != DECISION_ALLOW;
+	exchange->create_denied = decision == DECISION_DENY;
 	if (exchange->create_denied)
-		exchange->create_denial = identity_denial(&exchange->arena, exchange->user, &create,
-												  decision == DECISION_DENY ? reason : "the request could not be authorized");
+		exchange->create_denial = identity_denial(&exchange->arena, exchange->user, &create, reason);
 	exchange_allowed(exchange);
 }
 
@@ -711,10 +725,8 @@ exchange_authorized(void *state, Decision decision, const char *reason)
 			answer_forbidden(exchange, access, reason);
 			break;
 		case DECISION_ERROR:
-			reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized", NULL);
-			break;
 		case DECISION_BUSY:
-			reply_too_many_requests(exchange);
+			answer_undecided(exchange, decision);
 			break;
 	}
 }

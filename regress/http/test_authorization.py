@@ -387,6 +387,23 @@ def test_apply_asks_for_create(shared, ns):
     assert verbs(MERGE, allowed) == [patch]
 
 
+def test_apply_may_not_create(shared, ns):
+    """AUTHZ-12, AUTHZ-13: who may patch but not create may apply to what is there alone; when nobody says whether he may create, that is 500"""
+    def apply(name, **more):
+        target = f"{path_of(POLR, ns, name)}?fieldManager=tests"
+        document = json.dumps({"apiVersion": f"{GROUP}/{VERSION}", "kind": "PolicyReport", "metadata": {"name": name, "labels": {"a": "b"}}}).encode()
+        return shared.front().request("PATCH", target, headers=[("Content-Type", APPLY)], body=document, **{"user": fresh_user(), **more})
+    shared.apiserver.access_rule = lambda spec: {"allowed": spec["resourceAttributes"]["verb"] == "patch", "reason": "no role"}
+    status = failure(apply("r1", user="patcher"), 403, "Forbidden")
+    assert status["message"] == ('policyreports.wgpolicyk8s.io "r1" is forbidden: User "patcher" cannot create resource "policyreports" in API '
+                                 f'group "{GROUP}" in the namespace "{ns}": no role')
+    assert status["details"] == {"name": "r1", "group": GROUP, "kind": "policyreports"}
+    assert apply("r1", groups=["system:masters"]).code == 201
+    assert apply("r1").code == 200
+    shared.apiserver.access_rule = lambda spec: {"allowed": True} if spec["resourceAttributes"]["verb"] == "patch" else None
+    failure(apply("r2"), 500, "InternalError")
+
+
 # --- impersonation ---
 
 @pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-Scopes", "Impersonate-Uid"])
