@@ -1,10 +1,12 @@
 """Upstream's storage suite for watches, as requests: which events come, in which order, with which object (conformance 24.2)."""
 
+import os
+import signal
 import threading
 
 import pytest
 
-from client import PARTIAL, TABLE, failure
+from client import PARTIAL, TABLE, failure, until
 from pods import compact
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -112,6 +114,33 @@ def test_watch_from_zero(stack, types, watching):
     with watching.watch(pods.path("test-ns"), resourceVersion=again["metadata"]["resourceVersion"]) as watch:
         added = pods.create("bar", "test-ns")
         assert watch.event() == ("ADDED", added)
+
+
+def test_watch_that_is_overtaken(stack, types):
+    """W-50: an open watch whose place in the log went while its proxy stood still ends with an ERROR event, and without what was missed"""
+    pods = types.pods()
+    proxy = stack.proxy(flags=["--workers=1"])
+    api = proxy.api()
+    until(lambda: api.get(pods.path("ns")).code == 200, 20, "the type to be served")
+    start = pods.version()
+    with api.watch(pods.path("ns"), resourceVersion=start) as watch:
+        stored = pods.create("a", "ns")
+        assert watch.event() == ("ADDED", stored)
+        workers = proxy.processes()[1:]
+        for worker in workers:
+            os.kill(worker, signal.SIGSTOP)
+        try:
+            pods.create("b", "ns")
+            last = pods.create("c", "ns")["metadata"]["resourceVersion"]
+            compact(stack)
+        finally:
+            for worker in workers:
+                os.kill(worker, signal.SIGCONT)
+        kind, status = watch.event()
+        assert (kind, status["kind"], status["code"], status["reason"]) == ("ERROR", "Status", 410, "Expired")
+        assert status["message"] == f"too old resource version: {stored['metadata']['resourceVersion']} ({last})"
+        assert watch.end() == [] and watch.error is None
+    proxy.stop()
 
 
 def test_delete_trigger_watch(types, watching):
