@@ -97,12 +97,8 @@ def test_api(api):
 def test_unknown_path(api, path):
     """DISC-14"""
     answer = api.get(path)
-    assert answer.code == 404
-    if answer.headers["Content-Type"].startswith("application/json"):
-        failure(answer, 404, "NotFound")
-    else:
-        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-        assert answer.body == b"404 page not found\n"
+    assert (answer.code, answer.body) == (404, b"404 page not found\n")
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8" and answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize("path", [
@@ -115,12 +111,10 @@ def test_unknown_resource(api, path):
 
 
 def test_yaml(api):
-    """DISC-16: asked for, or 406; never another form under that name"""
+    """DISC-16: YAML is to be had as well"""
     answer = api.get("/apis", accept="application/yaml")
-    assert answer.code in (200, 406)
-    if answer.code == 200:
-        assert answer.headers["Content-Type"] == "application/yaml"
-        assert b"kind: APIGroupList" in answer.body or answer.body.startswith(b"{")
+    assert answer.code == 200 and answer.headers["Content-Type"] == "application/yaml"
+    assert b"\nkind: APIGroupList\n" in b"\n" + answer.body
 
 
 def test_version(api):
@@ -148,8 +142,7 @@ def test_authorization(stack, ns):
     failure(stack.first.api(user="nobody").get(path + "/r"), 403, "Forbidden")
     failure(stack.first.api(user="nobody").get(path + "/missing"), 403, "Forbidden")
     failure(stack.first.api(user="nobody").delete(path), 403, "Forbidden")
-    answer = stack.first.api(user=None).get(path)
-    assert answer.code in (401, 403), answer
+    failure(stack.first.api(user=None).get(path), 403, "Forbidden")
     assert stack.first.api().names(POLR, ns) == ["r"]
 
 
