@@ -7,6 +7,7 @@ import ssl
 import threading
 import urllib.parse
 
+import psycopg2
 import pytest
 
 from client import CPOLR, PARTIAL, POLR, TABLE, failure, path_of, report, until
@@ -270,6 +271,35 @@ def test_timeout_ends_cleanly(api, watching, ns):
         assert int(bookmark["metadata"]["resourceVersion"]) > int(version)
     with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=1) as watch:
         assert watch.end(seconds=20) == [] and watch.error is None
+
+
+def test_late_bookmark(own_stack, ns):
+    """W-40, W-41: a bookmark that is long in coming is not sent when an event that came meanwhile is newer; the next one is"""
+    own_stack.begin()
+    api = own_stack.proxy(flags=["--workers=1"]).api()
+    path = path_of(POLR, ns)
+    # From now on every bookmark waits for a lock.
+    blocker = psycopg2.connect(own_stack.database.connection("postgres"))
+    blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
+    own_stack.database.psql("""
+        ALTER FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) RENAME TO api_bookmark_at_once;
+        CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+        BEGIN
+            PERFORM pg_advisory_xact_lock_shared(4711);
+            RETURN kube_reports.api_bookmark_at_once(cluster, lane, version, representation);
+        END $$;
+        REVOKE ALL ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) TO kube_reports_proxy""", user="postgres")
+    with api.watch(path, resourceVersion=version_of(api, ns), timeoutSeconds=6, allowWatchBookmarks="true") as watch:
+        until(lambda: own_stack.database.psql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", user="postgres") == "1",
+              20, "a bookmark to be asked for")
+        stored = api.create(POLR, report("r1"), ns)
+        assert watch.event() == ("ADDED", stored)
+        blocker.close()
+        events = watch.end()
+    assert events and {(kind, document["metadata"]["resourceVersion"]) for kind, document in events} == \
+        {("BOOKMARK", stored["metadata"]["resourceVersion"])}
 
 
 def test_first_byte(stack, ns):
