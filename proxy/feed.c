@@ -449,11 +449,9 @@ feed_lost(Feed *feed, int64_t floor)
 			 (long long) floor);
 	for (Follower *follower = feed->first; follower != NULL; follower = next)
 	{
-		Event	   *event = follower->following ? feed_next(follower) : NULL;
-
 		next = follower->next;
 		follower->following = false;
-		told->unfollow(follower, event != NULL ? event->version - 1 : feed->position);
+		told->unfollow(follower);
 	}
 	while (feed->ring_first < feed->ring_end)
 	{

@@ -123,8 +123,8 @@ typedef struct FeedEvents
 	void		(*pump) (Follower *follower);
 	/* The ring is about to drop the event at the cursor; the follower moves on or ends. */
 	void		(*dropping) (Follower *follower, Event *event);
-	/* The feed's position is gone.  The follower has been handed all up to position and must ask for itself whether that is too. */
-	void		(*unfollow) (Follower *follower, int64_t position);
+	/* The feed's position is gone.  The follower must ask for itself whether its own is too. */
+	void		(*unfollow) (Follower *follower);
 	void		(*bookmark) (Follower *follower, int64_t version, Frame *frame);
 } FeedEvents;
 

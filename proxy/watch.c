@@ -246,6 +246,26 @@ watch_expire(Watch *watch, const char *message)
 	arena_free(&arena);
 }
 
+/*
+ * The position is no version that the log knows.  It may have gone on over events that do not concern this watch, into what a failed
+ * server gave last: the client knows of nothing behind sent, and up to the floor nothing concerned it.
+ */
+static void
+watch_lost(Watch *watch, int64_t floor)
+{
+	int64_t		known = watch->sent > floor ? watch->sent : floor;
+	char		message[80];
+
+	if (known < watch->position)
+	{
+		watch->position = known;
+		watch->must_read = true;
+		return;
+	}
+	snprintf(message, sizeof(message), "too old resource version: %lld (%lld)", (long long) watch->position, (long long) floor);
+	watch_expire(watch, message);
+}
+
 static void
 initial_free(Watch *watch)
 {
@@ -362,11 +382,7 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	watch->next_change = 0;
 	if (watch->changes->count > 0 && watch->changes->events[0].operation == 'X')
 	{
-		char		message[80];
-
-		snprintf(message, sizeof(message), "too old resource version: %lld (%lld)", (long long) watch->position,
-				 (long long) watch->changes->events[0].version);
-		watch_expire(watch, message);
+		watch_lost(watch, watch->changes->events[0].version);
 		changes_release(watch->changes);
 		watch->changes = NULL;
 	}
@@ -581,11 +597,10 @@ follower_dropping(Follower *follower, Event *event)
 }
 
 static void
-follower_unfollow(Follower *follower, int64_t position)
+follower_unfollow(Follower *follower)
 {
 	Watch	   *watch = (Watch *) follower;
 
-	(void) position;
 	watch->must_read = true;
 }
 

@@ -5,7 +5,7 @@ from conftest import Database
 
 
 def test_promotion_loses_the_last_writes(own_stack):
-    """LC-02, RV-01: versions go on above all that were given; only those of the gap get 410, older ones are resumed"""
+    """LC-02, RV-01, W-50: versions go on above all that were given; only those of the gap get 410, older ones are resumed or just go on"""
     own_stack.begin()
     standby = Database()
     try:
@@ -25,7 +25,11 @@ def test_promotion_loses_the_last_writes(own_stack):
         standby.psql("ALTER SYSTEM SET primary_conninfo = ''", user="postgres")
         standby.psql("SELECT pg_reload_conf()", user="postgres")
         until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20, "the end of streaming")
+        # Of one worker, so that what one stream has shown its feed has read for the other.
+        proxies.append(own_stack.proxy(connection=hosts, flags=["--workers=1"]))
+        concerned, elsewhere = (proxies[2].api().watch(path_of(POLR, ns), resourceVersion=last) for ns in ("ns", "elsewhere"))
         lost = [api.create(POLR, report(f"lost-{n}"), "ns")["metadata"]["resourceVersion"] for n in range(3)]
+        concerned.expect(*(("ADDED", f"lost-{n}") for n in range(3)))
         primary.kill()
         standby.promote()
         for proxy in proxies:
@@ -38,6 +42,13 @@ def test_promotion_loses_the_last_writes(own_stack):
         after = written[-1].json["metadata"]["resourceVersion"]
         assert int(after) > int(lost[-1])
 
+        # A stream whose client has seen what is lost ends with 410; one whose client knows of nothing in the gap goes on.
+        kind, status = concerned.event(30)
+        assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
+        assert concerned.end() == []
+        until(lambda: other.post(path_of(POLR, "elsewhere"), report("there")).code in (201, 409), 30, "a write elsewhere")
+        elsewhere.expect(("ADDED", "there"))
+
         # At or below the promoted log: nothing was missed, nothing is sent twice.
         for version, names in ((kept, ["last", "after"]), (last, ["after"])):
             with api.watch(path, resourceVersion=version) as watch:
@@ -48,5 +59,7 @@ def test_promotion_loses_the_last_writes(own_stack):
             failure(api.get(path, watch="1", resourceVersion=version), 410, "Expired")
             failure(api.get(path, resourceVersion=version, resourceVersionMatch="Exact"), 410, "Expired")
         assert api.names(POLR, "ns") == ["after", "kept", "last"]
+        for watch in (concerned, elsewhere):
+            watch.close()
     finally:
         standby.remove()
