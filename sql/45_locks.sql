@@ -62,6 +62,19 @@ $$;
 COMMENT ON FUNCTION kube_reports.require_read_committed()
 	IS 'refuses to write in a transaction whose snapshot may be too old, and refuses two-phase commit of it';
 
+-- What is visible before it is durable may be gone after a crash, and the sequence with it: its versions would be given again.
+CREATE FUNCTION kube_reports.commit_durably() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF current_setting('synchronous_commit') = 'off' THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.commit_durably() IS 'makes this transaction durable before anybody sees it, also where synchronous_commit is off';
+
 -- The newest version of a lane: that of the log's last change, or the floor when the log is empty.  Exact in one snapshot, because
 -- versions become visible in order.
 CREATE FUNCTION kube_reports.lane_version(lane integer) RETURNS bigint

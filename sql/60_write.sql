@@ -94,9 +94,7 @@ DECLARE
 	again		record;
 BEGIN
 	PERFORM kube_reports.require_read_committed();
-	IF current_setting('synchronous_commit') = 'off' THEN
-		PERFORM set_config('synchronous_commit', 'on', true);
-	END IF;
+	PERFORM kube_reports.commit_durably();
 
 	SELECT * INTO target FROM kube_reports.resolve(cluster, first->>'group', first->>'version', first->>'resource');
 	IF NOT FOUND THEN

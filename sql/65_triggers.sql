@@ -14,6 +14,7 @@ DECLARE
 	behind		integer;
 BEGIN
 	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.commit_durably();
 	PERFORM kube_reports.lock_store();
 	-- A sequence that was set back or restored: a version must never go back.
 	SELECT l.id INTO behind FROM kube_reports.lane l

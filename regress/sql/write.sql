@@ -66,6 +66,24 @@ SELECT kube_reports.create_report(:'one', pg_temp.polr('x')) IS NOT NULL AS crea
 PREPARE TRANSACTION 'x';
 SELECT kube_reports.get_report(:'one', 'policyreports.wgpolicyk8s.io', 'default', 'x');
 
+-- Whoever writes waits for the disk, whatever the session is set to: nothing may be seen that a crash could take back.
+SET synchronous_commit = off;
+BEGIN;
+SELECT kube_reports.create_report(:'one', pg_temp.polr('x')) IS NOT NULL AS created;
+SHOW synchronous_commit;
+ROLLBACK;
+BEGIN;
+DELETE FROM kube_reports.object WHERE name = 'nobody';
+SHOW synchronous_commit;
+ROLLBACK;
+SHOW synchronous_commit;
+SET synchronous_commit = remote_apply;
+BEGIN;
+DELETE FROM kube_reports.object WHERE name = 'nobody';
+SHOW synchronous_commit;
+ROLLBACK;
+RESET synchronous_commit;
+
 -- An error of the API's leaves the session as it was; so does a write, but for the lock.
 SHOW lock_timeout;
 BEGIN;
