@@ -64,7 +64,7 @@ COMMENT ON FUNCTION kube_reports.measure_log() IS 'brings log_size up to date; t
 
 -- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
 -- neither.  Rows are deleted, never truncated away under a reader's snapshot.  The lanes share one order of versions, so that
--- what goes for want of room is the oldest of all.
+-- what goes for want of room is the oldest of all: nothing younger than what a lane has behind the rows of this step.
 CREATE FUNCTION kube_reports.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -81,14 +81,17 @@ BEGIN
 	excess := kube_reports.measure_log() - kube_reports.setting('log_bytes')::bigint;
 	FOR this IN
 		SELECT d.lane, d.floor, max(d.version) AS new_floor, count(*) AS removed, sum(d.size) AS bytes
-		FROM (SELECT l.id AS lane, l.floor, c.version, c.at, c.size, sum(c.size) OVER (ORDER BY c.version) AS bytes_before
-			FROM kube_reports.lane l
-				JOIN LATERAL (SELECT c.at FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
-					ORDER BY c.version LIMIT 1) oldest ON excess > 0 OR oldest.at < oldest_kept
-				CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports.change_size(c.old_metadata, c.old_body) AS size
-					FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
-					ORDER BY c.version LIMIT max_rows) c) d
-		WHERE d.at < oldest_kept OR d.bytes_before - d.size < excess
+		FROM (SELECT s.*, min(s.newest) FILTER (WHERE s.listed = max_rows) OVER () AS complete_up_to
+			FROM (SELECT l.id AS lane, l.floor, c.version, c.at, c.size, sum(c.size) OVER (ORDER BY c.version) AS bytes_before,
+					max(c.version) OVER of_lane AS newest, count(*) OVER of_lane AS listed
+				FROM kube_reports.lane l
+					JOIN LATERAL (SELECT c.at FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
+						ORDER BY c.version LIMIT 1) oldest ON excess > 0 OR oldest.at < oldest_kept
+					CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports.change_size(c.old_metadata, c.old_body) AS size
+						FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
+						ORDER BY c.version LIMIT max_rows) c
+				WINDOW of_lane AS (PARTITION BY l.id)) s) d
+		WHERE d.at < oldest_kept OR (d.bytes_before - d.size < excess AND d.version <= coalesce(d.complete_up_to, d.version))
 		GROUP BY d.lane, d.floor
 		ORDER BY d.lane
 	LOOP

@@ -42,6 +42,16 @@ SELECT kube_reports.compact(4) AS more;
 SELECT * FROM pg_temp.left();
 SELECT kube_reports.compact(100) AS more;
 SELECT * FROM pg_temp.left();
+
+-- However small the steps are: a lane that fills up pushes nothing out of another one that is younger than what it has itself.
+SELECT kube_reports.set_setting('log_bytes', (8 * 120)::text);
+SELECT pg_temp.fill(3, 'h', 16);
+SELECT pg_temp.fill(1, 'i', 2);
+SELECT kube_reports.compact(4) AS more;
+SELECT * FROM pg_temp.left();
+SELECT kube_reports.compact(4) AS more;
+SELECT kube_reports.compact(4) AS more;
+SELECT * FROM pg_temp.left();
 SELECT kube_reports.set_setting('log_bytes', '1073741824');
 
 -- By age, lane by lane.
