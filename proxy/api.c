@@ -38,7 +38,7 @@
 
 /* How often one worker sees to the change log and counts the objects; other steps follow at once while there is more to do. */
 #define UPKEEP_MS 60000
-#define UPKEEP_STEPS 10
+#define UPKEEP_STEPS 100		/* then objects are counted; it goes on at once when there is more to do */
 #define UPKEEP_TIMEOUT_MS 30000
 
 /* How often it has counts of results folded (readers add up what has not been), and reports merged that are due. */
@@ -130,7 +130,7 @@ upkeep_counted(void *state, PgOutcome outcome, PgResult *result, const PgError *
 	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
 		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
 	pg_result_free(result);
-	loop_timer_start(&upkeep_timer, UPKEEP_MS, upkeep_begin, NULL);
+	loop_timer_start(&upkeep_timer, upkeep_steps == UPKEEP_STEPS ? 0 : UPKEEP_MS, upkeep_begin, NULL);
 }
 
 static void

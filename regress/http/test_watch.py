@@ -325,6 +325,24 @@ def test_version_too_old(api, watching, ns):
     assert "too old resource version: 1 (" in status["message"]
 
 
+def test_the_log_stays_bounded(own_stack):
+    """W-50: however fast the log grows, a proxy lets go what is too much of it, step by step and without a pause"""
+    own_stack.begin()
+    database = own_stack.database
+    upkeep = database.psql("SELECT pg_get_functiondef('kube_reports.maintain()'::regprocedure)")
+    assert upkeep.count("compact(5000)") == 1
+    database.psql(upkeep.replace("compact(5000)", "compact(1)"))
+    database.psql("""
+        INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+            SELECT l.cluster_id, l.resource_type, 'ns', 'r' || n, '{}', '{}'
+            FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type, generate_series(1, 250) n
+            WHERE t.plural = 'policyreports';
+        SELECT kube_reports.set_setting('log_retention', '0')""")
+    own_stack.proxy()
+    # The next upkeep begins a minute later.
+    until(lambda: database.psql("SELECT count(*) FROM kube_reports.change") == "0", 40, "the end of the log")
+
+
 def test_version_of_the_future(api, watching, ns):
     """W-10: stays open; WL-05: refused with sendInitialEvents"""
     future = str(int(version_of(api, ns)) + 10 ** 12)
