@@ -7,6 +7,9 @@
  * lane or in the batch in flight; whichever holds it is told when the
  * exchange ends.  A batch outlives the exchanges of its members.
  *
+ * When a batch hangs, those that wait behind it are told to come again, as
+ * they are by other workers, where the lock's timeout sees to it.
+ *
  *-------------------------------------------------------------------------
  */
 #include "write.h"
@@ -28,6 +31,7 @@
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
 #define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace is another one */
 #define GATHER_MS 1				/* after a batch of several, for their clients to come back */
+#define PATIENCE_MS 4000		/* behind a batch: longer than one that waits for locks takes */
 
 typedef struct Write Write;
 typedef struct Batch Batch;
@@ -63,6 +67,8 @@ struct WriteLane
 	Batch	   *batch;			/* in flight */
 	size_t		expected;		/* writes of the last batch, while their clients may come back at once */
 	LoopTimer	gather;			/* how long they are expected */
+	LoopTimer	patience;		/* with the batch in flight */
+	bool		hangs;			/* the batch in flight: nobody waits for it any more */
 	bool		deferred;		/* to be sent at the end of this turn of the loop */
 	WriteLane  *next;
 };
@@ -300,6 +306,8 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	WriteLane  *lane = batch->lane;
 
 	lane->batch = NULL;
+	lane->hangs = false;
+	loop_timer_stop(&lane->patience);
 	lane->expected = outcome == PG_OK && batch->count > 1 ? batch->count : 0;
 	if (lane->expected > 0)
 		loop_timer_start(&lane->gather, GATHER_MS, lane_gathered, lane);
@@ -310,6 +318,31 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	pg_result_free(result);
 	free(batch);
 	lane_ready(lane);
+}
+
+static void
+refuse_to_wait(Exchange *exchange)
+{
+	static const PgError lock_not_available = {"55P03", "the batch before does not end"};
+
+	reply_outcome(exchange, PG_FAILED, &lock_not_available);
+}
+
+/* Whatever its backend is stuck in: those behind it have waited for as long as anybody waits for a lock. */
+static void
+lane_hangs(void *state)
+{
+	WriteLane  *lane = state;
+
+	lane->hangs = true;
+	while (lane->first != NULL)
+	{
+		Exchange   *exchange = lane->first->exchange;
+
+		queue_remove(lane->first);
+		exchange->work = NULL;
+		refuse_to_wait(exchange);
+	}
 }
 
 static bool
@@ -358,6 +391,7 @@ lane_send(WriteLane *lane)
 			break;
 	}
 	lane->batch = batch;
+	loop_timer_start(&lane->patience, PATIENCE_MS, lane_hangs, lane);
 	metrics_count(COUNTER_BATCHES, 1);
 	metrics_count(COUNTER_BATCHED_WRITES, batch->count);
 	call = pg_call_new(PG_WRITE);
@@ -429,8 +463,14 @@ void
 write_start(Exchange *exchange)
 {
 	Write	   *write;
+	WriteLane  *lane = lane_find(exchange->type->lane);
 	size_t		factor = exchange->exempt ? EXEMPT_FACTOR : 1;
 
+	if (lane->hangs)
+	{
+		refuse_to_wait(exchange);
+		return;
+	}
 	if (waiting_writes >= WAITING_WRITES * factor || waiting_bytes >= WAITING_BYTES * factor)
 	{
 		reply_too_many_requests(exchange);
@@ -438,12 +478,12 @@ write_start(Exchange *exchange)
 	}
 	write = arena_alloc0(&exchange->arena, sizeof(Write));
 	write->exchange = exchange;
-	write->lane = lane_find(exchange->type->lane);
+	write->lane = lane;
 	write->body = exchange->body;
 	write_identify(write);
 	exchange->work = write;
 	exchange->closed = write_detach;
 	exchange->expired = write_expired;
 	queue_insert(write, false);
-	lane_ready(write->lane);
+	lane_ready(lane);
 }

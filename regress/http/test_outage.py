@@ -1,8 +1,13 @@
 """The database away and back; a proxy that never saw its registry (DESIGN section 6)."""
 
+import json
+import os
+import signal
+import time
+
 import pytest
 
-from client import POLR, failure, path_of, report, until
+from client import POLR, REPS, failure, path_of, report, until
 
 DISCOVERY = ["/apis", "/apis/wgpolicyk8s.io", "/apis/wgpolicyk8s.io/v1alpha2", "/openapi/v2", "/openapi/v3"]
 
@@ -111,11 +116,38 @@ def test_backends_are_killed(own_stack):
     assert len(stored) > 30
 
 
+def test_a_writer_hangs(own_stack):
+    """ERR-02: writes that meet a hung one, at its worker or at another, get 503 in a few seconds; reads and other types do not notice"""
+    own_stack.begin()
+    proxies = [own_stack.proxy(flags=["--workers=1"]) for _ in range(2)]
+    path = path_of(POLR, "ns")
+    proxies[0].api().create(POLR, report("before"), "ns")
+    blocker = own_stack.database.open_create(own_stack.cluster, report("open", "ns"))
+    first = proxies[0].api().connect(90)
+    first.request("POST", path, json.dumps(report("hung")), {"Content-Type": "application/json"})
+    waiting = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 1802661986 AND objid::int > 0 AND NOT granted"
+    backend = int(until(lambda: own_stack.database.psql(waiting, user="postgres"), 10, "a writer that waits"))
+    os.kill(backend, signal.SIGSTOP)
+    try:
+        # It is given the lock and does not know.
+        blocker.rollback()
+        assert own_stack.database.psql(waiting.replace("NOT granted", "granted"), user="postgres") == str(backend)
+        for number, proxy in enumerate(proxies):
+            unavailable(proxy.api().post(path, report("behind"), seconds=20))
+            assert proxy.api().names(POLR, "ns") == ["before"]
+            proxy.api().create(REPS, report(f"elsewhere-{number}", resource=REPS), "ns")
+        begun = time.monotonic()
+        unavailable(proxies[0].api().post(path, report("behind"), seconds=20))
+        assert time.monotonic() - begun < 2, "what is known to hang is waited for"
+    finally:
+        os.kill(backend, signal.SIGCONT)
+        blocker.close()
+    assert first.getresponse().status in (201, 503)
+    until(lambda: proxies[0].api().post(path, report("after")).code == 201, 20, "a write after all")
+
+
 def test_worker_is_killed(own_stack):
     """Worker processes: a fault costs one worker, and its place is filled"""
-    import os
-    import signal
-
     own_stack.begin()
     proxy = own_stack.proxy()
     parent, *workers = proxy.processes()
@@ -129,8 +161,6 @@ def test_worker_is_killed(own_stack):
 
 def test_shutdown(own_stack):
     """Watches end cleanly, the process ends by itself, no process stays"""
-    import signal
-
     own_stack.begin()
     proxy = own_stack.proxy()
     version = proxy.api().get(path_of(POLR, "ns")).json["metadata"]["resourceVersion"]
