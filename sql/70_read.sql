@@ -244,8 +244,8 @@ BEGIN
 			WHEN plan.match = 'e' THEN plan.version
 			ELSE newest END;
 	END IF;
-	-- On a standby any version may still be to come.
-	IF greatest(at_version, plan.version) > newest AND (place IS NULL OR pg_is_in_recovery()) THEN
+	-- Also of a list that has begun: on a standby any version may still be to come, and one that was a standby may never get it.
+	IF greatest(at_version, plan.version) > newest THEN
 		code := 504;
 		retry_after := 1;
 		body := kube_reports.version_too_large(greatest(at_version, plan.version), newest);
