@@ -1,0 +1,59 @@
+"""Writes that meet at a worker are one batch, and none of them notices (DESIGN section 5)."""
+
+import http.client
+import json
+
+from client import MERGE, POLR, Answer, path_of, report
+
+
+class Writer:
+    """A connection that is there already, and the answer to what is sent on it."""
+
+    def __init__(self, proxy):
+        self.connection = proxy.api().connect(60)
+        self.connection.connect()
+
+    def send(self, method, path, body):
+        self.connection.request(method, path, json.dumps(body), {"Content-Type": MERGE if method == "PATCH" else "application/json"})
+
+    def answer(self):
+        response: http.client.HTTPResponse = self.connection.getresponse()
+        return Answer(response, response.read())
+
+
+def test_each_gets_its_own_answer(own_stack):
+    """ERR-10, PAT-04: what is refused, what is there already, one object twice and what fails unexpectedly cost the others nothing"""
+    own_stack.begin()
+    own_stack.database.psql("""
+        CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'nobody expected this'; END $$;
+        CREATE TRIGGER fail BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'fails') EXECUTE FUNCTION public.fail()""",
+        user="postgres")
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, "ns")
+    api.create(POLR, report("there"), "ns")
+
+    def accompanied():
+        """Writes that were not the first of their batch."""
+        return proxy.metric("kube_reports_batched_writes_total") - proxy.metric("kube_reports_write_batches_total")
+    assert accompanied() == 0
+    writes = [("POST", path, report(f"new-{n}"), 201) for n in range(5)]
+    writes[2:2] = [("POST", path, report("fails"), 500), ("POST", path, report("Bad_Name"), 422), ("POST", path, report("there"), 409)]
+    writes += [("PATCH", f"{path}/there", {"metadata": {"labels": {label: "yes"}}}, 200) for label in ("a", "b")]
+    first, *others = (Writer(proxy) for _ in range(len(writes) + 1))
+
+    # While the first one waits for the lane's lock the others arrive: a get that is answered was read behind them.
+    blocker = own_stack.database.open_create(own_stack.cluster, report("open", "ns"))
+    first.send("POST", path, report("first"))
+    api.get(f"{path}/there")
+    for writer, (method, where, body, _) in zip(others, writes):
+        writer.send(method, where, body)
+    api.get(f"{path}/there")
+    blocker.rollback()
+    blocker.close()
+    assert first.answer().code == 201
+    answers = [writer.answer() for writer in others]
+    assert [answer.code for answer in answers] == [code for *_, code in writes], answers
+    # Eight were sent together, and one by one when that had failed; of one object there is one write at a time.
+    assert accompanied() == 7
+    assert api.names(POLR, "ns") == ["first", *(f"new-{n}" for n in range(5)), "there"]
+    assert api.get(f"{path}/there").json["metadata"]["labels"] == {"a": "yes", "b": "yes"}
