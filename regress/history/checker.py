@@ -175,7 +175,8 @@ def swaps(run):
 
 def existence(run):
     """I11: a create is refused only where something is, what needs an object only where nothing is; what was done fits."""
-    operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M", "sql insert": "A", "sql update": "M"}
+    operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M", "sql insert": "A", "sql update": "M",
+                  "sql create": "A", "sql swap": "M", "sql patch": "M"}
     for write in run.writes:
         of_key = run.histories[write["lane"]].of_key.get(write["key"], [])
         where = f"{write['lane']} {write['key']}: {write['kind']}"
@@ -294,20 +295,27 @@ def expiry(run):
     """I9: 410 only below the floor, and always there."""
     for request in run.watches + run.lists:
         if request["what"] == "watch":
+            begun = request["begun"]
             asked = request["resumed"] if not request["initial_events"] else None
-            gone = request["code"] == 410
+            gone, served = request["code"] == 410, request["code"] == 200
         else:
-            asked = request["asked"] if request["match"] == "Exact" else None
-            gone = request["outcome"] == "refused" and request["code"] == 410
+            # A page that is continued asks for the version of the first one.
+            begun = request["page_begun"]
+            asked = request["version"] or (request["asked"] if request["match"] == "Exact" else None)
+            gone, served = request["outcome"] == "refused" and request["code"] == 410, request["outcome"] == "whole"
+        low, high = run.floor_range(request["lane"], begun, request["ended"])
+        if request["what"] == "watch" and request["started"] and request["end"] == "error 410":
+            known = last_version(request)
+            if high is None or known >= high:
+                yield f"{request['lane']}: the stream from {request['resumed']} was told 410 at {known}, the floor was at most {high}"
         if asked is None:
+            if gone:
+                yield f"{request['lane']}: 410 for what asked for no version that may be gone"
             continue
-        low, high = run.floor_range(request["lane"], request["begun"], request["ended"])
         if gone and (high is None or asked >= high):
             yield f"{request['lane']}: 410 for {asked}, the floor was at most {high}"
-        if not gone and request["code"] == 200 and not run.floors_lag and low is not None and asked < low:
+        if served and not run.floors_lag and low is not None and asked < low:
             yield f"{request['lane']}: {asked} was served, the floor was at least {low}"
-        if request["what"] == "watch" and request["end"] == "error 410" and (high is None or asked >= high):
-            yield f"{request['lane']}: the stream from {asked} was told 410, the floor was at most {high}"
 
 
 def retention(run):
@@ -341,7 +349,8 @@ def counts(run):
         "streams": len(run.watches),
         "delivered": sum(len(watch["events"]) for watch in run.watches),
         "resumes": sum(watch["code"] == 200 and not watch["initial_events"] for watch in run.watches),
-        "bookmarks": sum(len(watch["bookmarks"]) for watch in run.watches),
+        # Besides those that end initial events.
+        "bookmarks": sum(len(watch["bookmarks"]) - (watch["initial_events"] and watch["started"]) for watch in run.watches),
         "lists": sum(listed["outcome"] == "whole" for listed in run.lists),
         "gone": sum(request["code"] == 410 for request in run.watches + run.lists),
     }

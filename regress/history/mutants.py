@@ -23,7 +23,9 @@ def no_lane_lock(database):
 
 def released_before_visible(database):
     replace(database, BATCH,
-            ("PERFORM kube_reports.lock_lane(target.lane);", "PERFORM pg_advisory_lock(kube_reports.lock_class(), target.lane);"),
+            # A batch that failed has kept the session's lock.
+            ("PERFORM kube_reports.lock_lane(target.lane);",
+             "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports.lock_class(), target.lane);"),
             ("PERFORM set_config('kube_reports.api_write', '', true);",
              "PERFORM set_config('kube_reports.api_write', '', true);"
              "PERFORM pg_advisory_unlock(kube_reports.lock_class(), target.lane); PERFORM pg_sleep(0.005);"), GUARD)
@@ -34,6 +36,19 @@ def lock_after_nextval(database):
             ("PERFORM kube_reports.lock_lane(target.lane);", ""),
             ("PERFORM set_config('kube_reports.api_write', '', true);",
              "PERFORM set_config('kube_reports.api_write', '', true); PERFORM kube_reports.lock_lane(target.lane);"), GUARD)
+
+
+def snapshot_before_lock(database):
+    """The lock is taken by the statement that decides: what it reads is older than the lock."""
+    source = "ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(admitted))"
+    replace(database, BATCH,
+            ("PERFORM kube_reports.lock_lane(target.lane);", ""),
+            ("WITH item AS MATERIALIZED (",
+             "WITH locked AS MATERIALIZED (SELECT kube_reports.lock_lane(target.lane)), item AS MATERIALIZED ("),
+            ("FROM " + source, "FROM locked, " + source),
+            # Somebody shall always be waiting.
+            ("PERFORM set_config('kube_reports.api_write', '', true);",
+             "PERFORM set_config('kube_reports.api_write', '', true); PERFORM pg_sleep(0.01);"))
 
 
 def cached_sequence(database):
@@ -70,6 +85,26 @@ def hasty_compaction(database):
                                                         "clock_timestamp() - interval '1 second'"))
 
 
+def truncating_compaction(database):
+    """The log is emptied and filled again with what stays: whoever reads with an older snapshot finds nothing, under the floor that was."""
+    replace(database, "kube_reports.compact(integer)",
+            ("DELETE FROM kube_reports.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;", ""),
+            ("RETURN more;", """
+             LOCK TABLE kube_reports.change;
+             CREATE TEMP TABLE kept ON COMMIT DROP AS
+                 SELECT c.* FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE c.version > l.floor;
+             ALTER TABLE kube_reports.change DISABLE TRIGGER USER;
+             TRUNCATE kube_reports.change;
+             INSERT INTO kube_reports.change SELECT * FROM kept;
+             ALTER TABLE kube_reports.change ENABLE TRIGGER USER;
+             RETURN more;"""))
+
+
+def unfounded_end(database):
+    """Streams are told now and then that their position is gone."""
+    replace(database, "kube_reports.api_changes(uuid, integer, bigint, text[], integer)", ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
+
+
 def eager_position(database):
     """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
     replace(database, "kube_reports.api_poll(uuid, integer[])",
@@ -95,5 +130,5 @@ def quiet_restore(database, name):
 RESTORE_MUTANTS = {"quiet-restore": quiet_restore}
 
 MUTANTS = {mutant.__name__.replace("_", "-"): mutant for mutant in (
-    no_lane_lock, lock_after_nextval, cached_sequence, released_before_visible, volatile_list, glued_cursor, silent_compaction, hasty_compaction,
-    eager_position, forgotten_old_state)}
+    no_lane_lock, lock_after_nextval, snapshot_before_lock, cached_sequence, released_before_visible, volatile_list, glued_cursor,
+    silent_compaction, hasty_compaction, truncating_compaction, unfounded_end, eager_position, forgotten_old_state)}

@@ -1,5 +1,6 @@
-"""What goes wrong meanwhile.  Every function does its harm, undoes it and returns when the store answers again."""
+"""What goes wrong meanwhile.  Every function does its harm, undoes it and returns when the store answers again; False: it did none."""
 
+import http.client
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from half_batch import Session
 from world import LANES, NAMES, NAMESPACES, Nonces, document, now, some_labels
 
 HALF_BATCH_WRITER = 90_000
+LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0 AND l.granted"
 
 
 class Nemesis:
@@ -40,8 +42,8 @@ class Nemesis:
         names = list(names)
         while names and not self.stop.wait(pause):
             name = names[sum(self.done.values()) % len(names)]
-            getattr(self, name)()
-            self.done[name] = self.done.get(name, 0) + 1
+            if getattr(self, name)() is not False:
+                self.done[name] = self.done.get(name, 0) + 1
 
     def missing(self, names):
         """Those that have not come yet."""
@@ -51,10 +53,16 @@ class Nemesis:
         """Waits until every proxy reads and writes again."""
         def works(proxy):
             try:
-                return proxy.api().get(path_of(POLR), limit="1").code == 200
-            except OSError:
+                return proxy.api().get(path_of(POLR), limit="1").code == 200 and all(
+                    self.write_nothing(proxy, lane).code == 201 for lane in LANES)
+            except (OSError, http.client.HTTPException):
                 return False
         until(lambda: all(works(proxy) for proxy in self.proxies), seconds, "recovery without a hand")
+
+    @staticmethod
+    def write_nothing(proxy, lane):
+        """A write that takes the lane's lock and leaves no trace in the run's records."""
+        return proxy.api().post(path_of(lane, "ns-2"), document(lane, "ns-2", "nothing", 0, {}), seconds=20, dryRun="All")
 
     def backends(self, condition):
         rows = self.stack.database.psql(
@@ -64,8 +72,7 @@ class Nemesis:
     def signal_writer(self, number):
         """Sends a signal to a backend that holds a lane's lock, as soon as one is seen."""
         def holder():
-            found = self.backends("EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' "
-                                  "AND l.classid = 1802661986 AND l.objid <> 0 AND l.granted)")
+            found = self.backends(f"EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND {LANE_LOCK})")
             for pid in found:
                 try:
                     os.kill(pid, number)
@@ -79,8 +86,9 @@ class Nemesis:
             return None
 
     def kill_backend(self):
-        self.signal_writer(signal.SIGKILL)
+        killed = self.signal_writer(signal.SIGKILL) is not None
         self.answers()
+        return killed
 
     def kill_server(self):
         self.stack.database.kill()
@@ -116,10 +124,11 @@ class Nemesis:
         self.answers()
 
     def kill_worker(self):
-        worker = self.rng.choice(self.rng.choice(self.proxies).processes()[1:] or [0])
-        if worker:
-            os.kill(worker, signal.SIGKILL)
+        workers = self.rng.choice(self.proxies).processes()[1:]
+        if workers:
+            os.kill(self.rng.choice(workers), signal.SIGKILL)
         self.answers()
+        return bool(workers)
 
     def kill_proxy(self):
         proxy = self.rng.choice(self.proxies)
@@ -131,21 +140,25 @@ class Nemesis:
         self.answers()
 
     def stopped_writer(self):
-        """A backend hangs while it holds the lock: others wait for at most the lock timeout."""
+        """A backend hangs while it holds a lane's lock: readers do not notice, other writers are told to come again."""
         pid = self.signal_writer(signal.SIGSTOP)
         if pid is None:
-            return
+            return False
         try:
-            # Readers do not notice; other writers are told to come again.
+            # It may have gone on before the signal came.
+            lanes = self.stack.database.psql(f"SELECT shadow.lane_name(l.objid::int) FROM pg_locks l WHERE l.pid = {pid} AND {LANE_LOCK}").split()
             for proxy in self.proxies:
                 assert proxy.api().get(path_of(POLR), limit="1").code == 200, "a stopped writer stops readers"
-            self.stop.wait(3)
+                for lane in lanes:
+                    answer = self.write_nothing(proxy, lane)
+                    assert answer.code == 503 and answer.headers["Retry-After"], f"a write behind a stopped one is answered {answer}"
         finally:
             try:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 pass
         self.answers()
+        return bool(lanes)
 
     def half_request(self):
         """Clients that die half way through a request."""

@@ -35,7 +35,7 @@ from mutants import MUTANTS, RESTORE_MUTANTS
 from world import Records, document, random_of
 
 # What a run must have seen.
-FULL = {"events": 100_000, "resumes": 1000, "gone": 50, "conflicts": 1000}
+FULL = {"events": 100_000, "resumes": 1000, "gone": 50, "conflicts": 1000, "bookmarks": 100}
 # In so many events a mutant shows itself.
 MUTANT = {"events": 1000}
 # A machine that is busy otherwise gets so many times as long for these events, or so many seconds.
@@ -223,9 +223,11 @@ def main():
     if options.mutant:
         for name in (*MUTANTS, *RESTORE_MUTANTS) if options.mutant == "all" else [options.mutant]:
             counts, complaints = run(options, name)
-            print(f"mutant {name}: {'found' if complaints else 'NOT found'} among {counts['events']} events (seed {options.seed})")
-            show({check: found[:1] for check, found in complaints.items()})
-            failed = failed or not complaints
+            # A client that fails has found nothing.
+            found = complaints.keys() - {"clients"}
+            print(f"mutant {name}: {'found' if found else 'NOT found'} among {counts['events']} events (seed {options.seed})")
+            show({check: complaint[:1] for check, complaint in complaints.items()})
+            failed = failed or not found
         return failed
 
     counts, complaints = run(options)

@@ -83,13 +83,14 @@ class ApiWriter:
 
 
 class SqlWriter:
-    """The owner's DML: several rows in one transaction, with pauses in it, now and then rolled back."""
+    """The owner's SQL: several writes in one transaction, by DML or by functions, with pauses in it, now and then rolled back."""
 
     def __init__(self, index, connection, records, rng):
         self.connection = connection
         self.records = records
         self.rng = rng
         self.nonces = Nonces(index + 1)
+        self.known = {}         # (lane, namespace, name) -> a version that it had once
 
     def run(self, stop):
         while not stop.is_set():
@@ -105,42 +106,21 @@ class SqlWriter:
     def write(self, session):
         rng = self.rng
         lane = rng.choice(LANES)
-        group, _, plural = lane.split("/")
+        one, most = rng.choice(((self.dml, 40), (self.function, 4)))
         writes = []
         rolled_back = rng.random() < 0.3
         begun = now()
         outcome = UNKNOWN
         try:
             with session.cursor() as cursor:
-                for _ in range(rng.choice((1, 2, 3, 4, 40))):
+                for _ in range(rng.choice((1, 2, 3, 4, most))):
                     namespace, name = rng.choice(NAMESPACES), rng.choice(NAMES)
-                    nonce, labels = self.nonces.take(), some_labels(rng)
-                    made = document(lane, namespace, name, nonce, labels)
-                    metadata = json.dumps(made["metadata"])
-                    body = json.dumps({key: made[key] for key in made if key not in ("apiVersion", "kind", "metadata")})
-                    kind = rng.choice(("sql insert", "sql update", "sql delete"))
-                    where = "WHERE (o.cluster_id, o.resource_type) = (SELECT l.cluster_id, l.resource_type FROM kube_reports.lane l " \
-                        "JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.\"group\" = %s AND t.plural = %s) " \
-                        "AND o.namespace = %s AND o.name = %s"
-                    if kind == "sql insert":
-                        cursor.execute(
-                            "INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) "
-                            "SELECT l.cluster_id, l.resource_type, %s, %s, %s::text::kube_reports.report, %s::text::kube_reports.report "
-                            "FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type "
-                            "WHERE t.\"group\" = %s AND t.plural = %s ON CONFLICT DO NOTHING RETURNING version",
-                            (namespace, name, metadata, body, group, plural))
-                    elif kind == "sql update":
-                        cursor.execute(
-                            "UPDATE kube_reports.object o SET metadata = %s::text::kube_reports.report, "
-                            "body = %s::text::kube_reports.report " + where + " RETURNING version",
-                            (metadata, body, group, plural, namespace, name))
-                    else:
-                        cursor.execute("DELETE FROM kube_reports.object o " + where + " RETURNING version",
-                                       (group, plural, namespace, name))
-                    row = cursor.fetchone()
-                    if row is not None:
-                        version = row[0] if kind != "sql delete" else None
-                        writes.append((kind, f"{namespace}/{name}", nonce, version))
+                    nonce = self.nonces.take()
+                    made = document(lane, namespace, name, nonce, some_labels(rng))
+                    done = one(cursor, lane, namespace, name, made)
+                    if done is not None:
+                        kind, version, compared = done
+                        writes.append((kind, f"{namespace}/{name}", nonce, version, compared))
                     if rng.random() < 0.3:
                         cursor.execute("SELECT pg_sleep(%s)", (rng.uniform(0, 0.03),))
             session.rollback() if rolled_back else session.commit()
@@ -148,10 +128,69 @@ class SqlWriter:
         except psycopg2.Error as error:
             # A refused statement rolls back; a lost connection may have committed.
             outcome = FAIL if error.pgcode and not session.closed else UNKNOWN
-            if session.closed:
-                raise
-            session.rollback()
+            session.close()
+            raise
         finally:
-            for kind, key, nonce, version in writes:
+            for kind, key, nonce, version, compared in writes:
                 self.records.write("write", kind=kind, lane=lane, key=key, nonce=nonce, begun=begun, ended=now(),
-                                   code=0, outcome=outcome, version=version, compared=None)
+                                   code=0, outcome=outcome, version=version, compared=compared)
+
+    def dml(self, cursor, lane, namespace, name, made):
+        """One statement; (kind, version, compared), or None when it found nothing to do."""
+        group, _, plural = lane.split("/")
+        metadata = json.dumps(made["metadata"])
+        body = json.dumps({key: made[key] for key in made if key not in ("apiVersion", "kind", "metadata")})
+        kind = self.rng.choice(("sql insert", "sql update", "sql delete"))
+        where = "WHERE (o.cluster_id, o.resource_type) = (SELECT l.cluster_id, l.resource_type FROM kube_reports.lane l " \
+            "JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.\"group\" = %s AND t.plural = %s) " \
+            "AND o.namespace = %s AND o.name = %s"
+        if kind == "sql insert":
+            cursor.execute(
+                "INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) "
+                "SELECT l.cluster_id, l.resource_type, %s, %s, %s::text::kube_reports.report, %s::text::kube_reports.report "
+                "FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type "
+                "WHERE t.\"group\" = %s AND t.plural = %s ON CONFLICT DO NOTHING RETURNING version",
+                (namespace, name, metadata, body, group, plural))
+        elif kind == "sql update":
+            cursor.execute(
+                "UPDATE kube_reports.object o SET metadata = %s::text::kube_reports.report, "
+                "body = %s::text::kube_reports.report " + where + " RETURNING version",
+                (metadata, body, group, plural, namespace, name))
+        else:
+            cursor.execute("DELETE FROM kube_reports.object o " + where + " RETURNING version",
+                           (group, plural, namespace, name))
+        row = cursor.fetchone()
+        return row and (kind, row[0] if kind != "sql delete" else None, None)
+
+    def function(self, cursor, lane, namespace, name, made):
+        """One call, which holds the lane's lock until the transaction ends; likewise, None also when it was refused."""
+        group, _, plural = lane.split("/")
+        known = self.known.get((lane, namespace, name))
+        kind = self.rng.choice(("sql create", "sql swap", "sql patch", "sql delete"))
+        if known is None and kind == "sql swap":
+            kind = "sql create"
+        cluster = "(SELECT c.uid FROM kube_reports.cluster c)"
+        cursor.execute("SAVEPOINT call")
+        try:
+            if kind == "sql delete":
+                cursor.execute(f"SELECT kube_reports.delete_report({cluster}, %s, %s, %s)", (f"{plural}.{group}", namespace, name))
+                return kind, None, None
+            if kind == "sql patch":
+                patch = {key: made[key] for key in made if key not in ("apiVersion", "kind")}
+                patch["metadata"] = {key: made["metadata"][key] for key in ("labels", "annotations")}
+                patch["metadata"]["labels"].setdefault("size", None)
+                cursor.execute(f"SELECT kube_reports.patch_report({cluster}, %s, %s, %s, %s::jsonb)::text::jsonb",
+                               (f"{plural}.{group}", namespace, name, json.dumps(patch)))
+            else:
+                call = "create_report" if kind == "sql create" else "replace_report"
+                if kind == "sql swap":
+                    made["metadata"]["resourceVersion"] = str(known)
+                cursor.execute(f"SELECT kube_reports.{call}({cluster}, %s::text::kube_reports.report)::text::jsonb", (json.dumps(made),))
+            version = int(cursor.fetchone()[0]["metadata"]["resourceVersion"])
+        except psycopg2.Error as error:
+            if not (error.pgcode or "").startswith("KR"):
+                raise
+            cursor.execute("ROLLBACK TO call")
+            return None
+        self.known[lane, namespace, name] = version
+        return kind, version, known if kind == "sql swap" else None
