@@ -20,6 +20,7 @@ PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
 

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from client import JSON_PATCH, MERGE, PARTIAL_LIST, POLR, failure, path_of, report, result
+from client import APPLY, JSON_PATCH, MERGE, PARTIAL_LIST, POLR, failure, path_of, report, result
 
-APPLY = "application/apply-patch+yaml"
 VERSION = "wgpolicyk8s.io/v1alpha2"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -1,10 +1,13 @@
 """Upstream's integration suite of the CRD server, as requests: what users of the CRDs have today (conformance 12, 24.4)."""
 
 import copy
+import json
 
 import pytest
+import yaml
 
-from client import JSON_PATCH, MERGE, failure
+from client import APPLY, JSON_PATCH, MERGE, failure, until
+from pods import Pods, crd
 
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -101,6 +104,95 @@ def test_patch(pods, ns):
     failure(pods.api.patch(path, {"metadata": {"resourceVersion": "1"}, "spec": {"nodeName": "y"}}), 409, "Conflict")
     assert pods.api.patch(path, {"kind": pods.head["kind"], "apiVersion": pods.head["apiVersion"], "metadata": {
         "name": "foo", "namespace": ns, "uid": patched["metadata"]["uid"], "resourceVersion": patched["metadata"]["resourceVersion"]}}).json == patched
+
+
+def test_discovery(types):
+    """DISC-10, DISC-12: TestDiscovery: all that the names of a CRD say, in its order"""
+    definition = crd("discovered." + types.group, "noxus")
+    definition["spec"]["names"].update(kind="WishIHadChosenNoxu", shortNames=["foo", "bar", "abc", "def"], categories=["all"])
+    types.register(definition)
+    kind = Pods(types.stack.first.api(), definition)
+    found = until(lambda: kind.api.get("/apis/" + kind.head["apiVersion"]).json.get("resources"), 20, "the type in discovery")
+    verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    assert found == [{"name": "noxus", "singularName": "noxu", "namespaced": True, "kind": "WishIHadChosenNoxu", "shortNames": ["foo", "bar", "abc", "def"],
+                      "categories": ["all"], "verbs": verbs, "storageVersionHash": found[0]["storageVersionHash"]}]
+
+
+# ---- apply_test.go ----
+
+FREE = {"type": "object", **PRESERVE}
+
+
+def test_apply(types):
+    """SSA-03, SSA-05: TestApplyBasic: without a schema, in YAML: what somebody else has changed is a conflict until it is forced"""
+    free = types.pods("Cluster", schema=FREE)
+    path = free.path(None, "mytest")
+    text = (f"apiVersion: {free.head['apiVersion']}\nkind: {free.head['kind']}\nmetadata:\n  name: mytest\n"
+            "values:\n  numVal: 1\n  boolVal: true\n  stringVal: \"1\"\n")
+    answer = free.api.patch(path, text, kind=APPLY, fieldManager="apply_test")
+    assert answer.code == 201 and answer.json["values"] == {"numVal": 1, "boolVal": True, "stringVal": "1"}
+    assert free.api.patch(path, {"values": {"numVal": 5}}).json["values"]["numVal"] == 5
+    status = failure(free.api.patch(path, text, kind=APPLY, fieldManager="apply_test"), 409, "Conflict")
+    assert [(cause["reason"], cause["field"]) for cause in status["details"]["causes"]] == [("FieldManagerConflict", ".values.numVal")]
+    answer = free.api.patch(path, text, kind=APPLY, fieldManager="apply_test", force="true")
+    assert answer.code == 200 and answer.json["values"]["numVal"] == 1
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_apply_null(types, nullable):
+    """SSA-03, CRE-12: TestApplyNullToObject: a null stays where it may be one, and is no object anywhere else, required or not, with or without required members"""
+    fields = {}
+    for number in range(4):
+        inner = {"type": "object", "nullable": nullable, "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, **({"required": ["a", "b"]} if number & 1 else {})}
+        fields[f"field{number}"] = {"type": "object", "properties": {"inner": inner}, **({"required": ["inner"]} if number & 2 else {})}
+    kind = types.pods("Cluster", schema={"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}})
+    for field in fields:
+        def apply(inner):
+            return kind.api.patch(kind.path(None, field), {**kind.head, "metadata": {"name": field}, "spec": {field: {"inner": inner}}}, kind=APPLY, fieldManager="apply_test")
+
+        assert apply({"a": "1", "b": "2"}).code == 201
+        answer = apply(None)
+        if nullable:
+            assert answer.code == 200 and answer.json["spec"] == {field: {"inner": None}}, answer
+        else:
+            status = failure(answer, 422, "Invalid")
+            assert f"spec.{field}.inner in body must be of type object" in status["message"]
+
+
+# ---- yaml_test.go ----
+
+def test_yaml(types):
+    """NEG-03, REQ-02, W-05, PAT-01, DISC-16: TestYAML: discovery, errors, create, get, list, update and delete in YAML; watches and patches are not"""
+    free = types.pods("Cluster", schema=FREE)
+    path = free.path(None, "mytest")
+    text = {"Accept": "application/yaml", "Content-Type": "application/yaml"}
+
+    def asked(method, where, code, body=None, **query):
+        answer = free.api.request(method, where, body and yaml.safe_dump(body), headers=text, **query)
+        assert answer.code == code and answer.headers["Content-Type"] == "application/yaml", answer
+        return yaml.safe_load(answer.body)
+
+    group = "/apis/" + free.head["apiVersion"]
+    found = until(lambda: next((d for d in [yaml.safe_load(free.api.get(group, accept="application/yaml").body)] if isinstance(d, dict)), None), 20, "the type in discovery")
+    assert (found["apiVersion"], found["kind"], found["groupVersion"]) == ("v1", "APIResourceList", free.head["apiVersion"])
+    status = asked("GET", free.path(None, "missingname"), 404)
+    assert (status["apiVersion"], status["kind"], status["reason"]) == ("v1", "Status", "NotFound")
+    values = {"numVal": 1, "boolVal": True, "stringVal": "1"}
+    stored = asked("POST", free.path(), 201, {**free.head, "metadata": {"name": "mytest"}, "values": values})
+    assert stored["values"] == values and {key: stored[key] for key in free.head} == free.head and stored["metadata"]["name"] == "mytest"
+    assert asked("GET", path, 200) == stored
+    found = asked("GET", free.path(), 200)
+    assert (found["apiVersion"], found["kind"], found["items"]) == (free.head["apiVersion"], free.head["kind"] + "List", [stored])
+    status = asked("GET", free.path(), 406, watch="true")
+    assert (status["apiVersion"], status["kind"], status["reason"], status["code"]) == ("v1", "Status", "NotAcceptable", 406)
+    values = {"numVal": 2, "boolVal": False, "stringVal": "2"}
+    metadata = {key: stored["metadata"][key] for key in ("name", "uid", "resourceVersion")}
+    updated = asked("PUT", path, 200, {**free.head, "metadata": metadata, "values": values})
+    assert updated["values"] == values and updated["metadata"]["uid"] == stored["metadata"]["uid"]
+    status = asked("PATCH", path, 415, {"values": {"numVal": 3}})
+    assert (status["apiVersion"], status["kind"], status["reason"]) == ("v1", "Status", "UnsupportedMediaType")
+    status = asked("DELETE", path, 200)
+    assert (status["apiVersion"], status["kind"], status["status"]) == ("v1", "Status", "Success")
 
 
 # ---- subresources_test.go ----
@@ -218,6 +310,62 @@ def test_list_types(types, ns):
 
 
 # ---- validation_test.go ----
+
+VALIDATED = {"type": "object", "required": ["alpha", "beta"], "properties": {
+    "alpha": {"type": "string", "pattern": "^[a-zA-Z0-9_]*$"}, "beta": {"type": "number", "minimum": 10}, "gamma": {"type": "string", "enum": ["foo", "bar", "baz"]}}}
+
+
+def test_validation(types, ns):
+    """CRE-12, ERR-10: TestCustomResourceValidation, TestCustomResourceValidationErrors: in each of two versions"""
+    definition = crd(types.group, "validations", schema=VALIDATED)
+    (version_1,) = definition["spec"]["versions"]
+    definition["spec"]["versions"].append({**version_1, "name": "v1beta1", "storage": False})
+    types.register(definition)
+    good = {"alpha": "foo_123", "beta": 10, "gamma": "bar"}
+    for served in ("v1", "v1beta1"):
+        kind = Pods(types.stack.first.api(), definition)
+        kind.head["apiVersion"], kind.resource = f"{types.group}/{served}", f"{types.group}/{served}/validations"
+        for change, texts in (({"alpha": "foo_123!"}, ["alpha in body should match '^[a-zA-Z0-9_]*$'"]), ({"beta": 5}, ["beta in body should be greater than or equal to 10"]),
+                              ({"gamma": "qux"}, ['gamma: Unsupported value: "qux": supported values: "foo", "bar", "baz"']),
+                              ({"alpha": ..., "beta": ..., "delta": "hello"}, ["alpha: Required value", "beta: Required value"])):
+            document = {**kind.head, "metadata": {"name": "foo"}, **{key: value for key, value in {**good, **change}.items() if value is not ...}}
+            status = failure(kind.api.post(kind.path(ns), document), 422, "Invalid")
+            assert all(text in status["message"] for text in texts) and len(status["details"]["causes"]) == len(texts), status
+        assert kind.api.post(kind.path(ns), {**kind.head, "metadata": {"name": "foo"}, **good}).code == 201
+        kind.delete("foo", ns)
+
+
+def test_members_named_as_keywords(types, ns):
+    """CRE-12: TestCustomResourceItemsValidation: items and type are names of members like any other"""
+    def members(**properties):
+        return {"type": "object", "properties": properties}
+
+    def items(schema):
+        return {"type": "array", "items": schema}
+
+    named = types.pods(schema=members(
+        one=members(items=items(members())), two=members(items=items(items(members()))), three=members(items=items(members(items=items(members())))),
+        four=members(type={"type": "string"}), five=members(items=items(members()), type={"type": "string"}),
+        six=members(volumes=items(members(downwardAPI=members(items=items(members(path={"type": "string"}))))))))
+    document = {"one": {"items": [{}]}, "two": {"items": [[{}]]}, "three": {"items": [{"items": [{}]}]}, "four": {"type": "array"},
+                "five": {"items": [{}], "type": "array"}, "six": {"volumes": [{"downwardAPI": {"items": [{"path": "annotations"}]}}]}}
+    assert content(named.api.create(named.resource, {**named.pod("foo"), **document}, ns)) == document
+
+
+def test_zero_values(types, ns):
+    """CRE-12, MODEL-02: TestZeroValueValidation: what is empty is valid, kept, and a default"""
+    zeros = {"string": ({"type": "string"}, ""), "boolean": ({"type": "boolean"}, False), "number": ({"type": "number"}, 0), "integer": ({"type": "integer"}, 0),
+             "array": ({"type": "array", "items": {"type": "string"}}, []), "object": ({"type": "object", "properties": {"a": {"type": "string"}}}, {})}
+    properties, given, defaulted = {}, {}, {}
+    for name, (schema, zero) in zeros.items():
+        properties |= {name: schema, name + "_default": {**schema, "default": zero}, name + "_null": {**schema, "nullable": True}}
+        given |= {name: zero, name + "_null": None}
+        defaulted[name + "_default"] = zero
+    kind = types.pods(schema={"type": "object", "properties": properties})
+    stored = content(kind.api.create(kind.resource, {**kind.pod("foo"), **given}, ns))
+    # Not by value alone: to Python 0, 0.0 and False are the same.
+    assert json.dumps(stored, sort_keys=True) == json.dumps({**given, **defaulted}, sort_keys=True)
+
 
 def test_validation_of_updates(pods, ns):
     """CRE-12, PAT-06, UPD-07: TestCustomResourceUpdateValidation: nothing that is not valid gets in by another way than create"""

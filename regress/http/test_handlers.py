@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from client import JSON_PATCH, MERGE, PARTIAL, PARTIAL_LIST, POLR, TABLE, failure, path_of, report, status_of, until
+from client import APPLY, JSON_PATCH, MERGE, PARTIAL, PARTIAL_LIST, POLR, TABLE, failure, path_of, report, status_of, until
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -174,13 +174,16 @@ def test_too_large(pods, ns):
     assert len(fits) == 3145728 and pods.api.post(pods.path(ns), fits).code == 201
 
 
-@pytest.mark.parametrize("bomb", ["[" * 10001 + "]" * 10001, '{"a":' * 10001 + "1" + "}" * 10001])
+@pytest.mark.parametrize("bomb", ["[" * 10001 + "]" * 10001, '{"a":' * 10001 + "1" + "}" * 10001, "[" * 1572000 + "]" * 1572000, "[" * 3144000],
+                         ids=["lists", "maps", "all that fits", "no end"])
 def test_nesting(pods, ns, bomb):
-    """REQ-08: TestLimits: nesting bombs in a body, a merge patch, a JSON patch and DeleteOptions"""
+    """REQ-08: TestLimits: nesting bombs in a body, in JSON and YAML, each kind of patch and DeleteOptions"""
     pods.create("a", ns)
     document = json.dumps({**pods.pod("b"), "spec": {"x": 0}}).replace('"x": 0', f'"x": {bomb}')
     failure(pods.api.post(pods.path(ns), document), 400, "BadRequest")
+    failure(pods.api.request("POST", pods.path(ns), document, headers={"Content-Type": "application/yaml"}), 400, "BadRequest")
     failure(pods.api.patch(pods.path(ns, "a"), f'{{"spec":{bomb}}}'), 400, "BadRequest")
+    failure(pods.api.patch(pods.path(ns, "a"), f'{{"value":{bomb}}}', kind=APPLY, fieldManager="test"), 400, "BadRequest")
     failure(pods.api.patch(pods.path(ns, "a"), f'[{{"op":"add","path":"/spec","value":{bomb}}}]', kind=JSON_PATCH), 400, "BadRequest")
     failure(pods.api.delete(pods.path(ns, "a"), f'{{"preconditions":{bomb}}}'), 400, "BadRequest")
     assert pods.api.get(pods.path(ns, "a")).code == 200

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import copy
+import datetime
 import uuid
 
 import pytest
@@ -35,12 +36,17 @@ def test_create(pods, nodes, ns):
 
 
 def test_create_with_key_exist(pods, ns):
-    """ERR-10, CRE-06: RunTestCreateWithKeyExist, also dry"""
+    """ERR-10, CRE-06: RunTestCreateWithKeyExist, TestStoreCreate, TestDryRunCreateExistingObjectFails, testCreateAlreadyExisting: also dry,
+    and while it is being deleted"""
     stored = pods.create("foo", ns)
     for query in ({}, {"dryRun": "All"}):
         status = failure(pods.api.post(pods.path(ns), pods.pod("foo"), **query), 409, "AlreadyExists")
         assert status["message"].endswith('"foo" already exists') and status["details"]["name"] == "foo"
     assert pods.api.get(pods.path(ns, "foo")).json == stored
+    pods.create("bar", ns, finalizers=[OTHER])
+    held = pods.api.delete(pods.path(ns, "bar"), {"gracePeriodSeconds": 30}).json
+    status = failure(pods.api.post(pods.path(ns), pods.pod("bar")), 409, "AlreadyExists")
+    assert status["message"].startswith("object is being deleted: ") and pods.api.get(pods.path(ns, "bar")).json == held
 
 
 def test_create_races(stack, pods, ns):
@@ -52,7 +58,7 @@ def test_create_races(stack, pods, ns):
 
 
 def test_create_system_fields(pods, ns):
-    """CRE-01, CRE-11: resttest, create has metadata: the server's fields are the server's"""
+    """CRE-01, CRE-11: testCreateHasMetadata, testCreateResetsUserData: the server's fields are the server's"""
     document = pods.pod("foo")
     document["metadata"].update(uid="own", creationTimestamp=None, generation=9, selfLink="/x", clusterName="c", deletionGracePeriodSeconds=5,
                                 deletionTimestamp="2020-01-01T00:00:00Z")
@@ -62,7 +68,7 @@ def test_create_system_fields(pods, ns):
 
 
 def test_generate_name_collides(pods, ns):
-    """CRE-03: TestStoreCreateWithRetryNameGenerate: names are made again when they are taken; a given name wins"""
+    """CRE-03: TestStoreCreateWithRetryNameGenerate, testCreateGeneratesName: names are made again when they are taken; a given name wins"""
     document = pods.pod("x")
     document["metadata"] = {"generateName": "a" * 253}
     first = pods.api.create(pods.resource, document, ns)["metadata"]
@@ -78,11 +84,14 @@ def test_generate_name_collides(pods, ns):
 # ---- update ----
 
 def test_guaranteed_update(pods, ns):
-    """UPD-01 to UPD-04, UPD-07: RunTestGuaranteedUpdate: non-existing key, existing key, same data, same data with selfLink, uid match and mismatch"""
+    """UPD-01 to UPD-04, UPD-07: RunTestGuaranteedUpdate, TestStoreUpdate, testUpdateOnNotFound, testUpdateEquals, testUpdateWithWrongUID: non-existing key,
+     existing key, same data, same data with selfLink, uid match and mismatch"""
     path = pods.path(ns, "foo")
     missing = pods.pod("non-existing")
     missing["metadata"]["resourceVersion"] = "1"
-    failure(pods.api.put(pods.path(ns, "non-existing"), missing), 404, "NotFound")
+    for uid in ({}, {"uid": "A"}):
+        missing["metadata"].update(uid)
+        failure(pods.api.put(pods.path(ns, "non-existing"), missing), 404, "NotFound")
     stored = pods.create("foo", ns, node="a")
     with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
         for same in ({}, {"selfLink": "testlink"}, {"uid": None}, {"generation": 7}, {"managedFields": stored["metadata"].get("managedFields")}):
@@ -102,6 +111,7 @@ def test_guaranteed_update(pods, ns):
         changed["metadata"]["annotations"] = {"version": "1"}
         updated = pods.api.put(path, changed).json
         assert version(updated) > version(stored) and updated["metadata"]["annotations"] == {"version": "1"} and updated["metadata"]["generation"] == 1
+        assert pods.api.get(path).json == updated
         # The first event is that of the change: what changed nothing was no event.
         assert watch.event() == ("MODIFIED", updated)
 
@@ -145,7 +155,7 @@ def test_update_with_conflict(stack, pods, ns):
     ("name", "other", 400), ("namespace", "other", 400), ("creationTimestamp", "2001-01-01T00:00:00Z", 200), ("deletionTimestamp", "2001-01-01T00:00:00Z", 422),
     ("deletionGracePeriodSeconds", 30, 422), ("resourceVersion", "1", 409), ("resourceVersion", "x", 500), ("resourceVersion", "", 422), ("uid", "other", 409)])
 def test_immutable_fields(pods, ns, field, value, code):
-    """UPD-02, REQ-06, UPD-01: resttest, update fails on name change, uid, version, immutable metadata"""
+    """UPD-02, REQ-06, UPD-01: testUpdateFailsOnVersionTooOld, testUpdateWithWrongUID, testUpdateRejectsMismatchedNamespace, and name and other metadata"""
     stored = pods.create("foo", ns)
     document = copy.deepcopy(stored)
     document["metadata"][field] = value
@@ -160,7 +170,7 @@ def test_immutable_fields(pods, ns, field, value, code):
 
 
 def test_generation(pods, ns):
-    """UPD-03: TestGeneration of the CRD server"""
+    """UPD-03: TestGeneration of the CRD server, testUpdateIgnoreGenerationUpdates"""
     path = pods.path(ns, "foo")
     assert pods.create("foo", ns)["metadata"]["generation"] == 1
     for patch, expected in (({"metadata": {"labels": {"a": "b"}}}, 1), ({"metadata": {"annotations": {"a": "b"}}}, 1), ({"spec": {"nodeName": "a"}}, 2),
@@ -173,8 +183,9 @@ def test_generation(pods, ns):
 # ---- delete ----
 
 def test_unconditional_delete(pods, nodes, ns):
-    """DEL-06, DEL-09: RunTestUnconditionalDelete, TestFinalizeDelete"""
+    """DEL-06, DEL-09: RunTestUnconditionalDelete, TestFinalizeDelete, TestStoreDelete, testDeleteNoGraceful, testDeleteNonExist"""
     for kind in (pods, nodes):
+        failure(kind.api.delete(kind.path(ns, ns)), 404, "NotFound")
         stored = kind.create(ns, ns)
         status = kind.api.delete(kind.path(ns, ns))
         group, _, plural = kind.resource.split("/")
@@ -189,7 +200,7 @@ def test_unconditional_delete(pods, nodes, ns):
                                                  ({"uid": "other", "resourceVersion": "own"}, 409), ({"uid": "own", "resourceVersion": "own"}, 200)])
 @pytest.mark.parametrize("query", [{}, {"dryRun": "All"}], ids=["real", "dry"])
 def test_conditional_delete(pods, ns, preconditions, code, query):
-    """DEL-03, DEL-08: RunTestConditionalDelete"""
+    """DEL-03, DEL-08: RunTestConditionalDelete, testDeleteWithUID, testDeleteWithResourceVersion, TestDryRunDeletePreconditions"""
     stored = pods.create("foo", ns)
     own = {"uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"]}
     options = {"preconditions": {key: own[key] if value == "own" else value for key, value in preconditions.items()}, **({"dryRun": ["All"]} if query else {})}
@@ -211,6 +222,23 @@ def test_delete_and_recreate(pods, ns):
     failure(pods.api.put(pods.path(ns, "foo"), first), 409, "Conflict")
     failure(pods.api.patch(pods.path(ns, "foo"), {"metadata": {"uid": first["metadata"]["uid"], "labels": {"a": "b"}}}), 422, "Invalid")
     assert pods.api.get(pods.path(ns, "foo")).json == second
+
+
+def test_nothing_is_stale(stack, pods, ns):
+    """GET-03, DEL-03, DEL-05, LC-02: TestPreconditionalUpdateWithCachedObject, TestDeleteWithCachedObject: what a proxy has seen before decides nothing"""
+    first, second = stack.first.api(), stack.second.api()
+    path = pods.path(ns, "foo")
+    pods.create("foo", ns)
+    for api in (first, second):
+        assert api.get(path).code == 200
+    assert first.delete(path).code == 200
+    made_again = first.create(pods.resource, pods.pod("foo", node="machine"), ns)
+    made_again["spec"]["nodeName"] = "machine2"
+    answer = second.put(path, made_again)
+    assert answer.code == 200 and answer.json["spec"] == {"nodeName": "machine2"}
+    assert first.patch(path, {"metadata": {"finalizers": [OTHER]}}).code == 200
+    assert second.delete(path).json["metadata"]["finalizers"] == [OTHER]
+    assert first.get(path).json["metadata"]["deletionTimestamp"]
 
 
 def test_delete_races(stack, pods, ns):
@@ -235,7 +263,8 @@ PROPAGATION = [
 
 @pytest.mark.parametrize("existing, policy, expected", PROPAGATION)
 def test_propagation(pods, ns, existing, policy, expected):
-    """DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers"""
+    """DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers; without options what TestDeletionFinalizersForGarbageCollection
+    has for a group without a default of its own"""
     stored = pods.create("foo", ns, finalizers=existing)
     answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": policy} if policy else None)
     assert answer.code == 200
@@ -275,12 +304,17 @@ def test_boolean_parameters(pods, ns, value, expected):
 
 
 def test_finalizers_hold_an_object(pods, ns):
-    """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestFinalizationAndDeletion: PUT as well as patch"""
+    """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestGracefulStoreHandleFinalizers, TestFinalization, TestMarkAsDeleting: PUT as well as patch;
+    a second delete changes nothing, nor when the first one was"""
     path = pods.path(ns, "foo")
     stored = pods.create("foo", ns, finalizers=[OTHER])
     with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
-        held = pods.api.delete(path).json
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": stored["metadata"]["uid"]}}
+        before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        held = pods.api.delete(path, options).json
+        assert before <= datetime.datetime.fromisoformat(held["metadata"]["deletionTimestamp"]) <= datetime.datetime.now(datetime.timezone.utc)
         assert watch.event() == ("MODIFIED", held)
+        assert pods.api.delete(path, options).json == pods.api.get(path).json == held
         # Content may still change, finalizers may only go.
         held["spec"]["nodeName"] = "machine"
         held = pods.api.put(path, held).json
@@ -377,12 +411,17 @@ def test_delete_body_wins_over_query(pods, ns):
 
 
 def test_delete_collection(pods, ns):
-    """DC-02, DC-03, DC-05, NS-01: TestStoreDeleteCollection, …NotFound, …WithWatch"""
+    """DC-02, DC-03, DC-05, NS-01: TestStoreDeleteCollection, TestStoreDeleteCollectionNotFound, TestStoreDeleteCollectionWithWatch"""
     stored = [pods.create(f"foo-{number}", ns, finalizers=[OTHER] if number == 3 else []) for number in range(6)]
     with pods.api.watch(pods.path(ns), resourceVersion=stored[-1]["metadata"]["resourceVersion"]) as watch:
         assert pods.api.delete(pods.path(ns)).code == 200
         assert [item["metadata"]["name"] for item in pods.list(ns)["items"]] == ["foo-3"]
         events = [watch.event() for _ in range(6)]
+    for kind, document in events:
+        if kind == "DELETED":
+            # What was there, but for the version.
+            (last,) = [each for each in stored if each["metadata"]["uid"] == document["metadata"]["uid"]]
+            assert document == {**last, "metadata": {**last["metadata"], "resourceVersion": document["metadata"]["resourceVersion"]}}
     assert sorted((kind, document["metadata"]["name"]) for kind, document in events) == sorted(
         ("MODIFIED" if number == 3 else "DELETED", f"foo-{number}") for number in range(6))
     versions = [version(document) for _, document in events]

@@ -85,22 +85,36 @@ def test_owner_references(api, ns):
 
 
 def test_dry_run(api, ns):
-    """CRE-06, DEL-08, UPD-06, PAT-08"""
+    """CRE-06, DEL-08, UPD-06, PAT-08: TestDryRunCreateDoesntCreate, TestDryRunCreateReturnsObject, TestDryRunCreateExistingObjectFails,
+    TestDryRunUpdateMissingObjectFails, TestDryRunUpdatePreconditions, TestDryRunUpdateDoesntUpdate, TestDryRunUpdateReturnsObject,
+    TestDryRunDeleteDoesntDelete, TestDryRunDeleteMissingObjectFails, TestDryRunDeleteReturnsObject, testCreateDryRun, testCreateDryRunEquals"""
     path = path_of(POLR, ns)
+    missing = report("r1")
+    missing["metadata"]["resourceVersion"] = "1"
+    failure(api.put(path + "/r1", missing, dryRun="All"), 404, "NotFound")
+    failure(api.delete(path + "/r1", dryRun="All"), 404, "NotFound")
     before = api.get(path).json["metadata"]["resourceVersion"]
     answer = api.post(path, report("r1"), dryRun="All")
     assert answer.code == 201
     assert answer.json["metadata"]["uid"] and "resourceVersion" not in answer.json["metadata"]
+    shown = answer.json
     assert api.get(path + "/r1").code == 404
     assert api.get(path).json["metadata"]["resourceVersion"] == before
     stored = api.create(POLR, report("r1"), ns)
+    assert {**shown, "metadata": None} == {**stored, "metadata": None}
     failure(api.post(path, report("r1"), dryRun="All"), 409, "AlreadyExists")
+    for other in ({"uid": "other"}, {"resourceVersion": "1"}):
+        failure(api.put(path + "/r1", {**stored, "metadata": {**stored["metadata"], **other}}, dryRun="All"), 409, "Conflict")
     changed = copy.deepcopy(stored)
     changed["summary"]["pass"] = 9
     answer = api.put(path + "/r1", changed, dryRun="All")
     assert answer.code == 200 and answer.json["summary"]["pass"] == 9
+    assert answer.json["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     assert api.patch(path + "/r1", {"summary": {"pass": 9}}, dryRun="All").code == 200
-    assert api.delete(path + "/r1", dryRun="All").code == 200
+    answer = api.delete(path + "/r1", dryRun="All")
+    assert answer.code == 200 and answer.json["details"]["uid"] == stored["metadata"]["uid"]
+    answer = api.delete(path + "/r1", {"propagationPolicy": "Foreground", "dryRun": ["All"]})
+    assert answer.code == 200 and answer.json["kind"] == "PolicyReport" and answer.json["metadata"]["deletionTimestamp"]
     assert api.get(path + "/r1").json == stored
 
 

@@ -108,7 +108,7 @@ def test_duplicates(api, ns):
 
 
 def test_body_limit(api, ns):
-    """REQ-01: the limit is one of bytes sent"""
+    """REQ-01: TestLimits: the limit is one of bytes sent"""
     failure(post_yaml(api, ns, body_of(ns, more="#" * 3145728)), 413, "RequestEntityTooLarge")
     assert post_yaml(api, ns, body_of(ns, more="#" * 3000000)).code == 201
 
