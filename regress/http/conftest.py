@@ -77,14 +77,17 @@ class Database:
 
     def open_create(self, cluster, document):
         """A create of a policy report as the API does it, in a transaction that stays open; its connection."""
+        return self.open_write(cluster, {"verb": "create", "namespace": document["metadata"]["namespace"]}, document, 201)
+
+    def open_write(self, cluster, request, document, code):
+        """The same of any write, which has to be answered with that code."""
         connection = psycopg2.connect(self.connection())
-        request = {"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
-                   "namespace": document["metadata"]["namespace"], "user": {"username": "u"}}
+        request = {"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "user": {"username": "u"}, **request}
         with connection.cursor() as cursor:
             cursor.execute("SELECT kube_reports.lock_store_shared()")
             cursor.execute("SELECT w.codes[1] FROM kube_reports.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w",
                            (cluster, json.dumps(request), json.dumps(document).encode()))
-            assert cursor.fetchone()[0] == 201
+            assert cursor.fetchone()[0] == code
         return connection
 
     def follow(self, primary, *settings):

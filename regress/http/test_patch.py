@@ -1,8 +1,14 @@
-"""JSON patch and merge patch (conformance 13.1 to 13.3)."""
+"""JSON patch and merge patch (conformance 13.1 to 13.3, 24.3)."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from client import JSON_PATCH, MERGE, POLR, failure, path_of, report, result
+from client import JSON_PATCH, MERGE, POLR, failure, path_of, report, result, until
+
+APPLY = "application/apply-patch+yaml"
+CBOR = "application/apply-patch+cbor"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 @pytest.fixture
@@ -12,10 +18,10 @@ def path(api, ns):
 
 
 def test_merge_patch(api, path):
-    """MP-01"""
+    """MP-01: TestPatch of the handlers"""
     before = api.get(path).json
     answer = api.patch(path, {"metadata": {"labels": {"a": None, "d": "4"}}, "summary": {"fail": 7}, "results": [result("p3")],
-                              "scope": {"kind": "Pod", "name": "p"}})
+                              "scope": {"kind": "Pod", "name": "p"}}, kind=MERGE + "; charset=UTF-8")
     assert answer.code == 200
     after = answer.json
     assert after["metadata"]["labels"] == {"b/c": "2", "d": "4"}
@@ -60,6 +66,83 @@ def test_json_patch_beyond_the_rfc(api, path):
     assert answer.json["metadata"]["labels"]["new"] == "1" and "skip" not in answer.json["summary"]
     for pointer in (f"/results/-{len(policies) + 1}", "/results/99"):
         failure(api.patch(path, [{"op": "remove", "path": pointer}], kind=JSON_PATCH), 422, "Invalid")
+
+
+@pytest.mark.parametrize("patch, code, reason, text", [
+    ([{"op": "test", "path": "/metadata/name", "value": "r1"}], 200, None, None),
+    (b"invalid json patch", 400, "BadRequest", "invalid JSON patch"),
+    ([{"op": "test", "path": "/invalid/path", "value": "r1"}], 422, "Invalid", "the server rejected our request due to an error in our request"),
+    ([{"op": "test", "path": "/results/-1/policy", "value": "p2"}], 200, None, None),
+    ([{"op": "replace", "path": "/metadata/path", "value": "foo"}, {"op": "test", "path": "/metadata/path", "value": "foo"}], 200, None, None)])
+def test_json_patch_cases(api, path, patch, code, reason, text):
+    """JP-01, JP-02, PAT-05: TestJSONPatch: none of them changes the object"""
+    before = api.get(path).json
+    answer = api.patch(path, patch, kind=JSON_PATCH)
+    assert answer.code == code, answer
+    assert code == 200 or text in failure(answer, code, reason)["message"]
+    assert api.get(path).json == before
+
+
+@pytest.mark.parametrize("kind, patch, code", [
+    (JSON_PATCH, b'[{"op": "add", "path": "/summary/pass", "value": 5}]', 200), (JSON_PATCH, b'[{"op": "add", "path": "/summary/pass", "value": 5', 400),
+    (MERGE, b'{"summary": {"pass": 5}}', 200), (MERGE, b'{"summary": {"pass": 5}', 400),
+    (APPLY, b"apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nsummary: {pass: 5}\nmetadata: {name: r1}", 200), (APPLY, b":\n  invalid", 400),
+    (STRATEGIC, b'{"summary": {"pass": 5}}', 415), (STRATEGIC, b'{"summary": {"pass": 5}', 415), (CBOR, b"\xa1aa\x01", 415), (CBOR, b"\xff\xff", 415), (CBOR, b"", 415),
+    (JSON_PATCH, b"", 400), (MERGE, b"", 400), (APPLY, b"", 400)])
+def test_patch_bytes(api, path, kind, patch, code):
+    """PAT-01, PAT-02, SSA-01, SSA-12: TestValidateAndTranscodePatch, TestPatchCustomResource: what a CRD does not take is 415, whatever it says"""
+    before = api.get(path).json
+    answer = api.patch(path, patch, kind=kind, **({"fieldManager": "m", "force": "true"} if kind == APPLY else {}))
+    if code == 200:
+        assert answer.code == 200 and answer.json["summary"]["pass"] == 5, answer
+        return
+    failure(answer, code, {400: "BadRequest", 415: "UnsupportedMediaType"}[code])
+    assert api.get(path).json == before
+
+
+# A change of the pass count from 1 to 7 overtakes these: patch, whether it names the version that was, code, counts in the end
+RACES = [
+    ({"fail": 30}, False, 200, {"pass": 7, "fail": 30}), ({"pass": 7}, False, 200, {"pass": 7, "fail": 1}), ({"pass": 9}, False, 200, {"pass": 9, "fail": 1}),
+    ({"fail": 30}, True, 409, {"pass": 7, "fail": 1}), ({"pass": 7}, True, 409, {"pass": 7, "fail": 1}),
+    ([{"op": "test", "path": "/summary/pass", "value": 1}, {"op": "replace", "path": "/summary/fail", "value": 30}], False, 422, {"pass": 7, "fail": 1}),
+]
+
+
+@pytest.mark.parametrize("kind", [MERGE, JSON_PATCH])
+@pytest.mark.parametrize("counts, pinned, code, expected", RACES)
+def test_overtaken(stack, api, path, kind, counts, pinned, code, expected):
+    """
+    PAT-04, UPD-09: TestPatchResourceWithVersionConflict, TestPatchResourceNumberConversion, TestPatchResourceWithConflict,
+    TestPatchResourceWithRacingVersionConflict: a patch is one of what is there when it is its turn, whoever came in between
+    """
+    if isinstance(counts, list):
+        kind, patch = JSON_PATCH, counts
+    elif kind == MERGE:
+        patch = {"summary": counts}
+    else:
+        patch = [{"op": "replace", "path": f"/summary/{key}", "value": value} for key, value in counts.items()]
+    before = api.get(path).json["metadata"]
+    if pinned and kind == MERGE:
+        patch["metadata"] = {"resourceVersion": before["resourceVersion"]}
+    elif pinned:
+        patch.append({"op": "replace", "path": "/metadata/resourceVersion", "value": before["resourceVersion"]})
+    other = stack.database.open_write(stack.cluster, {"verb": "patch", "namespace": before["namespace"], "name": "r1", "contentType": MERGE}, {"summary": {"pass": 7}}, 200)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(api.patch, path, patch, kind)
+            until(lambda: stack.database.psql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = 1802661986 AND NOT granted", user="postgres"),
+                  20, "the patch to wait")
+            other.commit()
+            answer = answer.result()
+    finally:
+        other.close()
+    assert answer.code == code, answer
+    stored = api.get(path).json
+    assert {key: stored["summary"][key] for key in expected} == expected
+    if code == 200:
+        assert answer.json == stored
+    else:
+        failure(answer, code, {409: "Conflict", 422: "Invalid"}[code])
 
 
 def test_json_patch_is_all_or_nothing(api, path):
