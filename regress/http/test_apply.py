@@ -74,10 +74,14 @@ def test_creator_owns_what_it_sent(api, ns):
     assert listed["items"][0]["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
 
 
-@pytest.mark.parametrize("agent, owner", [("tests/1.0", "tests"), ("a b (c)/x/y", "a b (c)"), ("x" * 200, "x" * 128), ("\t/1", "unknown"), ("", "unknown")])
-def test_owner_from_user_agent(api, ns, agent, owner):
-    """CRE-07"""
-    answer = api.request("POST", path_of(POLR, ns), report("r1"), headers={"User-Agent": agent})
+@pytest.mark.parametrize("agent, manager, owner", [
+    ("tests/1.0", None, "tests"), ("a b (c)/x/y", None, "a b (c)"), ("x" * 200, None, "x" * 128), ("\t/1", None, "unknown"), ("", None, "unknown"),
+    ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/72.0.3626.121 Safari/537.36", None, "Mozilla"),
+    ("f" * 130 + "/Something", None, "f" * 128), ("\U0001f354" * 60, None, "\U0001f354" * 32), ("agent", "manager", "manager")])
+def test_owner_from_user_agent(api, ns, agent, manager, owner):
+    """CRE-07: TestManagerOrUserAgent"""
+    # Headers are bytes, which this client takes as Latin 1.
+    answer = api.request("POST", path_of(POLR, ns), report("r1"), headers={"User-Agent": agent.encode().decode("latin-1")}, **({"fieldManager": manager} if manager else {}))
     assert answer.code == 201, answer
     assert list(owners(answer.json)) == [(owner, "Update")]
 

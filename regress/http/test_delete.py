@@ -7,7 +7,7 @@ from client import CPOLR, EPHR, MERGE, POLR, failure, path_of, report
 
 
 def test_delete(api, ns):
-    """DEL-01, DEL-06, DEL-09, RV-03, RV-04"""
+    """DEL-01, DEL-06, DEL-09, RV-03, RV-04: TestDelete"""
     stored = api.create(POLR, report("r1"), ns)
     path = path_of(POLR, ns, "r1")
     before = int(api.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"])

@@ -129,7 +129,7 @@ def test_four_megabytes(api, collection, ns, method):
 
 
 def test_stale_version(api, collection, ns):
-    """UPD-01"""
+    """UPD-01: TestPatchResourceWithStaleVersionConflict"""
     path = collection + "/moving"
     api.create(POLR, report("moving", ns), ns)
     old = api.get(path).json
@@ -199,7 +199,7 @@ def test_already_exists(api, collection, ns):
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 def test_not_found(api, collection, ns, method):
-    """ERR-01, ERR-10, GET-01"""
+    """ERR-01, ERR-10, GET-01: TestGetMissing, TestUpdateMissing, TestDeleteMissing"""
     body = {"PUT": report("missing", ns), "PATCH": {"summary": {}}}.get(method)
     if method == "PUT":
         body["metadata"]["resourceVersion"] = "1"
@@ -249,10 +249,10 @@ def test_methods(api, collection):
     assert api.get(collection + "/kept/log").code == 404
 
 
-@pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"limit": "x"}, {"labelSelector": "a in"}, {"fieldSelector": "x"},
+@pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"limit": "x"}, {"labelSelector": "a in"}, {"labelSelector": "<invalid>"}, {"fieldSelector": "x"},
                                    {"fieldSelector": "spec.a=1"}, {"continue": "%%%"}, {"timeoutSeconds": "x"}, {"x": "a\0b"}])
 def test_bad_list_options(api, collection, query):
-    """LIST-11, SEL-02, SEL-10, SEL-11, PAGE-06, REQ-03, DC-07"""
+    """LIST-11, SEL-02, SEL-10, SEL-11, PAGE-06, REQ-03, DC-07: TestRequestsWithInvalidQuery, of a list"""
     answer = api.get(collection, **query)
     failure(answer, 400, "BadRequest")
     # The same options on a deletecollection delete nothing.
@@ -271,7 +271,7 @@ def test_list_options_that_exclude_each_other(api, collection):
 
 
 def test_patches_that_do_not_apply(api, collection):
-    """JP-01, MP-01, PAT-05, PAT-07"""
+    """JP-01, MP-01, PAT-05, PAT-07: TestPatchRequiresMatchingName, TestForbiddenForceOnNonApply"""
     kept = collection + "/kept"
     for operation in ({"op": "test", "path": "/summary/pass", "value": 99}, {"op": "remove", "path": "/summary/nothing"},
                       {"op": "replace", "path": "/nowhere/at/all", "value": 1}):
@@ -282,8 +282,9 @@ def test_patches_that_do_not_apply(api, collection):
     failure(api.patch(kept, b"{", kind=MERGE), 400, "BadRequest")
     failure(api.patch(kept, {"metadata": {"name": "other"}}), 400, "BadRequest")
     failure(api.patch(kept, {"results": [{"policy": "p", "result": "maybe"}]}), 422, "Invalid")
-    status = failure(api.patch(kept, {}, force="true"), 422, "Invalid")
-    assert "force: Forbidden: may not be specified for non-apply patch" in status["message"]
+    for force in ("true", "false"):
+        status = failure(api.patch(kept, {"metadata": {"labels": {"foo": "bar"}}}, force=force), 422, "Invalid")
+        assert "force: Forbidden: may not be specified for non-apply patch" in status["message"]
     many = [{"op": "add", "path": "/metadata/annotations", "value": {}}] * 10001
     failure(api.patch(kept, many, kind=JSON_PATCH), 413, "RequestEntityTooLarge")
 

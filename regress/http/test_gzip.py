@@ -31,7 +31,7 @@ def is_compressed(answer):
 
 
 def test_get(api, large):
-    """REQ-11: a large object, with its length"""
+    """REQ-11: TestGetCompression: a large object, with its length"""
     path = path_of(POLR, large, "big")
     plain = get(api, path, "identity")
     answer = get(api, path)
@@ -43,8 +43,9 @@ def test_get(api, large):
 
 
 def test_list(api, large):
-    """REQ-11: a list of several pieces is compressed as it goes"""
+    """REQ-11: TestListCompression: a list of several pieces is compressed as it goes"""
     plain = get(api, path_of(POLR, large), "identity")
+    assert not is_compressed(plain) and len(plain.json["items"]) == 31
     answer = get(api, path_of(POLR, large))
     assert is_compressed(answer) and answer.headers["Transfer-Encoding"] == "chunked"
     stream = zlib.decompressobj(31)

@@ -89,21 +89,27 @@ def routes(pods):
     everywhere, here = f"/apis/{group}/{version}/{plural}", f"/apis/{group}/{version}/namespaces/ns/{plural}"
     return {"everywhere": everywhere, "here": here, "one": here + "/none", "sub": here + "/none/nothing", "status": here + "/none/status",
             "deep": here + "/none/a/b", "unknown": f"/apis/{group}/{version}/nothing", "unknown here": f"/apis/{group}/{version}/namespaces/ns/nothing",
-            "unknown one": f"/apis/{group}/{version}/namespaces/ns/nothing/a"}
+            "unknown one": f"/apis/{group}/{version}/namespaces/ns/nothing/a", "unknown everywhere's one": f"/apis/{group}/{version}/nothing/a",
+            "unknown watched": f"/apis/{group}/{version}/watch/nothing", "unknown one watched": f"/apis/{group}/{version}/watch/nothing/a",
+            "unknown proxied": f"/apis/{group}/{version}/proxy/nothing/a", "one watched": f"/apis/{group}/{version}/watch/namespaces/ns/{plural}/none",
+            "one watched by parameter": here + "/none?watch=true", "watch of nothing": f"/apis/{group}/{version}/watch/"}
 
 
-# TestNotFound, TestUnimplementedRESTStorage, TestCreateNotFound: method, path -> code
+# Method, path -> code
 ROUTES = [
     ("GET", "everywhere", 200), ("GET", "here", 200), ("GET", "one", 404), ("GET", "sub", 404), ("GET", "status", 404), ("GET", "deep", 404),
     ("GET", "unknown", 404), ("GET", "unknown here", 404), ("GET", "unknown one", 404), ("POST", "unknown here", 404), ("DELETE", "unknown", 404),
     ("POST", "one", 405), ("PUT", "here", 405), ("PATCH", "here", 405), ("POST", "everywhere", 404), ("PUT", "everywhere", 404), ("PATCH", "everywhere", 404),
     ("DELETE", "everywhere", 404), ("DELETE", "sub", 404), ("PUT", "sub", 404), ("OPTIONS", "here", 405), ("POST", "unknown", 404),
+    ("GET", "unknown everywhere's one", 404), ("PUT", "unknown one", 404), ("DELETE", "unknown one", 404), ("GET", "unknown watched", 404), ("GET", "unknown one watched", 404),
+    ("GET", "unknown proxied", 404), ("POST", "one watched", 405), ("POST", "one watched by parameter", 405), ("PUT", "deep", 404), ("DELETE", "deep", 404),
+    ("GET", "watch of nothing", 404),
 ]
 
 
 @pytest.mark.parametrize("method, where, code", ROUTES)
 def test_routes(pods, method, where, code):
-    """ERR-04, ERR-20 to ERR-22, ERR-24, CRE-13: TestNotFound: always a Status, never text; nothing is created or deleted on the way"""
+    """ERR-04, ERR-20 to ERR-22, ERR-24, CRE-13: TestNotFound, TestUnimplementedRESTStorage: always a Status, never text; nothing is created or deleted on the way"""
     pods.api.post(pods.path("kept"), pods.pod("kept"))
     body = {"POST": pods.pod("a"), "PUT": pods.pod("none"), "PATCH": {}}.get(method)
     answer = pods.api.request(method, routes(pods)[where], body, headers={"Content-Type": MERGE} if method == "PATCH" else None)
@@ -116,18 +122,22 @@ def test_routes(pods, method, where, code):
     if answer.code == 405:
         # A method that stands for no verb is refused by the resource, any other by the path.
         group, _, plural = pods.resource.split("/")
-        assert status["message"] == (f' is not supported on resources of kind "{plural}.{group}"' if method == "OPTIONS" else
+        assert status["message"] == (f' is not supported on resources of kind "{plural}.{group}"' if method == "OPTIONS" or where == "one watched" else
                                      "the server does not allow this method on the requested resource")
     assert [item["metadata"]["name"] for item in pods.list()["items"] if item["metadata"]["namespace"] in ("kept", "ns")] == ["kept"]
 
 
 def test_scope(pods, nodes):
-    """ERR-23, ERR-20: TestHandlerScope: a cluster resource has no namespaces, a namespaced one no objects outside of them"""
+    """ERR-21, ERR-23, ERR-20: TestHandlerScope, TestNotFound of a cluster resource: it has no namespaces, a namespaced one no objects outside of them"""
     group, version, plural = nodes.resource.split("/")
     nodes.api.post(nodes.path(), nodes.pod("a"))
     for method, path in itertools.product(("GET", "DELETE", "POST", "PUT"), (f"/apis/{group}/{version}/namespaces/x/{plural}", f"/apis/{group}/{version}/namespaces/x/{plural}/a")):
         status = failure(nodes.api.request(method, path, nodes.pod("b") if method in ("POST", "PUT") else None), 404, "NotFound")
         assert status["message"] == "the server could not find the requested resource" and status["details"] == {}
+    for method in ("PUT", "PATCH"):
+        failure(nodes.api.request(method, nodes.path(), {}, headers={"Content-Type": MERGE}), 405, "MethodNotAllowed")
+    for method, more in itertools.product(("GET", "DELETE", "PUT"), ("/baz", "/baz/c")):
+        failure(nodes.api.request(method, nodes.path(name="a") + more, nodes.pod("a") if method == "PUT" else None), 404, "NotFound")
     failure(pods.api.get(pods.path() + "/a"), 404, "NotFound")
     assert nodes.api.get(nodes.path(name="a")).code == 200
 
@@ -191,14 +201,15 @@ def test_nesting(pods, ns, bomb):
 
 @pytest.mark.parametrize("kind", [MERGE, JSON_PATCH])
 def test_patch_of_a_missing_object(pods, ns, kind):
-    """PAT-03, PAT-07: TestPatchResourceWithRacingVersionConflict: 404 without a uid, whatever the patch"""
+    """PAT-03, PAT-07: 404 without a uid, whatever the patch"""
     failure(pods.api.patch(pods.path(ns, "none"), {} if kind == MERGE else [], kind=kind), 404, "NotFound")
     failure(pods.api.patch(pods.path(ns, "none"), {"metadata": {"resourceVersion": "1"}} if kind == MERGE else
                            [{"op": "test", "path": "/metadata/resourceVersion", "value": "1"}], kind=kind), 404, "NotFound")
 
 
 @pytest.mark.parametrize("change, code, text", [
-    ({"apiVersion": None}, 400, None), ({"kind": None}, 400, "Object 'Kind' is missing in"), ({"apiVersion": "other/v1"}, 400, None),
+    ({"apiVersion": None}, 400, None), ({"kind": None}, 400, "Object 'Kind' is missing in"), ({"apiVersion": "other/v1"}, 400, "does not match the expected API version"),
+    ({"apiVersion": "v1", "kind": "Pod"}, 400, "does not match the expected API version"),
     ({"apiVersion": ""}, 400, None), ({"kind": ""}, 400, "Object 'Kind' is missing in"), ({"kind": 5}, 400, None), ({"metadata": 5}, 400, None), ({"metadata": None}, 422, None),
     ({"metadata": []}, 400, None), ({"metadata": {"name": 5}}, 400, "cannot unmarshal number into Go struct field ObjectMeta.name of type string"),
     ({"metadata": {"name": "a", "labels": {"a": 1}}}, 400, None), ({"metadata": {"name": "a", "labels": "x"}}, 400, None),
@@ -209,7 +220,7 @@ def test_patch_of_a_missing_object(pods, ns, kind):
     ({"metadata": {"name": "a", "unknown": 5}}, 201, None), ({"metadata": {}}, 422, "name or generateName is required"),
 ])
 def test_decoding(pods, ns, change, code, text):
-    """REQ-05, CRE-11, CRE-03: TestCreateChecksDecode, TestCreateChecksAPIVersion, TestPostInvalidObjectMeta"""
+    """REQ-05, CRE-11, CRE-03: TestCreateChecksDecode, TestCreateChecksAPIVersion, TestTransformDecodeErrorEnsuresBadRequestError, TestPostInvalidObjectMeta"""
     document = {**pods.pod("a"), **change}
     for key, value in change.items():
         if value is None:
@@ -222,11 +233,26 @@ def test_decoding(pods, ns, change, code, text):
         assert pods.list(ns)["items"] == []
 
 
+@pytest.mark.parametrize("change, text", [
+    ({"apiVersion": "other/v1"}, "does not match the expected API version"), ({"apiVersion": "v1", "kind": "Pod"}, "does not match the expected API version"),
+    ({"kind": ""}, "Object 'Kind' is missing in"), ({"metadata": 5}, None), ({"metadata": {}}, "was undeterminable: name must be provided"),
+    ({"metadata": {"name": "b"}}, "the name of the object (b) does not match the name on the URL (a)")])
+def test_decoding_of_updates(pods, ns, change, text):
+    """REQ-05, REQ-06: TestUpdateChecksDecode, TestUpdateChecksAPIVersion, TestUpdateRequiresMatchingName"""
+    stored = pods.create("a", ns)
+    status = failure(pods.api.put(pods.path(ns, "a"), {**stored, **change}), 400, "BadRequest")
+    assert text is None or text in status["message"], status
+    assert pods.api.get(pods.path(ns, "a")).json == stored
+
+
 @pytest.mark.parametrize("where, given, code, text", [
     ("ns-a", "ns-a", 201, None), ("ns-a", None, 201, None), ("ns-a", "", 201, None),
     ("ns-a", "ns-b", 400, "the namespace of the provided object does not match the namespace sent on the request")])
 def test_namespace_agreement(pods, ns, where, given, code, text):
-    """REQ-06: TestUpdateAllowsMissingNamespace, TestUpdatePreventsMismatchedNamespace, TestNoNamespaceReject: create and update alike"""
+    """
+    REQ-06: TestUpdateAllowsMissingNamespace, TestUpdatePreventsMismatchedNamespace, TestUpdateDisallowsMismatchedNamespaceOnError,
+    TestNoNamespaceReject: create and update alike
+    """
     document = pods.pod(ns)
     if given is not None:
         document["metadata"]["namespace"] = given
@@ -241,6 +267,7 @@ def test_namespace_agreement(pods, ns, where, given, code, text):
     document["spec"]["nodeName"] = "x"
     updated = pods.api.put(pods.path(where, ns), document)
     assert updated.code == (200 if code == 201 else 400), updated
+    assert pods.api.get(pods.path(where, ns)).json == (updated.json if code == 201 else stored)
     document["metadata"]["name"] = "other"
     document["metadata"]["namespace"] = where
     status = failure(pods.api.put(pods.path(where, ns), document), 400, "BadRequest")
@@ -267,7 +294,7 @@ def test_patch_types(pods, ns, kind):
                                         "application/json-patch+json, application/merge-patch+json")
 
 
-# ---- field validation: TestFieldValidation ----
+# ---- field validation ----
 
 UNKNOWN = {"unknown": 1, "spec": {"nodeName": "n", "unknown": 2}, "metadata": {"name": "a", "unknown": 3}}
 
@@ -276,10 +303,10 @@ def warned(answer):
     return sorted(json.loads(warning.removeprefix("299 - ")) for warning in answer.warnings)
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "MERGE"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "MERGE", "JSON"])
 @pytest.mark.parametrize("mode", [None, "Warn", "Ignore", "Strict", "x"])
 def test_field_validation(pods, ns, mode, method):
-    """FV-01, FV-02, MP-02, WARN-01, UPD-06: unknown and duplicate fields on create, replace and merge patch"""
+    """FV-01, FV-02, MP-02, JP-01, WARN-01, UPD-06: TestFieldValidation, its rows in JSON: unknown and duplicate fields on create, replace and patch"""
     query = {} if mode is None else {"fieldValidation": mode}
     document = copy.deepcopy({**pods.pod("a"), **UNKNOWN})
     if method != "POST":
@@ -287,8 +314,16 @@ def test_field_validation(pods, ns, mode, method):
     if method == "MERGE":
         document = {"unknown": 1, "spec": {"nodeName": "n", "unknown": 2}}
     text = json.dumps(document).replace('"nodeName": "n"', '"nodeName": "m", "nodeName": "n"')
+    expected = {'duplicate field "spec.nodeName"', 'unknown field "spec.unknown"', 'unknown field "unknown"'}
+    if method == "JSON":
+        # What operations say twice is nobody's duplicate.
+        text = [{"op": "add", "path": f"/{field}", "value": value} for field, value in (("unknown", 1), ("spec/unknown", 2), ("spec/nodeName", "m"), ("spec/nodeName", "n"))]
+        expected.remove('duplicate field "spec.nodeName"')
     path = pods.path(ns) if method == "POST" else pods.path(ns, "a")
-    send = {"POST": pods.api.post, "PUT": pods.api.put, "MERGE": pods.api.patch}[method]
+    patch = method in ("MERGE", "JSON")
+    if patch:
+        query["kind"] = {"MERGE": MERGE, "JSON": JSON_PATCH}[method] + "; charset=UTF-8"
+    send = {"POST": pods.api.post, "PUT": pods.api.put}.get(method, pods.api.patch)
     answer = send(path, text, **query)
     if mode == "x":
         status = failure(answer, 422, "Invalid")
@@ -296,9 +331,9 @@ def test_field_validation(pods, ns, mode, method):
         return
     if mode == "Strict":
         # A patch is told of as a field of nothing.
-        status = failure(answer, 422, "Invalid") if method == "MERGE" else failure(answer, 400, "BadRequest")
-        told = status["message"].partition("strict decoding error: ")[2]
-        assert {'duplicate field "spec.nodeName"', 'unknown field "spec.unknown"', 'unknown field "unknown"'} <= set(told.split(", "))
+        status = failure(answer, 422, "Invalid") if patch else failure(answer, 400, "BadRequest")
+        told = status["message"].partition("strict decoding error: ")[2].split(", ")
+        assert expected <= set(told) and len(told) == len(expected) + (not patch), status
         return
     assert answer.code == (201 if method == "POST" else 200), answer
     assert answer.json["spec"] == {"nodeName": "n"} and "unknown" not in answer.json and "unknown" not in answer.json["metadata"]
@@ -306,7 +341,7 @@ def test_field_validation(pods, ns, mode, method):
     if mode == "Ignore":
         assert found == []
     else:
-        assert {'duplicate field "spec.nodeName"', 'unknown field "spec.unknown"', 'unknown field "unknown"'} <= set(found) and len(found) == len(set(found))
+        assert expected <= set(found) and len(found) == len(expected) + (not patch), found
 
 
 def test_finalizer_warning(pods, ns):
@@ -346,29 +381,62 @@ def test_negotiate(pods, ns, accept, code):
     (PROTOBUF + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + PARTIAL_LIST + ",application/json", "PartialObjectMetadataList", "meta.k8s.io/v1"),
     ("application/json;as=Table;v=v1alpha1;g=meta.k8s.io,application/json", None, None), ("application/json;as=Table;v=v1;g=other,application/json", None, None)])
 def test_transforms(pods, ns, accept, kind, version):
-    """NEG-02, NEG-04, PART-01, PART-03: TestGetTable, TestGetPartialObjectMetadata: by q, then by order; a clause that cannot be met is passed over"""
+    """NEG-02, NEG-04, PART-01, PART-03: by q, then by order; a clause that cannot be met is passed over"""
     pods.create("a", ns)
     answer = pods.api.get(pods.path(ns), accept=accept)
     assert answer.code == 200 and answer.headers["Content-Type"] == "application/json"
     assert (answer.json["kind"], answer.json["apiVersion"]) == (kind or pods.head["kind"] + "List", version or pods.head["apiVersion"])
 
 
+ALPHA, BETA = PARTIAL.replace("v=v1", "v=v1alpha1"), PARTIAL.replace("v=v1", "v=v1beta1")
+BETA_LIST, JSON = PARTIAL_LIST.replace("v=v1", "v=v1beta1"), "application/json"
+
+
+# Whether of a list, clauses, version that is used; "": the type itself; None: 406
+@pytest.mark.parametrize("of_list, accept, version", [
+    (False, [ALPHA], None), (False, [ALPHA, JSON], ""), (False, [BETA, JSON], "v1beta1"), (True, [BETA], None), (False, [BETA, PARTIAL, JSON], "v1beta1"),
+    (False, [PARTIAL, BETA, JSON], "v1"), (False, [BETA, PARTIAL], "v1beta1"), (False, [PARTIAL, BETA], "v1"), (True, [ALPHA, JSON], ""), (True, [BETA_LIST, JSON], "v1beta1"),
+    (False, [BETA_LIST], None), (False, [BETA], "v1beta1"), (False, [PARTIAL], "v1"), (True, [BETA_LIST], "v1beta1"), (True, [PARTIAL_LIST], "v1")])
+def test_partial_metadata(pods, ns, of_list, accept, version):
+    """NEG-02, NEG-04, PART-01, PART-03: TestGetPartialObjectMetadata: by the order of clauses; one is not asked for as a list, nor a list as one"""
+    stored = [pods.create(name, ns, node="n") for name in ("foo1", "foo2")]
+    answer = pods.api.get(pods.path(ns) if of_list else pods.path(ns, "foo1"), accept=", ".join(accept))
+    if version is None:
+        failure(answer, 406, "NotAcceptable")
+        return
+    expected = stored
+    if version:
+        expected = [{"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": document["metadata"]} for document in stored]
+    if not of_list:
+        assert answer.json == expected[0]
+        return
+    assert (answer.json["kind"], answer.json["apiVersion"]) == (
+        ("PartialObjectMetadataList", f"meta.k8s.io/{version}") if version else (pods.head["kind"] + "List", pods.head["apiVersion"]))
+    assert answer.json["items"] == expected
+
+
 # ---- watch ----
 
 def test_watch_accept(pods, ns):
-    """W-05, W-06, NEG-03: TestWatchHTTPAccept, TestWatchParamParsing: JSON or 406; errors before the stream are ordinary answers"""
+    """W-05, W-06, NEG-03: TestWatchHTTPAccept, TestWatchRead: JSON or 406; errors before the stream are ordinary answers"""
     for accept, code in (("application/json", 200), ("application/json;stream=watch", 200), ("*/*", 200), (PROTOBUF + ",application/json", 200),
                          ("application/XYZ", 406), (PROTOBUF, 406), ("application/yaml", 406)):
         with pods.api.watch(pods.path(ns), accept=accept, resourceVersion=pods.version()) as watch:
             assert watch.code == code, accept
             if code == 200:
                 assert watch.headers["Content-Type"] == "application/json"
+                stored = pods.create("bar", ns)
+                changed = pods.api.patch(pods.path(ns, "bar"), {"spec": {"nodeName": "n"}}).json
+                pods.delete("bar", ns)
+                assert [watch.event(), watch.event()] == [("ADDED", stored), ("MODIFIED", changed)]
+                kind, last = watch.event()
+                assert kind == "DELETED" and last["metadata"].pop("resourceVersion") > changed["metadata"].pop("resourceVersion") and last == changed
     for query in ({"resourceVersion": "x"}, {"labelSelector": "a in"}, {"fieldSelector": "x"}, {"timeoutSeconds": "x"}, {"limit": "x"}):
         failure(pods.api.get(pods.path(ns), watch="true", **query), 400, "BadRequest")
 
 
 def test_watch_paths(pods, ns):
-    """W-60, W-61, AUTHZ-01: TestWatchProtocolSelection's paths: /watch/ before the resource is a watch of it"""
+    """W-60, W-61, AUTHZ-01: /watch/ before the resource is a watch of it"""
     pods.create("a", ns)
     group, version, plural = pods.resource.split("/")
     for path in (f"/apis/{group}/{version}/watch/namespaces/{ns}/{plural}", f"/apis/{group}/{version}/watch/namespaces/{ns}/{plural}/a",
@@ -378,11 +446,40 @@ def test_watch_paths(pods, ns):
             assert kind == "ADDED" and document["metadata"]["name"] == "a"
 
 
-def test_watch_upgrade_is_ignored(pods, ns):
-    """W-70, AGG-21: a request to become a WebSocket gets a plain watch"""
+def test_watch_parameters(pods, ns):
+    """W-60, W-10, W-20, W-21: TestWatchParamParsing: version, label and field selector, of all and of one namespace"""
+    group, version, plural = pods.resource.split("/")
+    stored = {(where, name): pods.create(name, f"{ns}-{where}", node=node, annotations={"test": ns})
+              for where, name, node in (("other", "foo", "n"), ("other", "bar", "n"), ("else", "foo", "m"), ("else", "bar", "n"))}
+    first = stored["other", "foo"]["metadata"]["resourceVersion"]
+    for query, expected in (({"resourceVersion": first}, [("other", "bar"), ("else", "foo"), ("else", "bar")]),
+                            ({"resourceVersion": first, "fieldSelector": "metadata.name=bar", "labelSelector": "node=n"}, [("other", "bar"), ("else", "bar")]),
+                            ({"resourceVersion": first, "fieldSelector": "metadata.name=foo", "labelSelector": "node=n"}, []),
+                            ({"fieldSelector": "metadata.name=foo", "resourceVersion": first}, [("else", "foo")]),
+                            ({}, list(stored))):
+        for where in (None, "other"):
+            path = f"/apis/{group}/{version}/watch/" + (f"namespaces/{ns}-{where}/{plural}" if where else plural)
+            wanted = sorted(each for each in expected if where in (None, each[0]))
+            found, last, turn = [], False, str(time.monotonic_ns())
+            with pods.api.watch(path, **query) as watch:
+                # What follows all of them, and is within every selector; initial events may have it already.
+                for name in ("foo", "bar"):
+                    pods.api.patch(pods.path(f"{ns}-other", name), {"metadata": {"annotations": {"turn": turn}}})
+                while not last or len(found) < len(wanted):
+                    kind, document = watch.event()
+                    annotations = document["metadata"].get("annotations", {})
+                    last |= annotations.get("turn") == turn
+                    if kind == "ADDED" and annotations.get("test") == ns:
+                        found.append((document["metadata"]["namespace"].removeprefix(ns + "-"), document["metadata"]["name"]))
+            assert sorted(found) == wanted, (path, query)
+
+
+@pytest.mark.parametrize("header", ["Upgrade", "keep-alive, Upgrade", "upgrade", "keep-alive"])
+def test_watch_upgrade_is_ignored(pods, ns, header):
+    """W-70, AGG-21: TestWatchProtocolSelection: a request to become a WebSocket gets a plain watch, as one does that only seems to be"""
     connection = pods.api.connect()
     connection.request("GET", pods.path(ns) + "?watch=true&resourceVersion=" + pods.version(), headers={
-        "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"})
+        "Connection": header, "Upgrade": "websocket", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"})
     response = connection.getresponse()
     assert response.status == 200 and response.headers["Content-Type"] == "application/json"
     connection.close()

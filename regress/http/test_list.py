@@ -200,9 +200,27 @@ def test_field_selectors(api, ns):
 
 
 def test_a_list_and_a_get_agree(api, ns):
-    """MODEL-02, INF-03: the same object, in either"""
+    """MODEL-02, INF-03: TestNonEmptyList: the same object, in either"""
     stored = api.create(POLR, report("r1", labels={"a": "1"}), ns)
-    assert api.get(path_of(POLR, ns)).json["items"] == [stored]
+    assert api.get(path_of(POLR, ns)).json["items"] == [stored] == [api.get(path_of(POLR, ns, "r1")).json]
+
+
+@pytest.mark.parametrize("namespace", [None, "", "other"])
+@pytest.mark.parametrize("selected", [False, True])
+def test_namespace_as_a_parameter(api, ns, namespace, selected):
+    """LIST-02, REQ-03, SEL-01, SEL-10: TestList: the path says which namespace, no parameter does; selectors count for one and for all"""
+    for where in ("other", "default"):
+        for name in ("foo", "bar"):
+            api.create(POLR, report(name, labels={"a": name, "test": ns}), f"{ns}-{where}")
+    query = {"labelSelector": f"test={ns}"}
+    if selected:
+        query = {"labelSelector": f"test={ns},a=foo", "fieldSelector": "metadata.name=foo"}
+    if namespace is not None:
+        query["namespace"] = namespace and f"{ns}-{namespace}"
+    names = ["foo"] if selected else ["bar", "foo"]
+    for where in ("default", "other"):
+        assert keys(api.get(path_of(POLR, f"{ns}-{where}"), **query).json) == [(f"{ns}-{where}", name) for name in names]
+    assert keys(api.get(path_of(POLR), **query).json) == [(f"{ns}-{where}", name) for where in ("default", "other") for name in names]
 
 
 def test_list_while_writing(stack, ns):

@@ -116,7 +116,7 @@ def terminating(namespace, name):
 
 
 def test_missing_namespace(kube, pair, ns):
-    """ADM-01, NS-04: nothing is created in a namespace that is not there; everything else about it goes on."""
+    """ADM-01, NS-04: TestCreateNotFound: nothing is created in a namespace that is not there; everything else about it goes on."""
     path = path_of(POLR, ns)
     answer = pair.first.post(path, report("a"))
     assert (answer.code, answer.json) == (404, missing(ns))

@@ -20,7 +20,7 @@ def unavailable(answer):
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_away_and_back(own_stack, mode):
-    """ERR-02, HL-04, AGG-03, AGG-34, GC-02, NS-03"""
+    """ERR-02, HL-04, AGG-03, AGG-34, GC-02, NS-03: TestGetRetryAfter, as 503"""
     own_stack.begin()
     proxies = [own_stack.proxy(), own_stack.proxy()]
     first, second = proxies[0].api(), proxies[1].api()
@@ -59,6 +59,18 @@ def test_away_and_back(own_stack, mode):
         assert (frame["type"], frame["object"]) == ("ADDED", added)
     watch.close()
     assert int(added["metadata"]["resourceVersion"]) > int(stored["metadata"]["resourceVersion"])
+
+
+def test_a_read_fails(own_stack):
+    """ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe: what nobody expected is a Status of 500, a watch has no stream then, and its place is free again"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api = proxy.api()
+    # The plan that lists and watches begin with.
+    own_stack.database.psql("ALTER FUNCTION kube_reports.list_plan RENAME TO lost_plan", user="postgres")
+    for query in ({}, {"watch": "true"}):
+        failure(api.get(path_of(POLR, "ns"), **query), 500, "InternalError")
+    until(lambda: proxy.metric("kube_reports_watchers") == 0, 10, "the end of the watch")
 
 
 def test_registry_never_read(own_stack):

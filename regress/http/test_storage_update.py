@@ -283,7 +283,7 @@ def test_propagation(pods, ns, existing, policy, expected):
     ([], False, None), ([OTHER, ORPHAN], None, [OTHER, ORPHAN])])
 @pytest.mark.parametrize("where", ["body", "query"])
 def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
-    """DEL-01, DEL-04, DEL-05, DC-01: TestStoreDeleteWithOrphanDependents, TestDeleteWithOptionsQuery: in the body or in the query"""
+    """DEL-01, DEL-04, DEL-05, DC-01: TestStoreDeleteWithOrphanDependents, TestDeleteWithOptions, TestDeleteWithOptionsQuery: in the body or in the query"""
     pods.create("foo", ns, finalizers=existing)
     options = {} if orphan is None else {"orphanDependents": orphan if where == "body" else str(orphan).lower()}
     answer = pods.api.delete(pods.path(ns, "foo"), options) if where == "body" else pods.api.delete(pods.path(ns, "foo"), **options)
@@ -364,21 +364,21 @@ def test_delete_with_result(pods, ns, finalizers, terminating, policy, kind, mov
     assert got.code == 404 if kind == "Status" else got.json == answer.json
 
 
-@pytest.mark.parametrize("seconds", [0, 1, 30, -1])
+@pytest.mark.parametrize("seconds", [0, 1, 300, -1])
 def test_grace_period(pods, ns, seconds):
-    """DEL-07: accepted and without effect, in body or query; no number is refused"""
+    """DEL-07: TestRequestsWithInvalidQuery, of a delete: accepted and without effect, in body or query; no number is refused"""
     for query, body in (({}, {"gracePeriodSeconds": seconds}), ({"gracePeriodSeconds": seconds}, None)):
         pods.create("foo", ns)
         assert pods.api.delete(pods.path(ns, "foo"), body, **query).json["kind"] == "Status"
     pods.create("foo", ns)
-    failure(pods.api.delete(pods.path(ns, "foo"), gracePeriodSeconds="x"), 400, "BadRequest")
+    failure(pods.api.delete(pods.path(ns, "foo"), gracePeriodSeconds="<invalid>"), 400, "BadRequest")
     failure(pods.api.delete(pods.path(ns, "foo"), {"gracePeriodSeconds": "x"}), 400, "BadRequest")
     assert pods.api.get(pods.path(ns, "foo")).code == 200
 
 
-# TestDeleteResourceDeleteOptions, TestDeleteCollectionDeleteOptions, and validation
 DELETE_OPTIONS = [
     (b"{}", 200), (b"", 200), (b'{"kind":"DeleteOptions","apiVersion":"v1"}', 200), (b'{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}', 200),
+    (b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":123}', 200), (b'{"kind":"DeleteOptions","apiVersion":"foo/v1","gracePeriodSeconds":123}', 200),
     (b'{"propagationPolicy":"Background"}\n', 200), (b'{"unknown":1}', 200), (b'{"orphanDependents": "randomString"}', 400),
     (b'{"apiVersion": "v1", "kind": "APIResourceList"}', 400), (b'{"apiVersion": false, "kind": "DeleteOptions"}', 400), (b"[]", 400), (b"{", 400), (b'"x"', 400),
     (b'{"preconditions": 5}', 400), (b'{"dryRun": "All"}', 400), (b'{"dryRun": ["x"]}', 422), (b'{"propagationPolicy": "x"}', 422),
@@ -388,7 +388,10 @@ DELETE_OPTIONS = [
 
 @pytest.mark.parametrize("body, code", DELETE_OPTIONS)
 def test_delete_options(pods, ns, body, code):
-    """DEL-01, DEL-02, DC-01, DC-07: one object and collections; what is refused deletes nothing"""
+    """
+    DEL-01, DEL-02, DC-01, DC-07: TestDeleteResourceDeleteOptions, TestDeleteCollection, TestDeleteCollectionDeleteOptions, and validation: one object
+    and collections; what is refused deletes nothing
+    """
     pods.create("foo", ns)
     for path in (pods.path(ns, "foo"), pods.path(ns)):
         answer = pods.api.delete(path, body)

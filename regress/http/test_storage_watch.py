@@ -117,7 +117,7 @@ def test_watch_from_zero(stack, types, watching):
 
 
 def test_watch_that_is_overtaken(stack, types):
-    """W-50: an open watch whose place in the log went while its proxy stood still ends with an ERROR event, and without what was missed"""
+    """W-50: TestWatchHTTPErrors: an open watch whose place in the log went while its proxy stood still ends with an ERROR event, and without what was missed"""
     pods = types.pods()
     proxy = stack.proxy(flags=["--workers=1"])
     api = proxy.api()
@@ -137,7 +137,7 @@ def test_watch_that_is_overtaken(stack, types):
             for worker in workers:
                 os.kill(worker, signal.SIGCONT)
         kind, status = watch.event()
-        assert (kind, status["kind"], status["code"], status["reason"]) == ("ERROR", "Status", 410, "Expired")
+        assert (kind, status["kind"], status["apiVersion"], status["status"], status["code"], status["reason"]) == ("ERROR", "Status", "v1", "Failure", 410, "Expired")
         assert status["message"] == f"too old resource version: {stored['metadata']['resourceVersion']} ({last})"
         assert watch.end() == [] and watch.error is None
     proxy.stop()

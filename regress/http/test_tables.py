@@ -111,6 +111,39 @@ def test_rows(plain, ns):
         assert "must be 'Metadata', 'Object', 'None', or empty" in status["message"]
 
 
+BETA, ALPHA = TABLE.replace("v=v1;", "v=v1beta1;"), TABLE.replace("v=v1;", "v=v1alpha1;")
+PROTOBUF, PROTOBUF_BETA = (accept.replace("/json", "/vnd.kubernetes.protobuf") for accept in (TABLE, BETA))
+
+
+@pytest.mark.parametrize("accept, version", [
+    (ALPHA, None), (PROTOBUF_BETA, None), (PROTOBUF, None), (TABLE, "v1"), (BETA, "v1beta1"), (f"{PROTOBUF_BETA},{BETA}", "v1beta1")])
+@pytest.mark.parametrize("query", [{}, {"includeObject": "Metadata"}])
+def test_versions(plain, ns, accept, version, query):
+    """NEG-02, TAB-01, TAB-02, TAB-05, TAB-06: TestGetTable, TestWatchTable: a table's version is that of its objects; it is of one, a list or an event"""
+    stored = plain.create("foo1", ns)
+    if version is None:
+        for path, more in ((plain.path(ns, "foo1"), {}), (plain.path(ns), {}), (plain.path(ns), {"watch": "1"})):
+            failure(plain.api.get(path, accept=accept, **query, **more), 406, "NotAcceptable")
+        return
+
+    def check(table, document, columns=True):
+        assert (table["kind"], table["apiVersion"]) == ("Table", f"meta.k8s.io/{version}")
+        assert [column["name"] for column in table["columnDefinitions"] or ()] == (["Name", "Age"] if columns else [])
+        (row,) = table["rows"]
+        assert row["cells"][0] == "foo1"
+        assert row["object"] == {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": document["metadata"]}
+        return table["metadata"]["resourceVersion"]
+
+    assert check(plain.api.get(plain.path(ns, "foo1"), accept=accept, **query).json, stored) == stored["metadata"]["resourceVersion"]
+    assert check(plain.api.get(plain.path(ns), accept=accept, **query).json, stored) == plain.version()
+    with plain.api.watch(plain.path(ns), accept=accept, **query) as watch:
+        kind, table = watch.event()
+        assert kind == "ADDED" and check(table, stored) == stored["metadata"]["resourceVersion"]
+        changed = plain.api.patch(plain.path(ns, "foo1"), {"spec": {"nodeName": "n"}}).json
+        kind, table = watch.event()
+        assert kind == "MODIFIED" and check(table, changed, columns=False) == changed["metadata"]["resourceVersion"]
+
+
 def test_answers_of_writes(plain, ns):
     """TAB-06, PART-05: kubectl's Accept on create, update and patch brings tables; a delete that removes brings a Status"""
     headers = {"Accept": TABLE}

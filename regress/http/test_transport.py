@@ -200,6 +200,21 @@ def test_timeout_counts(stack, api, ns):
         watch.expect(("ADDED", "r2"))
 
 
+def test_timeout_of_writes(stack, api, ns):
+    """REQ-04, AGG-18: TestCreateTimeout, TestPatchResourceTimeout: whoever waits is told; what becomes of a write then is not said, and later ones go on"""
+    api.create(POLR, report("r1"), ns)
+    blocker = stack.database.open_create(stack.cluster, report("open", ns))
+    try:
+        for answer in (api.post(path_of(POLR, ns), report("r2"), timeout="4ms"), api.patch(path_of(POLR, ns, "r1"), {"summary": {"pass": 9}}, timeout="4ms")):
+            status = failure(answer, 504, "Timeout")
+            assert status["message"] == "Timeout: request did not complete within the allotted timeout"
+    finally:
+        blocker.rollback()
+        blocker.close()
+    api.create(POLR, report("r3"), ns)
+    assert {"r1", "r3"} <= set(api.names(POLR, ns)) <= {"r1", "r2", "r3"}
+
+
 def test_parameters(api, ns):
     """REQ-03: the first of repeated ones counts, those that are none are ignored, and so are those with a raw semicolon"""
     for number in range(3):
@@ -220,12 +235,11 @@ def test_parameters(api, ns):
     ("kubectl/v1.32", None, "application/json;pretty=1", True), ("kubectl/v1.32", None, "application/json;pretty=0", False),
     ("kubectl/v1.32", "", None, False)])
 def test_pretty(api, ns, agent, query, accept, pretty):
-    """REQ-10"""
+    """REQ-10: TestGetPretty: by agent, parameter or Accept; to the byte what an encoder gives that indents by two, or not at all"""
     api.create(POLR, report("r1"), ns)
     for path in (path_of(POLR, ns), path_of(POLR, ns, "r1")):
         answer = api.request("GET", path + ("" if query is None else f"?pretty={query}"), headers={"User-Agent": agent, "Accept": accept})
-        assert answer.body.startswith(b"{\n  \"apiVersion\": ") is pretty and answer.body.endswith(b"}\n")
-        assert not answer.body.endswith(b"\n\n")
+        assert answer.body.decode() == json.dumps(answer.json, **({"indent": 2} if pretty else {"separators": (",", ":")})) + "\n"
 
 
 def test_head(api, ns):

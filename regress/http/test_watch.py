@@ -258,7 +258,7 @@ def test_watch_of_one(api, watching, ns):
 
 
 def test_timeout_ends_cleanly(api, watching, ns):
-    """W-03, W-40: a bookmark before the end, when they are asked for"""
+    """W-03, W-40: TestWatchHTTPTimeout: a bookmark before the end, when they are asked for"""
     version = version_of(api, ns)
     with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=3, allowWatchBookmarks="true") as watch:
         api.create(POLR, report("elsewhere"), ns + "-b")
@@ -518,7 +518,7 @@ def test_more_representations_than_a_feed_carries(stack, types, ns):
 
 
 def test_a_client_that_leaves_is_noticed(stack, api, ns):
-    """TR-05"""
+    """TR-05: TestWatchClientClose"""
     import urllib.request
 
     def watchers():

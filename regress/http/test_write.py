@@ -13,7 +13,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def test_create_sets_metadata(api, ns):
-    """CRE-02, CRE-14, RV-01"""
+    """CRE-02, CRE-14, RV-01: TestCreate, TestCreateInNamespace, TestGet"""
     answer = api.post(path_of(POLR, ns), report("r1", labels={"a": "b"}))
     assert answer.code == 201 and answer.headers["Location"] is None
     stored = answer.json
@@ -84,6 +84,28 @@ def test_owner_references(api, ns):
     failure(api.post(path_of(POLR, ns), document), 422, "Invalid")
 
 
+FIRST, SECOND = {"apiVersion": "example.com/v1", "kind": "Owner", "name": "name", "uid": "1"}, {"apiVersion": "example.com/v1", "kind": "Owner", "name": "name", "uid": "2"}
+REFUSING = {**FIRST, "controller": False, "blockOwnerDeletion": False}
+
+
+@pytest.mark.parametrize("given, expected", [
+    ([FIRST, SECOND, FIRST, FIRST, SECOND], [FIRST, SECOND]), ([FIRST, {**FIRST, "name": "other"}], None), ([FIRST, {**FIRST, "apiVersion": "example.com/v2"}], None),
+    ([REFUSING, dict(reversed(REFUSING.items()))], [REFUSING]), ([REFUSING, FIRST], None)])
+def test_owners_said_twice(api, ns, given, expected):
+    """CRE-10, WARN-01: TestDedupOwnerReferences: what is the same in every member is kept once and warned of, on create, update and patch"""
+    document = report("r1")
+    document["metadata"]["ownerReferences"] = given
+    created = api.post(path_of(POLR, ns), document)
+    stored = created.json
+    stored["metadata"].update(ownerReferences=given, labels={"a": "1"})
+    updated = api.put(path_of(POLR, ns, "r1"), stored)
+    patched = api.patch(path_of(POLR, ns, "r1"), {"metadata": {"ownerReferences": given, "labels": {"a": "2"}}})
+    for answer, code in ((created, 201), (updated, 200), (patched, 200)):
+        assert answer.code == code and answer.json["metadata"]["ownerReferences"] == (expected or given), answer
+        # Duplicates are warned of once for each uid, and owners of one uid are merged by nobody.
+        assert any("contains duplicate entries" in warning for warning in answer.warnings) is (expected is not None), answer.warnings
+
+
 def test_dry_run(api, ns):
     """CRE-06, DEL-08, UPD-06, PAT-08: TestDryRunCreateDoesntCreate, TestDryRunCreateReturnsObject, TestDryRunCreateExistingObjectFails,
     TestDryRunUpdateMissingObjectFails, TestDryRunUpdatePreconditions, TestDryRunUpdateDoesntUpdate, TestDryRunUpdateReturnsObject,
@@ -119,7 +141,7 @@ def test_dry_run(api, ns):
 
 
 def test_update(api, ns):
-    """UPD-01 to UPD-04"""
+    """UPD-01 to UPD-04: TestUpdate"""
     path = path_of(POLR, ns, "r1")
     stored = api.create(POLR, report("r1", labels={"a": "1"}), ns)
     # Nothing changes: no version, no generation.

@@ -26,7 +26,7 @@ def body_of(ns, name="r1", more=""):
 
 
 def test_create(api, ns):
-    """REQ-02, FV-01: a body of YAML 1.1 as Kubernetes reads it: octal numbers, merge keys, keys that become strings, one document"""
+    """REQ-02, FV-01: TestCreateYAML: a body of YAML 1.1 as Kubernetes reads it: octal numbers, merge keys, keys that become strings, one document"""
     more = ("results:\n- &first\n  policy: a\n  result: pass\n  message: |\n    two\n    lines\n  properties: &p {yes: \"on\", 017: x, 1.5: w}\n"
             "- {<<: *first, policy: b}\n- policy: c\n  properties: *p\n--- # what follows is not looked at\n]\n")
     answer = post_yaml(api, ns, body_of(ns, more=more), fieldValidation="Ignore")
@@ -37,6 +37,10 @@ def test_create(api, ns):
     assert first["message"] == "two\nlines\n" and second == {**first, "policy": "b"}
     assert first["properties"] == third["properties"] == {"true": "on", "15": "x", "1.5": "w"}
     assert api.get(path_of(POLR, ns, "r1")).json == stored
+    headers = {"Content-Type": YAML, "Accept": "application/yaml, application/json"}
+    answer = api.request("POST", path_of(POLR, ns), body_of(ns, "r2"), headers=headers)
+    assert answer.code == 201 and answer.headers["Content-Type"] == YAML and answer.body[:1] != b"{"
+    assert yaml.load(answer.body, yaml.CSafeLoader) == api.get(path_of(POLR, ns, "r2")).json
 
 
 def test_update_and_parameters(api, ns):
@@ -93,7 +97,7 @@ def test_order_of_errors(api, ns):
 
 
 def test_duplicates(api, ns):
-    """FV-01, FV-02: keys that YAML sets twice"""
+    """FV-01, FV-02: TestFieldValidation, its rows in YAML: keys that are set twice, on create and update"""
     text = body_of(ns, more="  fail: 1\n  fail: 2\nscope:\n  name: a\n  name: b\nfoo: 1\n")
     first, second = "line 9: key \"fail\" already set in map", "line 12: key \"name\" already set in map"
     status = failure(post_yaml(api, ns, text, fieldValidation="Strict"), 400, "BadRequest")
@@ -105,6 +109,16 @@ def test_duplicates(api, ns):
     assert answer.warnings == quoted
     answer = post_yaml(api, ns, text.replace("r1", "r2"), fieldValidation="Ignore")
     assert answer.code == 201 and answer.warnings == [], answer
+    # An update has one line more in front of them, the version.
+    text = text.replace("metadata:\n", f"metadata:\n  resourceVersion: '{answer.json['metadata']['resourceVersion']}'\n").replace("r1", "r2")
+    for mode, code, words in (("Strict", 400, None), ("Ignore", 200, []), ("Warn", 200, [text.replace("line 9", "line 10").replace("line 12", "line 13") for text in quoted])):
+        answer = api.request("PUT", path_of(POLR, ns, "r2"), text, headers={"Content-Type": YAML}, fieldValidation=mode)
+        assert answer.code == code, answer
+        if words is None:
+            message = failure(answer, 400, "BadRequest")["message"]
+            assert 'line 10: key "fail" already set in map\n  line 13: key "name" already set in map, unknown field "foo"' in message
+        else:
+            assert answer.warnings == words
 
 
 def test_body_limit(api, ns):
