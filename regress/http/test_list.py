@@ -47,7 +47,7 @@ def test_byte_order(api, ns):
 
 
 def test_pages(api, many, ns):
-    """PAGE-01 to PAGE-05, through a list that changes meanwhile"""
+    """PAGE-01 to PAGE-05, through a list that changes meanwhile; e2e chunking.go, should return chunks of results for list calls"""
     path = path_of(POLR, ns + "-0")
     first = api.get(path, limit=4).json
     expected = api.names(POLR, ns + "-0")
@@ -58,14 +58,17 @@ def test_pages(api, many, ns):
     api.delete(path + "/" + expected[6])
     api.create(POLR, report("r99", labels={"test": ns}), ns + "-0")
     api.patch(path + "/" + expected[8], {"metadata": {"labels": {"changed": "yes"}}})
-    names, page = [item["metadata"]["name"] for item in first["items"]], first
-    while page["metadata"].get("continue"):
-        page = api.get(path, limit=4, **{"continue": page["metadata"]["continue"]}).json
-        assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-        assert not any("changed" in item["metadata"]["labels"] for item in page["items"])
-        names += [item["metadata"]["name"] for item in page["items"]]
-    assert names == expected
-    assert "remainingItemCount" not in page["metadata"]
+    for limits in ([4, 4], [1, 2, 3], [5, 1], [6], [7]):
+        names, page = [item["metadata"]["name"] for item in first["items"]], first
+        for limit in limits:
+            page = api.get(path, limit=limit, **{"continue": page["metadata"]["continue"]}).json
+            assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+            assert not any("changed" in item["metadata"]["labels"] for item in page["items"])
+            names += [item["metadata"]["name"] for item in page["items"]]
+            left = len(expected) - len(names)
+            assert len(page["items"]) == limit or left == 0
+            assert page["metadata"].get("remainingItemCount") == (left or None) and bool(page["metadata"].get("continue")) is (left > 0)
+        assert names == expected
 
 
 def test_pages_with_selector(api, many):

@@ -227,13 +227,17 @@ def test_list_returns_updated_version(seed):
 # ---- the other list tests ----
 
 def test_consistent_list(stack, seed):
-    """GET-03, LIST-03, RV-03: RunTestConsistentList: a list has what was written through another proxy a moment ago"""
+    """GET-03, LIST-03, RV-03: RunTestConsistentList: a list has what was written through another proxy a moment ago, an empty one its version"""
     other = stack.second.api(keep=True)
     for number in range(20):
         stored = seed.pods.create(f"pod-{number}", "consistent")
         document = other.get(seed.pods.path("consistent")).json
         assert len(document["items"]) == number + 1 and stored in document["items"]
         assert document["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    for number, query in enumerate(({"resourceVersion": "0"}, {}, {"continue": token(-1, "a")}, {"resourceVersion": "0"})):
+        stored = seed.pods.create(f"more-{number}", "consistent")
+        document = other.get(seed.pods.path("empty"), **query).json
+        assert document["items"] == [] and document["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     assert other.delete(seed.pods.path("consistent")).code == 200
     seed.versions["current"] = seed.pods.version()
 
@@ -324,13 +328,13 @@ def test_continuation(types):
     assert {each["metadata"]["resourceVersion"] for each in (first, rest, page, last)} == {version}
 
 
-def test_pagination_rare_object(types):
+def test_pagination_rare_object(stack, types):
     """PAGE-03, PAGE-05: RunTestListPaginationRareObject: the one match is the last of a thousand, and the list's end"""
     pods = types.pods()
-    documents = [pods.pod(f"pod-{number:03}") for number in range(1000)]
-    for document in documents[:-1:50]:
-        pods.create(document["metadata"]["name"], "ns")
-    stored = pods.create("pod-999", "ns", labels={"rare": "yes"})
+    writer = stack.first.api(keep=True)
+    for number in range(1000):
+        labels = {"rare": "yes"} if number == 999 else {}
+        stored = writer.create(pods.resource, pods.pod(f"pod-{number:03}", labels=labels), "ns")
     for query in ({"fieldSelector": "metadata.name=pod-999"}, {"labelSelector": "rare"}):
         document = pods.list(limit=1, **query)
         assert document["items"] == [stored] and not document["metadata"].get("continue")
@@ -349,7 +353,7 @@ def test_continuation_with_filter(types):
 
 
 def test_inconsistent_continuation(stack, types):
-    """EXP-01: RunTestListInconsistentContinuation"""
+    """EXP-01, PAGE-05: RunTestListInconsistentContinuation; e2e chunking.go, should support continue listing from the last key"""
     pods = types.pods()
     stored = [pods.create("bar", "first"), pods.create("bar", "second"), pods.create("foo", "second")]
     first = pods.list(limit=1)
@@ -364,9 +368,10 @@ def test_inconsistent_continuation(stack, types):
     page = pods.list(limit=1, resourceVersion="0", **{"continue": status["metadata"]["continue"]})
     assert page["items"] == stored[1:2] and page["metadata"]["continue"]
     assert int(page["metadata"]["resourceVersion"]) >= int(stored[2]["metadata"]["resourceVersion"])
+    assert page["metadata"]["remainingItemCount"] == 1
     pods.create("later", "third")
     last = pods.list(limit=1, resourceVersion="0", **{"continue": page["metadata"]["continue"]})
-    assert last["items"] == stored[2:] and not last["metadata"].get("continue")
+    assert last["items"] == stored[2:] and not last["metadata"].get("continue") and "remainingItemCount" not in last["metadata"]
     assert last["metadata"]["resourceVersion"] == page["metadata"]["resourceVersion"]
 
 
