@@ -3,6 +3,7 @@
 import concurrent.futures
 import copy
 import datetime
+import threading
 import uuid
 
 import pytest
@@ -28,8 +29,11 @@ def version(document):
 # ---- create ----
 
 def test_create(pods, nodes, ns):
-    """CRE-02, RV-01, GET-01: RunTestCreate: what is answered is what a get gives, in either scope"""
+    """CRE-02, CRE-04, RV-01, GET-01: RunTestCreate: what is answered is what a get gives, in either scope; a version is not given"""
     for kind in (pods, nodes):
+        failure(kind.api.get(kind.path(ns, ns)), 404, "NotFound")
+        failure(kind.api.post(kind.path(ns), kind.pod(ns, resourceVersion="1")), 500, None)
+        failure(kind.api.get(kind.path(ns, ns)), 404, "NotFound")
         stored = kind.create(ns, ns)
         assert kind.api.get(kind.path(ns, ns)).json == stored and version(stored) > 0
         assert stored["metadata"]["name"] == ns and stored["metadata"].get("namespace") == (ns if kind is pods else None)
@@ -151,6 +155,20 @@ def test_update_with_conflict(stack, pods, ns):
     assert len(apis[0].get(path).json["metadata"]["annotations"]) == 16
 
 
+def test_update_of_what_another_proxy_changed(stack, pods, ns):
+    """PAT-04, UPD-09, JP-01: RunTestGuaranteedUpdateWithSuggestionAndConflict: a change is made to the object as it is, not as it was once read"""
+    first, second, path = stack.first.api(keep=True), stack.second.api(keep=True), pods.path(ns, "foo")
+    stored = pods.create("foo", ns, node="n1")
+    assert first.get(path).json == stored
+    assert second.patch(path, {"spec": {"nodeName": "n2"}}).json["metadata"]["generation"] == 2
+    only_if = [{"op": "test", "path": "/spec/nodeName", "value": "n2"}, {"op": "replace", "path": "/spec/nodeName", "value": "n3"}]
+    updated = first.patch(path, only_if, kind=JSON_PATCH)
+    assert updated.code == 200 and updated.json["metadata"]["generation"] == 3 and updated.json["spec"] == {"nodeName": "n3"}
+    # What is refused on the object as it is changes nothing.
+    failure(second.patch(path, only_if, kind=JSON_PATCH), 422, "Invalid")
+    assert first.get(path).json == second.get(path).json == updated.json
+
+
 @pytest.mark.parametrize("field, value, code", [
     ("name", "other", 400), ("namespace", "other", 400), ("creationTimestamp", "2001-01-01T00:00:00Z", 200), ("deletionTimestamp", "2001-01-01T00:00:00Z", 422),
     ("deletionGracePeriodSeconds", 30, 422), ("resourceVersion", "1", 409), ("resourceVersion", "x", 500), ("resourceVersion", "", 422), ("uid", "other", 409)])
@@ -183,11 +201,12 @@ def test_generation(pods, ns):
 # ---- delete ----
 
 def test_unconditional_delete(pods, nodes, ns):
-    """DEL-06, DEL-09: RunTestUnconditionalDelete, TestFinalizeDelete, TestStoreDelete, testDeleteNoGraceful, testDeleteNonExist"""
+    """DEL-06, DEL-09, DEL-11: RunTestUnconditionalDelete, TestFinalizeDelete, TestStoreDelete, testDeleteNoGraceful, testDeleteNonExist"""
     for kind in (pods, nodes):
         failure(kind.api.delete(kind.path(ns, ns)), 404, "NotFound")
         stored = kind.create(ns, ns)
         status = kind.api.delete(kind.path(ns, ns))
+        assert version(status.json) > version(stored)
         group, _, plural = kind.resource.split("/")
         assert status.code == 200 and status.json["status"] == "Success" and "code" not in status.json
         assert status.json["details"] == {"name": ns, "group": group, "kind": plural, "uid": stored["metadata"]["uid"]}
@@ -213,7 +232,7 @@ def test_conditional_delete(pods, ns, preconditions, code, query):
 
 
 def test_delete_and_recreate(pods, ns):
-    """DEL-03, GC-08, UPD-02: RunTestDeleteWithSuggestionOfDeletedObject: an object made again is another one"""
+    """DEL-03, GC-08, UPD-02: an object made again is another one"""
     first = pods.create("foo", ns)
     pods.delete("foo", ns)
     second = pods.create("foo", ns)
@@ -239,6 +258,76 @@ def test_nothing_is_stale(stack, pods, ns):
     assert first.patch(path, {"metadata": {"finalizers": [OTHER]}}).code == 200
     assert second.delete(path).json["metadata"]["finalizers"] == [OTHER]
     assert first.get(path).json["metadata"]["deletionTimestamp"]
+
+
+# What is done through the second proxy after the first one gave the object, the precondition of the delete through the first one -> its answer.
+# Upstream's functions that validate a deletion are preconditions here: nothing else of a request asks what the object is.
+CHANGED_MEANWHILE = {
+    "RunTestDeleteWithSuggestion": ("nothing", None, 200),
+    "RunTestDeleteWithSuggestionAndConflict": ("label", None, 200),
+    "RunTestDeleteWithSuggestionOfDeletedObject": ("delete", None, 404),
+    "RunTestPreconditionalDeleteWithSuggestion": ("replace", "uid now", 200),
+    "RunTestPreconditionalDeleteWithOnlySuggestionPass": ("replace", "uid then", 409),
+    "RunTestValidateDeletionWithSuggestion": ("label", "resourceVersion now", 200),
+    "RunTestValidateDeletionWithOnlySuggestionValid": ("label", "resourceVersion then", 409),
+}
+
+
+@pytest.mark.parametrize("change, condition, code", CHANGED_MEANWHILE.values(), ids=CHANGED_MEANWHILE)
+def test_delete_of_what_another_proxy_changed(stack, pods, ns, change, condition, code):
+    """DEL-03, DEL-09, RV-04: RunTestDeleteWithSuggestion and what else the table names: a delete concerns the object as it is, not as it was once read"""
+    first, second, path = stack.first.api(keep=True), stack.second.api(keep=True), pods.path(ns, "foo")
+    then = now = pods.create("foo", ns)
+    assert first.get(path).json == then
+    if change == "label":
+        now = second.patch(path, {"metadata": {"labels": {"foo": "bar"}}}).json
+    if change in ("delete", "replace"):
+        assert second.delete(path).code == 200
+    if change == "replace":
+        now = second.create(pods.resource, pods.pod("foo"), ns)
+    options = None
+    if condition:
+        field, whose = condition.split()
+        options = {"preconditions": {field: {"now": now, "then": then}[whose]["metadata"][field]}}
+    with pods.api.watch(pods.path(ns), resourceVersion=pods.version()) as watch:
+        answer = first.delete(path, options)
+        assert answer.code == code
+        if code == 409:
+            assert "in the precondition" in failure(answer, code, "Conflict")["message"] and first.get(path).json == now
+            return
+        failure(first.get(path), 404, "NotFound")
+        if code == 200:
+            now["metadata"]["resourceVersion"] = answer.json["metadata"]["resourceVersion"]
+            assert watch.event() == ("DELETED", now)
+
+
+def test_delete_with_conflict(stack, pods, ns):
+    """DEL-09, PAT-04, RV-04: RunTestDeleteWithConflict: changes in the middle of a delete do not refuse it, and what goes is the last of them"""
+    apis, path = [stack.first.api(), stack.second.api()], pods.path(ns, "foo")
+    stored = pods.create("foo", ns)
+    begin = threading.Barrier(9)
+
+    def change(number):
+        begin.wait()
+        return apis[number % 2].patch(path, {"metadata": {"labels": {f"l{number}": "x"}}})
+
+    def remove(_):
+        begin.wait()
+        return apis[0].delete(path)
+
+    with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
+        with concurrent.futures.ThreadPoolExecutor(9) as pool:
+            removed, changed = pool.submit(remove, None), [pool.submit(change, number) for number in range(8)]
+        assert removed.result().code == 200
+        answers = sorted((each.result() for each in changed if each.result().code == 200), key=lambda answer: version(answer.json))
+        assert {each.result().code for each in changed} <= {200, 404}
+        last = stored
+        for answer in answers:
+            last = answer.json
+            assert watch.event() == ("MODIFIED", last)
+        last["metadata"]["resourceVersion"] = removed.result().json["metadata"]["resourceVersion"]
+        assert watch.event() == ("DELETED", last)
+    failure(apis[1].get(path), 404, "NotFound")
 
 
 def test_delete_races(stack, pods, ns):
