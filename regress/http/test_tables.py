@@ -167,13 +167,16 @@ def test_empty_table(plain, ns):
     assert document["rows"] == [] and document["metadata"]["resourceVersion"] == plain.version()
 
 
-def test_chunks(plain, ns):
-    """TAB-09, PAGE-04: chunks of a table are those of the list"""
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_chunks(plain, ns, version):
+    """TAB-09, PAGE-04: chunks of a table are those of the list; e2e table_conversion.go, should return chunks of table results for list calls"""
+    accept = TABLE.replace("v=v1", f"v={version}")
     for number in range(7):
         plain.create(f"p{number}", ns)
     found, remaining, more = [], [], {}
     while more == {} or more["continue"]:
-        document = plain.api.get(plain.path(ns), accept=TABLE, limit=3, **more).json
+        document = plain.api.get(plain.path(ns), accept=accept, limit=3, **more).json
+        assert document["apiVersion"] == f"meta.k8s.io/{version}" and document["metadata"]["resourceVersion"] == plain.version()
         found += [row["cells"][0] for row in document["rows"]]
         remaining.append(document["metadata"].get("remainingItemCount"))
         more = {"continue": document["metadata"].get("continue")}

@@ -42,6 +42,25 @@ def test_events(api, watching, ns):
         assert last == modified
 
 
+def test_watchers_of_labels(api, watching, ns):
+    """W-02, W-20: e2e watch.go, should observe add, update, and delete watch notifications: of one label, of another, of both"""
+    path, start = path_of(POLR, ns), version_of(api, ns)
+
+    def watch_of(*groups):
+        return watching.watch(path, resourceVersion=start, labelSelector=f"group in ({','.join(groups)})")
+
+    with watch_of("a") as of_a, watch_of("b") as of_b, watch_of("a", "b") as of_both:
+        # In turn, so that whoever were told of the others' would be told of them before its own.
+        for name, one in (("a", of_a), ("b", of_b)) * 2:
+            created = api.create(POLR, report(name, labels={"group": name}), ns)
+            changed = [api.patch(f"{path}/{name}", {"summary": {"pass": number}}).json for number in (7, 8)]
+            api.delete(f"{path}/{name}")
+            for watch in (one, of_both):
+                assert [watch.event() for _ in range(3)] == [("ADDED", created), *(("MODIFIED", document) for document in changed)]
+                watch.expect(("DELETED", name))
+        assert of_a.quiet() and of_b.quiet() and of_both.quiet()
+
+
 def test_other_namespaces_are_not_seen(api, watching, ns):
     with watching.watch(path_of(POLR, ns), resourceVersion=version_of(api, ns)) as watch:
         api.create(POLR, report("r"), ns + "-b")
@@ -70,7 +89,8 @@ def test_cluster_scope(api, watching, ns):
 
 
 def test_resume_from_every_version(api, watching, ns):
-    """W-11: no gap and no duplicate, wherever one begins"""
+    """W-11: no gap and no duplicate, wherever one begins; e2e watch.go, should be able to start watching from a specific resource version, to
+    restart watching from the last resource version observed by the previous watch"""
     path = path_of(POLR, ns)
     start = version_of(api, ns)
     history = [("ADDED", api.create(POLR, report("r1"), ns))]
@@ -189,7 +209,8 @@ def test_watch_list_as_table(watching, ns):
 
 
 def test_label_transitions(api, watching, ns):
-    """W-20: into and out of the selector, and removal outside of it"""
+    """W-20: into and out of the selector, and removal outside of it; e2e watch.go, should observe an object deletion if it stops meeting the
+    requirements of the selector"""
     path = path_of(POLR, ns)
     with watching.watch(path, resourceVersion=version_of(api, ns), labelSelector="team=a") as watch:
         api.create(POLR, report("r1", labels={"team": "b"}), ns)
@@ -198,6 +219,7 @@ def test_label_transitions(api, watching, ns):
         gone = api.patch(path + "/r1", {"metadata": {"labels": {"team": "b"}}, "summary": {"pass": 99}}).json
         api.patch(path + "/r1", {"summary": {"pass": 5}})
         api.patch(path + "/r1", {"metadata": {"labels": {"team": "a"}}})
+        api.patch(path + "/r1", {"summary": {"pass": 6}})
         api.delete(path + "/r1")
         api.create(POLR, report("r2", labels={"team": "c"}), ns)
         api.delete(path + "/r2")
@@ -207,7 +229,7 @@ def test_label_transitions(api, watching, ns):
         # The content before the change, with the version of the change.
         assert kind == "DELETED" and previous["summary"]["pass"] == 8 and previous["metadata"]["labels"] == {"team": "a"}
         assert previous["metadata"]["resourceVersion"] == gone["metadata"]["resourceVersion"]
-        watch.expect(("ADDED", "r1"), ("DELETED", "r1"), ("ADDED", "end"))
+        watch.expect(("ADDED", "r1"), ("MODIFIED", "r1"), ("DELETED", "r1"), ("ADDED", "end"))
 
 
 @pytest.mark.parametrize("accept", [PARTIAL, TABLE])
