@@ -95,7 +95,7 @@ func remove(t *testing.T, reports dynamic.ResourceInterface, name string) {
 }
 
 // W-02, W-10, W-20, DEL-05: watchers of one label, of another and of both see adding, changing and deleting of what concerns them (e2e
-// watch.go).
+// watch.go, should observe add, update, and delete watch notifications).
 func TestWatchersOfLabels(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
@@ -106,7 +106,7 @@ func TestWatchersOfLabels(t *testing.T) {
 	for _, group := range []struct {
 		name string
 		one  watch.Interface
-	}{{"a", ofA}, {"b", ofB}} {
+	}{{"a", ofA}, {"b", ofB}, {"a", ofA}, {"b", ofB}} {
 		created := create(t, reports, newReport(namespace, group.name, map[string]string{"group": group.name}))
 		changed := mergePatch(t, reports, group.name, `{"summary":{"fail":1}}`)
 		remove(t, reports, group.name)
@@ -119,7 +119,8 @@ func TestWatchersOfLabels(t *testing.T) {
 }
 
 // W-10, W-11: a watch from a version tells what came after it, and a new one from the last version seen tells the rest, through either
-// proxy (e2e watch.go).
+// proxy (e2e watch.go, should be able to start watching from a specific resource version, should be able to restart watching from the last
+// resource version observed by the previous watch).
 func TestWatchFromAVersion(t *testing.T) {
 	namespace := newNamespace()
 	first := dynamic.NewForConfigOrDie(shared.configOf(0)).Resource(policyReports).Namespace(namespace)
@@ -140,7 +141,7 @@ func TestWatchFromAVersion(t *testing.T) {
 }
 
 // W-20: an object that meets a selector no more is deleted for its watchers, with its old content and the new version; when it meets it
-// again it is added (e2e watch.go).
+// again it is added (e2e watch.go, should observe an object deletion if it stops meeting the requirements of the selector).
 func TestWatchWhenASelectorIsLeft(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
@@ -159,7 +160,8 @@ func TestWatchWhenASelectorIsLeft(t *testing.T) {
 	expectEvent(t, events, watch.Deleted, back)
 }
 
-// W-02, W-30, RV-02: watches that begin at every version of a busy resource tell the same events in the same order (e2e watch.go).
+// W-02, W-30, RV-02: watches that begin at every version of a busy resource tell the same events in the same order (e2e watch.go,
+// should receive events on concurrent watches in same order).
 func TestConcurrentWatchesAgree(t *testing.T) {
 	ctx := t.Context()
 	reports := shared.dynamic().Resource(policyReports)

@@ -1,13 +1,16 @@
 package clients
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -17,7 +20,8 @@ import (
 )
 
 // WL-01, WL-04, WL-06, INF-01, INF-02: with the gate on, informers begin with a watch that sends the state and never list by themselves;
-// with the gate off they list, then watch.  The consistency detector's exact list is its own (e2e watchlist.go).
+// with the gate off they list, then watch.  The consistency detector's exact list is its own.  What changes then is in their stores (e2e
+// watchlist.go, should be requested by informers when WatchListClient is enabled).
 func TestHowInformersBegin(t *testing.T) {
 	namespace := newNamespace()
 	reports := shared.dynamic().Resource(policyReports).Namespace(namespace)
@@ -25,14 +29,21 @@ func TestHowInformersBegin(t *testing.T) {
 		create(t, reports, newReport(namespace, fmt.Sprint("r", i), nil))
 	}
 	config, requests := recorded(shared.config())
+	typed := typedPolicyReports(config, namespace)
 	for name, informer := range map[string]cache.SharedIndexInformer{
+		"typed": cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return typed.List(ctx, options)
+			},
+			WatchFuncWithContext: typed.Watch,
+		}, typed), &PolicyReport{}, 0, nil),
 		"dynamic": dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamic.NewForConfigOrDie(config), 0, namespace, nil).
 			ForResource(policyReports).Informer(),
 		"metadata": metadatainformer.NewFilteredSharedInformerFactory(metadata.NewForConfigOrDie(config), 0, namespace, nil).
 			ForResource(policyReports).Informer(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "metadata" {
+			if name != "dynamic" {
 				if err := informer.SetTransform(forgetKind); err != nil {
 					t.Fatal(err)
 				}
@@ -59,18 +70,59 @@ func TestHowInformersBegin(t *testing.T) {
 					t.Errorf("it listed %s", request.URL)
 				}
 			}
+			changed := mergePatch(t, reports, "r0", fmt.Sprintf(`{"metadata":{"labels":{"informer":%q}}}`, name))
+			until(t, "the change in the store", func() error {
+				object, there, err := informer.GetStore().GetByKey(namespace + "/r0")
+				if err != nil || !there {
+					return fmt.Errorf("there %v, %v", there, err)
+				}
+				if got := object.(metav1.Object).GetResourceVersion(); got != changed.GetResourceVersion() {
+					return fmt.Errorf("version %s, not %s", got, changed.GetResourceVersion())
+				}
+				return nil
+			})
 		})
 	}
 }
 
-// WL-01: a list of a client stays a list whatever the gate says (e2e watchlist.go).
+// WL-01: a list of a client stays a list whatever the gate says (e2e watchlist.go, should NOT be requested by client-go's List method, by
+// dynamic client's List method, by metadata client's List method when WatchListClient is enabled).
 func TestListsAreNotStreamed(t *testing.T) {
+	ctx := t.Context()
+	namespace := newNamespace()
+	var want []string
+	for i := range 5 {
+		created := create(t, shared.dynamic().Resource(policyReports).Namespace(namespace),
+			newReport(namespace, fmt.Sprint("r", i), map[string]string{"listed": "yes"}))
+		want = append(want, created.GetName()+" "+created.GetResourceVersion())
+	}
 	config, requests := recorded(shared.config())
-	must(dynamic.NewForConfigOrDie(config).Resource(policyReports).List(t.Context(), metav1.ListOptions{}))(t)
-	must(metadata.NewForConfigOrDie(config).Resource(policyReports).List(t.Context(), metav1.ListOptions{}))(t)
-	for _, request := range requests.take() {
-		if query := request.URL.Query(); query.Has("watch") || query.Has("sendInitialEvents") {
-			t.Errorf("%s", request.URL)
+	options := metav1.ListOptions{LabelSelector: "listed=yes"}
+	for name, list := range map[string]func() (runtime.Object, error){
+		"typed": func() (runtime.Object, error) {
+			return typedPolicyReports(config, namespace).List(ctx, options)
+		},
+		"dynamic": func() (runtime.Object, error) {
+			return dynamic.NewForConfigOrDie(config).Resource(policyReports).Namespace(namespace).List(ctx, options)
+		},
+		"metadata": func() (runtime.Object, error) {
+			return metadata.NewForConfigOrDie(config).Resource(policyReports).Namespace(namespace).List(ctx, options)
+		},
+	} {
+		requests.take()
+		var got []string
+		err := meta.EachListItem(must(list())(t), func(item runtime.Object) error {
+			object := item.(metav1.Object)
+			got = append(got, object.GetName()+" "+object.GetResourceVersion())
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		for i, request := range requests.take() {
+			if query := request.URL.Query(); query.Has("watch") || query.Has("sendInitialEvents") || i == 0 && len(query) != 1 {
+				t.Errorf("%s: %s", name, request.URL)
+			}
 		}
 	}
 }
@@ -102,7 +154,7 @@ func TestStreamedState(t *testing.T) {
 }
 
 // WL-06: a watch that takes nothing but Tables is refused with 406 when it asks for the state; one that takes JSON as well gets objects
-// (e2e watchlist.go).
+// (e2e watchlist.go, doesn't support receiving resources as Tables, falls backs to supported content type).
 func TestStreamedStateAsTable(t *testing.T) {
 	namespace := newNamespace()
 	create(t, shared.dynamic().Resource(policyReports).Namespace(namespace), newReport(namespace, "r", nil))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client import POLR, failure, report
+from client import POLR, failure, report, until
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
@@ -162,3 +162,20 @@ def test_metrics(stack, api, ns):
     for path in ("/livez", "/readyz"):
         with urllib.request.urlopen(url + path, timeout=10) as answer:
             assert answer.read() == b"ok"
+
+
+def test_stored_objects(stack, types):
+    """HL-05: RunTestStats: a proxy that begins counts what is stored, which is what was created and not deleted, however often updated"""
+    pods, none = types.pods(), types.pods()
+    for name in ("a", "b", "c"):
+        pods.create(name, "ns")
+    pods.put(pods.pod("b", "ns", node="n"))
+    pods.delete("c", "ns")
+    proxy = stack.proxy(flags=["--workers=1"])
+
+    def stored(kind):
+        group, _, plural = kind.resource.split("/")
+        return proxy.metric(f'apiserver_storage_objects{{resource="{plural}.{group}"}}')
+    until(lambda: stored(pods) is not None, 30, "the first count")
+    assert (stored(pods), stored(none)) == (2, 0)
+    proxy.stop()

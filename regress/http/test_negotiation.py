@@ -65,11 +65,15 @@ def test_include_object_bad(api, ns):
     assert "must be 'Metadata', 'Object', 'None', or empty" in status["message"]
 
 
-def test_table_of_one(api, stored, ns):
-    """TAB-06"""
-    document = api.get(path_of(POLR, ns, "r1"), accept=KUBECTL).json
-    assert document["kind"] == "Table" and len(document["rows"]) == 1
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_table_of_one(api, stored, ns, version):
+    """TAB-06, NEG-02: e2e table_conversion.go, should return pod details"""
+    document = api.get(path_of(POLR, ns, "r1"), accept=TABLE.replace("v=v1", f"v={version}")).json
+    assert document["kind"] == "Table" and document["apiVersion"] == f"meta.k8s.io/{version}"
     assert document["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    (row,) = document["rows"]
+    assert len(row["cells"]) == len(document["columnDefinitions"]) > 2
+    assert document["columnDefinitions"][0]["name"] == "Name" and row["cells"][0] == "r1"
 
 
 def test_table_without_values(api, ns):
@@ -87,12 +91,6 @@ def test_table_pages(api, ns):
     rest = api.get(path_of(POLR, ns), accept=TABLE, limit=3, **{"continue": page["metadata"]["continue"]}).json
     assert [row["cells"][0] for row in page["rows"] + rest["rows"]] == [f"r{n}" for n in range(5)]
     assert page["metadata"]["remainingItemCount"] == 2
-
-
-def test_table_v1beta1(api, stored, ns):
-    """NEG-02"""
-    document = api.get(path_of(POLR, ns), accept="application/json;as=Table;v=v1beta1;g=meta.k8s.io").json
-    assert document["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
 def test_partial(api, stored, ns):

@@ -161,6 +161,18 @@ def test_answers_of_writes(plain, ns):
     failure(plain.api.get(plain.path(ns, "a"), accept=TABLE), 404, "NotFound")
 
 
+@pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
+def test_table_of_all(types, scope):
+    """TAB-01, TAB-08: e2e table_conversion.go, should return generic metadata details across all namespaces for nodes"""
+    pods = types.pods(scope)
+    stored = [pods.create(name, namespace) for name, namespace in (("a", "first"), ("b", "second"))]
+    document = pods.api.get(pods.path(), accept=TABLE).json
+    assert document["metadata"]["resourceVersion"] == pods.version() and document["columnDefinitions"][0]["name"] == "Name"
+    assert [row["object"]["metadata"] for row in document["rows"]] == [each["metadata"] for each in stored]
+    assert [row["cells"][0] for row in document["rows"]] == ["a", "b"]
+    assert {len(row["cells"]) for row in document["rows"]} == {len(document["columnDefinitions"])} == {2}
+
+
 def test_empty_table(plain, ns):
     """TAB-01, LIST-01: rows are never null"""
     document = plain.api.get(plain.path(ns), accept=TABLE).json
