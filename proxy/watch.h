@@ -8,7 +8,8 @@
  * caught up, and then follows the feed of its lane.  It stays open while the
  * database is away and goes on from its position afterwards.  It ends cleanly
  * at its timeout, at shutdown and when its client reads too slowly, and with
- * an ERROR event (410) only when its own position is no longer in the log.
+ * an ERROR event only when its own position is no longer in the log (410) or
+ * reading the present state fails for good (500).
  *
  *-------------------------------------------------------------------------
  */

@@ -62,11 +62,19 @@ def test_away_and_back(own_stack, mode):
 
 
 def test_a_read_fails(own_stack):
-    """ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe: what nobody expected is a Status of 500, a watch has no stream then, and its place is free again"""
+    """
+    ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe, TestWatchHTTPErrors: what nobody expected is a Status of 500; to a watch an answer,
+    or an ERROR event when it has a stream already; and its place is free again
+    """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     api = proxy.api()
-    # The plan that lists and watches begin with.
+    # What a watch begins with when it has been answered.
+    own_stack.database.psql("ALTER FUNCTION kube_reports.api_list RENAME TO lost_list", user="postgres")
+    expected = failure(api.get(path_of(POLR, "ns")), 500, "InternalError")
+    with api.watch(path_of(POLR, "ns")) as watch:
+        assert watch.code == 200 and watch.end() == [("ERROR", expected)]
+    # The plan that both begin with.
     own_stack.database.psql("ALTER FUNCTION kube_reports.list_plan RENAME TO lost_plan", user="postgres")
     for query in ({}, {"watch": "true"}):
         failure(api.get(path_of(POLR, "ns"), **query), 500, "InternalError")
