@@ -176,6 +176,6 @@ def test_stored_objects(stack, types):
     def stored(kind):
         group, _, plural = kind.resource.split("/")
         return proxy.metric(f'apiserver_storage_objects{{resource="{plural}.{group}"}}')
-    until(lambda: stored(pods) is not None, 30, "the first count")
+    until(lambda: None not in (stored(pods), stored(none)), 30, "the first count")
     assert (stored(pods), stored(none)) == (2, 0)
     proxy.stop()
