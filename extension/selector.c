@@ -202,10 +202,7 @@ parse_value_list(Parser *parser, ValueList *list)
 				return true;
 			}
 			if (parser->token.kind == TOKEN_COMMA)
-			{
 				add_value(parser, list, empty);
-				advance(parser);
-			}
 		}
 		else
 		{

@@ -378,7 +378,7 @@ exchange_resolve(Exchange *exchange)
 					 &(StatusDetails) {.name = route->name,.group = route->group,.kind = route->resource_name});
 		return false;
 	}
-	if (route->verb[0] == '\0' ||
+	if (route->verb[0] == '\0' || strcmp(route->verb, "proxy") == 0 ||
 		(route->subresource[0] != '\0' && (strcmp(route->verb, "create") == 0 || strcmp(route->verb, "delete") == 0)))
 	{
 		answer_not_supported(exchange);

@@ -286,6 +286,7 @@ classify(Route *route, const char **segments, size_t count)
 {
 	bool		legacy = count >= 1 && strcmp(segments[0], "api") == 0;
 	bool		watch = false;
+	bool		proxied = false;
 	size_t		prefix = legacy ? 2 : 3;
 
 	if (count <= prefix || (!legacy && strcmp(segments[0], "apis") != 0))
@@ -301,27 +302,34 @@ classify(Route *route, const char **segments, size_t count)
 	route->version = segments[prefix - 1];
 	segments += prefix;
 	count -= prefix;
-	if (strcmp(segments[0], "watch") == 0 && count > 1)
+
+	/* Verbs that a path may begin with.  Nothing is proxied here, but a review is asked about it as upstream does. */
+	if (count > 1)
 	{
-		watch = true;
-		segments++;
-		count--;
+		watch = strcmp(segments[0], "watch") == 0;
+		proxied = strcmp(segments[0], "proxy") == 0;
+		segments += watch || proxied;
+		count -= watch || proxied;
 	}
-	if (strcmp(segments[0], "namespaces") == 0 && count > 2)
+	if (strcmp(segments[0], "namespaces") == 0 && count > 1)
 	{
+		/* A namespace is in itself, and so are its subresources. */
 		route->namespace_name = segments[1];
-		segments += 2;
-		count -= 2;
+		if (count > 2 && strcmp(segments[2], "status") != 0 && strcmp(segments[2], "finalize") != 0)
+		{
+			segments += 2;
+			count -= 2;
+		}
 	}
 	route->resource = true;
 	route->resource_name = segments[0];
 	if (count > 1)
 		route->name = segments[1];
-	if (count > 2)
+	if (count > 2 && !proxied)
 		route->subresource = segments[2];
 	route->watch_path = watch;
 	route->overlong = count > 3;
-	route->verb = verb_of(route, watch);
+	route->verb = proxied ? "proxy" : verb_of(route, watch);
 }
 
 bool

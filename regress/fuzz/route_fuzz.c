@@ -44,7 +44,7 @@ static void
 check_route(Arena *arena, const Route *route)
 {
 	static const char *const verbs[] = {
-		"", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
+		"", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy"
 	};
 	bool		known = false;
 	const char *error = NULL;

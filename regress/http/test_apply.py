@@ -169,7 +169,7 @@ def test_reset_of_nothing(api, ns, path):
 
 
 def test_edited_by_a_client(api, ns, path):
-    """MF-08: a client's list counts when it can be read, else the stored one stays"""
+    """MF-08: TestValidateManagedFieldsInvalid: a client's list counts when it can be read, else the stored one stays"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="one")
     entries = stored["metadata"]["managedFields"]
     for broken in ([{**entries[0], "operation": "Delete"}], [{**entries[0], "fieldsType": "FieldsV2"}], [{**entries[0], "apiVersion": ""}],
@@ -181,6 +181,7 @@ def test_edited_by_a_client(api, ns, path):
     status = failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "m" * 129, "subresource": "s" * 257}]}}), 422, "Invalid")
     assert [cause["field"] for cause in status["details"]["causes"]] == 3 * ["metadata.managedFields[0].manager", "metadata.managedFields[0].subresource"]
     assert "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes" in status["message"]
+    failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "field\nmanager"}]}}), 422, "Invalid")
     failure(api.patch(path, {"metadata": {"managedFields": {"a": 1}}}), 422, "Invalid")
 
 
@@ -279,7 +280,7 @@ def test_before_first_apply(api, stack, ns, path):
 
 
 def test_refusals(api, ns, path):
-    """SSA-01, SSA-02, SSA-08, SSA-11, PAT-05, PAT-07: bodies that are not to be applied"""
+    """SSA-01, SSA-02, SSA-08, SSA-11, PAT-05, PAT-07: TestInvalidPatchOptions: bodies that are not to be applied"""
     def message(document, code, reason, **query):
         return failure(apply(api, path, document, **query), code, reason)["message"]
 

@@ -112,7 +112,7 @@ REQUEST_HEADERS = {
 
 @pytest.mark.parametrize("row", REQUEST_HEADERS)
 def test_request_headers(delegate, row):
-    """AUTHN-03, AGG-11: upstream's table; what headers the front proxy sends is what the user is."""
+    """AUTHN-03, AGG-11: TestRequestHeader; what headers the front proxy sends is what the user is."""
     names, headers, expected = REQUEST_HEADERS[row]
     names = {**HEADERS, **names}
     delegation = delegate(**{f"requestheader_{kind}_headers{'_prefix' if kind == 'extra' else ''}": value.split(",")
@@ -366,7 +366,7 @@ def test_client_ca_file(stack, own_files, tmp_path):
 # --- the ConfigMap ---
 
 def test_config_map_changes(delegate, tmp_path):
-    """AUTHN-01, AUTHN-11: CA, allowed names and header names of the ConfigMap change without a restart, for open connections too."""
+    """AUTHN-01, AUTHN-11: TestRequestHeaderAuthRequestController: CA, allowed names and header names of the ConfigMap change without a restart, for open connections too."""
     delegation = delegate()
     kept = delegation.front(keep=True)
     assert who(delegation, kept.get, fresh_path())["user"] == "alice"
@@ -402,7 +402,7 @@ def test_config_map_changes(delegate, tmp_path):
 
 
 def test_config_map_nonsense(delegate):
-    """AUTHN-01: a ConfigMap that makes no sense, or that is deleted, leaves in force what was."""
+    """AUTHN-01: TestRequestHeaderAuthRequestControllerPreserveState: a ConfigMap that makes no sense, or that is deleted, leaves in force what was."""
     delegation = delegate()
     front = delegation.front()
     for nonsense in ({"requestheader_client_ca_file": "no certificate"}, {"requestheader_allowed_names": "not a list"},
@@ -507,7 +507,8 @@ def bearing(token, **more):
 
 
 def test_token(delegate):
-    """AUTHN-04, AUTHN-06, AUTHN-07: a token is reviewed once, its user is asked about; a bad one is refused, once asked as well."""
+    """AUTHN-04, AUTHN-06, AUTHN-07: TestAuthenticateRequest, TestAuthenticateRequestFailed, TestAuthenticateRequestTokenInvalid, TestV1WebhookTokenAuthenticator:
+    a token is reviewed once, its user is asked about; a bad one is refused, once asked as well."""
     delegation = delegate()
     reviews = delegation.apiserver.token_reviews
     delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
@@ -532,7 +533,7 @@ AUTHORIZATIONS = {"Bearer token": "token", "bearer token": "token", "BEARER toke
 
 @pytest.mark.parametrize("header", AUTHORIZATIONS)
 def test_authorization_header(shared, header):
-    """AUTHN-04: what counts as a bearer token; anything else says nothing."""
+    """AUTHN-04: TestBearerToken, TestAuthenticateRequestBadValue, TestAuthenticateRequestIncludingValueAfterToken: what counts as a bearer token; anything else says nothing."""
     before = len(shared.apiserver.token_reviews)
     shared.apiserver.token_rule = lambda spec: {"authenticated": True, "user": {"username": "bearer"}}
     api = shared.proxy.api(None)
@@ -551,7 +552,7 @@ def test_spaced_token(shared):
 
 
 def test_token_cache_ends(delegate):
-    """AUTHN-06: good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
+    """AUTHN-06: TestCachedTokenAuthenticator, TestV1WebhookCacheAndRetry: good and bad tokens are remembered for --authentication-token-webhook-cache-ttl; 0 is not at all."""
     reviews = []
     delegation = delegate(flags=["--authentication-token-webhook-cache-ttl=300ms"])
 
@@ -576,7 +577,7 @@ def test_token_cache_ends(delegate):
                                      {"status": {"authenticated": True, "user": {"username": "a\x00b"}}},
                                      {"status": {"authenticated": "true", "user": USER}}, {"status": None}, {"status": []}])
 def test_token_errors_are_not_remembered(delegate, trouble):
-    """AUTHN-06: a review that failed, or makes no sense, lets nobody in, and is asked anew the next time."""
+    """AUTHN-06: TestAuthenticateRequestTokenError, TestAuthenticateRequestError: a review that failed, or makes no sense, lets nobody in, and is asked anew the next time."""
     delegation = delegate()
     api = delegation.proxy.api(None)
     if "code" in trouble:
@@ -591,7 +592,7 @@ def test_token_errors_are_not_remembered(delegate, trouble):
 
 
 def test_token_retried(delegate):
-    """AUTHN-06: connection errors, 429 and 5xx are tried again within one request."""
+    """AUTHN-06: TestV1WebhookCacheAndRetry: connection errors, 429 and 5xx are tried again within one request."""
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
     delegation.apiserver.trouble("tokenreviews", drop=True, times=1)
@@ -601,7 +602,7 @@ def test_token_retried(delegate):
 
 
 def test_token_reviews_are_shared(delegate):
-    """AUTHN-06: requests with the same token wait for one review; one that gives up does not end it for the others."""
+    """AUTHN-06: TestSharedLookup: requests with the same token wait for one review; one that gives up does not end it for the others."""
     delegation = delegate()
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER}
     hold = threading.Event()
@@ -646,7 +647,7 @@ def test_token_flood(delegate):
 
 
 def test_audiences(delegate):
-    """AUTHN-04: with --api-audiences a token must be meant for one of them."""
+    """AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences: with --api-audiences a token must be meant for one of them."""
     delegation = delegate(flags=["--api-audiences=reports,https://reports.example"])
     granted = {"one": ["other", "reports"], "none": ["other"], "unaware": None}
     delegation.apiserver.token_rule = lambda spec: {"authenticated": True, "user": USER, "audiences": granted[spec["token"]]}
@@ -666,7 +667,7 @@ def test_tokens_without_kube_apiserver(stack):
 # --- anonymous ---
 
 def test_anonymous(shared):
-    """AUTHN-05: who presents nothing is system:anonymous."""
+    """AUTHN-05: TestAnonymous: who presents nothing is system:anonymous."""
     assert who(shared, shared.proxy.api(None).get, fresh_path()) == {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
 
 

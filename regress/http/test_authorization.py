@@ -84,6 +84,16 @@ ATTRIBUTES = {
     ("DELETE", "/namespaces/ns1/policyreports"): resource("deletecollection", namespace="ns1"),
     ("GET", "/namespaces/ns1/policyreports/r1/status"): resource("get", namespace="ns1", name="r1", subresource="status"),
     ("PUT", "/namespaces/ns1/policyreports/r1/status"): resource("update", namespace="ns1", name="r1", subresource="status"),
+    ("GET", "/namespaces/ns1/policyreports/r1/proxy/subpath"): resource("get", namespace="ns1", name="r1", subresource="proxy"),
+    ("DELETE", "/clusterpolicyreports"): resource("deletecollection", "clusterpolicyreports"),
+    ("POST", "/clusterpolicyreports/r1"): resource("create", "clusterpolicyreports", name="r1"),
+    ("GET", "/namespaces"): resource("list", "namespaces"),
+    ("GET", "/namespaces/other"): resource("get", "namespaces", namespace="other", name="other"),
+    ("DELETE", "/namespaces"): resource("deletecollection", "namespaces"),
+    ("PUT", "/namespaces/other/finalize"): resource("update", "namespaces", namespace="other", name="other", subresource="finalize"),
+    ("PUT", "/namespaces/other/status"): resource("update", "namespaces", namespace="other", name="other", subresource="status"),
+    ("GET", "/proxy/namespaces/other/pods/foo"): resource("proxy", "pods", namespace="other", name="foo"),
+    ("GET", "/proxy/namespaces/other/pods/foo/subpath/not/a/subresource"): resource("proxy", "pods", namespace="other", name="foo"),
     # Whether it is served is nobody's business who may not ask.
     ("GET", "/nothing"): resource("list", "nothing"),
     ("GET", "/namespaces/ns1/nothing/x/y/z"): resource("get", "nothing", namespace="ns1", name="x", subresource="y"),
@@ -92,7 +102,7 @@ ATTRIBUTES = {
 
 @pytest.mark.parametrize("method, path", ATTRIBUTES)
 def test_attributes(shared, method, path):
-    """AUTHZ-01, AUTHZ-10, AUTHZ-14, DEL-10: the attributes of a request; the whole document that is sent, for a user of the aggregator too."""
+    """AUTHZ-01, AUTHZ-10, AUTHZ-14, DEL-10: TestGetAPIRequestInfo, TestGetAuthorizerAttributes, Test_resourceAttributesFrom, TestV1Webhook: the attributes of a request; the whole document that is sent, for a user of the aggregator too."""
     before = len(shared.apiserver.access_reviews)
     user = fresh_user()
     answer = shared.front().request(method, BASE + path, user=user, groups=["dev"], uid="u-1", extra={"Example.org/Scopes": ["a", "b"]},
@@ -113,10 +123,18 @@ def test_attributes(shared, method, path):
     ("GET", "/readyz/db", {"path": "/readyz/db", "verb": "get"}),
     ("OPTIONS", "/version", {"path": "/version", "verb": "options"}),
     ("GET", "/", {"path": "/", "verb": "get"}),
+    ("POST", "/", {"path": "/", "verb": "post"}),
+    ("GET", "/api", {"path": "/api", "verb": "get"}),
+    # A slash at the end says nothing.
+    ("GET", "/api/", {"path": "/api", "verb": "get"}),
+    ("GET", "/api/v1/", {"path": "/api/v1", "verb": "get"}),
+    ("GET", "/apis/group/", {"path": "/apis/group", "verb": "get"}),
+    ("GET", "/apis/group/version/", {"path": "/apis/group/version", "verb": "get"}),
+    ("GET", "/not-api/version/resource", {"path": "/not-api/version/resource", "verb": "get"}),
     ("GET", "/logs/a%20b", {"path": "/logs/a b", "verb": "get"}),
 ])
 def test_non_resource(shared, method, path, attributes):
-    """AUTHZ-04, AUTHZ-10: any other path, with the method in lower case."""
+    """AUTHZ-04, AUTHZ-10: TestGetNonAPIRequestInfo: any other path, with the method in lower case."""
     assert asked(shared, method, path) == [{"nonResourceAttributes": attributes, "user": f"user-{next(unique) - 1}", "groups": GROUPS}]
 
 
@@ -139,6 +157,8 @@ SELECTORS = {
     "fieldSelector=metadata.name!%3Dx": {"fieldSelector": [requirement("metadata.name", "NotIn", "x")]},
     "fieldSelector=metadata.name%3Da/b": {"fieldSelector": [requirement("metadata.name", "In", "a/b")]},
     "fieldSelector=nonsense": {},
+    "fieldSelector=%2Abar": {},
+    "labelSelector=%2Abar": {},
     "fieldSelector=metadata.name%3Dx&labelSelector=a": {"name": "x", "fieldSelector": [requirement("metadata.name", "In", "x")],
                                                         "labelSelector": [requirement("a", "Exists")]},
 }
@@ -147,7 +167,7 @@ SELECTORS = {
 @pytest.mark.parametrize("verb, method, more", [("list", "GET", ""), ("watch", "GET", "&watch=1"), ("deletecollection", "DELETE", "")])
 @pytest.mark.parametrize("query", SELECTORS)
 def test_selectors(shared, query, verb, method, more):
-    """AUTHZ-02, AUTHZ-03: selectors of lists, watches and deletecollections are passed on, those that cannot be parsed are not."""
+    """AUTHZ-02, AUTHZ-03: TestGetAuthorizerAttributes: selectors of lists, watches and deletecollections are passed on, those that cannot be parsed are not."""
     expected = {key: value if key == "name" else {"requirements": value} for key, value in SELECTORS[query].items()}
     spec, = asked(shared, method, f"{BASE}/namespaces/ns1/policyreports?{query}{more}")
     assert spec["resourceAttributes"] == resource(verb, namespace="ns1", **expected)
@@ -215,7 +235,7 @@ DENIALS = {
 
 @pytest.mark.parametrize("method, target", DENIALS)
 def test_denial(shared, method, target):
-    """AUTHZ-12: the words of a 403, with the reviewer's reason when there is one."""
+    """AUTHZ-12: TestForbidden, TestErrors: the words of a 403, with the reviewer's reason when there is one."""
     message, details = DENIALS[method, target]
     for groups, reason in ((["a"], None), (["b"], "no RBAC <rule> matched")):
         shared.apiserver.access_rule = lambda spec: {"allowed": False, **({"reason": reason} if reason else {})}
@@ -276,7 +296,7 @@ def test_silence(delegate):
 # --- what is remembered ---
 
 def test_remembered(shared):
-    """AUTHZ-11: the same question is asked once, whatever the answer; the least difference is another question."""
+    """AUTHZ-11: TestV1WebhookCache: the same question is asked once, whatever the answer; the least difference is another question."""
     front = shared.front()
     user = fresh_user()
     for rule, code in ((denied, 403), (allowed, 200)):
@@ -301,7 +321,7 @@ def test_remembered(shared):
 
 
 def test_forgotten(delegate):
-    """AUTHZ-11: answers are remembered for as long as the flags say, allowed and not allowed each for its own time."""
+    """AUTHZ-11: TestV1WebhookCache: answers are remembered for as long as the flags say, allowed and not allowed each for its own time."""
     delegation = delegate(flags=["--authorization-webhook-cache-authorized-ttl=300ms", "--authorization-webhook-cache-unauthorized-ttl=0"])
     front = delegation.front(keep=True)
     reviews = delegation.apiserver.access_reviews

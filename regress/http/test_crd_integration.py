@@ -30,7 +30,7 @@ def version(document):
 
 @pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
 def test_crud(types, ns, scope):
-    """CRE-02, UPD-01, DEL-06, W-02, LIST-01: TestNamespaceScopedCRUD, TestClusterScopedCRUD"""
+    """CRE-02, UPD-01, DEL-06, W-02, LIST-01: TestNamespaceScopedCRUD, TestClusterScopedCRUD, testListFound, testListNotFound, testUpdateEquals, testCreateEquals"""
     kind = types.pods(scope)
     empty = kind.list(ns)
     assert empty["items"] == [] and version(empty) > 0
@@ -62,7 +62,7 @@ def test_invalid_crud(pods, ns):
 
 
 def test_same_name_in_another_namespace(pods, ns):
-    """GET-01, LIST-02: TestSameNameDiffNamespace"""
+    """GET-01, LIST-02: TestSameNameDiffNamespace, testGetDifferentNamespace, testGetMimatchedNamespace"""
     first, second = pods.create("same", ns + "-1", node="a"), pods.create("same", ns + "-2", node="b")
     assert first["metadata"]["uid"] != second["metadata"]["uid"]
     assert pods.api.get(pods.path(ns + "-1", "same")).json == first and pods.api.get(pods.path(ns + "-2", "same")).json == second
@@ -398,7 +398,8 @@ METADATA = [
 
 @pytest.mark.parametrize("change, field", METADATA)
 def test_object_meta(pods, ns, change, field):
-    """CRE-05, CRE-08, UPD-02: TestPostInvalidObjectMeta and upstream's table of object metadata, on create and by patch"""
+    """CRE-05, CRE-08, UPD-02: TestPostInvalidObjectMeta, TestValidateObjectMetaOwnerReferences, TestValidateAnnotations, testCreateValidatesNames,
+    TestValidateFinalizersPreventConflictingFinalizers: on create and by patch"""
     document = pods.pod("foo")
     document["metadata"].update(change)
     status = failure(pods.api.post(pods.path(ns), document), 422, "Invalid")

@@ -1,8 +1,11 @@
 """Discovery: /api, /apis, groups, versions, /version, health, metrics (conformance section 2, 20)."""
 
+import json
+
 import pytest
 
 from client import POLR, failure, report, until
+from pods import crd
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
@@ -30,11 +33,11 @@ V2BETA1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscovery
     (V2 + ";profile=nopeer,application/json", "v2"),
 ])
 def test_aggregated(api, accept, version):
-    """DISC-01, DISC-02, DISC-05, AGG-30, AGG-31, AGG-33"""
+    """DISC-01, DISC-02, DISC-05, AGG-30, AGG-31, AGG-33: TestBasicResponse, TestV2Beta1SkewSupport"""
     answer = api.get("/apis", accept=accept, timeout="32s")
     assert answer.code == 200
     assert answer.headers["Content-Type"] == f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-    assert answer.headers["Vary"] == "Accept"
+    assert answer.headers["Vary"] == "Accept" and answer.headers["ETag"] and answer.body.endswith(b"}\n")
     document = answer.json
     assert (document["kind"], document["apiVersion"]) == ("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}")
     found = {}
@@ -53,11 +56,48 @@ def test_aggregated(api, accept, version):
 
 
 def test_aggregated_not_modified(api):
-    """DISC-03, AGG-35"""
+    """DISC-03, AGG-35: TestEtagMatching, TestEtagNonMatching"""
     first = api.get("/apis", accept=V2)
     again = api.request("GET", "/apis", headers={"Accept": V2, "If-None-Match": first.headers["ETag"]})
     assert (again.code, again.body) == (304, b"")
     assert again.headers["ETag"] == first.headers["ETag"]
+    other = api.request("GET", "/apis", headers={"Accept": V2, "If-None-Match": "wrongetag"})
+    assert (other.code, other.headers["ETag"], other.body) == (200, first.headers["ETag"], first.body)
+
+
+@pytest.mark.parametrize("accept, version", [
+    ("application/json;foo=bar", None), ("", None), ("application/json", None), (V2BETA1, "v2beta1"), (V2, "v2"), (V2 + ",application/json", "v2"),
+    (V2 + ";profile=nopeer", "v2"), (V2 + ";profile=foo", "v2"), (V2.replace("json", "vnd.kubernetes.protobuf") + ",application/json", None)])
+def test_aggregation_enabled(api, accept, version):
+    """DISC-01, NEG-01: TestAggregationEnabled: the first form that the client takes and the server has"""
+    document = api.request("GET", "/apis", headers={"Accept": accept}).json
+    assert (document["kind"], document["apiVersion"]) == (("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}") if version else ("APIGroupList", "v1"))
+
+
+def test_changes(stack, types):
+    """DISC-03, DISC-15, AGG-35: TestEtagConsistent, TestEtagOutdated, TestAddRemove: equal documents have equal ETags at both proxies, as long as nothing changes
+    and when it has been changed back; an outdated one gets the new document"""
+    proxies = (stack.first, stack.second)
+
+    def everywhere(**headers):
+        # Fresh connections reach every worker.
+        answers = [proxy.api().request("GET", "/apis", headers={"Accept": V2, **headers}) for proxy in proxies for _ in range(16)]
+        etags = {answer.headers["ETag"] for answer in answers}
+        return answers[0] if len(etags) == 1 and len({answer.code for answer in answers}) == 1 else None
+
+    def groups(answer):
+        return [group["metadata"]["name"] for group in answer.json["items"]]
+
+    before = until(everywhere, 20, "the same document everywhere")
+    group = "added." + types.group
+    types.stack.database.psql("SELECT kube_reports.register_crd($crd$" + json.dumps(crd(group, "things")) + "$crd$::jsonb)")
+    try:
+        during = until(lambda: next((a for a in [everywhere(**{"If-None-Match": before.headers["ETag"]})] if a and a.code == 200), None), 20, "the new group everywhere")
+        assert during.headers["ETag"] != before.headers["ETag"] and set(groups(during)) == {*groups(before), group}
+    finally:
+        stack.unregister(f"things.{group}")
+    after = until(everywhere, 20, "the same document everywhere")
+    assert (after.headers["ETag"], after.body) == (before.headers["ETag"], before.body)
 
 
 def test_both_proxies_agree(api, second_api):

@@ -98,7 +98,7 @@ def test_long_label(api, collection, ns):
     ("good", "bad value", "a valid label must be an empty string or consist of alphanumeric characters"),
 ])
 def test_bad_label(api, collection, ns, key, value, text):
-    """CRE-08"""
+    """CRE-08: TestValidateLabels"""
     status = failure(api.post(collection, report("r", ns, labels={key: value})), 422, "Invalid")
     assert text in status["message"]
 
@@ -271,7 +271,8 @@ def test_list_options_that_exclude_each_other(api, collection):
 
 
 def test_patches_that_do_not_apply(api, collection):
-    """JP-01, MP-01, PAT-05, PAT-07: TestPatchRequiresMatchingName, TestForbiddenForceOnNonApply"""
+    """JP-01, MP-01, PAT-05, PAT-07: TestPatchRequiresMatchingName, TestForbiddenForceOnNonApply, TestInvalidPatchOptions,
+    and the number of operations"""
     kept = collection + "/kept"
     for operation in ({"op": "test", "path": "/summary/pass", "value": 99}, {"op": "remove", "path": "/summary/nothing"},
                       {"op": "replace", "path": "/nowhere/at/all", "value": 1}):
@@ -282,20 +283,25 @@ def test_patches_that_do_not_apply(api, collection):
     failure(api.patch(kept, b"{", kind=MERGE), 400, "BadRequest")
     failure(api.patch(kept, {"metadata": {"name": "other"}}), 400, "BadRequest")
     failure(api.patch(kept, {"results": [{"policy": "p", "result": "maybe"}]}), 422, "Invalid")
-    for force in ("true", "false"):
-        status = failure(api.patch(kept, {"metadata": {"labels": {"foo": "bar"}}}, force=force), 422, "Invalid")
+    for query in ({"force": "true"}, {"force": "false"}, {"force": "false", "fieldManager": "kubectl"}):
+        status = failure(api.patch(kept, {"metadata": {"labels": {"foo": "bar"}}}, **query), 422, "Invalid")
         assert "force: Forbidden: may not be specified for non-apply patch" in status["message"]
     many = [{"op": "add", "path": "/metadata/annotations", "value": {}}] * 10001
     failure(api.patch(kept, many, kind=JSON_PATCH), 413, "RequestEntityTooLarge")
 
 
 def test_write_options(api, collection, ns):
-    """CRE-06, CRE-07, FV-01, DEL-02"""
+    """CRE-06, CRE-07, FV-01, DEL-02: TestInvalidDryRun, TestValidDryRun, TestValidateFieldManagerInvalid, TestValidateFieldManagerValid"""
     for query, text in (({"dryRun": "x"}, 'dryRun: Unsupported value: ["x"]: supported values: "All"'),
+                        ({"dryRun": ["All", "False"]}, 'dryRun: Unsupported value: ["All","False"]: supported values: "All"'),
+                        ({"fieldManager": "field\nmanager"}, 'fieldManager: Invalid value: "field\\nmanager": invalid character U+000A (at position 5)'),
                         ({"fieldManager": "m" * 129}, "fieldManager: Too long: may not be more than 128 bytes"),
                         ({"fieldValidation": "x"}, 'fieldValidation: Unsupported value: "x": supported values: "", "Ignore", "Strict", "Warn"')):
         status = failure(api.post(collection, report("r", ns), **query), 422, "Invalid")
         assert status["message"].startswith('CreateOptions.meta.k8s.io "" is invalid: ') and text in status["message"]
+    for manager in ("filedManager", "你好", "🍔"):
+        for dry in ("All", ["All", "All"]):
+            assert api.post(collection, report("r", ns), fieldManager=manager, dryRun=dry).code == 201
     failure(api.delete(collection + "/kept", {"propagationPolicy": "x"}), 422, "Invalid")
     failure(api.delete(collection + "/kept", dryRun="x"), 422, "Invalid")
     failure(api.delete(collection + "/kept", {"kind": "Pod", "apiVersion": "v1"}), 400, "BadRequest")
@@ -330,8 +336,11 @@ def test_cluster_scope_with_namespace(api):
 
 
 def test_bad_namespace(api):
-    """CRE-05"""
-    failure(api.post(path_of(POLR, "Bad_Namespace"), report("r")), 422, "Invalid")
+    """CRE-05: TestValidateObjectMetaNamespaces"""
+    for namespace, count in (("Bad_Namespace", 1), ("foo.bar", 1), ("A" * 64, 2)):
+        status = failure(api.post(path_of(POLR, namespace), report("r")), 422, "Invalid")
+        assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.namespace"] * count, namespace
+        assert f'metadata.namespace: Invalid value: "{namespace}": ' in status["message"]
 
 
 def test_many_errors_keep_their_connection(stack, ns):

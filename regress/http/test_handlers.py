@@ -92,7 +92,8 @@ def routes(pods):
             "unknown one": f"/apis/{group}/{version}/namespaces/ns/nothing/a", "unknown everywhere's one": f"/apis/{group}/{version}/nothing/a",
             "unknown watched": f"/apis/{group}/{version}/watch/nothing", "unknown one watched": f"/apis/{group}/{version}/watch/nothing/a",
             "unknown proxied": f"/apis/{group}/{version}/proxy/nothing/a", "one watched": f"/apis/{group}/{version}/watch/namespaces/ns/{plural}/none",
-            "one watched by parameter": here + "/none?watch=true", "watch of nothing": f"/apis/{group}/{version}/watch/"}
+            "one watched by parameter": here + "/none?watch=true", "watch of nothing": f"/apis/{group}/{version}/watch/",
+            "one proxied": f"/apis/{group}/{version}/proxy/namespaces/ns/{plural}/a"}
 
 
 # Method, path -> code
@@ -103,7 +104,7 @@ ROUTES = [
     ("DELETE", "everywhere", 404), ("DELETE", "sub", 404), ("PUT", "sub", 404), ("OPTIONS", "here", 405), ("POST", "unknown", 404),
     ("GET", "unknown everywhere's one", 404), ("PUT", "unknown one", 404), ("DELETE", "unknown one", 404), ("GET", "unknown watched", 404), ("GET", "unknown one watched", 404),
     ("GET", "unknown proxied", 404), ("POST", "one watched", 405), ("POST", "one watched by parameter", 405), ("PUT", "deep", 404), ("DELETE", "deep", 404),
-    ("GET", "watch of nothing", 404),
+    ("GET", "watch of nothing", 404), ("GET", "one proxied", 405), ("DELETE", "one proxied", 405),
 ]
 
 
@@ -122,7 +123,8 @@ def test_routes(pods, method, where, code):
     if answer.code == 405:
         # A method that stands for no verb is refused by the resource, any other by the path.
         group, _, plural = pods.resource.split("/")
-        assert status["message"] == (f' is not supported on resources of kind "{plural}.{group}"' if method == "OPTIONS" or where == "one watched" else
+        verb = "proxy" if where == "one proxied" else "" if method == "OPTIONS" or where == "one watched" else None
+        assert status["message"] == (f'{verb} is not supported on resources of kind "{plural}.{group}"' if verb is not None else
                                      "the server does not allow this method on the requested resource")
     assert [item["metadata"]["name"] for item in pods.list()["items"] if item["metadata"]["namespace"] in ("kept", "ns")] == ["kept"]
 

@@ -260,7 +260,7 @@ def test_go_clients(offering, api, ns, tmp_path, binary):
 
 @pytest.mark.parametrize("user, code", [(None, 403), ("stranger", 401)])
 def test_anonymous_connections(stack, offering, user, code):
-    """AUTHN-08, TR-07: after requests of somebody whom nobody knows the connection is closed; what is open beside them goes on."""
+    """AUTHN-08, TR-07: TestUnauthenticatedHTTP2ClientConnectionClose: after requests of somebody whom nobody knows the connection is closed; what is open beside them goes on."""
     if user:
         stack_command("certificates", f"{stack.pki}/strangers")
         for suffix in ("crt", "key"):
@@ -276,7 +276,7 @@ def test_anonymous_connections(stack, offering, user, code):
 
 
 def test_known_connections_stay(offering):
-    """AUTHN-08: a client that is known keeps its connection, even when it is refused."""
+    """AUTHN-08: TestUnauthenticatedHTTP2ClientConnectionClose: a client that is known keeps its connection, even when it is refused."""
     opened = Http2(offering, user="nobody")
     for _ in range(3):
         assert opened.answer(opened.request(path_of(POLR)))[0] == 403

@@ -82,7 +82,7 @@ def test_a_read_fails(own_stack):
 
 
 def test_registry_never_read(own_stack):
-    """DISC-15: 503, never an empty document and never 404; ready as soon as the database is"""
+    """DISC-15: TestWithMuxAndDiscoveryCompleteProtection, TestMuxAndDiscoveryComplete: 503, never an empty document and never 404; ready as soon as the database is"""
     own_stack.database.start()
     own_stack.database.stop()
     proxy = own_stack.proxy(ready=False)

@@ -33,26 +33,32 @@ MATCHES = [
     ("x>1,x<5", {"x": "3"}), ("x<9223372036854775807", {"x": "9223372036854775806"}), (" x = y ", {"x": "y"}), ("x==y", {"x": "y"}),
     ("example.com/x=y", {"example.com/x": "y"}), ("x=y,x!=z", {"x": "y"}), ("!x,!y", {"z": "1"}), ("x,!y", {"x": "1"}), ("in in (in)", {"in": "in"}),
     ("x\t in\n( y )", {"x": "y"}),
+    # The parser of sets.
+    ("\rx", {"x": "1"}), ("this-is-another-dns.domain.com/key-with-dash in (so,what)", {"this-is-another-dns.domain.com/key-with-dash": "what"}),
+    ("0.1.2.domain/99 notin (10.10.100.1, tick.tack.clock)", {"0.1.2.domain/99": "x"}), ("x in (abc,abc)", {"x": "abc"}), ("x in (a,,a,,a,,a,,)", {"x": ""}),
+    ("x notin (abc,,def),bar,z in (),w", {"bar": "1", "z": "", "w": "1"}), ("x,y in (a)", {"x": "1", "y": "a"}), ("x=a,y!=b,z in (h,i,j)", {"x": "a", "z": "i"}),
+    ("x notin ( )", {"x": "a"}), ("a ", {"a": "1"}), ("a in (x,y,notin, z,in)", {"a": "notin"}),
 ]
 
 NO_MATCHES = [
     ("x=z", {}), ("x=y", {"x": "z"}), ("x=y,z=w", {"x": "w", "z": "w"}), ("x!=y,z!=w", {"x": "z", "z": "w"}), ("x", {"y": "z"}), ("!x", {"x": "z"}),
     ("x>1", {"x": "0"}), ("x<1", {"x": "2"}), ("foo=blah", SET), ("baz=bar", SET), ("foo=bar,foobar=bar,baz=blah", SET), ("x in (y)", {}),
     ("x notin (y,z)", {"x": "z"}), ("x=", {}), ("x in ()", {}), ("x>1", {}), ("x>1", {"x": "many"}), ("x<1", {"x": ""}), ("x>1", {"x": "1"}),
-    ("x>1", {"x": "99999999999999999999"}), ("!x", {"x": ""}), ("x=a,x=b", {"x": "a"}), ("X=y", {"x": "y"}), ("x=Y", {"x": "y"}),
+    ("0.1.2.domain/99 notin (10.10.100.1, tick.tack.clock)", {"0.1.2.domain/99": "10.10.100.1"}), ("x notin (abc,,def),bar,z in (),w", {"x": "", "bar": "1", "z": "", "w": "1"}),
+    ("x notin ( )", {"x": ""}), ("x notin (, a)", {"x": "a"}), ("x>1", {"x": "99999999999999999999"}), ("!x", {"x": ""}), ("x=a,x=b", {"x": "a"}), ("X=y", {"x": "y"}), ("x=Y", {"x": "y"}),
 ]
 
 
 @pytest.mark.parametrize("selector, labels, expected", [(*row, True) for row in MATCHES] + [(*row, False) for row in NO_MATCHES])
 def test_label_selector_matches(pods, selector, labels, expected):
-    """SEL-01, SEL-03: TestSelectorMatches"""
+    """SEL-01, SEL-03: TestSelectorMatches, TestSetSelectorParser"""
     assert matches(pods, selector, labels) is expected
 
 
 @pytest.mark.parametrize("selector", ["x=a,y=b,z=c", "", "x!=a,y=b", "x=", "x= ", "x=,z= ", "x= ,z= ", "!x", "x>1", "x>1,z<5", "x in (a),y", "x in (),y",
                                       "x notin (a,b),y", "key in ( value1, value2 )", "key2  notin(x)", "x.y-z_0=A.b-c_9", "a" * 63 + "=" + "b" * 63])
 def test_label_selector_parses(pods, selector):
-    """SEL-02: TestSelectorParse, TestLexerSequence"""
+    """SEL-02: TestSelectorParse, TestLexer, TestLexerSequence"""
     assert pods.api.get(pods.path(), labelSelector=selector).code == 200
 
 
@@ -64,12 +70,13 @@ BAD_LABEL_SELECTORS = [
     ("x exists", f"found 'exists', expected: {OPERATORS}"), ("x !y", f"found '!', expected: {OPERATORS}"), ("x (", f"found '(', expected: {OPERATORS}"),
     ("-x=a", "prefix part"), ("x=-a", None), ("x in (-a)", None), ("a/b/c=d", None), ("x=" + "a" * 64, "must be no more than 63"),
     ("a" * 64 + "=x", "must be no more than 63"), ("x=a b", None), ("x>1.5", None), ("x>99999999999999999999", None), ("x>-1", None), ("ä=b", None), ("!", None), ("x in (a))", None),
+    (",x,y", None), ("x nott in (y)", None), ("a in (xyz),", None), ("a in (xyz)b notin ()", None), ("a in (xyz abc)", None), ("a notin(", None), ("a (", None), ("(", None), ("~", None),
 ]
 
 
 @pytest.mark.parametrize("selector, text", BAD_LABEL_SELECTORS)
 def test_label_selector_does_not_parse(pods, selector, text):
-    """SEL-02: TestSelectorParse, TestParseOperator, TestRequirementConstructor: 400 for list, watch and deletecollection, and nothing is deleted"""
+    """SEL-02: TestSelectorParse, TestSetSelectorParser, TestLexer, TestParseOperator, TestRequirementConstructor: 400 for list, watch and deletecollection, and nothing is deleted"""
     for method, query in (("GET", {}), ("GET", {"watch": "true"}), ("DELETE", {})):
         status = failure(pods.api.request(method, pods.path("set-0"), labelSelector=selector, **query), 400, "BadRequest")
         assert status["message"].startswith("unable to parse requirement: ") or status["message"].startswith("found "), status["message"]
@@ -83,9 +90,9 @@ def test_label_selector_does_not_parse(pods, selector, text):
     ("", "a b c"), ("metadata.name=a", "a"), ("metadata.name==a", "a"), ("metadata.name!=a", "b c"), ("metadata.name=a,metadata.name=b", ""),
     ("metadata.name!=a,metadata.name!=b", "c"), ("metadata.namespace=fields", "a b c"), ("metadata.namespace!=fields", ""),
     ("metadata.name=a,metadata.namespace=fields", "a"), ("metadata.name=a,", "a"), (",metadata.name=a", "a"), (r"metadata.name=a\,b", ""),
-    (r"metadata.name=a\=b", ""), ("metadata.name=a\\\\", ""), ("metadata.name=", ""), ("metadata.name!=", "a b c"), ("metadata.name=수", "")])
+    (r"metadata.name=a\=b", ""), ("metadata.name=a\\\\", ""), (r"metadata.name=\\\=\\\,\\", ""), (r"metadata.name!=\\\=\\\,\\", "a b c"), ("metadata.name=", ""), ("metadata.name!=", "a b c"), ("metadata.name=수", "")])
 def test_field_selector_matches(pods, selector, expected):
-    """SEL-10, SEL-11: TestSplitTerms, TestSelectorMatches of fields"""
+    """SEL-10, SEL-11: TestSplitTerms, TestEscapeValue, TestSelectorMatches of fields"""
     for name in ("a", "b", "c"):
         answer = pods.api.post(pods.path("fields"), pods.pod(name))
         assert answer.code in (201, 409)
@@ -95,11 +102,11 @@ def test_field_selector_matches(pods, selector, expected):
 @pytest.mark.parametrize("selector, text", [
     ("metadata.name=a||y=b", None), ("metadata.name==a==b", None), ("metadata.name=a,b", "invalid selector: 'metadata.name=a,b'; can't understand 'b'"),
     ("x in (a)", "invalid selector: 'x in (a)'; can't understand 'x in (a)'"), ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
-    (r"metadata.name=\a", None), ("metadata.name=a\\", None), ("spec.nodeName=x", "field label not supported: spec.nodeName"),
+    (r"metadata.name=\a", None), ("metadata.name=a\\", None), ("metadata.name=\\\\\\", None), ("spec.nodeName=x", "field label not supported: spec.nodeName"),
     ("함=수", "field label not supported: 함"), ("metadata.name=a,status.phase!=b", "field label not supported: status.phase"),
     ("metadata.labels=a", "field label not supported: metadata.labels")])
 def test_field_selector_is_refused(pods, selector, text):
-    """SEL-10, SEL-11, DC-07: TestSelectorParse of fields: 400 for list, watch and deletecollection, and nothing is deleted"""
+    """SEL-10, SEL-11, DC-07: TestSelectorParse of fields, TestEscapeValue, and the unknown field of TestSelectableFields: 400 for list, watch and deletecollection, and nothing is deleted"""
     for method, query in (("GET", {}), ("GET", {"watch": "true"}), ("DELETE", {})):
         status = failure(pods.api.request(method, pods.path("fields"), fieldSelector=selector, **query), 400, "BadRequest")
         assert text is None or status["message"].endswith(text), status["message"]
@@ -138,6 +145,9 @@ def test_selectors_of_requests(pods):
 
 
 def test_unknown_options(pods):
-    """SEL-15, REQ-03: what is not known is ignored, a shard selector as well: the list says of no shard"""
+    """SEL-15, REQ-03, PAGE-05: TestPrepareContinueTokenRemainingItemCount: what is not known is ignored, a shard selector as well: the list says of no shard"""
     document = pods.list("requests", shardSelector="shardRange(object.metadata.uid, '0x00', '0x80')", nonsense="1", export="true")
     assert len(document["items"]) == 2 and "shardInfo" not in document["metadata"]
+    for query, remaining in (({}, 1), ({"shardSelector": "shardRange(object.metadata.uid, '0x00', '0x80')"}, 1), ({"labelSelector": "foo"}, None)):
+        metadata = pods.list("requests", limit=1, **query)["metadata"]
+        assert metadata["continue"] and metadata.get("remainingItemCount") == remaining, query

@@ -47,12 +47,12 @@ def test_readiness_first(module_stack, ns):
 
 
 def test_late_newcomers(module_stack, ns):
-    """LC-01, ERR-02: once nothing is accepted any more, requests on connections that are still open get a 429 and are to try again"""
+    """LC-01, ERR-02: TestWithRetryAfter: once nothing is accepted any more, requests on connections that are still open get a 429 and are to try again"""
     proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     paths = [path_of(POLR, ns), "/apis", "/version"]
     late = [proxy.api(keep=True) for _ in paths]
-    health = proxy.api(keep=True)
-    for api in [*late, health]:
+    exempt = {path: proxy.api(keep=True) for path in ("/livez?verbose", "/readyz?verbose", "/healthz?verbose", "/metrics?foo=bar")}
+    for api in [*late, *exempt.values()]:
         assert api.get("/livez").code == 200
     # A half-sent request keeps each worker from ending before the others are done.
     slow = [half_a_request(proxy, ns, f"slow{number}") for number in range(8)]
@@ -63,7 +63,9 @@ def test_late_newcomers(module_stack, ns):
         assert (answer.code, answer.body) == (429, LATE), (path, answer)
         assert answer.headers["Retry-After"] == "5" and answer.headers["Connection"] == "close"
         assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert health.get("/livez").code == 200
+    for path, api in exempt.items():
+        answer = api.get(path)
+        assert answer.code == (500 if "readyz" in path else 200) and "Retry-After" not in answer.headers, (path, answer)
     # These had begun in time, but nobody knew for what.
     for connection, rest in slow:
         connection.send(rest)
@@ -85,7 +87,7 @@ def half_a_request(proxy, ns, name):
 
 
 def test_what_is_under_way_is_answered(module_stack, ns):
-    """LC-01: a write that waits for the database when the signal comes is answered, and so is a list that is being read"""
+    """LC-01: TestGracefulTerminationWithKeepListeningDuringGracefulTerminationDisabled: a write that waits for the database when the signal comes is answered, and so is a list that is being read"""
     proxy = module_stack.proxy()
     api = proxy.api()
     for number in range(30):
@@ -120,7 +122,7 @@ def waiting_locks(stack):
 
 
 def test_watches_end_little_by_little(module_stack, ns):
-    """LC-01, LC-03: watches end cleanly, not all at once, and well within the time there is"""
+    """LC-01, LC-03: TestWithWatchTerminationDuringShutdown: watches end cleanly, not all at once, and well within the time there is"""
     count, grace = 300, 8
     proxy = module_stack.proxy(flags=[f"--shutdown-timeout={grace}s"])
     ends = []

@@ -285,7 +285,7 @@ def one_of_each(types):
     ({"resourceVersion": "latest"}, "now"), ({"resourceVersion": TOO_LARGE}, 504)])
 @pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
 def test_get(one_of_each, scope, query, expected):
-    """GET-01, GET-02: RunTestGet"""
+    """GET-01, GET-02: RunTestGet, TestStoreGet, testGetFound, testGetNotFound"""
     pods, before, now = one_of_each[scope]
     versions = {"previous": before["metadata"]["resourceVersion"], "current": now["metadata"]["resourceVersion"], "latest": pods.version()}
     query = {name: versions.get(value, value) for name, value in query.items()}
@@ -438,7 +438,7 @@ SCOPED_LISTS = {
 
 @pytest.mark.parametrize("namespace, selectors, present, expected", SCOPED_LISTS.values(), ids=SCOPED_LISTS)
 def test_namespace_scoped_list(types, namespace, selectors, present, expected):
-    """SEL-01, SEL-10, SEL-12, LIST-02: RunTestNamespaceScopedList"""
+    """SEL-01, SEL-10, SEL-12, LIST-02: RunTestNamespaceScopedList, TestStoreList"""
     pods = types.pods()
     for each in present.split():
         name, where, *node = each.split("/")

@@ -173,7 +173,8 @@ def test_update_of_what_another_proxy_changed(stack, pods, ns):
     ("name", "other", 400), ("namespace", "other", 400), ("creationTimestamp", "2001-01-01T00:00:00Z", 200), ("deletionTimestamp", "2001-01-01T00:00:00Z", 422),
     ("deletionGracePeriodSeconds", 30, 422), ("resourceVersion", "1", 409), ("resourceVersion", "x", 500), ("resourceVersion", "", 422), ("uid", "other", 409)])
 def test_immutable_fields(pods, ns, field, value, code):
-    """UPD-02, REQ-06, UPD-01: testUpdateFailsOnVersionTooOld, testUpdateWithWrongUID, testUpdateRejectsMismatchedNamespace, and name and other metadata"""
+    """UPD-02, REQ-06, UPD-01: testUpdateFailsOnVersionTooOld, testUpdateWithWrongUID, testUpdateRejectsMismatchedNamespace,
+    TestValidateObjectMetaUpdateIgnoresCreationTimestamp, TestValidateObjectMetaUpdatePreventsDeletionFieldMutation: and name and other metadata"""
     stored = pods.create("foo", ns)
     document = copy.deepcopy(stored)
     document["metadata"][field] = value
@@ -244,7 +245,8 @@ def test_delete_and_recreate(pods, ns):
 
 
 def test_nothing_is_stale(stack, pods, ns):
-    """GET-03, DEL-03, DEL-05, LC-02: TestPreconditionalUpdateWithCachedObject, TestDeleteWithCachedObject: what a proxy has seen before decides nothing"""
+    """GET-03, DEL-03, DEL-05, LC-02: TestPreconditionalUpdateWithCachedObject, TestDeleteWithCachedObject: what a proxy has seen before decides nothing;
+    nor does what a client says of the deletion"""
     first, second = stack.first.api(), stack.second.api()
     path = pods.path(ns, "foo")
     pods.create("foo", ns)
@@ -257,7 +259,9 @@ def test_nothing_is_stale(stack, pods, ns):
     assert answer.code == 200 and answer.json["spec"] == {"nodeName": "machine2"}
     assert first.patch(path, {"metadata": {"finalizers": [OTHER]}}).code == 200
     assert second.delete(path).json["metadata"]["finalizers"] == [OTHER]
-    assert first.get(path).json["metadata"]["deletionTimestamp"]
+    deleted = first.get(path).json["metadata"]["deletionTimestamp"]
+    answer = first.patch(path, {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}})
+    assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == deleted
 
 
 # What is done through the second proxy after the first one gave the object, the precondition of the delete through the first one -> its answer.
@@ -393,8 +397,9 @@ def test_boolean_parameters(pods, ns, value, expected):
 
 
 def test_finalizers_hold_an_object(pods, ns):
-    """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestGracefulStoreHandleFinalizers, TestFinalization, TestMarkAsDeleting: PUT as well as patch;
-    a second delete changes nothing, nor when the first one was"""
+    """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestGracefulStoreHandleFinalizers, TestFinalization, TestMarkAsDeleting,
+    TestValidateFinalizersUpdate, TestValidateObjectMetaUpdatePreventsDeletionFieldMutation: PUT as well as patch;
+    a second delete changes nothing, not even the time of the first one"""
     path = pods.path(ns, "foo")
     stored = pods.create("foo", ns, finalizers=[OTHER])
     with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
@@ -417,6 +422,9 @@ def test_finalizers_hold_an_object(pods, ns):
         for change in ({"deletionTimestamp": None}, {"deletionGracePeriodSeconds": None}):
             answer = pods.api.patch(path, {"metadata": change})
             assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == held["metadata"]["deletionTimestamp"]
+        for field, value in (("deletionGracePeriodSeconds", 40), ("finalizers", ["foo.com/y"])):
+            status = failure(pods.api.patch(path, {"metadata": {field: value}}), 422, "Invalid")
+            assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata." + field]
         last = copy.deepcopy(held)
         del last["metadata"]["finalizers"]
         last["spec"]["nodeName"] = "anothermachine"

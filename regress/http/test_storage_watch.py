@@ -76,7 +76,7 @@ WATCHES = {
 @pytest.mark.parametrize("single", [False, True], ids=["namespace", "name"])
 @pytest.mark.parametrize("selector, steps", WATCHES.values(), ids=WATCHES)
 def test_watch(types, watching, selector, steps, single):
-    """W-02, W-20, W-21, RV-04, SEL-12: RunTestWatch, of a namespace and of one name in it"""
+    """W-02, W-20, W-21, RV-04, SEL-12: RunTestWatch, testWatchLabels, of a namespace and of one name in it"""
     pods = types.pods()
     query = dict(selector, fieldSelector="metadata.name=foo") if single else selector
     with watching.watch(pods.path("ns"), resourceVersion=pods.version(), **query) as watch:
@@ -281,7 +281,7 @@ def test_cluster_scoped_watch(types, watching, selectors, steps):
 
 @pytest.mark.parametrize("namespace, selectors, steps", NAMESPACE_WATCHES.values(), ids=NAMESPACE_WATCHES)
 def test_namespace_scoped_watch(one_type, watching, ns, namespace, selectors, steps):
-    """W-20, W-21, SEL-10, SEL-12: RunTestNamespaceScopedWatch"""
+    """W-20, W-21, SEL-10, SEL-12: RunTestNamespaceScopedWatch, TestStoreWatch, testWatchFields"""
     query = {key: value.replace("metadata.namespace=", f"metadata.namespace={ns}-") for key, value in query_of(selectors).items()}
     with watching.watch(one_type.path(namespace and f"{ns}-{namespace}"), resourceVersion=one_type.version(), **query) as watch:
         Script(one_type, ns + "-").run(watch, steps)
@@ -486,7 +486,7 @@ LIST_OPTIONS = {
 
 @pytest.mark.parametrize("watches, query, code, errors", LIST_OPTIONS.values(), ids=LIST_OPTIONS)
 def test_list_options(one_type, watching, watches, query, code, errors):
-    """WL-02, LIST-10, ERR-10: the rows of upstream's ValidateListOptions"""
+    """WL-02, LIST-10, ERR-10: TestValidateListOptions"""
     query = {name: one_type.version() if value == "current" else value for name, value in query.items()}
     if watches and code == VALID:
         with watching.watch(one_type.path("ns"), **query) as watch:

@@ -172,20 +172,20 @@ def test_slow_head(stack, ns):
 
 @pytest.mark.parametrize("timeout", ["x", "5", "1", "-1", "1m30", "s", "1 s", "%2B"])
 def test_bad_timeout(api, ns, timeout):
-    """REQ-04"""
+    """REQ-04: TestParseTimeout, TestWithRequestDeadline"""
     status = failure(api.get(path_of(POLR, ns) + f"?timeout={urllib.parse.quote(urllib.parse.unquote(timeout))}"), 400, "BadRequest")
     assert status["message"].startswith("invalid timeout specified in the request URL")
 
 
 @pytest.mark.parametrize("timeout", ["", "0", "0s", "-1s", "32s", "1m30s", "1.5h", "500ms", "+1s", "2h45m"])
 def test_good_timeout(api, ns, timeout):
-    """REQ-04, DISC-16"""
+    """REQ-04, DISC-16: TestParseTimeout"""
     for path in (path_of(POLR, ns), "/apis"):
         assert api.get(path, timeout=timeout).code == 200
 
 
 def test_timeout_counts(stack, api, ns):
-    """REQ-04, AGG-18: it ends a request that waits, and what the database does for it; a watch has none"""
+    """REQ-04, AGG-18: TestWithRequestDeadline, TestWithRequestDeadlineWithRequestTimesOut, TestTimeout: it ends a request that waits, and what the database does for it; a watch has none"""
     stored = api.create(POLR, report("r1"), ns)
     blocker = psycopg2.connect(stack.database.connection("postgres"))
     blocker.cursor().execute("LOCK TABLE kube_reports.object IN ACCESS EXCLUSIVE MODE")
@@ -213,6 +213,21 @@ def test_timeout_of_writes(stack, api, ns):
         blocker.close()
     api.create(POLR, report("r3"), ns)
     assert {"r1", "r3"} <= set(api.names(POLR, ns)) <= {"r1", "r2", "r3"}
+
+
+def test_default_timeout(stack, api, ns):
+    """REQ-04: TestWithRequestDeadline: without one, with none and with one beyond it, --request-timeout is what counts"""
+    api.create(POLR, report("r1"), ns)
+    proxy = stack.proxy(flags=["--request-timeout=1s"])
+    blocker = psycopg2.connect(stack.database.connection("postgres"))
+    blocker.cursor().execute("LOCK TABLE kube_reports.object IN ACCESS EXCLUSIVE MODE")
+    try:
+        for query in ({}, {"timeout": ""}, {"timeout": "0s"}, {"timeout": "61s"}):
+            begun = time.monotonic()
+            failure(proxy.api().get(path_of(POLR, ns, "r1"), **query), 504, "Timeout")
+            assert 0.9 < time.monotonic() - begun < 20, query
+    finally:
+        blocker.close()
 
 
 def test_parameters(api, ns):
@@ -280,11 +295,15 @@ def test_access_log(own_stack, ns):
 
 
 def test_warnings(api, ns):
-    """WARN-01: quoted, one header each, none twice, without control characters; too much text is cut"""
+    """WARN-01: TestTruncation, Test_recorder_AddWarning: quoted, one header each, none twice, without control characters; too much text is cut"""
     document = report("r1") | {"a\"\\b": 1, "c": 1}
     answer = api.post(path_of(POLR, ns), json.dumps(document)[:-1] + ", \"c\": 2, \"c\": 3}")
     assert answer.code == 201
     assert sorted(answer.warnings) == sorted([r'299 - "unknown field \"a\"\\b\""', r'299 - "unknown field \"c\""', r'299 - "duplicate field \"c\""'])
+    # Nothing is cut as long as there is room for all.
+    alone = report("r3") | {"ñ" * 600: 1, "short": 1}
+    assert [warning.encode("latin-1").decode() for warning in api.post(path_of(POLR, ns), alone).warnings] == [
+        '299 - "unknown field \\"short\\""', f'299 - "unknown field \\"{"ñ" * 600}\\""']
     many = report("r2") | {f"field-{number:03}-" + "x" * 600: 1 for number in range(40)}
     warnings = api.post(path_of(POLR, ns), many).warnings
     assert 1 < len(warnings) <= 16 and all(len(warning) <= 256 + 20 for warning in warnings)
@@ -294,7 +313,7 @@ def test_warnings(api, ns):
 # --- Too much at once ---
 
 def test_saturation(own_stack, ns):
-    """APF-01: when the queues are full, 429 and Retry-After at once; health, discovery, open watches and system:masters do not mind"""
+    """APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, 429 and Retry-After at once; health, discovery, open watches and system:masters do not mind"""
     own_stack.begin("max_connections = 100")
     proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=40s", "--authorization-mode=AlwaysAllow"])
     api, crowd = proxy.api(), proxy.api("nobody")

@@ -56,7 +56,7 @@ def test_unknown_fields_are_pruned(api, ns):
 
 
 def test_generate_name(api, ns):
-    """CRE-03"""
+    """CRE-03: TestValidateObjectMetaTrimsTrailingDash, testCreateGeneratesName"""
     document = report("x")
     document["metadata"] = {"generateName": "scan-"}
     names = set()
