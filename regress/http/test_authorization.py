@@ -235,7 +235,7 @@ DENIALS = {
 
 @pytest.mark.parametrize("method, target", DENIALS)
 def test_denial(shared, method, target):
-    """AUTHZ-12: TestForbidden, TestErrors: the words of a 403, with the reviewer's reason when there is one."""
+    """AUTHZ-12: TestForbidden: the words of a 403, with the reviewer's reason when there is one."""
     message, details = DENIALS[method, target]
     for groups, reason in ((["a"], None), (["b"], "no RBAC <rule> matched")):
         shared.apiserver.access_rule = lambda spec: {"allowed": False, **({"reason": reason} if reason else {})}

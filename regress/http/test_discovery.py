@@ -70,6 +70,7 @@ def test_aggregated_not_modified(api):
     (V2 + ";profile=nopeer", "v2"), (V2 + ";profile=foo", "v2"), (V2.replace("json", "vnd.kubernetes.protobuf") + ",application/json", None)])
 def test_aggregation_enabled(api, accept, version):
     """DISC-01, NEG-01: TestAggregationEnabled: the first form that the client takes and the server has"""
+    failure(api.get("/apis", accept="application/vnd.kubernetes.protobuf"), 406, "NotAcceptable")
     document = api.request("GET", "/apis", headers={"Accept": accept}).json
     assert (document["kind"], document["apiVersion"]) == (("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}") if version else ("APIGroupList", "v1"))
 

@@ -146,8 +146,10 @@ def test_selectors_of_requests(pods):
 
 def test_unknown_options(pods):
     """SEL-15, REQ-03, PAGE-05: TestPrepareContinueTokenRemainingItemCount: what is not known is ignored, a shard selector as well: the list says of no shard"""
-    document = pods.list("requests", shardSelector="shardRange(object.metadata.uid, '0x00', '0x80')", nonsense="1", export="true")
+    for name in ("a", "b"):
+        pods.create(name, "unknown-options", labels={"foo": name})
+    document = pods.list("unknown-options", shardSelector="shardRange(object.metadata.uid, '0x00', '0x80')", nonsense="1", export="true")
     assert len(document["items"]) == 2 and "shardInfo" not in document["metadata"]
     for query, remaining in (({}, 1), ({"shardSelector": "shardRange(object.metadata.uid, '0x00', '0x80')"}, 1), ({"labelSelector": "foo"}, None)):
-        metadata = pods.list("requests", limit=1, **query)["metadata"]
+        metadata = pods.list("unknown-options", limit=1, **query)["metadata"]
         assert metadata["continue"] and metadata.get("remainingItemCount") == remaining, query
