@@ -181,7 +181,7 @@ REFUSED_CERTIFICATES = {
 
 @pytest.mark.parametrize("row", REFUSED_CERTIFICATES)
 def test_refused_certificates(delegate, row, tmp_path):
-    """AUTHN-03, AUTHN-07: a certificate that is no good for anything is worse than none: 401, and the log says why."""
+    """AUTHN-03, AUTHN-07: TestX509, rows of strangers, servers and what has expired: a certificate that is no good for anything is worse than none: 401, and the log says why."""
     subject, usage, special, reason = REFUSED_CERTIFICATES[row]
     delegation = delegate()
     if special == "-1":
@@ -234,7 +234,7 @@ def test_next_after_the_front_proxy(delegate, stack, tmp_path):
 # --- client certificates ---
 
 def test_client_certificate(shared, tmp_path):
-    """AUTHN-03: user, groups, uid and credential of a client's certificate; the last CN counts."""
+    """AUTHN-03: TestX509, rows of names, organizations and uids: user, groups, uid and credential of a client's certificate; the last CN counts."""
     config = tmp_path / "openssl.cnf"
     config.write_text("oid_section = oids\n[oids]\nkubernetesUID = 1.3.6.1.4.1.57683.2\n[req]\ndistinguished_name = dn\n[dn]\n")
     environment = {**os.environ, "OPENSSL_CONF": str(config)}

@@ -129,7 +129,7 @@ def test_four_megabytes(api, collection, ns, method):
 
 
 def test_stale_version(api, collection, ns):
-    """UPD-01: TestPatchResourceWithStaleVersionConflict"""
+    """UPD-01: TestPatchResourceWithStaleVersionConflict, TestAPIStatus"""
     path = collection + "/moving"
     api.create(POLR, report("moving", ns), ns)
     old = api.get(path).json
@@ -191,7 +191,7 @@ def test_names_disagree(api, collection, ns):
 
 
 def test_already_exists(api, collection, ns):
-    """ERR-10"""
+    """ERR-10: TestAPIStatus"""
     status = failure(api.post(collection, report("kept", ns)), 409, "AlreadyExists")
     assert status["message"] == 'policyreports.wgpolicyk8s.io "kept" already exists'
     assert status["details"] == {"name": "kept", "group": "wgpolicyk8s.io", "kind": "policyreports"}
@@ -199,7 +199,7 @@ def test_already_exists(api, collection, ns):
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
 def test_not_found(api, collection, ns, method):
-    """ERR-01, ERR-10, GET-01: TestGetMissing, TestUpdateMissing, TestDeleteMissing"""
+    """ERR-01, ERR-10, GET-01: TestGetMissing, TestUpdateMissing, TestDeleteMissing, TestAPIStatus"""
     body = {"PUT": report("missing", ns), "PATCH": {"summary": {}}}.get(method)
     if method == "PUT":
         body["metadata"]["resourceVersion"] = "1"

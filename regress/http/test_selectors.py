@@ -51,7 +51,7 @@ NO_MATCHES = [
 
 @pytest.mark.parametrize("selector, labels, expected", [(*row, True) for row in MATCHES] + [(*row, False) for row in NO_MATCHES])
 def test_label_selector_matches(pods, selector, labels, expected):
-    """SEL-01, SEL-03: TestSelectorMatches, TestSetSelectorParser"""
+    """SEL-01, SEL-03: TestSelectorMatches, TestSetSelectorParser, testListMatchLabels"""
     assert matches(pods, selector, labels) is expected
 
 

@@ -96,7 +96,7 @@ def test_default_columns(plain, ns):
 
 
 def test_rows(plain, ns):
-    """TAB-01, TAB-02, TAB-06: TestGetTable: what each row has of its object, for a list and for one"""
+    """TAB-01, TAB-02, TAB-06: TestGetTable, testListTableConversion: what each row has of its object, for a list and for one"""
     stored = plain.create("a", ns, labels={"team": "x"})
     for path in (plain.path(ns), plain.path(ns, "a")):
         for include, expected in ((None, "PartialObjectMetadata"), ("", "PartialObjectMetadata"), ("Metadata", "PartialObjectMetadata"),
