@@ -36,9 +36,9 @@
 #include "webhook.h"
 #include "write.h"
 
-/* How often one worker sees to the change log and counts the objects; other steps follow at once while there is more to do. */
+/* How often one worker sees to the change log and counts the objects; other steps follow while there is more to do. */
 #define UPKEEP_MS 60000
-#define UPKEEP_STEPS 100		/* then objects are counted; it goes on at once when there is more to do */
+#define UPKEEP_STEPS 100		/* then objects are counted; it goes on when there is more to do */
 #define UPKEEP_TIMEOUT_MS 30000
 
 /* How often it has counts of results folded (readers add up what has not been), and reports merged that are due. */
@@ -121,8 +121,9 @@ api_shutting_down(void)
 /* ---------- upkeep: one call after the other, so that it never holds more than one connection ---------- */
 
 static int	upkeep_steps;
+static uint64_t upkeep_step_begun;
 
-static void upkeep_step(void);
+static void upkeep_step(void *state);
 
 static void
 upkeep_counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -139,15 +140,17 @@ upkeep_maintained(void *state, PgOutcome outcome, PgResult *result, const PgErro
 	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 
 	pg_result_free(result);
+	/* Between steps it rests for as long as one took: clients' writes have the other half of a processor at least. */
 	if (more && ++upkeep_steps < UPKEEP_STEPS)
-		upkeep_step();
+		loop_timer_start(&upkeep_timer, loop_now() - upkeep_step_begun, upkeep_step, NULL);
 	else
 		pg_send(pg_call_new(PG_COUNTS), false, UPKEEP_TIMEOUT_MS, upkeep_counted, NULL);
 }
 
 static void
-upkeep_step(void)
+upkeep_step(void *state)
 {
+	upkeep_step_begun = loop_now();
 	pg_send(pg_call_new(PG_MAINTAIN), false, UPKEEP_TIMEOUT_MS, upkeep_maintained, NULL);
 }
 
@@ -155,7 +158,7 @@ static void
 upkeep_begin(void *state)
 {
 	upkeep_steps = 0;
-	upkeep_step();
+	upkeep_step(NULL);
 }
 
 static void

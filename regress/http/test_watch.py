@@ -348,7 +348,7 @@ def test_version_too_old(api, watching, ns):
 
 
 def test_the_log_stays_bounded(own_stack):
-    """W-50: however fast the log grows, a proxy lets go what is too much of it, step by step and without a pause"""
+    """W-50: however fast the log grows, a proxy lets go what is too much of it, step by step until it is gone"""
     own_stack.begin()
     database = own_stack.database
     upkeep = database.psql("SELECT pg_get_functiondef('kube_reports.maintain()'::regprocedure)")
