@@ -49,6 +49,15 @@ func (m memory) keep(name string, body []byte) {
 		token: metadata.Continue, body: string(body)}
 }
 
+// Forgets a token that one side alone has given (a difference that is meant): on the other one it would lead elsewhere.
+func keepTokensOfBoth(ours, theirs memory, name string) {
+	o, t := ours[name], theirs[name]
+	if (o.token == "") != (t.token == "") {
+		o.token, t.token = "", ""
+		ours[name], theirs[name] = o, t
+	}
+}
+
 var placeholder = regexp.MustCompile(`\$\{([a-z0-9]+)(?::([^}]*))?\}`)
 
 // Fills in a template.  ${rv:x} ${old:x} ${uid:x} ${name:x} ${continue:x} ${object:x} are of the answer called x; other

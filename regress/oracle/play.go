@@ -159,6 +159,7 @@ func (p *pair) play(s sequence) (findings []finding, err error) {
 		if one.keep != "" && o.code == t.code {
 			p.ours.memory.keep(one.keep, o.json())
 			p.theirs.memory.keep(one.keep, t.json())
+			keepTokensOfBoth(p.ours.memory, p.theirs.memory, one.keep)
 		}
 		if len(c.found) > 0 {
 			findings = append(findings, finding{s, at, *theirs, t.code, c.found})
