@@ -53,6 +53,26 @@ sql_status(const PgError *error)
 	return status;
 }
 
+/* The line of an error, its message and its details; what is not in the line lives in the arena. */
+static const SqlStatus *
+explain(Arena *arena, const PgError *error, const char **message, StatusDetails *details)
+{
+	const SqlStatus *status = sql_status(error);
+
+	*details = (StatusDetails) {.retry_after_seconds = status->retry_after};
+	*message = status->message;
+	if (*message == NULL)
+	{
+		StatusCause *cause = arena_alloc0(arena, sizeof(StatusCause));
+
+		*message = arena_printf(arena, "Internal error occurred: the database reported SQLSTATE %s", error->sqlstate);
+		cause->message = *message;
+		details->causes = cause;
+		details->cause_count = 1;
+	}
+	return status;
+}
+
 bool
 reply_is_transient(PgOutcome outcome, const PgError *error)
 {
@@ -326,26 +346,15 @@ void
 reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error)
 {
 	StatusDetails details = {.retry_after_seconds = 1};
+	const SqlStatus *failed;
+	const char *message;
 
 	switch (outcome)
 	{
 		case PG_FAILED:
-			{
-				const SqlStatus *status = sql_status(error);
-				char	   *message = arena_printf(&exchange->arena, "Internal error occurred: the database reported SQLSTATE %s",
-												   error->sqlstate);
-				StatusCause cause = {.message = message};
-
-				details.retry_after_seconds = status->retry_after;
-				if (status->message == NULL)
-				{
-					details.causes = &cause;
-					details.cause_count = 1;
-				}
-				reply_status(exchange, status->code, status->reason, status->message != NULL ? status->message : message,
-							 &details);
-				break;
-			}
+			failed = explain(&exchange->arena, error, &message, &details);
+			reply_status(exchange, failed->code, failed->reason, message, &details);
+			break;
 		case PG_EXPIRED:
 			reply_timeout(exchange);
 			break;
@@ -359,4 +368,17 @@ reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error)
 		default:
 			reply_status(exchange, 503, "ServiceUnavailable", "the database is not available, please try again", &details);
 	}
+}
+
+JsonText
+reply_failure(Arena *arena, const PgError *error)
+{
+	StatusDetails details;
+	const char *message;
+	const SqlStatus *status = explain(arena, error, &message, &details);
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	status_failure(&buf, status->code, status->reason, message, &details);
+	return (JsonText) {buf.bytes, buf.len};
 }

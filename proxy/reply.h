@@ -46,6 +46,9 @@ extern void reply_status(Exchange *exchange, int code, const char *reason, const
 /* The answer to a call that gave no result. */
 extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error);
 
+/* The Status of a call that failed, in the arena: for where an answer has begun. */
+extern JsonText reply_failure(Arena *arena, const PgError *error);
+
 /* Whether a failure would not go away by trying the parts of a batch one by one. */
 extern bool reply_is_transient(PgOutcome outcome, const PgError *error);
 

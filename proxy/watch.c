@@ -231,7 +231,7 @@ watch_fail(Watch *watch, JsonText status)
 }
 
 static void
-watch_fail_with(Watch *watch, int code, const char *reason, const char *message, const StatusDetails *details)
+watch_expire(Watch *watch, const char *message)
 {
 	Arena		arena;
 	StrBuf		buf;
@@ -239,17 +239,11 @@ watch_fail_with(Watch *watch, int code, const char *reason, const char *message,
 
 	arena_init(&arena);
 	strbuf_init(&buf, &arena);
-	status_failure(&buf, code, reason, message, details);
+	status_failure(&buf, 410, "Expired", message, NULL);
 	status.bytes = buf.bytes;
 	status.len = buf.len;
 	watch_fail(watch, status);
 	arena_free(&arena);
-}
-
-static void
-watch_expire(Watch *watch, const char *message)
-{
-	watch_fail_with(watch, 410, "Expired", message, NULL);
 }
 
 /*
@@ -751,13 +745,11 @@ initial_failed(void *state, PgOutcome outcome, const PgError *error)
 	}
 	else
 	{
-		/* As reply_outcome() says it; the stream has begun, so that it cannot be the answer. */
-		char		message[80];
-		StatusCause cause = {.message = message};
-		StatusDetails details = {.causes = &cause, .cause_count = 1};
+		Arena		arena;
 
-		snprintf(message, sizeof(message), "Internal error occurred: the database reported SQLSTATE %s", error->sqlstate);
-		watch_fail_with(watch, 500, "InternalError", message, &details);
+		arena_init(&arena);
+		watch_fail(watch, reply_failure(&arena, error));
+		arena_free(&arena);
 	}
 	watch_pump(watch);
 }

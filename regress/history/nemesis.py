@@ -11,11 +11,11 @@ import psycopg2
 
 import shadow
 from client import POLR, path_of, run, until
+from conftest import LANE_LOCK
 from half_batch import Session
 from world import LANES, NAMES, NAMESPACES, Nonces, document, now, some_labels
 
 HALF_BATCH_WRITER = 90_000
-LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0 AND l.granted"
 
 
 class Nemesis:
@@ -72,7 +72,7 @@ class Nemesis:
     def signal_writer(self, number):
         """Sends a signal to a backend that holds a lane's lock, as soon as one is seen."""
         def holder():
-            found = self.backends(f"EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND {LANE_LOCK})")
+            found = self.backends(f"EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND {LANE_LOCK} AND l.granted)")
             for pid in found:
                 try:
                     os.kill(pid, number)
@@ -146,7 +146,7 @@ class Nemesis:
             return False
         try:
             # It may have gone on before the signal came.
-            lanes = self.stack.database.psql(f"SELECT shadow.lane_name(l.objid::int) FROM pg_locks l WHERE l.pid = {pid} AND {LANE_LOCK}").split()
+            lanes = self.stack.database.psql(f"SELECT shadow.lane_name(l.objid::int) FROM pg_locks l WHERE l.pid = {pid} AND {LANE_LOCK} AND l.granted").split()
             for proxy in self.proxies:
                 assert proxy.api().get(path_of(POLR), limit="1").code == 200, "a stopped writer stops readers"
                 for lane in lanes:

@@ -23,6 +23,8 @@ from pods import Types
 TOP = pathlib.Path(__file__).resolve().parents[2]
 STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
+# Of a row l of pg_locks: that it is of a lane.
+LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
 
 
 GIVEN_PORTS = set()
@@ -89,6 +91,10 @@ class Database:
                            (cluster, json.dumps(request), json.dumps(document).encode()))
             assert cursor.fetchone()[0] == code
         return connection
+
+    def at_lane_lock(self, how):
+        """The backends that hold the lock of a lane or wait for it, a line each; how: a condition on the lock l."""
+        return self.psql(f"SELECT l.pid FROM pg_locks l WHERE {LANE_LOCK} AND {how}", user="postgres")
 
     def follow(self, primary, *settings):
         """Becomes a streaming standby of another server: copied now, started, caught up."""

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 
 import pytest
 
@@ -145,20 +144,18 @@ def test_a_writer_hangs(own_stack):
     blocker = own_stack.database.open_create(own_stack.cluster, report("open", "ns"))
     first = proxies[0].api().connect(90)
     first.request("POST", path, json.dumps(report("hung")), {"Content-Type": "application/json"})
-    waiting = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 1802661986 AND objid::int > 0 AND NOT granted"
-    backend = int(until(lambda: own_stack.database.psql(waiting, user="postgres"), 10, "a writer that waits"))
+    backend = int(until(lambda: own_stack.database.at_lane_lock("NOT l.granted"), 10, "a writer that waits"))
     os.kill(backend, signal.SIGSTOP)
     try:
         # It is given the lock and does not know.
         blocker.rollback()
-        assert own_stack.database.psql(waiting.replace("NOT granted", "granted"), user="postgres") == str(backend)
+        assert own_stack.database.at_lane_lock("l.granted") == str(backend)
         for number, proxy in enumerate(proxies):
             unavailable(proxy.api().post(path, report("behind"), seconds=20))
             assert proxy.api().names(POLR, "ns") == ["before"]
             proxy.api().create(REPS, report(f"elsewhere-{number}", resource=REPS), "ns")
-        begun = time.monotonic()
-        unavailable(proxies[0].api().post(path, report("behind"), seconds=20))
-        assert time.monotonic() - begun < 2, "what is known to hang is waited for"
+        # What is known to hang is not waited for: after as long as the others waited this would be 504.
+        unavailable(proxies[0].api().post(path, report("behind"), seconds=20, timeout="3s"))
     finally:
         os.kill(backend, signal.SIGCONT)
         blocker.close()
@@ -192,5 +189,4 @@ def test_shutdown(own_stack):
     assert proxy.process.wait(20) == 0
     for pid in processes:
         with pytest.raises(ProcessLookupError):
-            import os
             os.kill(pid, 0)

@@ -130,8 +130,7 @@ def test_overtaken(stack, api, path, kind, counts, pinned, code, expected):
     try:
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(api.patch, path, patch, kind)
-            until(lambda: stack.database.psql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = 1802661986 AND objid::int > 0 AND NOT granted", user="postgres"),
-                  20, "the patch to wait")
+            until(lambda: stack.database.at_lane_lock("NOT l.granted"), 20, "the patch to wait")
             other.commit()
             answer = answer.result()
     finally:
