@@ -252,10 +252,14 @@ COMMENT ON PROCEDURE kube_reports.api_write(uuid, text[], bytea[], integer[], te
 	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable';
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
+-- The plan is made for the request: of a namespace or all, by labels or not.
 CREATE FUNCTION kube_reports.delete_piece(cluster uuid, request text, document bytea, cursor text,
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
 	asked		jsonb := request::jsonb;

@@ -37,6 +37,8 @@ COMMENT ON FUNCTION kube_reports.dml_begins() IS 'trigger: DML waits for API wri
 CREATE FUNCTION kube_reports.dml_ends() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
 	recorded	bigint := nullif(current_setting('kube_reports.recorded', true), '')::bigint;

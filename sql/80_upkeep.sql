@@ -49,6 +49,8 @@ COMMENT ON FUNCTION kube_reports.change_size(kube_reports.report, kube_reports.r
 CREATE FUNCTION kube_reports.measure_log() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $$
 	INSERT INTO kube_reports.log_size AS s (lane, measured, bytes)
 		SELECT l.id, n.newest, n.bytes
@@ -68,6 +70,8 @@ COMMENT ON FUNCTION kube_reports.measure_log() IS 'brings log_size up to date; t
 CREATE FUNCTION kube_reports.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
 	oldest_kept	timestamptz := clock_timestamp() - kube_reports.setting('log_retention')::interval;
