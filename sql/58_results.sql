@@ -340,8 +340,6 @@ COMMENT ON FUNCTION kube_reports.apply_new_results(integer, text[], text[], bigi
 CREATE FUNCTION kube_reports.record_results(lane integer, after_version bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
 	-- Several thousand results at a time.

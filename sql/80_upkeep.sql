@@ -49,8 +49,6 @@ COMMENT ON FUNCTION kube_reports.change_size(kube_reports.report, kube_reports.r
 CREATE FUNCTION kube_reports.measure_log() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 	INSERT INTO kube_reports.log_size AS s (lane, measured, bytes)
 		SELECT l.id, n.newest, n.bytes
@@ -67,6 +65,7 @@ COMMENT ON FUNCTION kube_reports.measure_log() IS 'brings log_size up to date; t
 -- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
 -- neither.  Rows are deleted, never truncated away under a reader's snapshot.  The lanes share one order of versions, so that
 -- what goes for want of room is the oldest of all: nothing younger than what a lane has behind the rows of this step.
+-- The settings hold for measure_log(), too: for a range of versions the planner would read the whole of a large log.
 CREATE FUNCTION kube_reports.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

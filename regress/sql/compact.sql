@@ -67,3 +67,18 @@ SELECT * FROM pg_temp.left();
 SELECT pg_temp.fill(3, 'g', 2);
 SELECT kube_reports.compact() AS more;
 SELECT * FROM pg_temp.left();
+
+-- However large it is: nobody who looks for the oldest or the newest of the log reads all of it, whatever the planner thinks of indexes.
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT c.id, 1, 'large', 'r' || n, '{}', jsonb_build_object('results', jsonb_build_array(jsonb_build_object('policy', 'p', 'message',
+		(SELECT string_agg(md5((n * m)::text), '') FROM generate_series(1, 50) m))))::text::kube_reports.report
+	FROM kube_reports.cluster c, generate_series(1, 1000) n;
+UPDATE kube_reports.object SET metadata = '{"labels": {"a": "b"}}' WHERE namespace = 'large';
+ANALYZE kube_reports.change;
+BEGIN;
+SET LOCAL random_page_cost = 10000;
+SELECT coalesce(max(seq_scan), 0) AS seq, coalesce(max(idx_scan), 0) AS idx FROM pg_stat_xact_user_tables WHERE relid = 'kube_reports.change'::regclass \gset
+SELECT bool_or(kube_reports.compact()) AS more FROM generate_series(1, 10);
+UPDATE kube_reports.object SET metadata = '{}' WHERE namespace = 'large' AND name = 'r1';
+SELECT seq_scan - :seq AS read, idx_scan - :idx > 10 AS looked_up FROM pg_stat_xact_user_tables WHERE relid = 'kube_reports.change'::regclass;
+COMMIT;
