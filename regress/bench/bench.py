@@ -170,10 +170,8 @@ def insert_rate(bench, clients, duration):
     bench.database.psql("DROP TABLE IF EXISTS plain; CREATE TABLE plain (id bigserial PRIMARY KEY, document text COMPRESSION lz4)")
     script = bench.directory / "insert.sql"
     script.write_text("INSERT INTO plain (document) VALUES (:document);\n", encoding="utf-8")
-    bindir = run([os.environ.get("PG_CONFIG") or "pg_config", "--bindir"]).out.strip()
-    done = run([f"{bindir}/pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(int(duration)), "-f", str(script),
-                "-D", f"document={text}", bench.database.connection()], timeout=600)
-    return next(float(line.split()[2]) for line in done.out.splitlines() if line.startswith("tps"))
+    done = bench.database.pgbench(script, "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(int(duration)), "-D", f"document={text}")
+    return next(float(line.split()[2]) for line in done.splitlines() if line.startswith("tps"))
 
 
 create_number = 1

@@ -77,6 +77,11 @@ class Database:
         done = run(command, check=check, input=sql)
         return done.out.strip() if check else done
 
+    def pgbench(self, script, *options):
+        """Runs a file of SQL again and again; what pgbench prints."""
+        bindir = run([os.environ.get("PG_CONFIG") or "pg_config", "--bindir"]).out.strip()
+        return run([f"{bindir}/pgbench", "-n", "-f", str(script), *options, self.connection()], timeout=600).out
+
     def open_create(self, cluster, document):
         """A create of a policy report as the API does it, in a transaction that stays open; its connection."""
         return self.open_write(cluster, {"verb": "create", "namespace": document["metadata"]["namespace"]}, document, 201)

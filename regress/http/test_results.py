@@ -9,6 +9,7 @@ import os
 import random
 import threading
 
+import psycopg2
 import pytest
 
 from client import POLR, path_of, report, run
@@ -175,6 +176,63 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     codes = collections.Counter(line.split("ERROR:")[1].strip() for text in failures for line in text.splitlines() if "ERROR:" in line)
     assert set(codes) <= {"KR404", "KR409"}, codes
     assert int(database.psql("SELECT count(*) FROM kube_reports.result")) > 50
+    compare(database)
+
+
+# A writer of each of eight lanes; in a cluster, two lanes count in the same cells, and all share what is stored once.
+COUNTED_WRITE = """
+    CREATE FUNCTION public.counted_write(writer integer, number integer, first text) RETURNS SETOF kube_reports.report LANGUAGE sql AS $$
+        WITH target AS (SELECT c.uid, v.plural, v.plural || '.' || split_part(v.api, '/', 1) AS type, v.api, v.kind, writer || '-' || number AS name
+            FROM kube_reports.cluster c, (VALUES (0, 'policyreports', 'wgpolicyk8s.io/v1alpha2', 'PolicyReport'),
+                (1, 'reports', 'openreports.io/v1alpha1', 'Report')) v(odd, plural, api, kind)
+            WHERE c.name = 'c' || writer / 2 AND v.odd = writer % 2)
+        SELECT kube_reports.create_report(t.uid, jsonb_build_object('apiVersion', t.api, 'kind', t.kind,
+                'metadata', jsonb_build_object('namespace', 'ns', 'name', t.name),
+                'results', (SELECT jsonb_agg(jsonb_build_object('policy', p, 'rule', 'r', 'source', 's', 'result', 'fail', 'timestamp',
+                        '{"seconds": 1700000000, "nanos": 0}'::jsonb) ORDER BY random())
+                    FROM unnest(ARRAY['p0', 'p1', 'p2', first || '1', first || '2']) p))::text::kube_reports.report) FROM target t
+        UNION ALL
+        SELECT kube_reports.patch_report(t.uid, t.type, 'ns', t.name, '{"results": [{"policy": "p0", "rule": "r", "source": "s", "result": "pass",
+            "timestamp": {"seconds": 1700000000, "nanos": 0}}]}') FROM target t WHERE number % 2 = 0
+    $$;
+"""
+
+
+def test_counts_are_not_hot(own_stack, tmp_path):
+    """Writers of the same counts neither queue nor deadlock, nor does folding: pgbench in eight lanes, beside a transaction that stays open"""
+    own_stack.begin("deadlock_timeout = 100ms")
+    database, done = own_stack.database, threading.Event()
+    database.psql("".join(f"SELECT kube_reports.register_cluster('{number}{SECOND[1:]}', 'c{number}');" for number in range(4)) + COUNTED_WRITE)
+    script = tmp_path / "write.sql"
+
+    def write(first_writer, clients, times, first):
+        script.write_text(f"\\set n :n + 1\nSELECT count(*) FROM public.counted_write(:client_id + {first_writer}, :n, {first});\n", encoding="utf-8")
+        told = database.pgbench(script, "-c", str(clients), "-t", str(times), "-D", f"n={write.number}")
+        assert f"number of transactions actually processed: {clients * times}/{clients * times}" in told, told
+        write.number += times
+
+    def upkeep():
+        while not done.is_set():
+            database.psql("SELECT kube_reports.fold_rollups()")
+
+    write.number = 0
+    write(0, 8, 2, "'first'")
+    keeper = threading.Thread(target=upkeep)
+    keeper.start()
+    try:
+        with psycopg2.connect(database.connection()) as open_writer, open_writer.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM public.counted_write(0, 0, 'first')")
+            assert cursor.fetchone() == (2,)
+            write(1, 7, 30, "'first'")
+            assert database.at_lane_lock("l.granted") == str(open_writer.info.backend_pid)
+        # Policies that nobody had, several writers at a time, in any order.
+        write(0, 8, 60, "'first' || :n")
+    finally:
+        done.set()
+        keeper.join()
+        open_writer.close()
+    assert database.psql("SELECT sum(deadlocks) FROM pg_stat_database") == "0"
+    assert database.psql("SELECT sum(r.count) FROM kube_reports.current_rollup r WHERE r.status = 'p'") == str(1 + 8 * 1 + 7 * 15 + 8 * 30)
     compare(database)
 
 
