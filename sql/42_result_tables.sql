@@ -94,8 +94,10 @@ COMMENT ON COLUMN kube_reports.result.native_status IS 'the source''s own word w
 -- Few distinct keys in each: equal ones share an entry.
 CREATE INDEX result_criterion ON kube_reports.result (criterion, status, cluster_id, namespace);
 CREATE INDEX result_subject ON kube_reports.result (subject);
-CREATE INDEX result_detail ON kube_reports.result (detail);
+CREATE INDEX result_detail ON kube_reports.result (detail, criterion);
 CREATE INDEX result_open ON kube_reports.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
+-- In the order of searches, for what few sources give.
+CREATE INDEX result_scored ON kube_reports.result (criterion, status, cluster_id, namespace) WHERE score > 0;
 CREATE INDEX result_score ON kube_reports.result (score) WHERE score >= 7;
 CREATE INDEX result_namespace_score ON kube_reports.result (cluster_id, namespace, score) WHERE score > 0;
 -- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.

@@ -42,10 +42,11 @@ CREATE TYPE kube_reports.result_filter AS (
 	text_criteria bigint[],
 	text_subjects bigint[],
 	text_details bigint[],
+	text_detail_criteria bigint[],
 	origins		bigint[],
 	subjects	bigint[],
 	details		bigint[],
-	by_counts	boolean,
+	way			text,
 	scope_clusters integer[],
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
@@ -80,6 +81,21 @@ $$;
 COMMENT ON FUNCTION kube_reports.filter_strings(jsonb, text)
 	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
 
+-- A look into result_detail for each pair of them.
+CREATE FUNCTION kube_reports.criteria_of_details(details bigint[]) RETURNS bigint[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT array_agg(DISTINCT n.criterion)
+	FROM unnest(details) d(id), LATERAL (
+		WITH RECURSIVE found AS (
+			SELECT (SELECT r.criterion FROM kube_reports.result r WHERE r.detail = d.id ORDER BY r.criterion LIMIT 1) AS criterion
+			UNION ALL
+			SELECT (SELECT r.criterion FROM kube_reports.result r WHERE r.detail = d.id AND r.criterion > f.criterion ORDER BY r.criterion LIMIT 1)
+				FROM found f WHERE f.criterion IS NOT NULL
+		) SELECT f.criterion FROM found f WHERE f.criterion IS NOT NULL) n;
+END;
+COMMENT ON FUNCTION kube_reports.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
+
 CREATE FUNCTION kube_reports.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -91,6 +107,7 @@ DECLARE
 	max_rows CONSTANT integer := 20000;
 	wanted		kube_reports.result_filter;
 	scope		record := kube_reports.caller_scope(role, seal);
+	few			boolean := false;
 	unknown		text;
 	given		text[];
 	statuses	text[];
@@ -176,6 +193,12 @@ BEGIN
 	END CASE;
 	IF cardinality(wanted.details) > max_ids THEN
 		wanted.details := NULL;
+	ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.detail = ANY (wanted.details) LIMIT max_rows + 1) r) > max_rows THEN
+		-- The first of many are soon found by the counts, of the criteria that have such results at all.
+		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports.criteria_of_details(wanted.details)) c
+			WHERE wanted.criteria IS NULL OR c = ANY (wanted.criteria));
+	ELSE
+		few := wanted.details IS NOT NULL;
 	END IF;
 	IF wanted.reports IS NOT NULL THEN
 		wanted.origins := ARRAY(SELECT g.id FROM kube_reports.origin g
@@ -186,7 +209,10 @@ BEGIN
 	END IF;
 	IF wanted.subject_uids IS NOT NULL THEN
 		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
-			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids) LIMIT max_ids + 1);
+			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids)
+				AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
+				AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
+				AND (wanted.subject_names IS NULL OR s.name = ANY (wanted.subject_names)) LIMIT max_ids + 1);
 	ELSIF wanted.subject_names IS NOT NULL OR wanted.subject_namespaces IS NOT NULL THEN
 		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
 			WHERE s.cluster_id = ANY (coalesce(wanted.clusters, ARRAY(SELECT c.id FROM kube_reports.cluster c)))
@@ -196,33 +222,53 @@ BEGIN
 	END IF;
 	IF cardinality(wanted.subjects) > max_ids THEN
 		wanted.subjects := NULL;
+	ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.subject = ANY (wanted.subjects) LIMIT max_rows + 1) r) <= max_rows THEN
+		few := few OR wanted.subjects IS NOT NULL;
 	END IF;
 
 	IF coalesce(filter->>'text', '') <> '' THEN
 		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
-		-- There are few criteria; of subjects and details only few are worth looking up, and only those that few results have.
 		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
-		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
-		IF cardinality(wanted.text_subjects) > max_ids
-			OR (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.subject = ANY (wanted.text_subjects) LIMIT max_rows + 1) r) > max_rows THEN
-			wanted.text_subjects := NULL;
-		END IF;
-		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
-		IF cardinality(wanted.text_details) > max_ids
-			OR (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.detail = ANY (wanted.text_details) LIMIT max_rows + 1) r) > max_rows THEN
-			wanted.text_details := NULL;
-		END IF;
 	END IF;
-	-- Few rows, or an index of their own: by that.  What else there is, is walked through in order; the counts say where to look.
-	wanted.by_counts := wanted.details IS NULL AND wanted.origins IS NULL AND wanted.subjects IS NULL
-		AND wanted.score_from IS NULL AND wanted.score_to IS NULL
-		AND (wanted.since_from IS NULL AND wanted.since_to IS NULL AND wanted.first_seen_from IS NULL AND wanted.first_seen_to IS NULL
-			OR wanted.namespaces IS NOT NULL OR wanted.scope_clusters = '{}');
+	wanted.way := CASE WHEN few OR wanted.origins IS NOT NULL THEN 'ids'
+		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
+		WHEN (wanted.since_from IS NOT NULL OR wanted.since_to IS NOT NULL OR wanted.first_seen_from IS NOT NULL OR wanted.first_seen_to IS NOT NULL)
+			AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
+		ELSE 'counts' END;
 	RETURN wanted;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.read_filter(jsonb, text, bytea)
 	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
+
+-- There are few criteria; of subjects and details only few are worth looking up.
+CREATE FUNCTION kube_reports.look_up_text(wanted kube_reports.result_filter, step integer) RETURNS kube_reports.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_ids CONSTANT integer := 1000;
+	max_rows CONSTANT integer := 20000;
+BEGIN
+	IF wanted.pattern IS NOT NULL AND step = 2 THEN
+		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_subjects) > max_ids
+			OR (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.subject = ANY (wanted.text_subjects) LIMIT max_rows + 1) r) > max_rows THEN
+			wanted.text_subjects := NULL;
+		END IF;
+	ELSIF wanted.pattern IS NOT NULL AND step = 3 THEN
+		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_details) > max_ids THEN
+			wanted.text_details := NULL;
+		ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.detail = ANY (wanted.text_details) LIMIT max_rows + 1) r) > max_rows THEN
+			wanted.text_detail_criteria := kube_reports.criteria_of_details(wanted.text_details);
+		END IF;
+	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.look_up_text(kube_reports.result_filter, integer)
+	IS 'a filter that has been read, with ids for its text, if it has one: of subjects (step 2) or details (step 3), as long as they are few, and of criteria where the results with these are not; the first pages of a search often need neither';
 
 -- Only constants: $1 is the filter.
 CREATE FUNCTION kube_reports.count_conditions(wanted kube_reports.result_filter) RETURNS text
@@ -257,11 +303,11 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
-		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' END,
-		CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
-		CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
-		CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
-		CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END,
+		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' ELSE concat_ws(' AND ', 'true',
+			CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
+			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
+			CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
+			CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END) END,
 		CASE WHEN (wanted).score_from IS NOT NULL OR (wanted).score_to IS NOT NULL THEN 'r.score > 0' END,
 		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
 		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
@@ -296,11 +342,15 @@ RETURN kube_reports.count_conditions(wanted) || ' AND ' || kube_reports.filter_c
 COMMENT ON FUNCTION kube_reports.result_conditions(kube_reports.result_filter) IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
 
 -- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort
--- of all.  Where the counts lead, each of their cells is one look into that index, and none is looked at that has nothing to offer.
+-- of all.  There are three ways:
+--	  counts: each of their cells is one look into that index, and none is looked at that has nothing to offer;
+--	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted (OFFSET keeps the planner from
+--	  another way to the first ones);
+--	  index: of scores or times, or else that of the order, as the planner likes.
 CREATE FUNCTION kube_reports.filter_rows(wanted kube_reports.result_filter, step integer, after boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT CASE WHEN t.by_counts THEN
+	SELECT CASE t.way WHEN 'counts' THEN
 		'SELECT p.criterion, p.status, p.cluster_id, p.namespace, p.origin, p.key
 		FROM (SELECT DISTINCT r.criterion, r.status, r.cluster_id, r.namespace
 			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status FROM kube_reports.rollup r WHERE r.count <> 0
@@ -308,35 +358,39 @@ BEGIN ATOMIC
 				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
 					FROM kube_reports.unfolded((SELECT m.mark FROM kube_reports.rollup_mark m)) r) r
 			WHERE ' || concat_ws(' AND ', kube_reports.count_conditions(wanted), kube_reports.native_condition(wanted), t.criterion,
+				CASE WHEN step = 3 AND (wanted).text_detail_criteria IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
 				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
 					' >= (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace)' END) || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
-			CROSS JOIN LATERAL (' ELSE '' END
+			CROSS JOIN LATERAL (' WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
 		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key
 			FROM kube_reports.result r
 				LEFT JOIN kube_reports.criterion k ON k.id = r.criterion
 				LEFT JOIN kube_reports.subject s ON s.id = r.subject
 				LEFT JOIN kube_reports.detail d ON d.id = r.detail
 				LEFT JOIN kube_reports.origin g ON g.id = r.origin
-			WHERE ' || concat_ws(' AND ', CASE WHEN NOT t.by_counts THEN concat_ws(' AND ', kube_reports.count_conditions(wanted), t.criterion) END,
+			WHERE ' || concat_ws(' AND ', CASE WHEN t.way <> 'counts' THEN concat_ws(' AND ', kube_reports.count_conditions(wanted), t.criterion) END,
 				kube_reports.filter_conditions(wanted), CASE WHEN step > 1 THEN kube_reports.text_condition(wanted, step) END,
 				CASE WHEN step > 2 THEN 'NOT ' || kube_reports.text_condition(wanted, 2) END,
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
 					' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' END)
-		|| CASE WHEN t.by_counts THEN '
+		|| CASE t.way WHEN 'counts' THEN '
 				AND r.criterion = c.criterion AND r.status = c.status AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace
 			ORDER BY r.origin, r.key LIMIT $2) p
-		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2' ELSE '
+		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
+			ELSE CASE t.way WHEN 'ids' THEN ' OFFSET 0) r' ELSE '' END || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
 	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END || kube_reports.text_condition(wanted, 1) AS criterion,
-		(wanted).by_counts AND CASE step WHEN 2 THEN (wanted).text_subjects IS NULL WHEN 3 THEN (wanted).text_details IS NULL ELSE true END AS by_counts) t;
+		CASE WHEN step = 2 AND (wanted).text_subjects IS NOT NULL
+			OR step = 3 AND (wanted).text_details IS NOT NULL AND (wanted).text_detail_criteria IS NULL THEN 'ids' ELSE (wanted).way END AS way) t;
 END;
 COMMENT ON FUNCTION kube_reports.filter_rows(kube_reports.result_filter, integer, boolean)
 	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none before, after the place $3 of the same step; constants only';
 
 ---- results ----
 
+-- What is searched is read again and again, and mostly in memory.
 CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
@@ -346,6 +400,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_hashagg = off
 SET jit = off
+SET random_page_cost = 2
 AS $$
 DECLARE
 	start		kube_reports.result;
@@ -370,6 +425,9 @@ BEGIN
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
+	FOR earlier IN 2 .. step LOOP
+		wanted := kube_reports.look_up_text(wanted, earlier);
+	END LOOP;
 	LOOP
 		RETURN QUERY EXECUTE
 			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
@@ -391,6 +449,7 @@ BEGIN
 		EXIT WHEN max_rows = 0 OR wanted.pattern IS NULL OR step >= 3;
 		step := step + 1;
 		start := NULL;
+		wanted := kube_reports.look_up_text(wanted, step);
 	END LOOP;
 END
 $$;
@@ -432,7 +491,7 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.read_filter(filter, role, seal);
+	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2), 3);
 	start_failing bigint;
 	start_subject bigint;
 BEGIN
@@ -495,7 +554,7 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.read_filter(filter, role, seal);
+	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2), 3);
 BEGIN
 	IF max_rows NOT BETWEEN 1 AND 10000 THEN
 		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';

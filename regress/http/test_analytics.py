@@ -428,3 +428,35 @@ def test_search(world, name):
     assert len({row[-1] for row in pages}) == len(pages)
     found, _ = asked(world, f"SELECT sum(r.pass + r.warn + r.fail + r.error + r.skip) FROM kube_reports.search_resources('{json.dumps(filter_)}', 10000) r")
     assert (found[0][0] or 0) == len(wanted)
+
+
+def test_search_of_many(own_stack):
+    """What more results have than are worth looking up is found by the criteria that have it, and found whole"""
+    own_stack.begin()
+    database = own_stack.database
+    database.psql("""
+        INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+            SELECT c.id, t.id, 'ns' || n % 3, 'r' || n, '{}', jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object(
+                    'policy', 'policy-' || p, 'result', CASE WHEN (n + p) % 7 = 0 THEN 'fail' ELSE 'pass' END, 'message', CASE WHEN p < 5 THEN 'rare' ELSE 'common' END,
+                    'properties', CASE WHEN p < 5 THEN '{}' ELSE '{"team": "a"}' END::jsonb)) FROM generate_series(1, 20) p))::text::kube_reports.report
+            FROM kube_reports.cluster c, kube_reports.resource_type t, generate_series(1, 1300) n WHERE t.plural = 'policyreports'""")
+    stored = [(f"ns{n % 3}", f"r{n}", f"policy-{p}", "fail" if (n + p) % 7 == 0 else "pass") for n in range(1, 1301) for p in range(1, 21)]
+
+    def common(row):
+        return int(row[2][7:]) >= 5
+
+    assert sum(map(common, stored)) > 20000
+    for filter_, matches in (({"properties": {"team": "a"}}, common),
+                             ({"properties": {"team": "a"}, "policy": ["policy-2", "policy-7"], "status": "fail"}, lambda row: row[2:] == ("policy-7", "fail")),
+                             ({"properties": {"team": "a"}, "text": "policy-1", "namespace": "ns1"}, lambda row: common(row) and row[2].startswith("policy-1") and row[0] == "ns1"),
+                             ({"text": "COMMON"}, common),
+                             ({"text": "common", "status": "fail", "namespace": ["ns0", "ns2"]}, lambda row: common(row) and row[0] != "ns1" and row[3] == "fail"),
+                             ({"text": "rare"}, lambda row: not common(row))):
+        found, place = [], "NULL"
+        while place:
+            page = [line.split("|") for line in database.psql(
+                f"SELECT r.namespace, r.report, r.policy, r.status, r.place FROM kube_reports.search_results('{json.dumps(filter_)}', 6000, {place}) r").splitlines()]
+            found += page
+            place = len(page) == 6000 and "'" + page[-1][-1] + "'"
+        assert collections.Counter(tuple(row[:-1]) for row in found) == collections.Counter(filter(matches, stored)), filter_
+        assert len({row[-1] for row in found}) == len(found)
