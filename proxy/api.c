@@ -32,6 +32,7 @@
 #include "reply.h"
 #include "result_metrics.h"
 #include "server.h"
+#include "wakeup.h"
 #include "watch.h"
 #include "webhook.h"
 #include "write.h"
@@ -63,6 +64,7 @@ api_start(int worker)
 	identity_start();
 	pg_start(worker);
 	watches_start();
+	wakeup_attach(worker, feed_hear);
 	namespaces_start(worker);
 	webhooks_start(worker);
 	/* One worker does it for all; proxies take turns by a lock in the database. */

@@ -29,6 +29,7 @@
 #define ROWS_MOST 200			/* of one api_changes */
 #define ANSWER_BYTES (4 * 1024 * 1024)	/* fewer rows are asked for when an answer is larger */
 #define IDLE_POLL_MS 1000
+#define HEAR_MS 10				/* what others write is read at most so often */
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
 #define BOOKMARKS 4				/* kept by a feed */
@@ -84,6 +85,8 @@ struct Feed
 static const FeedEvents *told;
 static Feed *feeds;
 static LoopTimer poll_timer;
+static LoopTimer hear_timer;
+static uint64_t heard_at;
 static PgCall *poll_call;
 static int	failed_polls = 2;	/* not answering before the first good one */
 static char *tokens[REPRESENTATIONS];
@@ -563,17 +566,47 @@ feed_read(Feed *feed)
 	pg_send(call, true, CALL_TIMEOUT_MS, feed_read_done, feed);
 }
 
+static Feed *
+feed_of(int lane)
+{
+	Feed	   *feed = feeds;
+
+	while (feed != NULL && feed->lane != lane)
+		feed = feed->next;
+	return feed;
+}
+
 void
 feed_wake(int lane, int64_t version)
 {
+	Feed	   *feed = feed_of(lane);
+
+	if (feed == NULL)
+		return;
+	if (version > feed->wanted)
+		feed->wanted = version;
+	feed_read(feed);
+}
+
+static void
+feeds_read(void *state)
+{
+	heard_at = loop_now();
 	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-	{
-		if (feed->lane != lane)
-			continue;
-		if (version > feed->wanted)
-			feed->wanted = version;
 		feed_read(feed);
-	}
+}
+
+void
+feed_hear(int lane, int64_t version)
+{
+	Feed	   *feed = feed_of(lane);
+	uint64_t	since = loop_now() - heard_at;
+
+	if (feed == NULL || version <= feed->wanted)
+		return;
+	feed->wanted = version;
+	if (!hear_timer.running)
+		loop_timer_start(&hear_timer, since < HEAR_MS ? HEAR_MS - since : 0, feeds_read, NULL);
 }
 
 /* ---------- the poll ---------- */
@@ -709,10 +742,8 @@ feed_database_answers(void)
 void
 feed_attach(Follower *follower, int lane)
 {
-	Feed	   *feed;
+	Feed	   *feed = feed_of(lane);
 
-	for (feed = feeds; feed != NULL && feed->lane != lane;)
-		feed = feed->next;
 	if (feed == NULL)
 	{
 		Feed	  **end = &feeds;

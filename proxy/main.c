@@ -44,6 +44,7 @@
 #include "server.h"
 #include "sockets.h"
 #include "tls.h"
+#include "wakeup.h"
 
 /* Allocations above this are given back to the system when they are freed. */
 #define LARGE_ALLOCATION (4 * 1024 * 1024)
@@ -434,6 +435,7 @@ main(int argc, char **argv)
 	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
 	metrics_init(config.workers);
 	result_metrics_init();
+	wakeup_init(config.workers);
 	open_listeners();
 	write_pid_file();
 

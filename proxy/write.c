@@ -22,6 +22,7 @@
 #include "metrics.h"
 #include "namespaces.h"
 #include "reply.h"
+#include "wakeup.h"
 
 #define BATCH_WRITES 64
 #define BATCH_BYTES (4 * 1024 * 1024)
@@ -261,7 +262,10 @@ batch_answer(Batch *batch, const PgResult *result)
 		reply_send(write->exchange, &reply, NULL);
 	}
 	if (newest > 0)
+	{
 		feed_wake(batch->lane->lane, newest);
+		wakeup_tell(batch->lane->lane, newest);
+	}
 }
 
 static void

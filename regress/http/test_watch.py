@@ -1,5 +1,6 @@
 """Watches, always through the other proxy than the writes (conformance 15; DESIGN section 5)."""
 
+import contextlib
 import json
 import random
 import socket
@@ -322,6 +323,23 @@ def test_late_bookmark(own_stack, ns):
         events = watch.end()
     assert events and {(kind, document["metadata"]["resourceVersion"]) for kind, document in events} == \
         {("BOOKMARK", stored["metadata"]["resourceVersion"])}
+
+
+def test_another_worker_writes(stack, ns):
+    """Workers tell each other what they write, so that no watch waits for the next poll (DESIGN section 5)"""
+    proxy = stack.proxy(flags=["--workers=2", "--watch-poll-interval=60s"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    version = version_of(api, ns)
+    with contextlib.ExitStack() as streams:
+        watches = []
+        while proxy.metric("kube_reports_feeds") < 2:
+            watches.append(streams.enter_context(api.watch(path, resourceVersion=version)))
+            assert len(watches) < 100
+        # With the first of them each feed knows where it is, and will poll in a minute.
+        for n in range(8):
+            api.create(POLR, report(f"r{n}"), ns)
+            for watch in watches:
+                watch.expect(("ADDED", f"r{n}"))
 
 
 def test_first_byte(stack, ns):
