@@ -4,10 +4,11 @@
  *	  The change log of a lane, read once for all watchers of this worker.
  *
  * One api_poll asks for the newest versions of all lanes with feeds; a feed
- * whose lane moved asks api_changes, one call at a time.  When an answer
- * holds fewer rows than were asked for, everything up to the version that was
- * known when the call was sent has been read, even if that version has no row
- * any more.
+ * whose lane moved asks api_changes, one call at a time.  When an answer is
+ * empty, everything up to the version that a poll gave before has been read,
+ * even if that version has no row any more.  What writers of this proxy tell
+ * of is a reason to ask, but moves no feed: the server that was written to
+ * may have died, and its successor never have been given it.
  *
  *-------------------------------------------------------------------------
  */
@@ -57,8 +58,11 @@ struct Feed
 	unsigned	followers;
 	Follower   *first;
 	int64_t		position;		/* -1: not known yet */
-	int64_t		wanted;			/* newest version heard of */
-	int64_t		asked_for;		/* wanted, when the call in flight was sent */
+	int64_t		wanted;			/* newest version known of: a reason to read */
+	int64_t		heard;			/* one that another worker told of, not wanted yet */
+	int64_t		polled;			/* what the last poll gave */
+	int64_t		asked_wanted;	/* wanted and polled, when the call in flight was sent */
+	int64_t		asked_polled;
 	int64_t		polled_position;	/* position when the poll in flight was sent */
 	int64_t		behind;			/* a version below the position that api_changes did not mind */
 	bool		check;			/* call api_changes although nothing newer was heard of */
@@ -464,7 +468,7 @@ feed_lost(Feed *feed, int64_t floor)
 		changes_release(event->changes);
 	}
 	feed->ring_bytes = 0;
-	feed->position = feed->wanted = feed->ring_floor = feed->behind = -1;
+	feed->position = feed->wanted = feed->heard = feed->polled = feed->ring_floor = feed->behind = -1;
 	feed->check = false;
 	for (size_t i = 0; i < feed->use_count; i++)
 		feed->uses[i].since = -1;
@@ -483,6 +487,14 @@ feed_note_lag(const PgResult *result, size_t row)
 	metrics_feed_lag(lag > 0 ? lag : 0);
 }
 
+/* The server that gave these may be another one from now on. */
+static void
+feed_forget(Feed *feed)
+{
+	feed->wanted = feed->polled = feed->position;
+	feed->heard = -1;
+}
+
 static void
 feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -494,6 +506,7 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 	if (outcome != PG_OK)
 	{
 		/* A later poll tries again. */
+		feed_forget(feed);
 		feed->not_before = loop_now() + RETRY_MS;
 		return;
 	}
@@ -514,14 +527,16 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		feed_note_lag(result, i);
 		ring_append(feed, &changes->events[i]);
 	}
-	/* An answer may be cut by its size: only an empty one says that there is nothing up to what was asked for. */
+	/* An answer may be cut by its size: only an empty one says that there is nothing up to what a poll gave before it. */
 	if (changes->count == 0)
 	{
-		if (feed->asked_for > feed->position)
-			feed->position = feed->asked_for;
+		if (feed->asked_polled > feed->position)
+			feed->position = feed->asked_polled;
 		else if (feed->position == before && feed->check)
-			feed->behind = feed->wanted;
+			feed->behind = feed->asked_polled;
 		feed->check = false;
+		if (feed->wanted == feed->asked_wanted)
+			feed->wanted = feed->position;
 	}
 	if (changes->count < (size_t) feed->asked_rows && feed->rows < ROWS_MOST)
 		feed->rows *= 2;
@@ -555,7 +570,8 @@ feed_read(Feed *feed)
 		feed->asked[i] = feed->uses[i].number;
 		representations[i] = representation_token(feed->uses[i].number);
 	}
-	feed->asked_for = feed->wanted;
+	feed->asked_wanted = feed->wanted;
+	feed->asked_polled = feed->polled;
 	feed->asked_rows = feed->rows;
 	call = pg_call_new(PG_CHANGES);
 	pg_add_int4(call, feed->lane);
@@ -593,7 +609,12 @@ feeds_read(void *state)
 {
 	heard_at = loop_now();
 	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-		feed_read(feed);
+	{
+		int64_t		heard = feed->heard;
+
+		feed->heard = -1;
+		feed_wake(feed->lane, heard);
+	}
 }
 
 void
@@ -602,9 +623,9 @@ feed_hear(int lane, int64_t version)
 	Feed	   *feed = feed_of(lane);
 	uint64_t	since = loop_now() - heard_at;
 
-	if (feed == NULL || version <= feed->wanted)
+	if (feed == NULL || version <= feed->heard)
 		return;
-	feed->wanted = version;
+	feed->heard = version;
 	if (!hear_timer.running)
 		loop_timer_start(&hear_timer, since < HEAR_MS ? HEAR_MS - since : 0, feeds_read, NULL);
 }
@@ -619,7 +640,9 @@ feed_polled(Feed *feed, int64_t version)
 	if (feed->position < 0)
 	{
 		/* A new feed begins here: its ring is empty and carries whatever will be asked for. */
-		feed->position = feed->wanted = feed->ring_floor = version;
+		feed->position = feed->polled = feed->ring_floor = version;
+		if (version > feed->wanted)
+			feed->wanted = version;
 		for (size_t i = 0; i < feed->use_count; i++)
 			feed->uses[i].since = version;
 		feed_pump(feed);
@@ -628,6 +651,7 @@ feed_polled(Feed *feed, int64_t version)
 		feed_read(feed);
 		return;
 	}
+	feed->polled = version;
 	if (version > feed->wanted)
 		feed->wanted = version;
 
@@ -669,6 +693,8 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	}
 	else
 	{
+		for (Feed *feed = feeds; feed != NULL; feed = feed->next)
+			feed_forget(feed);
 		failed_polls++;
 		loop_timer_start(&poll_timer, RETRY_MS, poll_send, NULL);
 	}
@@ -750,7 +776,7 @@ feed_attach(Follower *follower, int lane)
 
 		feed = allocate(sizeof(Feed));
 		feed->lane = lane;
-		feed->position = feed->wanted = feed->ring_floor = feed->behind = -1;
+		feed->position = feed->wanted = feed->heard = feed->polled = feed->ring_floor = feed->behind = -1;
 		feed->polled_position = INT64_MIN;
 		feed->rows = ROWS_MOST;
 

@@ -36,11 +36,12 @@ INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
 
 ---- who reads a view ----
 
--- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
+-- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.  A role that was
+-- dropped is null, and nobody has it.
 CREATE VIEW kube_reports.caller_grant AS
 	SELECT g.cluster_id, g.namespace
-	FROM kube_reports.reader_grant g JOIN pg_catalog.pg_roles r ON r.rolname = g.role
-	WHERE pg_has_role(r.oid, 'USAGE')
+	FROM kube_reports.reader_grant g
+	WHERE pg_has_role(to_regrole(quote_ident(g.role)), 'USAGE')
 	UNION ALL
 	SELECT NULL, NULL FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(e.extowner, 'USAGE');
 COMMENT ON VIEW kube_reports.caller_grant IS 'the grants that hold for whoever reads the view';

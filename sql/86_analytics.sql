@@ -140,13 +140,17 @@ CREATE VIEW kube_reports.visible_count AS
 	FROM kube_reports.visible_rollup r;
 COMMENT ON VIEW kube_reports.visible_count IS 'visible_rollup with a column for each status';
 
+-- There are many counts and few sources: each is added up once before it gets its column.
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, r.namespace, k.source,
-		kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
-		kube_reports.total(r.count) AS total
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-	GROUP BY r.cluster, r.cluster_name, r.namespace, k.source
+	SELECT r.cluster, r.cluster_name, r.namespace, r.source,
+		kube_reports.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
+		kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error,
+		kube_reports.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports.total(r.count) AS total
+	FROM (SELECT r.cluster, r.cluster_name, r.namespace, k.source, r.status, kube_reports.total(r.count) AS count
+		FROM kube_reports.visible_rollup r
+			JOIN kube_reports.criterion k ON k.id = r.criterion
+		GROUP BY r.cluster, r.cluster_name, r.namespace, k.source, r.status) r
+	GROUP BY r.cluster, r.cluster_name, r.namespace, r.source
 	HAVING kube_reports.total(r.count) <> 0;
 COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
 
@@ -198,7 +202,7 @@ CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	WHERE r.status IN ('w', 'f', 'e')
 	GROUP BY r.cluster, r.cluster_name, r.namespace, k.source, k.category, k.policy, k.severity
-	HAVING kube_reports.total(r.count) <> 0;
+	HAVING kube_reports.total(r.warn) + kube_reports.total(r.fail) + kube_reports.total(r.error) <> 0;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS

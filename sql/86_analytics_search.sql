@@ -205,6 +205,8 @@ BEGIN
 			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces)) LIMIT max_ids + 1);
 		IF cardinality(wanted.origins) > max_ids THEN
 			wanted.origins := NULL;
+		ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.origin = ANY (wanted.origins) LIMIT max_rows + 1) r) <= max_rows THEN
+			few := true;
 		END IF;
 	END IF;
 	IF wanted.subject_uids IS NOT NULL THEN
@@ -230,7 +232,7 @@ BEGIN
 		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
 		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
 	END IF;
-	wanted.way := CASE WHEN few OR wanted.origins IS NOT NULL THEN 'ids'
+	wanted.way := CASE WHEN few THEN 'ids'
 		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
 		WHEN (wanted.since_from IS NOT NULL OR wanted.since_to IS NOT NULL OR wanted.first_seen_from IS NOT NULL OR wanted.first_seen_to IS NOT NULL)
 			AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
@@ -344,9 +346,9 @@ COMMENT ON FUNCTION kube_reports.result_conditions(kube_reports.result_filter) I
 -- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort
 -- of all.  There are three ways:
 --	  counts: each of their cells is one look into that index, and none is looked at that has nothing to offer;
---	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted (OFFSET keeps the planner from
---	  another way to the first ones);
+--	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted;
 --	  index: of scores or times, or else that of the order, as the planner likes.
+-- OFFSET keeps the planner from mixing another one in.
 CREATE FUNCTION kube_reports.filter_rows(wanted kube_reports.result_filter, step integer, after boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -365,7 +367,8 @@ BEGIN ATOMIC
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
 			CROSS JOIN LATERAL (' WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
 		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key
-			FROM kube_reports.result r
+			FROM ' || CASE t.way WHEN 'counts' THEN '(SELECT * FROM kube_reports.result r WHERE r.criterion = c.criterion AND r.status = c.status
+					AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace OFFSET 0) r' ELSE 'kube_reports.result r' END || '
 				LEFT JOIN kube_reports.criterion k ON k.id = r.criterion
 				LEFT JOIN kube_reports.subject s ON s.id = r.subject
 				LEFT JOIN kube_reports.detail d ON d.id = r.detail
@@ -376,7 +379,6 @@ BEGIN ATOMIC
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
 					' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' END)
 		|| CASE t.way WHEN 'counts' THEN '
-				AND r.criterion = c.criterion AND r.status = c.status AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace
 			ORDER BY r.origin, r.key LIMIT $2) p
 		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
 			ELSE CASE t.way WHEN 'ids' THEN ' OFFSET 0) r' ELSE '' END || '
@@ -390,7 +392,6 @@ COMMENT ON FUNCTION kube_reports.filter_rows(kube_reports.result_filter, integer
 
 ---- results ----
 
--- What is searched is read again and again, and mostly in memory.
 CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
@@ -400,7 +401,6 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_hashagg = off
 SET jit = off
-SET random_page_cost = 2
 AS $$
 DECLARE
 	start		kube_reports.result;

@@ -4,10 +4,12 @@ RESULT_WRITES is the number of random writes: 800 for make check, 50000 for the 
 """
 
 import collections
+import contextlib
 import json
 import os
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg2
 import pytest
@@ -217,20 +219,19 @@ def test_counts_are_not_hot(own_stack, tmp_path):
 
     write.number = 0
     write(0, 8, 2, "'first'")
-    keeper = threading.Thread(target=upkeep)
-    keeper.start()
-    try:
-        with psycopg2.connect(database.connection()) as open_writer, open_writer.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM public.counted_write(0, 0, 'first')")
-            assert cursor.fetchone() == (2,)
-            write(1, 7, 30, "'first'")
-            assert database.at_lane_lock("l.granted") == str(open_writer.info.backend_pid)
-        # Policies that nobody had, several writers at a time, in any order.
-        write(0, 8, 60, "'first' || :n")
-    finally:
-        done.set()
-        keeper.join()
-        open_writer.close()
+    with contextlib.closing(psycopg2.connect(database.connection())) as open_writer, ThreadPoolExecutor(1) as pool:
+        keeper = pool.submit(upkeep)
+        try:
+            with open_writer, open_writer.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM public.counted_write(0, 0, 'first')")
+                assert cursor.fetchone() == (2,)
+                write(1, 7, 30, "'first'")
+                assert database.at_lane_lock("l.granted") == str(open_writer.info.backend_pid)
+            # Policies that nobody had, several writers at a time, in any order.
+            write(0, 8, 60, "'first' || :n")
+        finally:
+            done.set()
+        keeper.result()
     assert database.psql("SELECT sum(deadlocks) FROM pg_stat_database") == "0"
     assert database.psql("SELECT sum(r.count) FROM kube_reports.current_rollup r WHERE r.status = 'p'") == str(1 + 8 * 1 + 7 * 15 + 8 * 30)
     compare(database)
