@@ -107,15 +107,14 @@ CREATE AGGREGATE kube_reports.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = 
 COMMENT ON AGGREGATE kube_reports.total(bigint) IS 'sum as a bigint; 0 of nothing; raises 22003 beyond';
 
 -- A function of our own that reads tables would do so with the reader's privileges, also in a view: unfolded() is written out.
--- The cluster is joined on both sides of the union: behind it, nothing would be known of how many rows fit, and large sorts be planned.
 CREATE VIEW kube_reports.visible_rollup AS
-	SELECT r.cluster_id, r.cluster, r.cluster_name, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
-	FROM (SELECT r.cluster_id, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
-			FROM kube_reports.rollup r JOIN kube_reports.cluster c ON c.id = r.cluster_id
+	SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
+	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
+			FROM kube_reports.rollup r
 			WHERE r.count <> 0
 		UNION ALL
-		SELECT d.cluster_id, k.uid, k.name, d.namespace, c.criterion, d.kind, c.status, c.native_status, c.count
-			FROM kube_reports.rollup_delta d JOIN kube_reports.cluster k ON k.id = d.cluster_id,
+		SELECT d.cluster_id, d.namespace, c.criterion, d.kind, c.status, c.native_status, c.count
+			FROM kube_reports.rollup_delta d,
 				unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
 			WHERE d.xid >= (SELECT m.mark FROM kube_reports.rollup_mark m)) r
 	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
@@ -123,12 +122,16 @@ CREATE VIEW kube_reports.visible_rollup AS
 COMMENT ON VIEW kube_reports.visible_rollup
 	IS 'the counts that whoever reads the view may see; to be added up: what was written lately comes in rows of its own';
 
+-- The counts of each cluster are added up by themselves: neither its uid nor its name is looked at for each of them, and the planner
+-- knows how many there are.
 CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, r.namespace, k.source, k.category, k.policy, k.rule, k.severity, r.kind AS subject_kind,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.rule, k.severity, r.kind AS subject_kind,
 		kube_reports.status_name(r.status) AS status, coalesce(nullif(r.native_status, ''), kube_reports.status_name(r.status)) AS native_status, r.count
-	FROM (SELECT r.cluster, r.cluster_name, r.namespace, r.criterion, r.kind, r.status, r.native_status, kube_reports.total(r.count) AS count
-		FROM kube_reports.visible_rollup r
-		GROUP BY r.cluster, r.cluster_name, r.namespace, r.criterion, r.kind, r.status, r.native_status HAVING kube_reports.total(r.count) <> 0) r
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT r.namespace, r.criterion, r.kind, r.status, r.native_status, kube_reports.total(r.count) AS count
+			FROM kube_reports.visible_rollup r
+			WHERE r.cluster_id = c.id
+			GROUP BY r.namespace, r.criterion, r.kind, r.status, r.native_status HAVING kube_reports.total(r.count) <> 0) r
 		JOIN kube_reports.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
 
@@ -142,76 +145,92 @@ COMMENT ON VIEW kube_reports.visible_count IS 'visible_rollup with a column for 
 
 -- There are many counts and few sources: each is added up once before it gets its column.
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, r.namespace, r.source,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source,
 		kube_reports.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
 		kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error,
 		kube_reports.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports.total(r.count) AS total
-	FROM (SELECT r.cluster, r.cluster_name, r.namespace, k.source, r.status, kube_reports.total(r.count) AS count
-		FROM kube_reports.visible_rollup r
-			JOIN kube_reports.criterion k ON k.id = r.criterion
-		GROUP BY r.cluster, r.cluster_name, r.namespace, k.source, r.status) r
-	GROUP BY r.cluster, r.cluster_name, r.namespace, r.source
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT r.namespace, k.source, r.status, kube_reports.total(r.count) AS count
+			FROM kube_reports.visible_rollup r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+			WHERE r.cluster_id = c.id
+			GROUP BY r.namespace, k.source, r.status) r
+	GROUP BY c.uid, c.name, r.namespace, r.source
 	HAVING kube_reports.total(r.count) <> 0;
 COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
 
 CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, r.namespace, k.source, kube_reports.status_name(r.status) AS status,
-		kube_reports.total(r.count * (k.severity = 'unknown')::integer) AS unknown,
-		kube_reports.total(r.count * (k.severity = 'info')::integer) AS info,
-		kube_reports.total(r.count * (k.severity = 'low')::integer) AS low,
-		kube_reports.total(r.count * (k.severity = 'medium')::integer) AS medium,
-		kube_reports.total(r.count * (k.severity = 'high')::integer) AS high,
-		kube_reports.total(r.count * (k.severity = 'critical')::integer) AS critical,
-		kube_reports.total(r.count) AS total
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-	GROUP BY r.cluster, r.cluster_name, r.namespace, k.source, r.status
-	HAVING kube_reports.total(r.count) <> 0;
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.status, r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT r.namespace, k.source, kube_reports.status_name(r.status) AS status,
+				kube_reports.total(r.count * (k.severity = 'unknown')::integer) AS unknown,
+				kube_reports.total(r.count * (k.severity = 'info')::integer) AS info,
+				kube_reports.total(r.count * (k.severity = 'low')::integer) AS low,
+				kube_reports.total(r.count * (k.severity = 'medium')::integer) AS medium,
+				kube_reports.total(r.count * (k.severity = 'high')::integer) AS high,
+				kube_reports.total(r.count * (k.severity = 'critical')::integer) AS critical,
+				kube_reports.total(r.count) AS total
+			FROM kube_reports.visible_count r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+			WHERE r.cluster_id = c.id
+			GROUP BY r.namespace, k.source, r.status
+			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.severity_counts IS 'how many results are of each severity, by cluster, namespace, source and status';
 
 CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, k.source, k.category,
-		kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
-		kube_reports.total(r.count * (k.severity = 'unknown')::integer) AS unknown,
-		kube_reports.total(r.count * (k.severity = 'info')::integer) AS info,
-		kube_reports.total(r.count * (k.severity = 'low')::integer) AS low,
-		kube_reports.total(r.count * (k.severity = 'medium')::integer) AS medium,
-		kube_reports.total(r.count * (k.severity = 'high')::integer) AS high,
-		kube_reports.total(r.count * (k.severity = 'critical')::integer) AS critical,
-		kube_reports.total(r.count) AS total
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-	GROUP BY r.cluster, r.cluster_name, k.source, k.category
-	HAVING kube_reports.total(r.count) <> 0;
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.pass, r.warn, r.fail, r.error, r.skip, r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT k.source, k.category,
+				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
+				kube_reports.total(r.count * (k.severity = 'unknown')::integer) AS unknown,
+				kube_reports.total(r.count * (k.severity = 'info')::integer) AS info,
+				kube_reports.total(r.count * (k.severity = 'low')::integer) AS low,
+				kube_reports.total(r.count * (k.severity = 'medium')::integer) AS medium,
+				kube_reports.total(r.count * (k.severity = 'high')::integer) AS high,
+				kube_reports.total(r.count * (k.severity = 'critical')::integer) AS critical,
+				kube_reports.total(r.count) AS total
+			FROM kube_reports.visible_count r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+			WHERE r.cluster_id = c.id
+			GROUP BY k.source, k.category
+			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.category_tree IS 'sources and their categories, with counts by status and by severity';
 
 CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, k.source, k.category, k.policy, k.rule, k.severity,
-		kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
-		kube_reports.total(r.count) AS total
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-	GROUP BY r.cluster, r.cluster_name, k.source, k.category, k.policy, k.rule, k.severity
-	HAVING kube_reports.total(r.count) <> 0;
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.policy, r.rule, r.severity, r.pass, r.warn, r.fail, r.error, r.skip, r.total
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT k.source, k.category, k.policy, k.rule, k.severity,
+				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
+				kube_reports.total(r.count) AS total
+			FROM kube_reports.visible_count r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+			WHERE r.cluster_id = c.id
+			GROUP BY k.source, k.category, k.policy, k.rule, k.severity
+			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with counts by status';
 
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
-	SELECT r.cluster, r.cluster_name, r.namespace, k.source, k.category, k.policy, k.severity,
-		kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-	WHERE r.status IN ('w', 'f', 'e')
-	GROUP BY r.cluster, r.cluster_name, r.namespace, k.source, k.category, k.policy, k.severity
-	HAVING kube_reports.total(r.warn) + kube_reports.total(r.fail) + kube_reports.total(r.error) <> 0;
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.category, r.policy, r.severity, r.warn, r.fail, r.error
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT r.namespace, k.source, k.category, k.policy, k.severity,
+				kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error
+			FROM kube_reports.visible_count r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+			WHERE r.cluster_id = c.id AND r.status IN ('w', 'f', 'e')
+			GROUP BY r.namespace, k.source, k.category, k.policy, k.severity
+			HAVING kube_reports.total(r.warn) + kube_reports.total(r.fail) + kube_reports.total(r.error) <> 0) r;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
-	SELECT k.source, k.policy, k.rule, r.cluster, r.cluster_name,
-		kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-	GROUP BY k.source, k.policy, k.rule, r.cluster, r.cluster_name
-	HAVING kube_reports.total(r.count) <> 0;
+	SELECT r.source, r.policy, r.rule, c.uid AS cluster, c.name AS cluster_name, r.pass, r.warn, r.fail, r.error, r.skip
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT k.source, k.policy, k.rule,
+				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
+			FROM kube_reports.visible_count r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+			WHERE r.cluster_id = c.id
+			GROUP BY k.source, k.policy, k.rule
+			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.fleet_matrix IS 'every policy and rule by cluster: which clusters fail what';
 
 CREATE FUNCTION kube_reports.fleet_drift(a uuid, b uuid)
@@ -258,13 +277,16 @@ COMMENT ON TABLE kube_reports.framework_control
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
 
 CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
-	SELECT f.framework, f.control, r.cluster, r.cluster_name, r.namespace, k.source, k.policy, k.rule, r.kind AS subject_kind,
-		kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
-	FROM kube_reports.visible_count r
-		JOIN kube_reports.criterion k ON k.id = r.criterion
-		JOIN kube_reports.framework_control f ON f.policy = k.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
-	GROUP BY f.framework, f.control, r.cluster, r.cluster_name, r.namespace, k.source, k.policy, k.rule, r.kind
-	HAVING kube_reports.total(r.count) <> 0;
+	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.policy, r.rule, r.subject_kind, r.pass, r.warn, r.fail, r.error, r.skip
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT f.framework, f.control, r.namespace, k.source, k.policy, k.rule, r.kind AS subject_kind,
+				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
+			FROM kube_reports.visible_count r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
+				JOIN kube_reports.framework_control f ON f.policy = k.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
+			WHERE r.cluster_id = c.id
+			GROUP BY f.framework, f.control, r.namespace, k.source, k.policy, k.rule, r.kind
+			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.control_counts IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 
 ---- remediations ----
