@@ -99,13 +99,16 @@ class Bench:
         note(f"storing {last - first + 1} reports ({style})")
         statements = [f"SELECT pg_temp.store('{self.stack.cluster}', '{style}', {start}, {min(start + batch - 1, last)}, {namespaces});"
                       for start in range(first, last + 1, batch)]
-        script = f"\\i {HERE}/generate.sql\n" + "\n".join(statements) + "\nVACUUM (ANALYZE) kube_reports.object;\n"
-        run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "ON_ERROR_STOP=1", "-d", self.database.connection()], input=script, timeout=7200)
+        self.script(f"\\i {HERE}/generate.sql\n" + "\n".join(statements) + "\nVACUUM (ANALYZE) kube_reports.object;\n")
+
+    def script(self, sql):
+        """Runs SQL that takes as long as it takes, for its effect."""
+        run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "ON_ERROR_STOP=1", "-d", self.database.connection()], input=sql, timeout=7200)
 
     def fold(self):
         """What proxies do by and by: folds every count; a transaction of somebody else may hold that up."""
-        self.database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP"
-                           " PERFORM kube_reports.fold_rollups(); COMMIT; END LOOP; END $$")
+        self.script("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP"
+                    " PERFORM kube_reports.fold_rollups(); COMMIT; END LOOP; END $$")
 
     def policy_reports(self, seconds=None, count=64):
         """A file of policy reports of 19 results named by load; with seconds: merge patches that only move the times of evaluation."""
@@ -371,7 +374,7 @@ def fleet(bench):
     note(f"storing {days * step:,} reports")
     # What has aged was written twice; what proxies and autovacuum do by and by is done at once.
     script.append("SELECT kube_reports.enable_text_search();\nVACUUM (FULL) kube_reports.result;\nVACUUM (ANALYZE);\n")
-    run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "ON_ERROR_STOP=1", "-d", bench.database.connection()], input="\n".join(script), timeout=7200)
+    bench.script("\n".join(script))
     return {who: Reader(bench, role) for who, role in reader_roles(bench).items()}
 
 
