@@ -69,12 +69,12 @@ class Database:
     def connection(self, user="kube_reports_owner", database="kube_reports"):
         return f"host={self.directory} user={user} dbname={database}"
 
-    def psql(self, sql, user="kube_reports_owner", database="kube_reports", check=True, **variables):
+    def psql(self, sql, user="kube_reports_owner", database="kube_reports", check=True, timeout=120, **variables):
         """Runs SQL; returns its unaligned output without headings, or the finished process when check is off."""
         command = ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(user, database)]
         for name, value in variables.items():
             command += ["-v", f"{name}={value}"]
-        done = run(command, check=check, input=sql)
+        done = run(command, check=check, timeout=timeout, input=sql)
         return done.out.strip() if check else done
 
     def pgbench(self, script, *options):
