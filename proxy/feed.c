@@ -535,6 +535,7 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		else if (feed->position == before && feed->check)
 			feed->behind = feed->asked_polled;
 		feed->check = false;
+		/* Unless more was told of meanwhile. */
 		if (feed->wanted == feed->asked_wanted)
 			feed->wanted = feed->position;
 	}
@@ -592,16 +593,21 @@ feed_of(int lane)
 	return feed;
 }
 
+static void
+feed_want(Feed *feed, int64_t version)
+{
+	if (version > feed->wanted)
+		feed->wanted = version;
+	feed_read(feed);
+}
+
 void
 feed_wake(int lane, int64_t version)
 {
 	Feed	   *feed = feed_of(lane);
 
-	if (feed == NULL)
-		return;
-	if (version > feed->wanted)
-		feed->wanted = version;
-	feed_read(feed);
+	if (feed != NULL)
+		feed_want(feed, version);
 }
 
 static void
@@ -610,10 +616,8 @@ feeds_read(void *state)
 	heard_at = loop_now();
 	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
 	{
-		int64_t		heard = feed->heard;
-
+		feed_want(feed, feed->heard);
 		feed->heard = -1;
-		feed_wake(feed->lane, heard);
 	}
 }
 
@@ -641,19 +645,15 @@ feed_polled(Feed *feed, int64_t version)
 	{
 		/* A new feed begins here: its ring is empty and carries whatever will be asked for. */
 		feed->position = feed->polled = feed->ring_floor = version;
-		if (version > feed->wanted)
-			feed->wanted = version;
 		for (size_t i = 0; i < feed->use_count; i++)
 			feed->uses[i].since = version;
 		feed_pump(feed);
 		/* Versions are above 0: the lane is gone, and api_changes says so. */
 		feed->check = version == 0;
-		feed_read(feed);
+		feed_want(feed, version);
 		return;
 	}
 	feed->polled = version;
-	if (version > feed->wanted)
-		feed->wanted = version;
 
 	/* Below a position that was reached before the poll: the database lost its newest commits, or was restored. */
 	if (version < feed->polled_position && version != feed->behind)
@@ -661,7 +661,7 @@ feed_polled(Feed *feed, int64_t version)
 		feed->wanted = version;
 		feed->check = true;
 	}
-	feed_read(feed);
+	feed_want(feed, version);
 }
 
 static void

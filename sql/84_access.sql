@@ -72,7 +72,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	-- The role may have been dropped since: then nothing is granted to it.
-	caller		oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = caller_scope.role);
+	caller		oid := to_regrole(quote_ident(caller_scope.role));
 BEGIN
 	IF caller IS NULL OR NOT EXISTS (SELECT FROM kube_reports.caller_secret s
 			WHERE sha256(s.secret || sha256(s.secret || convert_to(caller_scope.role, 'UTF8'))) = caller_scope.seal) THEN
@@ -80,19 +80,17 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege', HINT = 'Call the search function: it reads its caller from the view kube_reports.caller.';
 	END IF;
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
-		OR EXISTS (SELECT FROM kube_reports.reader_grant g JOIN pg_roles r ON r.rolname = g.role
-			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, r.oid, 'USAGE')) THEN
+		OR EXISTS (SELECT FROM kube_reports.reader_grant g
+			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE')) THEN
 		RETURN;
 	END IF;
 	SELECT coalesce(array_agg(DISTINCT c.id) FILTER (WHERE g.namespace IS NULL), '{}') INTO clusters
-		FROM kube_reports.reader_grant g JOIN pg_roles r ON r.rolname = g.role
-			JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
-		WHERE pg_has_role(caller, r.oid, 'USAGE');
+		FROM kube_reports.reader_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+		WHERE pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE');
 	SELECT coalesce(array_agg(n.cluster_id), '{}'), coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
 		FROM (SELECT DISTINCT c.id AS cluster_id, g.namespace
-			FROM kube_reports.reader_grant g JOIN pg_roles r ON r.rolname = g.role
-				JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
-			WHERE pg_has_role(caller, r.oid, 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
+			FROM kube_reports.reader_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+			WHERE pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.caller_scope(text, bytea)

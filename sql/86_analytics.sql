@@ -135,13 +135,18 @@ CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
 		JOIN kube_reports.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
 
--- Each count in the column of its status as well.
+-- What a view does not ask for costs it nothing.
 CREATE VIEW kube_reports.visible_count AS
-	SELECT r.*, CASE r.status WHEN 'p' THEN r.count ELSE 0 END AS pass, CASE r.status WHEN 'w' THEN r.count ELSE 0 END AS warn,
+	SELECT r.*, k.source, k.category, k.policy, k.rule, k.severity,
+		CASE r.status WHEN 'p' THEN r.count ELSE 0 END AS pass, CASE r.status WHEN 'w' THEN r.count ELSE 0 END AS warn,
 		CASE r.status WHEN 'f' THEN r.count ELSE 0 END AS fail, CASE r.status WHEN 'e' THEN r.count ELSE 0 END AS error,
-		CASE r.status WHEN 's' THEN r.count ELSE 0 END AS skip
-	FROM kube_reports.visible_rollup r;
-COMMENT ON VIEW kube_reports.visible_count IS 'visible_rollup with a column for each status';
+		CASE r.status WHEN 's' THEN r.count ELSE 0 END AS skip,
+		CASE k.severity WHEN 'unknown' THEN r.count ELSE 0 END AS unknown, CASE k.severity WHEN 'info' THEN r.count ELSE 0 END AS info,
+		CASE k.severity WHEN 'low' THEN r.count ELSE 0 END AS low, CASE k.severity WHEN 'medium' THEN r.count ELSE 0 END AS medium,
+		CASE k.severity WHEN 'high' THEN r.count ELSE 0 END AS high, CASE k.severity WHEN 'critical' THEN r.count ELSE 0 END AS critical
+	FROM kube_reports.visible_rollup r
+		JOIN kube_reports.criterion k ON k.id = r.criterion;
+COMMENT ON VIEW kube_reports.visible_count IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as well';
 
 -- There are many counts and few sources: each is added up once before it gets its column.
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
@@ -150,11 +155,10 @@ CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 		kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error,
 		kube_reports.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports.total(r.count) AS total
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, k.source, r.status, kube_reports.total(r.count) AS count
-			FROM kube_reports.visible_rollup r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
+		CROSS JOIN LATERAL (SELECT r.namespace, r.source, r.status, kube_reports.total(r.count) AS count
+			FROM kube_reports.visible_count r
 			WHERE r.cluster_id = c.id
-			GROUP BY r.namespace, k.source, r.status) r
+			GROUP BY r.namespace, r.source, r.status) r
 	GROUP BY c.uid, c.name, r.namespace, r.source
 	HAVING kube_reports.total(r.count) <> 0;
 COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
@@ -162,74 +166,61 @@ COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status
 CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.status, r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, k.source, kube_reports.status_name(r.status) AS status,
-				kube_reports.total(r.count * (k.severity = 'unknown')::integer) AS unknown,
-				kube_reports.total(r.count * (k.severity = 'info')::integer) AS info,
-				kube_reports.total(r.count * (k.severity = 'low')::integer) AS low,
-				kube_reports.total(r.count * (k.severity = 'medium')::integer) AS medium,
-				kube_reports.total(r.count * (k.severity = 'high')::integer) AS high,
-				kube_reports.total(r.count * (k.severity = 'critical')::integer) AS critical,
+		CROSS JOIN LATERAL (SELECT r.namespace, r.source, kube_reports.status_name(r.status) AS status,
+				kube_reports.total(r.unknown) AS unknown, kube_reports.total(r.info) AS info, kube_reports.total(r.low) AS low,
+				kube_reports.total(r.medium) AS medium, kube_reports.total(r.high) AS high, kube_reports.total(r.critical) AS critical,
 				kube_reports.total(r.count) AS total
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
-			GROUP BY r.namespace, k.source, r.status
+			GROUP BY r.namespace, r.source, r.status
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.severity_counts IS 'how many results are of each severity, by cluster, namespace, source and status';
 
 CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.pass, r.warn, r.fail, r.error, r.skip, r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT k.source, k.category,
+		CROSS JOIN LATERAL (SELECT r.source, r.category,
 				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
-				kube_reports.total(r.count * (k.severity = 'unknown')::integer) AS unknown,
-				kube_reports.total(r.count * (k.severity = 'info')::integer) AS info,
-				kube_reports.total(r.count * (k.severity = 'low')::integer) AS low,
-				kube_reports.total(r.count * (k.severity = 'medium')::integer) AS medium,
-				kube_reports.total(r.count * (k.severity = 'high')::integer) AS high,
-				kube_reports.total(r.count * (k.severity = 'critical')::integer) AS critical,
+				kube_reports.total(r.unknown) AS unknown, kube_reports.total(r.info) AS info, kube_reports.total(r.low) AS low,
+				kube_reports.total(r.medium) AS medium, kube_reports.total(r.high) AS high, kube_reports.total(r.critical) AS critical,
 				kube_reports.total(r.count) AS total
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
-			GROUP BY k.source, k.category
+			GROUP BY r.source, r.category
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.category_tree IS 'sources and their categories, with counts by status and by severity';
 
 CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.policy, r.rule, r.severity, r.pass, r.warn, r.fail, r.error, r.skip, r.total
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT k.source, k.category, k.policy, k.rule, k.severity,
+		CROSS JOIN LATERAL (SELECT r.source, r.category, r.policy, r.rule, r.severity,
 				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip,
 				kube_reports.total(r.count) AS total
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
-			GROUP BY k.source, k.category, k.policy, k.rule, k.severity
+			GROUP BY r.source, r.category, r.policy, r.rule, r.severity
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with counts by status';
 
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.category, r.policy, r.severity, r.warn, r.fail, r.error
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, k.source, k.category, k.policy, k.severity,
+		CROSS JOIN LATERAL (SELECT r.namespace, r.source, r.category, r.policy, r.severity,
 				kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id AND r.status IN ('w', 'f', 'e')
-			GROUP BY r.namespace, k.source, k.category, k.policy, k.severity
+			GROUP BY r.namespace, r.source, r.category, r.policy, r.severity
 			HAVING kube_reports.total(r.warn) + kube_reports.total(r.fail) + kube_reports.total(r.error) <> 0) r;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
 	SELECT r.source, r.policy, r.rule, c.uid AS cluster, c.name AS cluster_name, r.pass, r.warn, r.fail, r.error, r.skip
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT k.source, k.policy, k.rule,
+		CROSS JOIN LATERAL (SELECT r.source, r.policy, r.rule,
 				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
-			GROUP BY k.source, k.policy, k.rule
+			GROUP BY r.source, r.policy, r.rule
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.fleet_matrix IS 'every policy and rule by cluster: which clusters fail what';
 
@@ -279,13 +270,12 @@ SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '')
 CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.policy, r.rule, r.subject_kind, r.pass, r.warn, r.fail, r.error, r.skip
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT f.framework, f.control, r.namespace, k.source, k.policy, k.rule, r.kind AS subject_kind,
+		CROSS JOIN LATERAL (SELECT f.framework, f.control, r.namespace, r.source, r.policy, r.rule, r.kind AS subject_kind,
 				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
-				JOIN kube_reports.framework_control f ON f.policy = k.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
+				JOIN kube_reports.framework_control f ON f.policy = r.policy AND f.source IN ('', r.source) AND f.rule IN ('', r.rule)
 			WHERE r.cluster_id = c.id
-			GROUP BY f.framework, f.control, r.namespace, k.source, k.policy, k.rule, r.kind
+			GROUP BY f.framework, f.control, r.namespace, r.source, r.policy, r.rule, r.kind
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.control_counts IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 

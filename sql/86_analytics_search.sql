@@ -96,6 +96,21 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
 
+-- Each by its index, whatever the planner thinks of arrays that it does not know.
+CREATE FUNCTION kube_reports.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL, details bigint[] DEFAULT NULL) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $$
+	SELECT CASE WHEN num_nonnulls(origins, subjects, details) > 0 THEN
+		(SELECT count(*) <= 20000 FROM (SELECT 1 FROM kube_reports.result r WHERE r.origin = ANY (origins)
+			UNION ALL SELECT 1 FROM kube_reports.result r WHERE r.subject = ANY (subjects)
+			UNION ALL SELECT 1 FROM kube_reports.result r WHERE r.detail = ANY (details)
+			LIMIT 20001) r) END;
+$$;
+COMMENT ON FUNCTION kube_reports.few_results(bigint[], bigint[], bigint[])
+	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to walk to the first ones; null: none are given';
+
 CREATE FUNCTION kube_reports.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -104,7 +119,6 @@ AS $$
 DECLARE
 	-- More than these are not looked up: a walk over the results finds the first of many soon.
 	max_ids CONSTANT integer := 1000;
-	max_rows CONSTANT integer := 20000;
 	wanted		kube_reports.result_filter;
 	scope		record := kube_reports.caller_scope(role, seal);
 	few			boolean := false;
@@ -193,28 +207,25 @@ BEGIN
 	END CASE;
 	IF cardinality(wanted.details) > max_ids THEN
 		wanted.details := NULL;
-	ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.detail = ANY (wanted.details) LIMIT max_rows + 1) r) > max_rows THEN
+	ELSIF kube_reports.few_results(details => wanted.details) THEN
+		few := true;
+	ELSIF wanted.details IS NOT NULL THEN
 		-- The first of many are soon found by the counts, of the criteria that have such results at all.
 		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports.criteria_of_details(wanted.details)) c
 			WHERE wanted.criteria IS NULL OR c = ANY (wanted.criteria));
-	ELSE
-		few := wanted.details IS NOT NULL;
 	END IF;
 	IF wanted.reports IS NOT NULL THEN
 		wanted.origins := ARRAY(SELECT g.id FROM kube_reports.origin g
 			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces)) LIMIT max_ids + 1);
 		IF cardinality(wanted.origins) > max_ids THEN
 			wanted.origins := NULL;
-		ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.origin = ANY (wanted.origins) LIMIT max_rows + 1) r) <= max_rows THEN
+		ELSIF kube_reports.few_results(origins => wanted.origins) THEN
 			few := true;
 		END IF;
 	END IF;
 	IF wanted.subject_uids IS NOT NULL THEN
 		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
-			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids)
-				AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
-				AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
-				AND (wanted.subject_names IS NULL OR s.name = ANY (wanted.subject_names)) LIMIT max_ids + 1);
+			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids) LIMIT max_ids + 1);
 	ELSIF wanted.subject_names IS NOT NULL OR wanted.subject_namespaces IS NOT NULL THEN
 		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
 			WHERE s.cluster_id = ANY (coalesce(wanted.clusters, ARRAY(SELECT c.id FROM kube_reports.cluster c)))
@@ -224,8 +235,8 @@ BEGIN
 	END IF;
 	IF cardinality(wanted.subjects) > max_ids THEN
 		wanted.subjects := NULL;
-	ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.subject = ANY (wanted.subjects) LIMIT max_rows + 1) r) <= max_rows THEN
-		few := few OR wanted.subjects IS NOT NULL;
+	ELSIF kube_reports.few_results(subjects => wanted.subjects) THEN
+		few := true;
 	END IF;
 
 	IF coalesce(filter->>'text', '') <> '' THEN
@@ -244,33 +255,35 @@ COMMENT ON FUNCTION kube_reports.read_filter(jsonb, text, bytea)
 	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
 
 -- There are few criteria; of subjects and details only few are worth looking up.
-CREATE FUNCTION kube_reports.look_up_text(wanted kube_reports.result_filter, step integer) RETURNS kube_reports.result_filter
+CREATE FUNCTION kube_reports.look_up_text(wanted kube_reports.result_filter, first_step integer, last_step integer) RETURNS kube_reports.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	max_ids CONSTANT integer := 1000;
-	max_rows CONSTANT integer := 20000;
 BEGIN
-	IF wanted.pattern IS NOT NULL AND step = 2 THEN
+	IF wanted.pattern IS NULL THEN
+		RETURN wanted;
+	END IF;
+	IF 2 BETWEEN first_step AND last_step THEN
 		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
-		IF cardinality(wanted.text_subjects) > max_ids
-			OR (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.subject = ANY (wanted.text_subjects) LIMIT max_rows + 1) r) > max_rows THEN
+		IF cardinality(wanted.text_subjects) > max_ids OR NOT kube_reports.few_results(subjects => wanted.text_subjects) THEN
 			wanted.text_subjects := NULL;
 		END IF;
-	ELSIF wanted.pattern IS NOT NULL AND step = 3 THEN
+	END IF;
+	IF 3 BETWEEN first_step AND last_step THEN
 		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
 		IF cardinality(wanted.text_details) > max_ids THEN
 			wanted.text_details := NULL;
-		ELSIF (SELECT count(*) FROM (SELECT FROM kube_reports.result r WHERE r.detail = ANY (wanted.text_details) LIMIT max_rows + 1) r) > max_rows THEN
+		ELSIF NOT kube_reports.few_results(details => wanted.text_details) THEN
 			wanted.text_detail_criteria := kube_reports.criteria_of_details(wanted.text_details);
 		END IF;
 	END IF;
 	RETURN wanted;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.look_up_text(kube_reports.result_filter, integer)
-	IS 'a filter that has been read, with ids for its text, if it has one: of subjects (step 2) or details (step 3), as long as they are few, and of criteria where the results with these are not; the first pages of a search often need neither';
+COMMENT ON FUNCTION kube_reports.look_up_text(kube_reports.result_filter, integer, integer)
+	IS 'a filter that has been read, with ids for what steps of a search for its text, if it has one, look for: of subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; the first pages of a search often need neither';
 
 -- Only constants: $1 is the filter.
 CREATE FUNCTION kube_reports.count_conditions(wanted kube_reports.result_filter) RETURNS text
@@ -305,7 +318,9 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
-		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' ELSE concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' END,
+		-- Subjects by name or namespace have been looked up by all of these.
+		CASE WHEN (wanted).subjects IS NULL OR (wanted).subject_uids IS NOT NULL THEN concat_ws(' AND ', 'true',
 			CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
 			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
 			CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
@@ -427,9 +442,7 @@ BEGIN
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
-	FOR earlier IN 2 .. step LOOP
-		wanted := kube_reports.look_up_text(wanted, earlier);
-	END LOOP;
+	wanted := kube_reports.look_up_text(wanted, 2, step);
 	LOOP
 		RETURN QUERY EXECUTE
 			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
@@ -451,7 +464,7 @@ BEGIN
 		EXIT WHEN max_rows = 0 OR wanted.pattern IS NULL OR step >= 3;
 		step := step + 1;
 		start := NULL;
-		wanted := kube_reports.look_up_text(wanted, step);
+		wanted := kube_reports.look_up_text(wanted, step, step);
 	END LOOP;
 END
 $$;
@@ -493,7 +506,7 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2), 3);
+	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
 	start_failing bigint;
 	start_subject bigint;
 BEGIN
@@ -556,7 +569,7 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2), 3);
+	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
 BEGIN
 	IF max_rows NOT BETWEEN 1 AND 10000 THEN
 		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';

@@ -207,28 +207,26 @@ def test_counts_are_not_hot(own_stack, tmp_path):
     database.psql("".join(f"SELECT kube_reports.register_cluster('{number}{SECOND[1:]}', 'c{number}');" for number in range(4)) + COUNTED_WRITE)
     script = tmp_path / "write.sql"
 
-    def write(first_writer, clients, times, first):
+    def write(first_writer, clients, after, times, first):
         script.write_text(f"\\set n :n + 1\nSELECT count(*) FROM public.counted_write(:client_id + {first_writer}, :n, {first});\n", encoding="utf-8")
-        told = database.pgbench(script, "-c", str(clients), "-t", str(times), "-D", f"n={write.number}")
+        told = database.pgbench(script, "-c", str(clients), "-t", str(times), "-D", f"n={after}")
         assert f"number of transactions actually processed: {clients * times}/{clients * times}" in told, told
-        write.number += times
 
     def upkeep():
         while not done.is_set():
             database.psql("SELECT kube_reports.fold_rollups()")
 
-    write.number = 0
-    write(0, 8, 2, "'first'")
+    write(0, 8, 0, 2, "'first'")
     with contextlib.closing(psycopg2.connect(database.connection())) as open_writer, ThreadPoolExecutor(1) as pool:
         keeper = pool.submit(upkeep)
         try:
             with open_writer, open_writer.cursor() as cursor:
                 cursor.execute("SELECT count(*) FROM public.counted_write(0, 0, 'first')")
                 assert cursor.fetchone() == (2,)
-                write(1, 7, 30, "'first'")
+                write(1, 7, 2, 30, "'first'")
                 assert database.at_lane_lock("l.granted") == str(open_writer.info.backend_pid)
             # Policies that nobody had, several writers at a time, in any order.
-            write(0, 8, 60, "'first' || :n")
+            write(0, 8, 32, 60, "'first' || :n")
         finally:
             done.set()
         keeper.result()
