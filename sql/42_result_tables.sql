@@ -35,9 +35,11 @@ CREATE TABLE kube_reports.criterion (
 	policy		text COLLATE "C" NOT NULL,
 	rule		text COLLATE "C" NOT NULL,
 	category	text COLLATE "C" NOT NULL,
-	severity	text COLLATE "C" NOT NULL CHECK (severity IN ('unknown', 'info', 'low', 'medium', 'high', 'critical'))
+	severity	text COLLATE "C" NOT NULL CHECK (severity IN ('unknown', 'info', 'low', 'medium', 'high', 'critical')),
+	policy_id	bigint NOT NULL GENERATED ALWAYS AS (kube_reports.field_hash('policy', source, policy, category, severity)) STORED
 );
 COMMENT ON TABLE kube_reports.criterion IS 'what results were measured by: source, policy and rule with the category and the severity that the source gives them';
+COMMENT ON COLUMN kube_reports.criterion.policy_id IS 'the same where all but the rule is: what counts that know no rules are grouped by';
 
 CREATE TABLE kube_reports.subject (
 	id			bigint PRIMARY KEY,
