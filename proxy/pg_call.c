@@ -51,7 +51,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
 	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, false, false},
 	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
-	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports.api_webhook_next($1::uuid, $2::text)", 11, false, false, false},
+	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports.api_webhook_next($1::uuid)", 12, false, false, false},
 	[PG_WEBHOOK_DONE] = {"webhook_done",
 		"SELECT kube_reports.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text)",
 	1, true, false, false},

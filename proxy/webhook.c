@@ -60,7 +60,8 @@ enum
 	COLUMN_BODY,
 	COLUMN_VERSION,
 	COLUMN_KEY,
-	COLUMN_EVENTS
+	COLUMN_EVENTS,
+	COLUMN_HOLDER
 };
 
 /* A batch, from the database's answer until its outcome is noted. */
@@ -74,7 +75,6 @@ typedef struct Delivery
 	LoopTimer	timer;			/* tells the outcome again */
 } Delivery;
 
-static char holder[33];			/* this sender, for the database */
 static LoopTimer look_timer;
 static LoopTimer states_timer;
 static bool looking;
@@ -268,7 +268,7 @@ note_outcome(void *state)
 	PgCall	   *call = pg_call_new(PG_WEBHOOK_DONE);
 
 	pg_add_text(call, delivery_text(delivery, COLUMN_NAME));
-	pg_add_text(call, holder);
+	pg_add_text(call, delivery_text(delivery, COLUMN_HOLDER));
 	pg_add_int8(call, pg_int8(delivery->batch, 0, COLUMN_VERSION));
 	pg_add_int8(call, pg_int8(delivery->batch, 0, COLUMN_KEY));
 	pg_add_int4(call, pg_int4(delivery->batch, 0, COLUMN_EVENTS));
@@ -307,15 +307,11 @@ looked(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 static void
 look(void *state)
 {
-	PgCall	   *call;
-
 	if (looking || ending || delivery_count >= MAX_DELIVERIES)
 		return;
 	looking = true;
 	loop_timer_stop(&look_timer);
-	call = pg_call_new(PG_WEBHOOK_NEXT);
-	pg_add_text(call, holder);
-	pg_send(call, false, PG_TIMEOUT_MS, looked, NULL);
+	pg_send(pg_call_new(PG_WEBHOOK_NEXT), false, PG_TIMEOUT_MS, looked, NULL);
 }
 
 static void ask_states(void *state);
@@ -341,8 +337,6 @@ webhooks_start(int worker)
 {
 	if (worker != 0 || !config.webhooks)
 		return;
-	for (size_t i = 0; i < sizeof(holder) - 1; i++)
-		holder[i] = "0123456789abcdef"[arc4random_uniform(16)];
 	loop_timer_start(&look_timer, LOOK_MS, look, NULL);
 	loop_timer_start(&states_timer, LOOK_MS, ask_states, NULL);
 }

@@ -40,7 +40,7 @@ CREATE TABLE kube_reports.webhook_progress (
 COMMENT ON TABLE kube_reports.webhook_progress IS 'how far each target has come: everything up to version and key was acknowledged, or is none of its business';
 COMMENT ON COLUMN kube_reports.webhook_progress.sent IS 'events that were acknowledged';
 COMMENT ON COLUMN kube_reports.webhook_progress.failures IS 'attempts that failed since the last acknowledgement';
-COMMENT ON COLUMN kube_reports.webhook_progress.holder IS 'the sender that has a batch under way, until held_until at the latest';
+COMMENT ON COLUMN kube_reports.webhook_progress.holder IS 'what the sender of the batch under way, if there is one, is known by, until held_until at the latest: another for each batch';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.webhook', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.webhook_progress', '');

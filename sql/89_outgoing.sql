@@ -8,6 +8,9 @@
 -- target: it takes the row under a lock that it does not wait for, notes that
 -- it has a batch under way and until when at the latest, and lets go.  So one
 -- sender at a time serves a target, and another takes over when it is gone.
+-- Each batch has a holder of its own: what becomes of a batch that is not the
+-- one under way any more, as the target's place was moved or it was removed
+-- and added anew, is not taken for what became of the other.
 
 ---- targets ----
 
@@ -146,9 +149,9 @@ $$;
 COMMENT ON FUNCTION kube_reports.webhook_events(kube_reports.event_filter, integer, bigint, bigint, bigint)
 	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else matches; more: there may be others';
 
-CREATE FUNCTION kube_reports.api_webhook_next(cluster uuid, holder text,
+CREATE FUNCTION kube_reports.api_webhook_next(cluster uuid,
 		OUT name text, OUT url text, OUT token_file text, OUT hmac_file text, OUT ca_file text, OUT timeout_ms integer, OUT batch text, OUT body bytea,
-		OUT version bigint, OUT key bigint, OUT events integer) RETURNS SETOF record
+		OUT version bigint, OUT key bigint, OUT events integer, OUT holder text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -159,6 +162,7 @@ DECLARE
 	-- Where little of history matches; the rest is for the next call.
 	look_until CONSTANT timestamptz := clock_timestamp() + interval '0.5 seconds';
 	served		record;
+	candidate	text;
 	target		record;
 	held		record;
 	horizon		bigint;
@@ -169,7 +173,7 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports.may_serve(c.id);
-	FOR target IN SELECT w.* FROM kube_reports.webhook w JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+	FOR candidate IN SELECT w.name FROM kube_reports.webhook w JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 		WHERE w.cluster_id = served.id AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
 		ORDER BY p.next_attempt_at, p.acknowledged_at NULLS FIRST, w.name
 	LOOP
@@ -177,11 +181,13 @@ BEGIN
 		-- Most of the time there is nothing: then the row stays as it is.
 		CONTINUE WHEN NOT EXISTS (SELECT FROM kube_reports.webhook_progress p JOIN kube_reports.result_change h
 			ON h.cluster_id = p.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key) AND h.version <= horizon
-			WHERE p.cluster_id = served.id AND p.name = target.name);
-		SELECT p.version, p.key INTO held FROM kube_reports.webhook_progress p
-			WHERE p.cluster_id = served.id AND p.name = target.name AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
-			FOR UPDATE SKIP LOCKED;
+			WHERE p.cluster_id = served.id AND p.name = candidate);
+		-- Read together, under the lock: it may be paused by now, or another one of that name.
+		SELECT w.*, p.version, p.key INTO target FROM kube_reports.webhook w JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+			WHERE w.cluster_id = served.id AND w.name = candidate AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
+			FOR UPDATE OF p SKIP LOCKED;
 		CONTINUE WHEN NOT FOUND;
+		SELECT target.version, target.key INTO held;
 		wanted := kube_reports.read_event_filter(target.filter);
 		wanted.clusters := ARRAY[served.id];
 		wanted.new_failures := true;
@@ -195,6 +201,7 @@ BEGIN
 				WHERE p.cluster_id = served.id AND p.name = target.name;
 			CONTINUE;
 		END IF;
+		holder := gen_random_uuid();
 		UPDATE kube_reports.webhook_progress p SET holder = api_webhook_next.holder, held_until = clock_timestamp() + target.timeout + margin
 			WHERE p.cluster_id = served.id AND p.name = target.name;
 		name := target.name;
@@ -213,8 +220,8 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhook_next(uuid, text)
-	IS 'a batch of new failures to be sent now, if there is any: its target is then the holder''s until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
+COMMENT ON FUNCTION kube_reports.api_webhook_next(uuid)
+	IS 'a batch of new failures to be sent now, if there is any: its target is then the holder''s, which is another one for each batch, until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
 
 CREATE FUNCTION kube_reports.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

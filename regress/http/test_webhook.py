@@ -1,6 +1,7 @@
 """Webhooks for new failures: at least once, in order, whatever targets and proxies do (issue 5, Getting it out)."""
 
 import base64
+from concurrent.futures import ThreadPoolExecutor
 import hashlib
 import hmac
 import http.server
@@ -17,6 +18,7 @@ import pytest
 from client import CPOLR, POLR, report, until
 from client import unrated_result as result
 
+BEGINNING = "0-0000000000000000"
 KEY = b"\x00\x01 a key of any bytes \xff"
 
 
@@ -316,6 +318,58 @@ def test_pause_resume_remove(hooks):
     assert receiver.policies() == policies + policies[1:]
 
 
+@pytest.mark.parametrize("how", ("resumed", "added-anew"))
+def test_going_back_while_a_batch_is_under_way(hooks, how):
+    """Its acknowledgement is none of the batch that has taken its place, though the same proxy sends both: what failed comes again"""
+    receiver = hooks.receiver()
+    late, refused = threading.Event(), threading.Event()
+    answers = {1: lambda handler: 200 if late.wait(60) else 500, 2: lambda handler: 500 if refused.wait(60) else 200}
+    receiver.answer = lambda number: answers.get(number, 200)
+    wanted = {"filters": {"namespace": how}, "batch_size": 2, "timeout": "30 seconds"}
+    name = hooks.add(receiver, **wanted)
+    policies = hooks.failures(how, 4, namespace=how)
+    until(lambda: len(receiver.requests) == 2, 30, "the second batch to be under way")
+    if how == "resumed":
+        hooks.call("resume_webhook", name, BEGINNING)
+    else:
+        hooks.call("remove_webhook", name)
+        hooks.add(receiver, name=name, after=BEGINNING, **wanted)
+    until(lambda: len(receiver.requests) == 3, 30, "the first batch to be under way again")
+    place, failures = hooks.state(name)["acknowledged"], f'kube_reports_webhook_failures_total{{target="{name}"}}'
+    late.set()
+    until(lambda: hooks.proxy.metric(failures) == 1 or hooks.state(name)["acknowledged"] != place, 30, "the late acknowledgement to be told")
+    assert hooks.state(name)["acknowledged"] == place
+    refused.set()
+    until(lambda: receiver.policies() == policies * 2, 60, "all events again")
+
+
+def test_another_target_of_that_name(hooks):
+    """A target that is removed and added again while it is looked for is sent to as it is now"""
+    hooks.proxy.stop()
+    try:
+        name = hooks.add("https://127.0.0.1:1/before")
+        with ThreadPoolExecutor(1) as looking, psycopg2.connect(hooks.database.connection()) as sender, \
+                hooks.database.open_create(hooks.stack.cluster, report("another", "another", results=[result("p", "fail")])) as keeper, \
+                keeper.cursor() as cursor:
+            keeper.commit()
+            cursor.execute("LOCK TABLE kube_reports.result_change IN ACCESS EXCLUSIVE MODE")
+
+            def look():
+                with sender.cursor() as found:
+                    found.execute("SELECT url FROM kube_reports.api_webhook_next(%s)", (hooks.stack.cluster,))
+                    return found.fetchall()
+            looked = looking.submit(look)
+            until(lambda: hooks.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {sender.info.backend_pid} AND NOT granted", user="postgres") == "1",
+                  30, "the sender to have found the target")
+            cursor.execute("SELECT kube_reports.remove_webhook(%s, %s), kube_reports.add_webhook(%s, %s, 'https://127.0.0.1:1/after',"
+                           " after => %s)", (name, hooks.stack.cluster) * 2 + (BEGINNING,))
+            keeper.commit()
+            assert looked.result(60) == [("https://127.0.0.1:1/after",)]
+    finally:
+        hooks.proxy = hooks.start()
+        hooks.api = hooks.proxy.api()
+
+
 @pytest.mark.parametrize("arguments, sqlstate", [
     ({"url": "http://a/"}, "22023"), ({"url": "https://user:secret@a/"}, "22023"), ({"url": "file:///etc/passwd"}, "22023"), ({"url": "https://a/ b"}, "22023"),
     ({"url": "https://a/#f"}, "22023"), ({"url": "https://a/\nX: y"}, "22023"), ({"name": "a b"}, "22023"), ({"name": ""}, "22023"), ({"name": "x" * 64}, "22023"),
@@ -345,7 +399,7 @@ def test_who_may(hooks):
             assert "permission denied" in hooks.database.psql(statement, user=user, check=False).err
     other = "00000000-0000-4000-8000-00000000000c"
     hooks.database.psql(f"SELECT kube_reports.register_cluster('{other}')")
-    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports.api_webhook_next('{other}', 'x')", user="kube_reports_proxy") == "0"
+    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports.api_webhook_next('{other}')", user="kube_reports_proxy") == "0"
     assert hooks.database.psql("SELECT count(*) FROM kube_reports.webhook_state", user="kube_reports_admin") == "1"
 
 
@@ -358,7 +412,7 @@ def test_nothing_is_skipped_by_an_open_transaction(hooks):
     version = int(hooks.database.psql("SELECT max(version) FROM kube_reports.result_change"))
     cluster = f"SELECT id FROM kube_reports.cluster WHERE uid = '{hooks.stack.cluster}'"
     assert int(hooks.database.psql(f"SELECT kube_reports.event_horizon(ARRAY({cluster}))")) < version
-    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports.api_webhook_next('{hooks.stack.cluster}', 'test')") == "0"
+    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports.api_webhook_next('{hooks.stack.cluster}')") == "0"
     assert receiver.requests == []
     connection.commit()
     connection.close()
