@@ -32,12 +32,37 @@ compare_subjects(const ResultSubject *a, const ResultSubject *b)
 	return order != 0 ? order : json_text_compare(a->uid, b->uid);
 }
 
+static bool
+is_failing(ResultStatus status)
+{
+	return status == RESULT_WARN || status == RESULT_FAIL || status == RESULT_ERROR;
+}
+
+/* By what equals are told apart by: what detail_id() hashes. */
+static int
+compare_details(const ReportResult *a, const ReportResult *b)
+{
+	int			order = json_text_compare(a->message, b->message);
+
+	if (order == 0)
+		order = json_text_compare(a->properties, b->properties);
+	if (order == 0)
+		order = compare_numbers((int64_t) a->exception_count, (int64_t) b->exception_count);
+	for (size_t i = 0; order == 0 && i < a->exception_count; i++)
+		order = json_text_compare(a->exceptions[i], b->exceptions[i]);
+	return order;
+}
+
 /* By everything that a result says but when it was evaluated; results that compare equal are the same. */
 static int
 compare_contents(const ReportResult *a, const ReportResult *b)
 {
 	int			order = json_text_compare(a->identity, b->identity);
 
+	if (order == 0)
+		order = compare_details(a, b);
+	if (order == 0)
+		order = (int) is_failing(b->status) - (int) is_failing(a->status);
 	if (order == 0)
 		order = (int) a->status - (int) b->status;
 	if (order == 0)
@@ -48,14 +73,6 @@ compare_contents(const ReportResult *a, const ReportResult *b)
 		order = json_text_compare(a->severity, b->severity);
 	if (order == 0)
 		order = a->score < b->score ? -1 : a->score > b->score;
-	if (order == 0)
-		order = json_text_compare(a->message, b->message);
-	if (order == 0)
-		order = json_text_compare(a->properties, b->properties);
-	if (order == 0)
-		order = compare_numbers((int64_t) a->exception_count, (int64_t) b->exception_count);
-	for (size_t i = 0; order == 0 && i < a->exception_count; i++)
-		order = json_text_compare(a->exceptions[i], b->exceptions[i]);
 	return order != 0 ? order : compare_subjects(a->subject, b->subject);
 }
 
@@ -96,12 +113,49 @@ detail_id(Arena *arena, const ReportResult *result, ResultHash hash, void *state
 	return hash(state, buf.bytes, buf.len);
 }
 
-/* Numbers equals, and gives every result its key and its ids. */
+/*
+ * The keys of results with one identity, sorted by contents, which have their details' ids.
+ *
+ * Mostly there is one.  Among several the first that fails, or else the first, has the key that it would have alone; the
+ * others are told apart by their details, so that each keeps its key when another comes, goes or changes its status.
+ * Where the first becomes another one, both fail or neither does: whatever comes, goes or changes its status, as many
+ * begin to fail, and cease to, as by the documents.
+ */
+static void
+name_equals(Arena *arena, ReportResult *results, size_t count, ResultHash hash, void *state)
+{
+	size_t		first = 0;
+	int64_t		number = 0;
+
+	while (first < count && !is_failing(results[first].status))
+		first++;
+	if (first == count)
+		first = 0;
+	for (size_t i = 0; i < count; i++)
+	{
+		ReportResult *result = &results[i];
+		char	   *digits;
+		StrBuf		buf;
+
+		number = i > 0 && compare_details(&results[i - 1], result) == 0 ? number + 1 : 0;
+		strbuf_init(&buf, arena);
+		strbuf_append(&buf, result->identity.bytes, result->identity.len);
+		if (i != first)
+		{
+			digits = arena_printf(arena, "%lld", (long long) result->detail);
+			result_put_field(&buf, (JsonText) {digits, strlen(digits)});
+		}
+		digits = arena_printf(arena, "%lld", i != first ? (long long) number : 0LL);
+		result_put_field(&buf, (JsonText) {digits, strlen(digits)});
+		result->key = hash(state, buf.bytes, buf.len);
+	}
+}
+
+/* Gives every result its key and its ids. */
 static void
 identify(Arena *arena, ResultList *list, int cluster, ResultHash hash, void *state)
 {
 	char	   *cluster_text = arena_printf(arena, "%d", cluster);
-	int64_t		number = 0;
 
 	if (list->count == 0)
 		return;
@@ -111,15 +165,7 @@ identify(Arena *arena, ResultList *list, int cluster, ResultHash hash, void *sta
 		ReportResult	   *result = &list->results[i];
 		ResultSubject *subject = result->subject;
 		JsonText	criterion[] = {{"criterion", 9}, result->source, result->policy, result->rule, result->category, result->severity};
-		char	   *digits;
-		StrBuf		buf;
 
-		number = i > 0 && json_text_compare(result[-1].identity, result->identity) == 0 ? number + 1 : 0;
-		digits = arena_printf(arena, "%lld", (long long) number);
-		strbuf_init(&buf, arena);
-		strbuf_append(&buf, result->identity.bytes, result->identity.len);
-		result_put_field(&buf, (JsonText) {digits, strlen(digits)});
-		result->key = hash(state, buf.bytes, buf.len);
 		result->criterion = result_field_hash(arena, criterion, sizeof(criterion) / sizeof(criterion[0]), hash, state);
 		result->detail = detail_id(arena, result, hash, state);
 		if (subject->id == 0)
@@ -129,6 +175,12 @@ identify(Arena *arena, ResultList *list, int cluster, ResultHash hash, void *sta
 
 			subject->id = result_field_hash(arena, fields, sizeof(fields) / sizeof(fields[0]), hash, state);
 		}
+	}
+	for (size_t i = 0, next; i < list->count; i = next)
+	{
+		for (next = i + 1; next < list->count && json_text_compare(list->results[i].identity, list->results[next].identity) == 0;)
+			next++;
+		name_equals(arena, &list->results[i], next - i, hash, state);
 	}
 	qsort(list->results, list->count, sizeof(ReportResult), order_by_key);
 	/* Two hashes of one report that agree by chance (or by somebody's long search) are made to differ. */

@@ -85,8 +85,9 @@ typedef int64_t (*ResultHash) (void *state, const char *bytes, size_t len);
  *
  * Ids are hashes of fields, each preceded by its length in bytes as four bytes, highest first:
  *	key			'key', source, policy, rule, group of apiVersion, kind, namespace, name (uid without one), what the mapping's
- *				key names, number among equals ('0', '1' ...).  Equals are numbered in the order of what else they say, so that
- *				their order in the document does not matter.
+ *				key names, then '0'.  Several results of one report may agree in all of these.  All but one of them have their
+ *				detail before the number, which then is that among those with the same detail ('0', '1' ...); see
+ *				name_equals().  Their order in the document does not matter.
  *	criterion	'criterion', source, policy, rule, category, severity
  *	subject		'subject', cluster, apiVersion, kind, namespace, name, uid
  *	detail		'detail', message, properties, then each exception

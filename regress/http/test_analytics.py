@@ -495,3 +495,72 @@ def test_search_of_many(own_stack):
             place = len(page) == 6000 and "'" + page[-1][-1] + "'"
         assert collections.Counter(tuple(row[:-1]) for row in found) == collections.Counter(filter(matches, stored)), filter_
         assert len({row[-1] for row in found}) == len(found)
+
+
+EQUAL = {"policy": "p", "rule": "r", "source": "s", "category": "c"}
+
+
+def told(database):
+    """What history says of each report, from its second version on: a list for each version of each result's old and new status."""
+    reports = collections.defaultdict(lambda: collections.defaultdict(list))
+    for line in database.psql("SELECT to_json(q) FROM (SELECT e.report, e.resource_version, e.old_status, e.new_status FROM kube_reports.result_event e"
+                              " ORDER BY e.resource_version) q", user="kube_reports_reader").splitlines():
+        report, version, old, new = json.loads(line).values()
+        reports[report][version].append((old, new))
+    return {report: list(versions.values())[1:] for report, versions in reports.items()}
+
+
+def test_equals(own_stack):
+    """Of results of one report with the same policy, rule and subject, the one that is gone is gone, and nothing is mended by it"""
+    own_stack.begin()
+    database, choice, statements = own_stack.database, random.Random(7), ["SELECT kube_reports.set_setting('settle_window', '0')"]
+
+    def store(name, *states):
+        """A report whose results are those of each state, {what they say: status}, one state after the other, and in any order."""
+        for number, state in enumerate(states):
+            results = [{**EQUAL, "result": status, "message": message} for message, status in state.items()]
+            choice.shuffle(results)
+            document = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": name, "namespace": "ns"}, "results": results}
+            statements.append(
+                f"SELECT kube_reports.patch_report('{own_stack.cluster}', 'policyreports.wgpolicyk8s.io', 'ns', '{name}', {sql_text({'results': results})})"
+                if number else f"SELECT kube_reports.create_report('{own_stack.cluster}', {sql_text(document)})")
+
+    three = {"1": "error", "2": "fail", "3": "pass"}
+    store("without-1", three, {"2": "fail", "3": "pass"})
+    store("without-2", three, {"1": "error", "3": "pass"})
+    store("without-3", three, {"1": "error", "2": "fail"})
+    store("status", three, {**three, "3": "warn"}, {**three, "3": "skip"}, {**three, "2": "pass", "3": "skip"})
+    store("one-and-two", {"2": "fail"}, {"1": "pass", "2": "fail"}, {"2": "fail"})
+    store("alone", {"1": "fail"}, {"2": "pass"})
+    series = {}
+    for number in range(60):
+        states = [{message: choice.choice(STATUSES) for message in "abc"}]
+        for _ in range(12):
+            state = dict(states[-1])
+            # One change in each write, or three.
+            for _ in range(3 if number % 3 == 2 else 1):
+                if choice.random() < 0.7:
+                    state[choice.choice("abcdef")] = choice.choice(STATUSES)
+                else:
+                    state.pop(choice.choice("abcdef"), None)
+            if state != states[-1]:
+                states.append(state)
+        series[f"random-{number}"] = states
+        store(f"random-{number}", *states)
+    database.psql(";\n".join(statements))
+    found = told(database)
+    assert found["without-2"] == [[("fail", None)]] and found["without-3"] == [[("pass", None)]]
+    # The first that fails has the key that it would have alone: the next one that fails takes its place.
+    assert sorted(found["without-1"][0], key=str) == [("error", "fail"), ("fail", None)]
+    assert found["status"] == [[("pass", "warn")], [("warn", "skip")], [("fail", "pass")]]
+    assert found["one-and-two"] == [[(None, "pass")], [("pass", None)]]
+    assert found["alone"] == [[("fail", "pass")]]
+
+    # Whatever comes, goes or changes its status: as many begin to fail, and cease to, as the documents say; of several at once not more.
+    for number, (name, states) in enumerate(series.items()):
+        changes = [(old.get(message), new.get(message)) for old, new in zip(states, states[1:]) for message in "abcdef"]
+        events = [event for version in found[name] for event in version]
+        for began in (True, False):
+            seen, wanted = (sum((old in FAILING, new in FAILING) == (not began, began) for old, new in pairs) for pairs in (events, changes))
+            assert seen <= wanted and (seen == wanted or number % 3 == 2), (name, began, seen, wanted)
+    assert database.psql("SELECT * FROM kube_reports.verify()") == ""
