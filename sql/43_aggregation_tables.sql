@@ -61,14 +61,20 @@ CREATE TABLE kube_reports.aggregation_queue (
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
 	stage		"char" NOT NULL CHECK (stage IN ('e', 'a', 'r', 'p')),
 	namespace	text COLLATE "C" NOT NULL,
-	key			text COLLATE "C" NOT NULL
+	key			text COLLATE "C" NOT NULL,
+	after		text COLLATE "C" NOT NULL DEFAULT '',
+	attempts	integer NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
 COMMENT ON COLUMN kube_reports.aggregation_queue.stage
 	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace';
-COMMENT ON COLUMN kube_reports.aggregation_queue.key IS 'uid of the resource; empty in stage p; in stage e the key of the last object that was looked at';
+COMMENT ON COLUMN kube_reports.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
+COMMENT ON COLUMN kube_reports.aggregation_queue.after
+	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stage e the key of the last object that was looked at; empty: nowhere';
+COMMENT ON COLUMN kube_reports.aggregation_queue.attempts IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
 CREATE INDEX aggregation_queue_time ON kube_reports.aggregation_queue (cluster_id, queued_at);
 CREATE INDEX aggregation_queue_group ON kube_reports.aggregation_queue (cluster_id, stage, namespace, key);
+CREATE INDEX aggregation_queue_failed ON kube_reports.aggregation_queue (cluster_id, stage, namespace, key) WHERE attempts > 0;
 
 ---- what pg_dump takes along ----
 

@@ -197,8 +197,8 @@ BEGIN
 			ORDER BY p.resource_type DESC, p.namespace DESC, p.name DESC))[1] AS last
 		INTO step FROM piece p;
 	IF step.count = max_objects THEN
-		INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
-			VALUES (queue_piece.cluster_id, '-infinity', 'e', '', step.last);
+		INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key, after)
+			VALUES (queue_piece.cluster_id, '-infinity', 'e', '', '', step.last);
 	ELSE
 		PERFORM kube_reports.queue_for_policies(queue_piece.cluster_id);
 	END IF;
@@ -325,7 +325,47 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -16 - cluster_id;
 COMMENT ON FUNCTION kube_reports.aggregation_lock(integer) IS 'second key of the advisory lock that keeps the merges of a cluster apart';
 
--- What is due of one stage and scope, the oldest first.
+-- What failed is tried alone, so that it takes nothing else along, and what comes for it meanwhile waits with it.
+-- Of a group one step at a time, that which has waited longest.
+CREATE FUNCTION kube_reports.due_groups(cluster_id integer, due timestamptz, max_groups integer,
+		OUT stage "char", OUT namespaces text[], OUT keys text[], OUT afters text[])
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	WITH waiting AS MATERIALIZED (
+		SELECT q.stage, q.namespace, q.key, q.after, q.queued_at, f.failed
+		FROM kube_reports.aggregation_queue q
+			CROSS JOIN LATERAL (SELECT count(*) > 0 AS failed, coalesce(bool_or(f.queued_at > $2), false) AS deferred FROM kube_reports.aggregation_queue f
+				WHERE (f.cluster_id, f.stage, f.namespace, f.key) = (q.cluster_id, q.stage, q.namespace, q.key) AND f.attempts > 0) f
+		WHERE q.cluster_id = $1 AND q.queued_at <= $2 AND NOT f.deferred
+		ORDER BY q.queued_at LIMIT max_groups * 20
+	), first AS (
+		SELECT w.* FROM waiting w ORDER BY w.queued_at LIMIT 1
+	), step AS (
+		SELECT DISTINCT ON (w.namespace, w.key) w.*
+		FROM first f JOIN waiting w ON w.stage = f.stage AND (w.namespace = '') = (f.namespace = '')
+		WHERE NOT w.failed AND NOT f.failed OR (w.namespace, w.key) = (f.namespace, f.key)
+		ORDER BY w.namespace, w.key, w.queued_at
+	)
+	SELECT min(s.stage), array_agg(s.namespace), array_agg(s.key), array_agg(s.after)
+		FROM (SELECT s.* FROM step s ORDER BY s.queued_at LIMIT (SELECT CASE f.stage WHEN 'p' THEN 1 ELSE max_groups END FROM first f)) s;
+END;
+COMMENT ON FUNCTION kube_reports.due_groups(integer, timestamptz, integer)
+	IS 'what is to be merged next in a cluster, of what was queued until then: groups of one stage and scope, the oldest first; nulls: nothing';
+
+CREATE FUNCTION kube_reports.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[], failed boolean) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	UPDATE kube_reports.aggregation_queue q
+		SET attempts = k.attempts, queued_at = clock_timestamp() + CASE WHEN failed THEN interval '5 seconds' * 2 ^ least(k.attempts, 7) ELSE '0' END
+		FROM (SELECT k.namespace, k.key, max(f.attempts) + failed::integer AS attempts
+			FROM unnest(namespaces, keys) k(namespace, key)
+				JOIN kube_reports.aggregation_queue f ON f.cluster_id = $1 AND f.stage = $2 AND f.namespace = k.namespace AND f.key = k.key
+			GROUP BY k.namespace, k.key) k
+		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
+END;
+COMMENT ON FUNCTION kube_reports.defer_groups(integer, "char", text[], text[], boolean)
+	IS 'puts groups that could not be merged behind everything else that waits, for a delay; failed: and for ten seconds, twice as long each time, eleven minutes at most';
+
 CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -335,8 +375,6 @@ SET lock_timeout = '2s'
 AS $$
 DECLARE
 	options		kube_reports.aggregation;
-	due			timestamptz;
-	first		record;
 	groups		record;
 BEGIN
 	PERFORM kube_reports.require_read_committed();
@@ -345,58 +383,53 @@ BEGIN
 			OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(options.cluster_id)) THEN
 		RETURN false;
 	END IF;
-	due := CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END;
-	SELECT q.stage, q.namespace = '' AS cluster_scope, q.key INTO first FROM kube_reports.aggregation_queue q
-		WHERE q.cluster_id = options.cluster_id AND q.queued_at <= due ORDER BY q.queued_at LIMIT 1;
-	IF NOT FOUND THEN
-		RETURN false;
-	END IF;
-	IF first.stage = 'e' THEN
-		PERFORM kube_reports.queue_piece(options.cluster_id, first.key);
-		RETURN true;
-	END IF;
-	SELECT array_agg(g.namespace) AS namespaces, array_agg(g.key) AS keys INTO groups
-		FROM (SELECT q.namespace, q.key
-			FROM (SELECT q.* FROM kube_reports.aggregation_queue q
-				WHERE q.cluster_id = options.cluster_id AND q.queued_at <= due ORDER BY q.queued_at LIMIT max_groups * 20) q
-			WHERE q.stage = first.stage AND (q.namespace = '') = first.cluster_scope
-			GROUP BY q.namespace, q.key ORDER BY min(q.queued_at)
-			LIMIT CASE first.stage WHEN 'p' THEN 1 ELSE max_groups END) g;
-	BEGIN
-		PERFORM kube_reports.merge_groups(cluster, options, first.stage, groups.namespaces, groups.keys);
-	EXCEPTION
-		WHEN lock_not_available OR transaction_rollback OR insufficient_resources OR operator_intervention OR system_error THEN
-			-- Writers come first, and what is wrong with the server is not the reports' fault: another time.
-			RETURN false;
-		WHEN others THEN
-			-- One by one, so that none stands in the way of the others.
-			FOR n IN 1 .. cardinality(groups.keys) LOOP
-				PERFORM kube_reports.merge_or_drop(cluster, options, first.stage, groups.namespaces[n], groups.keys[n]);
-			END LOOP;
-	END;
-	RETURN true;
+	SELECT * INTO groups FROM kube_reports.due_groups(options.cluster_id,
+		CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END, max_groups);
+	RETURN groups.stage IS NOT NULL
+		AND kube_reports.merge_or_defer(cluster, options, groups.stage, groups.namespaces, groups.keys, groups.afters);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
-	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; at_once: also what came within the delay. True when it did something; one caller at a time';
+	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; at_once: also what came within the delay, or failed and waits to be tried again. True when it did something; one caller at a time';
 
-CREATE FUNCTION kube_reports.merge_or_drop(cluster uuid, options kube_reports.aggregation, stage "char", namespace text, key text) RETURNS void
+CREATE FUNCTION kube_reports.merge_or_defer(cluster uuid, options kube_reports.aggregation, stage "char", namespaces text[], keys text[], afters text[])
+	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.merge_groups(cluster, options, stage, ARRAY[namespace], ARRAY[key]);
+	PERFORM kube_reports.merge_groups(cluster, options, stage, namespaces, keys, afters);
+	RETURN true;
 EXCEPTION
-	WHEN lock_not_available OR transaction_rollback OR insufficient_resources OR operator_intervention OR system_error THEN
-		RETURN;
+	WHEN lock_not_available OR transaction_rollback THEN
+		-- Writers come first.
+		PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, false);
+		RETURN false;
+	WHEN insufficient_resources OR operator_intervention OR system_error THEN
+		-- Perhaps one of them is too large for the server as it is now.
+		RAISE WARNING 'reports could not be merged for now: %', SQLERRM USING ERRCODE = SQLSTATE;
+		PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, true);
+		RETURN false;
 	WHEN others THEN
-		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', key, namespace, SQLERRM USING ERRCODE = SQLSTATE;
+		-- One by one, so that none stands in the way of the others.
+		IF cardinality(keys) > 1 THEN
+			FOR n IN 1 .. cardinality(keys) LOOP
+				PERFORM kube_reports.merge_or_defer(cluster, options, stage, namespaces[n : n], keys[n : n], afters[n : n]);
+			END LOOP;
+			RETURN true;
+		END IF;
+		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', keys[1], namespaces[1], SQLERRM USING ERRCODE = SQLSTATE;
+		IF stage = 'e' THEN
+			PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, true);
+			RETURN false;
+		END IF;
 		DELETE FROM kube_reports.aggregation_queue q
-			WHERE (q.cluster_id, q.stage, q.namespace, q.key) = (options.cluster_id, merge_or_drop.stage, merge_or_drop.namespace, merge_or_drop.key);
+			WHERE (q.cluster_id, q.stage, q.namespace, q.key) = (options.cluster_id, merge_or_defer.stage, namespaces[1], keys[1]);
+		RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_or_drop(uuid, kube_reports.aggregation, "char", text, text)
-	IS 'merges one group; when that is impossible, warns and forgets it until something about it changes';
+COMMENT ON FUNCTION kube_reports.merge_or_defer(uuid, kube_reports.aggregation, "char", text[], text[], text[])
+	IS 'merges groups; what that is impossible for now is tried again later, and what it is impossible for is forgotten, with a warning, until something about it changes. True unless all has to wait';
 
 CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean, OUT more boolean, OUT follow_policies boolean, OUT policies_stored boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -60,7 +60,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.merge_type(text, text, boolean) IS 'the type of reports of a group; cluster_scope: its form for the cluster';
 
-CREATE FUNCTION kube_reports.merge_groups(cluster uuid, options kube_reports.aggregation, stage "char", namespaces text[], keys text[]) RETURNS void
+CREATE FUNCTION kube_reports.merge_groups(cluster uuid, options kube_reports.aggregation, stage "char", namespaces text[], keys text[], afters text[])
+	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -69,25 +70,29 @@ DECLARE
 	written_type integer := kube_reports.merge_type(options."group", CASE options."group" WHEN 'openreports.io' THEN 'reports' ELSE 'policyreports' END,
 		cluster_scope);
 BEGIN
+	IF stage = 'e' THEN
+		PERFORM kube_reports.queue_piece(options.cluster_id, afters[1]);
+		RETURN;
+	END IF;
 	PERFORM kube_reports.lock_store_shared();
 	CASE
 		WHEN stage = 'r' AND options.policy_reports = 'resource' THEN
 			PERFORM kube_reports.merge_resources(cluster, options.cluster_id, written_type,
-				kube_reports.merge_type('reports.kyverno.io', 'ephemeralreports', cluster_scope), namespaces, keys);
+				kube_reports.merge_type('reports.kyverno.io', 'ephemeralreports', cluster_scope), namespaces, keys, afters);
 		WHEN stage = 'a' AND options.admission THEN
 			PERFORM kube_reports.merge_admission(cluster, options.cluster_id, kube_reports.merge_type('kyverno.io', 'admissionreports', cluster_scope),
-				kube_reports.merge_type('kyverno.io', 'backgroundscanreports', cluster_scope), namespaces, keys);
+				kube_reports.merge_type('kyverno.io', 'backgroundscanreports', cluster_scope), namespaces, keys, afters);
 		WHEN stage = 'p' AND options.policy_reports = 'policy' THEN
 			PERFORM kube_reports.merge_namespace(cluster, options, written_type, kube_reports.merge_type('kyverno.io', 'admissionreports', cluster_scope),
 				kube_reports.merge_type('kyverno.io', 'backgroundscanreports', cluster_scope), namespaces[1]);
 		ELSE
 			-- It was turned off meanwhile.
-			PERFORM kube_reports.take_groups(options.cluster_id, stage, namespaces, keys);
+			PERFORM kube_reports.take_groups(options.cluster_id, stage, namespaces, keys, afters);
 	END CASE;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_groups(uuid, kube_reports.aggregation, "char", text[], text[])
-	IS 'takes groups of one stage and scope from the queue and merges them; the caller holds the aggregation lock';
+COMMENT ON FUNCTION kube_reports.merge_groups(uuid, kube_reports.aggregation, "char", text[], text[], text[])
+	IS 'takes groups of one stage and scope from the queue and merges them, or finds what there is to merge; the caller holds the aggregation lock';
 
 CREATE FUNCTION kube_reports.subject_of(owner kube_reports.report, namespace text) RETURNS kube_reports.report
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -108,14 +113,14 @@ END;
 COMMENT ON FUNCTION kube_reports.new_report(integer, text, text, text, kube_reports.report, kube_reports.report, text)
 	IS 'a report that a merge creates, as JSON; labels and content: members of objects; namespace empty, owner null, scope null: without';
 
-CREATE FUNCTION kube_reports.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
+CREATE FUNCTION kube_reports.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[], afters text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	DELETE FROM kube_reports.aggregation_queue q USING unnest(namespaces, keys) k(namespace, key)
-		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
+	DELETE FROM kube_reports.aggregation_queue q USING unnest(namespaces, keys, afters) k(namespace, key, after)
+		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key AND q.after = k.after;
 END;
-COMMENT ON FUNCTION kube_reports.take_groups(integer, "char", text[], text[])
-	IS 'removes groups from the queue, with all their rows; what is queued afterwards is merged again';
+COMMENT ON FUNCTION kube_reports.take_groups(integer, "char", text[], text[], text[])
+	IS 'removes steps of groups from the queue, with all their rows; what is queued afterwards is merged again';
 
 CREATE FUNCTION kube_reports.lock_types(cluster_id integer, types integer[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -129,7 +134,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.lock_types(integer, integer[]) IS 'takes the locks of the lanes of some types, in their order';
 
-CREATE FUNCTION kube_reports.merge_resources(cluster uuid, cluster_id integer, written_type integer, read_type integer, namespaces text[], keys text[]) RETURNS void
+CREATE FUNCTION kube_reports.merge_resources(cluster uuid, cluster_id integer, written_type integer, read_type integer, namespaces text[], keys text[],
+		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -141,11 +147,11 @@ DECLARE
 	plan		record;
 BEGIN
 	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type, read_type]);
-	PERFORM kube_reports.take_groups(cluster_id, 'r', namespaces, keys);
+	PERFORM kube_reports.take_groups(cluster_id, 'r', namespaces, keys, afters);
 
 	WITH wanted AS MATERIALIZED (
-		SELECT k.n, k.namespace, k.key, p.body, p.name IS NOT NULL AS stored, coalesce(p.managed, true) AS managed
-		FROM unnest(namespaces, keys) WITH ORDINALITY k(namespace, key, n)
+		SELECT k.n, k.namespace, k.key, k.after, p.body, p.name IS NOT NULL AS stored, coalesce(p.managed, true) AS managed
+		FROM unnest(namespaces, keys, afters) WITH ORDINALITY k(namespace, key, after, n)
 			LEFT JOIN LATERAL (SELECT o.name, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed FROM kube_reports.object o
 				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = written_type AND o.namespace = k.namespace AND o.name = k.key
 				LIMIT 1) p ON true
@@ -155,7 +161,7 @@ BEGIN
 			CROSS JOIN LATERAL (SELECT o.name, o.body, o.labels @> '{app.kubernetes.io/managed-by=kyverno}' AS managed, f.owner
 				FROM kube_reports.object o CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
 				WHERE o.cluster_id = merge_resources.cluster_id AND o.resource_type = read_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND f.owners > 0
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND f.owners > 0 AND o.name > w.after
 				ORDER BY o.name LIMIT kube_reports.merge_limit()) o
 		WHERE w.managed
 	), found AS MATERIALIZED (
@@ -198,15 +204,17 @@ BEGIN
 			ARRAY(SELECT d.n FROM decided d WHERE d.verb = 'nothing') AS nothing,
 			(SELECT array_agg(e.n ORDER BY e.n, e.name) FROM ephemeral e WHERE e.managed) AS consumed,
 			(SELECT array_agg(kube_reports.merge_request(read_type, 'delete', e.namespace, e.name) ORDER BY e.n, e.name) FROM ephemeral e WHERE e.managed)
-				AS deletions
+				AS deletions,
+			(SELECT array_agg(e.n) FROM ephemeral e WHERE e.place = kube_reports.merge_limit()) AS unfinished,
+			(SELECT array_agg(e.name) FROM ephemeral e WHERE e.place = kube_reports.merge_limit()) AS last_names
 		INTO plan;
 
-	PERFORM kube_reports.queue_rest(cluster_id, 'r', namespaces, keys, plan.consumed,
+	PERFORM kube_reports.queue_rest(cluster_id, 'r', namespaces, keys, plan.unfinished, plan.last_names,
 		kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_resources(uuid, integer, integer, integer, text[], text[])
-	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and deletes those that Kyverno manages';
+COMMENT ON FUNCTION kube_reports.merge_resources(uuid, integer, integer, integer, text[], text[], text[])
+	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and deletes those that Kyverno manages; afters: of each resource those of larger names';
 
 CREATE FUNCTION kube_reports.write_merge(cluster uuid, requests text[], documents bytea[], groups bigint[], unchanged bigint[],
 		deletions text[], deletion_groups bigint[]) RETURNS bigint[]
@@ -239,14 +247,18 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 100;
 COMMENT ON FUNCTION kube_reports.merge_limit() IS 'how many reports of one resource are merged in a step';
 
-CREATE FUNCTION kube_reports.queue_rest(cluster_id integer, stage "char", namespaces text[], keys text[], consumed bigint[], done bigint[]) RETURNS void
+-- What was merged may be there still, not managed by Kyverno or held by a finalizer: only its name tells where to go on, and that the end will come.
+CREATE FUNCTION kube_reports.queue_rest(cluster_id integer, stage "char", namespaces text[], keys text[], unfinished bigint[], last_names text[],
+		done bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
-		SELECT $1, '-infinity', $2, namespaces[c.n], keys[c.n] FROM unnest(consumed) c(n) WHERE c.n = ANY (done) GROUP BY c.n HAVING count(*) >= kube_reports.merge_limit();
+	INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key, after)
+		SELECT $1, clock_timestamp() - a.delay, $2, namespaces[u.n], keys[u.n], u.name
+		FROM kube_reports.aggregation a, unnest(unfinished, last_names) u(n, name)
+		WHERE a.cluster_id = $1 AND u.n = ANY (done);
 END;
-COMMENT ON FUNCTION kube_reports.queue_rest(integer, "char", text[], text[], bigint[], bigint[])
-	IS 'queues groups again of which so many reports were merged (consumed: the number of its group for each; done: which groups were) that there may be more';
+COMMENT ON FUNCTION kube_reports.queue_rest(integer, "char", text[], text[], bigint[], text[], bigint[])
+	IS 'queues the next step of groups of which there may be more reports (unfinished: their numbers; last_names: of each the report that was merged last; done: the groups that were written); it is due at once, behind what has waited longer';
 
 CREATE FUNCTION kube_reports.warn_of_refusals(codes integer[], replies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE

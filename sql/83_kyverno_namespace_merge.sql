@@ -12,8 +12,8 @@
 -- become policy reports, one for each policy, in chunks.  There a result is told by
 -- policy, rule and resource.
 
-CREATE FUNCTION kube_reports.merge_admission(cluster uuid, cluster_id integer, written_type integer, background_type integer, namespaces text[], keys text[])
-	RETURNS void
+CREATE FUNCTION kube_reports.merge_admission(cluster uuid, cluster_id integer, written_type integer, background_type integer, namespaces text[], keys text[],
+		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -26,30 +26,28 @@ DECLARE
 	plan		record;
 BEGIN
 	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type]);
-	PERFORM kube_reports.take_groups(cluster_id, 'a', namespaces, keys);
+	PERFORM kube_reports.take_groups(cluster_id, 'a', namespaces, keys, afters);
 
 	WITH wanted AS MATERIALIZED (
-		SELECT k.n, k.namespace, k.key FROM unnest(namespaces, keys) WITH ORDINALITY k(namespace, key, n)
+		SELECT k.n, k.namespace, k.key, k.after FROM unnest(namespaces, keys, afters) WITH ORDINALITY k(namespace, key, after, n)
 	), report AS MATERIALIZED (
 		-- The aggregated one comes first.
-		SELECT w.n, w.namespace, w.key, o.name, o.body, o.labels, f.owner, o.name = w.key AS aggregated,
-			row_number() OVER (PARTITION BY w.n ORDER BY o.name <> w.key, o.name) AS place
+		SELECT w.n, w.namespace, o.name, o.body, o.labels, o.name = w.key AS aggregated, row_number() OVER (PARTITION BY w.n ORDER BY o.name <> w.key, o.name) AS place
 		FROM wanted w
-			CROSS JOIN LATERAL (SELECT o.name, o.metadata, o.body, o.labels FROM kube_reports.object o
+			CROSS JOIN LATERAL (SELECT o.name, o.body, o.labels FROM kube_reports.object o
 				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key]
-				ORDER BY o.name <> w.key, o.name LIMIT kube_reports.merge_limit() + 1) o
-			CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND (o.name > w.after OR o.name = w.key)
+				ORDER BY o.name <> w.key, o.name LIMIT kube_reports.merge_limit()) o
 	), owned AS MATERIALIZED (
-		-- The aggregated report's own owner, or that of any report of the resource.
+		-- The aggregated report's own owner, or that of any report of the resource, however many there are.
 		SELECT w.n, w.namespace, w.key, EXISTS (SELECT FROM report r WHERE r.n = w.n AND r.aggregated) AS stored,
-			coalesce((SELECT r.owner FROM report r WHERE r.n = w.n AND r.owner IS NOT NULL ORDER BY r.place LIMIT 1),
-				(SELECT f.owner
-					FROM (SELECT o.metadata FROM kube_reports.object o
-						WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = background_type AND o.namespace = w.namespace
-							AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] OFFSET 0) o
-						CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
-					WHERE f.owner IS NOT NULL LIMIT 1)) AS owner
+			(SELECT f.owner
+				FROM (SELECT o.resource_type, o.name, o.metadata FROM kube_reports.object o
+					WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type IN (written_type, background_type) AND o.namespace = w.namespace
+						AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] OFFSET 0) o
+					CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
+				WHERE f.owner IS NOT NULL
+				ORDER BY o.resource_type <> written_type, o.name <> w.key, o.name LIMIT 1) AS owner
 		FROM wanted w
 	), newest AS (
 		SELECT DISTINCT ON (r.n, l.policy || '/' || l.rule) r.n, l.*
@@ -90,14 +88,16 @@ BEGIN
 			ARRAY(SELECT d.n FROM decided d WHERE d.verb = 'nothing') AS nothing,
 			(SELECT array_agg(r.n ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated) AS consumed,
 			(SELECT array_agg(kube_reports.merge_request(written_type, 'delete', r.namespace, r.name) ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated)
-				AS deletions
+				AS deletions,
+			(SELECT array_agg(r.n) FROM report r WHERE r.place = kube_reports.merge_limit()) AS unfinished,
+			(SELECT array_agg(r.name) FROM report r WHERE r.place = kube_reports.merge_limit()) AS last_names
 		INTO plan;
-	PERFORM kube_reports.queue_rest(cluster_id, 'a', namespaces, keys, plan.consumed,
+	PERFORM kube_reports.queue_rest(cluster_id, 'a', namespaces, keys, plan.unfinished, plan.last_names,
 		kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_admission(uuid, integer, integer, integer, text[], text[])
-	IS 'merges the admission reports of some resources, named by namespace and uid, into one for each, and deletes the others';
+COMMENT ON FUNCTION kube_reports.merge_admission(uuid, integer, integer, integer, text[], text[], text[])
+	IS 'merges the admission reports of some resources, named by namespace and uid, into one for each, and deletes the others; afters: of each resource those of larger names';
 
 -- Policies that are named after a namespace are those of Policy; a name with more slashes is nobody's.
 CREATE FUNCTION kube_reports.policy_report_name(policy text) RETURNS text
@@ -118,7 +118,7 @@ DECLARE
 	plan		record;
 BEGIN
 	PERFORM kube_reports.lock_types(options.cluster_id, ARRAY[written_type]);
-	PERFORM kube_reports.take_groups(options.cluster_id, 'p', ARRAY[namespace], '{""}');
+	PERFORM kube_reports.take_groups(options.cluster_id, 'p', ARRAY[namespace], '{""}', '{""}');
 
 	WITH report AS (
 		SELECT f.uid, f.owner, o.body, row_number() OVER (ORDER BY o.resource_type, o.name) AS place

@@ -9,6 +9,7 @@ import signal
 import threading
 import uuid
 
+import psycopg2
 import pytest
 
 from apiserver import ApiServer
@@ -286,6 +287,20 @@ def test_burst_costs_one_merge(own_stack):
         flow.compare([workload], None)
         assert watch.quiet()
     assert flow.database.psql("SELECT count(*) FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE l.resource_type = 1") == "2"
+
+
+def test_locked_out(own_stack):
+    """What cannot be merged because a writer holds its lane keeps nothing else waiting, and is merged afterwards"""
+    flow, choice = Flow(own_stack), random.Random(9)
+    first, second = Workload("shop", choice), Workload(None, choice)
+    with psycopg2.connect(flow.database.connection()) as writer:
+        writer.cursor().execute("SELECT kube_reports.lock_lane(l.id) FROM kube_reports.lane l WHERE l.resource_type = 1")
+        flow.create(first, random_results(choice, 0))
+        flow.create(second, random_results(choice, 0))
+        until(lambda: list(flow.reports()) == [("", second.uid)], 30, "the report of the cluster")
+        assert flow.database.psql("SELECT DISTINCT key, attempts FROM kube_reports.aggregation_queue") == f"{first.uid}|0"
+    writer.close()
+    flow.compare([first, second], None)
 
 
 class Controller(threading.Thread):

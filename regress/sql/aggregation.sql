@@ -129,6 +129,44 @@ SELECT sum(kube_reports.aggregate(:'one', at_once => true)::integer) AS steps FR
 SELECT plural, name FROM pg_temp.stored WHERE name IN ('late', 'u6');
 DELETE FROM kube_reports.namespace;
 SELECT what, namespace, name, expected, found FROM kube_reports.verify();
+-- What stays where it is, held by a finalizer or not managed by Kyverno, is merged once, and keeps nobody from a turn.
+CREATE FUNCTION pg_temp.stay(name text, uid text, seconds bigint, more jsonb, kind text DEFAULT 'EphemeralReport') RETURNS boolean LANGUAGE sql AS $$
+	SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', jsonb_build_object('kind', kind,
+		'apiVersion', CASE kind WHEN 'EphemeralReport' THEN 'reports.kyverno.io/v1' ELSE 'kyverno.io/v1alpha2' END,
+		'metadata', jsonb_build_object('name', name, 'namespace', 'ns', 'labels', jsonb_build_object('audit.kyverno.io/resource.uid', uid, 'app.kubernetes.io/managed-by', 'kyverno'),
+			'ownerReferences', jsonb_build_array(jsonb_build_object('apiVersion', 'v1', 'kind', 'Pod', 'name', 'pod', 'uid', uid))) || more,
+		'spec', jsonb_build_object('owner', '{"apiVersion": "", "kind": "", "name": "", "uid": ""}'::jsonb,
+			'results', jsonb_build_array(pg_temp.result('p', 'r' || seconds % 3, 'pass', seconds))))::kube_reports.report) IS NOT NULL
+$$;
+SELECT count(pg_temp.stay('held' || n, 'u7', n, '{"finalizers": ["example.com/hold"]}')) FROM generate_series(1, 110) n;
+SELECT count(pg_temp.stay('left' || n, 'u8', n, '{"labels": {"audit.kyverno.io/resource.uid": "u8"}}')) FROM generate_series(1, 110) n;
+SELECT pg_temp.ephemeral('z7', 'u7', jsonb_build_array(pg_temp.result('p', 'z', 'pass', 1))), pg_temp.ephemeral('z8', 'u8', jsonb_build_array(pg_temp.result('p', 'z', 'pass', 1)));
+SELECT pg_temp.ephemeral('z9', 'u9', jsonb_build_array(pg_temp.result('p', 'z', 'pass', 1)), namespace => '');
+SELECT kube_reports.aggregate(:'one', at_once => true) AS merged FROM generate_series(1, 10) OFFSET 9;
+SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^[uz][789]$';
+SELECT count(*) FILTER (WHERE o.metadata::jsonb ? 'deletionTimestamp') AS ending, count(*) FROM kube_reports.object o WHERE o.name ~ '^(held|left)';
+DELETE FROM kube_reports.object WHERE name ~ '^(held|left)';
+SELECT kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true);
+-- What the server is too small for comes later and later, and alone; what comes for it meanwhile waits with it.
+CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'too large' USING ERRCODE = 'out_of_memory'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'large' AND NEW.resource_type = 1) EXECUTE FUNCTION pg_temp.refuse();
+SELECT set_config('client_min_messages', 'error', false), delay FROM kube_reports.set_aggregation(:'one', delay => '0');
+CREATE VIEW pg_temp.queued AS
+	SELECT q.stage, q.key, count(*), max(q.attempts) AS attempts, max(q.queued_at) > clock_timestamp() AS later FROM kube_reports.aggregation_queue q GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT pg_temp.ephemeral('f1', 'large', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1))), pg_temp.ephemeral('f2', 'small', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
+SELECT kube_reports.aggregate(:'one');
+SELECT * FROM pg_temp.queued;
+SELECT pg_temp.ephemeral('f3', 'large', jsonb_build_array(pg_temp.result('p', 'b', 'pass', 1))), pg_temp.ephemeral('f4', 'other', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
+SELECT kube_reports.aggregate(:'one'), kube_reports.aggregate(:'one');
+SELECT * FROM pg_temp.queued;
+SELECT kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true);
+SELECT * FROM pg_temp.queued;
+DROP TRIGGER refuse ON kube_reports.object;
+SELECT kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true);
+SELECT set_config('client_min_messages', 'warning', false), delay FROM kube_reports.set_aggregation(:'one', delay => '10 seconds');
+SELECT * FROM pg_temp.queued;
+SELECT plural, name, results FROM pg_temp.stored WHERE name IN ('large', 'small', 'other');
 -- What a restore brings is merged again, to the same.
 SELECT kube_reports.after_restore() > 0 AS restored;
 SELECT kube_reports.aggregate(:'one');
@@ -157,6 +195,14 @@ SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) >
 SELECT plural, name, results FROM pg_temp.stored;
 SELECT o.name, o.metadata::jsonb->'labels' AS labels, r.value->'resources' AS resources
 	FROM kube_reports.object o, jsonb_array_elements(o.body::jsonb#>'{spec,results}') r WHERE o.resource_type = 7 AND r.value->>'rule' = 'b';
+-- More than one step's worth, held by finalizers.
+SELECT count(pg_temp.stay('held' || n, 'u7', n, '{"finalizers": ["example.com/hold"], "ownerReferences": []}', 'AdmissionReport')) FROM generate_series(1, 110) n;
+SELECT pg_temp.stay('z7', 'u7', 200, '{}', 'AdmissionReport');
+SELECT kube_reports.aggregate(:'one', at_once => true) AS merged FROM generate_series(1, 10) OFFSET 9;
+SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^(u7|z7)';
+DELETE FROM kube_reports.object WHERE name ~ '^(held|u7)';
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": ["a"], "version": "77"}, {"policy": "ns/q", "version": "78"}]');
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 SELECT s.plural, s.name, s.results, o.metadata::jsonb->'labels' AS labels FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name AND o.resource_type = 1;
