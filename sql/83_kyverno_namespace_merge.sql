@@ -140,10 +140,14 @@ BEGIN
 	), placed AS (
 		SELECT n.*, row_number() OVER (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.uid COLLATE "C", n.seconds) - 1 AS place FROM newest n
 	), chunk AS (
-		SELECT p.name || CASE p.place / options.chunk_size WHEN 0 THEN '' ELSE '-' || p.place / options.chunk_size END AS name,
-			'"results":[' || string_agg(p.content, ',' ORDER BY p.place) || '],"summary":' || kube_reports.summary_text(array_agg(p.status)) AS content,
-			array_agg(DISTINCT p.policy) AS policies
-		FROM placed p GROUP BY p.name, p.place / options.chunk_size
+		SELECT CASE WHEN c.number = 0 THEN c.name
+				-- It may be called as another policy's first: no policy's begins so.
+				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-' || c.number || '-' || c.name
+				ELSE c.name || '-' || c.number END AS name, c.content, c.policies
+		FROM (SELECT p.name, p.place / options.chunk_size AS number,
+				'"results":[' || string_agg(p.content, ',' ORDER BY p.place) || '],"summary":' || kube_reports.summary_text(array_agg(p.status)) AS content,
+				array_agg(DISTINCT p.policy) AS policies
+			FROM placed p GROUP BY 1, 2) c
 	), stored AS (
 		SELECT o.name, o.labels FROM kube_reports.object o
 		WHERE o.cluster_id = options.cluster_id AND o.resource_type = written_type AND o.namespace = merge_namespace.namespace

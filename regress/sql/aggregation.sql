@@ -195,6 +195,17 @@ SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) >
 SELECT plural, name, results FROM pg_temp.stored;
 SELECT o.name, o.metadata::jsonb->'labels' AS labels, r.value->'resources' AS resources
 	FROM kube_reports.object o, jsonb_array_elements(o.body::jsonb#>'{spec,results}') r WHERE o.resource_type = 7 AND r.value->>'rule' = 'b';
+-- The second chunk of one policy and the first of another would be called the same.
+SELECT count(pg_temp.old_report('BackgroundScanReport', 'c' || n, 'c' || n, jsonb_build_array(pg_temp.result('foo', 'r', 'pass', n), pg_temp.result('foo-1', 'r', 'fail', n)), true))
+	FROM generate_series(1, 3) n;
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
+SELECT count(kube_reports.patch_report(:'one', 'backgroundscanreports.kyverno.io', 'ns', 'c' || n, jsonb_build_object('spec', jsonb_build_object('results',
+	jsonb_build_array(pg_temp.result('foo', 'r', 'pass', n)))))) FROM generate_series(1, 3) n;
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
+DELETE FROM kube_reports.object WHERE name ~ '^c[1-3]$';
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 -- More than one step's worth, held by finalizers.
 SELECT count(pg_temp.stay('held' || n, 'u7', n, '{"finalizers": ["example.com/hold"], "ownerReferences": []}', 'AdmissionReport')) FROM generate_series(1, 110) n;
 SELECT pg_temp.stay('z7', 'u7', 200, '{}', 'AdmissionReport');
