@@ -216,7 +216,7 @@ COMMENT ON FUNCTION kube_reports.has_own_kind(text)
 	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource whatever its rule is called; all others come from ClusterPolicy and Policy';
 
 -- Reports of resources are made of what was deleted: only what they have can go.  While results are made again after a restore
--- they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there.
+-- they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there: all are made again.
 CREATE FUNCTION kube_reports.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -243,10 +243,12 @@ BEGIN
 				AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'resource'
 		UNION ALL
+		-- There may be nothing left of what a report was made of.
 		SELECT DISTINCT a.cluster_id, 'p'::"char", o.namespace, ''
 		FROM kube_reports.aggregation a
-			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io'
+			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io' OR t."group" = a."group" AND t.results = 'current'
 			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id
+				AND (t."group" = 'kyverno.io' OR o.labels @> '{app.kubernetes.io/managed-by=kyverno}')
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'policy';
 END
 $$;

@@ -176,9 +176,9 @@ SELECT count(*) FROM kube_reports.change;
 
 ---- the merges of Kyverno 1.8 to 1.10 ----
 DELETE FROM kube_reports.object;
-CREATE FUNCTION pg_temp.old_report(kind text, name text, uid text, results jsonb, owned boolean DEFAULT false) RETURNS boolean LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.old_report(kind text, name text, uid text, results jsonb, owned boolean DEFAULT false, namespace text DEFAULT 'ns') RETURNS boolean LANGUAGE sql AS $$
 	SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', jsonb_build_object('apiVersion', 'kyverno.io/v1alpha2', 'kind', kind,
-		'metadata', jsonb_strip_nulls(jsonb_build_object('name', name, 'namespace', 'ns',
+		'metadata', jsonb_strip_nulls(jsonb_build_object('name', name, 'namespace', nullif(namespace, ''),
 			'labels', jsonb_build_object('audit.kyverno.io/resource.uid', uid, 'audit.kyverno.io/resource.gvr', 'pods.v1', 'app.kubernetes.io/managed-by', 'kyverno'),
 			'ownerReferences', CASE WHEN owned THEN jsonb_build_array(jsonb_build_object('apiVersion', 'v1', 'kind', 'Pod', 'name', 'pod-' || uid, 'uid', uid)) END)),
 		'spec', jsonb_build_object('owner', '{"apiVersion": "", "kind": "", "name": "", "uid": ""}'::jsonb, 'results', results))::kube_reports.report) IS NOT NULL
@@ -206,6 +206,14 @@ SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) >
 SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
 DELETE FROM kube_reports.object WHERE name ~ '^c[1-3]$';
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+-- What was being deleted when options changed, or when the dump was made, leaves nothing behind.
+SELECT pg_temp.old_report('BackgroundScanReport', 'c1', 'c1', jsonb_build_array(pg_temp.result('foo', 'r', 'pass', 1)), true, 'alone');
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+DELETE FROM kube_reports.object WHERE name = 'c1';
+SELECT stage, namespace FROM kube_reports.aggregation_queue;
+SELECT chunk_size FROM kube_reports.set_aggregation(:'one', chunk_size => 3);
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
 -- More than one step's worth, held by finalizers.
 SELECT count(pg_temp.stay('held' || n, 'u7', n, '{"finalizers": ["example.com/hold"], "ownerReferences": []}', 'AdmissionReport')) FROM generate_series(1, 110) n;
 SELECT pg_temp.stay('z7', 'u7', 200, '{}', 'AdmissionReport');
