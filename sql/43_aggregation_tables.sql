@@ -19,7 +19,8 @@ CREATE TABLE kube_reports.aggregation (
 	"group"		text COLLATE "C" NOT NULL DEFAULT 'wgpolicyk8s.io' CHECK ("group" IN ('wgpolicyk8s.io', 'openreports.io')),
 	delay		interval NOT NULL DEFAULT '10 seconds' CHECK (delay >= '0'),
 	chunk_size	integer NOT NULL DEFAULT 1000 CHECK (chunk_size > 0),
-	follow_policies boolean NOT NULL DEFAULT true
+	follow_policies boolean NOT NULL DEFAULT true,
+	forms		text[] COLLATE "C" NOT NULL DEFAULT '{}'
 );
 COMMENT ON TABLE kube_reports.aggregation IS 'what is aggregated in a cluster: see set_aggregation(); no row: nothing';
 COMMENT ON COLUMN kube_reports.aggregation.admission IS 'admission reports of one resource become one';
@@ -29,6 +30,8 @@ COMMENT ON COLUMN kube_reports.aggregation."group" IS 'of the policy reports tha
 COMMENT ON COLUMN kube_reports.aggregation.delay IS 'how long what comes is collected before it is merged';
 COMMENT ON COLUMN kube_reports.aggregation.chunk_size IS 'how many results a report of one policy has at most';
 COMMENT ON COLUMN kube_reports.aggregation.follow_policies IS 'proxies that have a kube-apiserver keep active_policy up to date';
+COMMENT ON COLUMN kube_reports.aggregation.forms
+	IS 'every group/policy_reports that policy reports were ever merged by: those of another than the present one are deleted, so that nothing counts twice';
 
 ---- which policies are active ----
 
@@ -59,7 +62,7 @@ COMMENT ON COLUMN kube_reports.active_policy.version IS 'its resourceVersion, fo
 CREATE TABLE kube_reports.aggregation_queue (
 	cluster_id	integer NOT NULL,
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
-	stage		"char" NOT NULL CHECK (stage IN ('e', 'a', 'r', 'p')),
+	stage		"char" NOT NULL CHECK (stage IN ('e', 'a', 'r', 'p', 'o')),
 	namespace	text COLLATE "C" NOT NULL,
 	key			text COLLATE "C" NOT NULL,
 	after		text COLLATE "C" NOT NULL DEFAULT '',
@@ -67,10 +70,10 @@ CREATE TABLE kube_reports.aggregation_queue (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
 COMMENT ON COLUMN kube_reports.aggregation_queue.stage
-	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace';
+	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
 COMMENT ON COLUMN kube_reports.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
 COMMENT ON COLUMN kube_reports.aggregation_queue.after
-	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stage e the key of the last object that was looked at; empty: nowhere';
+	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e and o the key of the last object that was looked at; empty: nowhere';
 COMMENT ON COLUMN kube_reports.aggregation_queue.attempts IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
 CREATE INDEX aggregation_queue_time ON kube_reports.aggregation_queue (cluster_id, queued_at);
 CREATE INDEX aggregation_queue_group ON kube_reports.aggregation_queue (cluster_id, stage, namespace, key);

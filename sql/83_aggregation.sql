@@ -58,6 +58,11 @@ COMMENT ON FUNCTION kube_reports.wrong_summaries()
 
 ---- options ----
 
+CREATE FUNCTION kube_reports.present_form(options kube_reports.aggregation) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (options)."group" || '/' || (options).policy_reports;
+COMMENT ON FUNCTION kube_reports.present_form(kube_reports.aggregation) IS 'what the policy reports are that are merged by these options: see the column forms';
+
 CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL, policy_reports text DEFAULT NULL,
 		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL)
 	RETURNS kube_reports.aggregation
@@ -80,6 +85,10 @@ BEGIN
 			follow_policies = coalesce(set_aggregation.follow_policies, a.follow_policies)
 		WHERE a.cluster_id = served
 		RETURNING a.* INTO stored;
+	IF stored.policy_reports <> 'off' AND NOT kube_reports.present_form(stored) = ANY (stored.forms) THEN
+		UPDATE kube_reports.aggregation a SET forms = a.forms || kube_reports.present_form(stored) WHERE a.cluster_id = served
+			RETURNING a.* INTO stored;
+	END IF;
 	IF (before.admission, before.policy_reports, before."group", before.chunk_size)
 			IS DISTINCT FROM (stored.admission, stored.policy_reports, stored."group", stored.chunk_size) THEN
 		PERFORM kube_reports.queue_everything(served);
@@ -88,7 +97,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean)
-	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or policy (for each namespace and policy from admission and background scan reports, as before); group: wgpolicyk8s.io or openreports.io; delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies tell which policies are active. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
+	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or policy (for each namespace and policy from admission and background scan reports, as before); group: wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies tell which policies are active. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
 
 ---- the queue ----
 
@@ -201,6 +210,9 @@ BEGIN
 			VALUES (queue_piece.cluster_id, '-infinity', 'e', '', '', step.last);
 	ELSE
 		PERFORM kube_reports.queue_for_policies(queue_piece.cluster_id);
+		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+			SELECT a.cluster_id, 'o', '', '' FROM kube_reports.aggregation a
+			WHERE a.cluster_id = queue_piece.cluster_id AND a.policy_reports <> 'off' AND a.forms <> ARRAY[kube_reports.present_form(a)];
 	END IF;
 END
 $$;
@@ -421,7 +433,7 @@ EXCEPTION
 			RETURN true;
 		END IF;
 		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', keys[1], namespaces[1], SQLERRM USING ERRCODE = SQLSTATE;
-		IF stage = 'e' THEN
+		IF stage IN ('e', 'o') THEN
 			PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, true);
 			RETURN false;
 		END IF;

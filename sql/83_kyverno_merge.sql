@@ -85,6 +85,8 @@ BEGIN
 		WHEN stage = 'p' AND options.policy_reports = 'policy' THEN
 			PERFORM kube_reports.merge_namespace(cluster, options, written_type, kube_reports.merge_type('kyverno.io', 'admissionreports', cluster_scope),
 				kube_reports.merge_type('kyverno.io', 'backgroundscanreports', cluster_scope), namespaces[1]);
+		WHEN stage = 'o' AND options.policy_reports <> 'off' THEN
+			PERFORM kube_reports.delete_former(cluster, options, afters[1]);
 		ELSE
 			-- It was turned off meanwhile.
 			PERFORM kube_reports.take_groups(options.cluster_id, stage, namespaces, keys, afters);
@@ -215,6 +217,48 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.merge_resources(uuid, integer, integer, integer, text[], text[], text[])
 	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and deletes those that Kyverno manages; afters: of each resource those of larger names';
+
+-- As Kyverno does when it starts with another group.  In one group reports of policies are told from those of resources by their names, which
+-- are uids; those of resources merge_namespace() deletes, as whatever else is not its own.
+CREATE FUNCTION kube_reports.delete_former(cluster uuid, options kube_reports.aggregation, after text, max_reports integer DEFAULT 500) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	types		integer[] := ARRAY(SELECT t.id FROM kube_reports.resource_type t
+		WHERE t.results = 'current' AND t."group" IN (SELECT split_part(f, '/', 1) FROM unnest(options.forms) f));
+	by_policy	boolean := options.policy_reports = 'resource' AND options."group" || '/policy' = ANY (options.forms);
+	last		json := coalesce(nullif(after, ''), '[0, "", ""]');
+	step		record;
+BEGIN
+	PERFORM kube_reports.lock_types(options.cluster_id, types);
+	PERFORM kube_reports.take_groups(options.cluster_id, 'o', '{""}', '{""}', ARRAY[after]);
+	-- A step is of one type, as every batch of writes.
+	WITH piece AS MATERIALIZED (
+		SELECT o.resource_type, o.namespace, o.name
+		FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type
+		WHERE o.cluster_id = options.cluster_id AND o.resource_type = ANY (types)
+			AND (o.resource_type, o.namespace, o.name) > ((last->>0)::integer, last->>1, last->>2)
+			AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
+			AND (t."group" <> options."group" OR by_policy AND o.name ~ '^(chunk-[0-9]+-)?c?pol-')
+		ORDER BY o.resource_type, o.namespace, o.name LIMIT max_reports
+	), former AS (
+		SELECT p.* FROM piece p WHERE p.resource_type = (SELECT min(p.resource_type) FROM piece p)
+	)
+	SELECT array_agg(kube_reports.merge_request(f.resource_type, 'delete', f.namespace, f.name) ORDER BY f.namespace, f.name) AS deletions,
+			array_agg(1::bigint) AS groups,
+			(array_agg(json_build_array(f.resource_type, f.namespace, f.name)::text ORDER BY f.namespace DESC, f.name DESC))[1] AS last
+		INTO step FROM former f;
+	IF step.last IS NOT NULL THEN
+		PERFORM kube_reports.write_merge(cluster, NULL, NULL, NULL, '{1}', step.deletions, step.groups);
+		PERFORM kube_reports.queue_rest(options.cluster_id, 'o', '{""}', '{""}', '{1}', ARRAY[step.last], '{1}');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.delete_former(uuid, kube_reports.aggregation, text, integer)
+	IS 'one step of deleting the policy reports that Kyverno manages and that are of a form of before: of another group, or of policies where there are reports of resources now; after: the key of the last one that was deleted, empty at first';
 
 CREATE FUNCTION kube_reports.write_merge(cluster uuid, requests text[], documents bytea[], groups bigint[], unchanged bigint[],
 		deletions text[], deletion_groups bigint[]) RETURNS bigint[]

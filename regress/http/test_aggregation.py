@@ -692,7 +692,7 @@ def test_dump(own_stack):
         return database.psql(sql, database="restored")
 
     options = "SELECT a.* FROM kube_reports.aggregation a"
-    assert ask(options) == database.psql(options) == "1|f|resource|wgpolicyk8s.io|01:00:00|7|f"
+    assert ask(options) == database.psql(options) == "1|f|resource|wgpolicyk8s.io|01:00:00|7|f|{wgpolicyk8s.io/resource}"
     assert ask("SELECT resource_type FROM kube_reports.summary_type") == "1"
     assert ask("SELECT count(*) FROM kube_reports.active_policy") == "0"
     ask("SELECT kube_reports.after_restore()")
