@@ -287,15 +287,18 @@ BEGIN
 		RAISE EXCEPTION 'active policies are an array' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	SELECT e.policy INTO wrong FROM jsonb_array_elements(policies) e(policy)
-		WHERE jsonb_typeof(e.policy) <> 'object' OR jsonb_typeof(e.policy->'policy') IS DISTINCT FROM 'string'
+		-- A member that is none of these is one of them misspelled, and results would be dropped for it; a version becomes a label's value.
+		WHERE CASE WHEN jsonb_typeof(e.policy) <> 'object' THEN true ELSE e.policy - '{policy,source,rules,version}'::text[] <> '{}' END
+			OR jsonb_typeof(e.policy->'policy') IS DISTINCT FROM 'string'
 			OR jsonb_typeof(coalesce(e.policy->'source', '""')) <> 'string'
 			OR jsonb_typeof(coalesce(e.policy->'version', '""')) <> 'string'
+			OR e.policy->>'version' !~ '^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$'
 			OR jsonb_typeof(coalesce(e.policy->'rules', '[]')) NOT IN ('array', 'null')
 			OR jsonb_path_exists(e.policy, '$.rules[*] ? (@.type() != "string")') LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'an active policy is not described as it must be'
 			USING ERRCODE = 'invalid_parameter_value', DETAIL = wrong::text,
-				HINT = 'Each has "policy" (name, or namespace/name), and may have "source", "rules" (an array of names) and "version".';
+				HINT = 'Each has "policy" (name, or namespace/name), may have "source", "rules" (an array of names) and "version" (as the value of a label), and nothing else.';
 	END IF;
 
 	INSERT INTO kube_reports.active_policy_set AS s (cluster_id, changed_at) VALUES (served, now())
@@ -330,7 +333,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
-	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy (name, or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, those too that are made for pod controllers; left out: any) and version. Reports with results of others are merged again. Null: they are not known, and no result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
+	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy (name, or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, those too that are made for pod controllers; left out: any) and version (its resourceVersion, for labels), and no other member. Reports with results of others are merged again. Null: they are not known, and no result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
 
 ---- taking turns ----
 

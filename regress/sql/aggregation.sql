@@ -95,6 +95,10 @@ SELECT DISTINCT c.operation, c.actor = session_user AS by_me, c.actor LIKE 'syst
 SELECT kube_reports.set_active_policies(:'one', '{}'), 1;
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": 1}]');
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": [1]}]');
+SELECT kube_reports.set_active_policies(:'one', '[1]');
+SELECT kube_reports.set_active_policies(:'one', '[{"policy": "c", "Source": "KyvernoValidatingPolicy"}]');
+SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "version": "7 bad!"}]');
+SELECT kube_reports.set_active_policies(:'one', jsonb_build_array(jsonb_build_object('policy', 'p', 'version', repeat('7', 64))));
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": ["a"]}, {"policy": "P", "source": "kyverno"}, {"policy": "c", "source": "KyvernoValidatingPolicy", "rules": ["x"]}]');
 SELECT source, policy, rules FROM kube_reports.active_policy ORDER BY 1, 2;
 SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
