@@ -121,6 +121,7 @@ BEGIN ATOMIC
 		WHERE a.cluster_id = $1 AND a.admission AND t.id = type_id AND t."group" = 'kyverno.io'
 			AND kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid') <> ''
 			AND kube_reports.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NULL
+			AND kube_reports.label_value(labels, 'app.kubernetes.io/managed-by') = 'kyverno'
 	UNION ALL
 	SELECT 'p', ''
 		FROM kube_reports.aggregation a, kube_reports.resource_type t

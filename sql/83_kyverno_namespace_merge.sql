@@ -6,7 +6,8 @@
 -- named after the resource's uid.  Whose it is, only its owner tells: where no
 -- report of the resource has one, all are left to Kyverno, which asks for the
 -- resource.  (It deletes what is short-lived as soon as there is an aggregated report, and
--- merges it only into one with an owner.)
+-- merges it only into one with an owner.)  Admission reports that Kyverno does
+-- not manage are nobody's business here.
 --
 -- Aggregated admission reports and background scan reports of a namespace
 -- become policy reports, one for each policy, in chunks.  There a result is told by
@@ -29,26 +30,34 @@ BEGIN
 	PERFORM kube_reports.take_groups(cluster_id, 'a', namespaces, keys, afters);
 
 	WITH wanted AS MATERIALIZED (
-		SELECT k.n, k.namespace, k.key, k.after FROM unnest(namespaces, keys, afters) WITH ORDINALITY k(namespace, key, after, n)
+		SELECT k.n, k.namespace, k.key, k.after, o.name IS NOT NULL AS stored, coalesce(o.managed, true) AS managed, o.metadata
+		FROM unnest(namespaces, keys, afters) WITH ORDINALITY k(namespace, key, after, n)
+			LEFT JOIN LATERAL (SELECT o.name, o.metadata,
+					o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || k.key, 'app.kubernetes.io/managed-by=kyverno'] AS managed
+				FROM kube_reports.object o
+				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = k.namespace AND o.name = k.key
+				LIMIT 1) o ON true
 	), report AS MATERIALIZED (
 		-- The aggregated one comes first.
 		SELECT w.n, w.namespace, o.name, o.body, o.labels, o.name = w.key AS aggregated, row_number() OVER (PARTITION BY w.n ORDER BY o.name <> w.key, o.name) AS place
 		FROM wanted w
 			CROSS JOIN LATERAL (SELECT o.name, o.body, o.labels FROM kube_reports.object o
 				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] AND (o.name > w.after OR o.name = w.key)
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key, 'app.kubernetes.io/managed-by=kyverno'] AND (o.name > w.after OR o.name = w.key)
 				ORDER BY o.name <> w.key, o.name LIMIT kube_reports.merge_limit()) o
+		WHERE w.managed
 	), owned AS MATERIALIZED (
 		-- The aggregated report's own owner, or that of any report of the resource, however many there are.
-		SELECT w.n, w.namespace, w.key, EXISTS (SELECT FROM report r WHERE r.n = w.n AND r.aggregated) AS stored,
-			(SELECT f.owner
+		SELECT w.n, w.namespace, w.key, w.stored, f.owner IS NOT NULL AS knows_owner,
+			coalesce(f.owner, (SELECT f.owner
 				FROM (SELECT o.resource_type, o.name, o.metadata FROM kube_reports.object o
 					WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type IN (written_type, background_type) AND o.namespace = w.namespace
-						AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key] OFFSET 0) o
+						AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key, 'app.kubernetes.io/managed-by=kyverno'] OFFSET 0) o
 					CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
 				WHERE f.owner IS NOT NULL
-				ORDER BY o.resource_type <> written_type, o.name <> w.key, o.name LIMIT 1) AS owner
-		FROM wanted w
+				ORDER BY o.resource_type <> written_type, o.name LIMIT 1)) AS owner
+		FROM wanted w LEFT JOIN LATERAL kube_reports.first_owner(w.metadata) f ON true
+		WHERE w.managed
 	), newest AS (
 		SELECT DISTINCT ON (r.n, l.policy || '/' || l.rule) r.n, l.*
 		FROM owned o JOIN report r ON r.n = o.n
@@ -60,7 +69,7 @@ BEGIN
 				|| kube_reports.summary_text(array_agg(n.status)) AS content
 		FROM newest n GROUP BY n.n
 	), decided AS (
-		SELECT o.n, o.namespace, o.key, o.owner, m.content, s.uid AS namespace_uid,
+		SELECT o.n, o.namespace, o.key, o.owner, o.knows_owner, m.content, s.uid AS namespace_uid,
 			-- What is known of the resource besides its uid.
 			(SELECT string_agg(',' || to_json(split_part(l.label, '=', 1)) || ':' || to_json(substr(l.label, strpos(l.label, '=') + 1)), '' ORDER BY l.label)
 				FROM (SELECT r.labels FROM report r WHERE r.n = o.n ORDER BY r.place LIMIT 1) f, unnest(f.labels) l(label)
@@ -78,7 +87,9 @@ BEGIN
 				WHEN 'create' THEN kube_reports.new_report(written_type, d.namespace, d.key,
 					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s', to_json(d.key), d.labels), d.owner, NULL,
 					format('"spec":{"owner":%s,%s}', d.owner, d.content))
-				WHEN 'patch' THEN '{"spec":{' || d.content || '}}'
+				-- What it is, only its label says to others, and whose, only its owner.
+				WHEN 'patch' THEN format('{"metadata":{"labels":{"audit.kyverno.io/report.aggregate":%s}%s},"spec":{%s}}', to_json(d.key),
+					CASE WHEN NOT d.knows_owner THEN ',"ownerReferences":[' || d.owner::text || ']' END, d.content)
 				ELSE '' END, 'UTF8') AS document
 		FROM decided d WHERE d.verb IN ('create', 'patch', 'delete')
 	)
@@ -97,7 +108,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.merge_admission(uuid, integer, integer, integer, text[], text[], text[])
-	IS 'merges the admission reports of some resources, named by namespace and uid, into one for each, and deletes the others; afters: of each resource those of larger names';
+	IS 'merges those admission reports of some resources, named by namespace and uid, that Kyverno manages into one for each, and deletes the others; afters: of each resource those of larger names';
 
 -- Policies that are named after a namespace are those of Policy; a name with more slashes is nobody's.
 CREATE FUNCTION kube_reports.policy_report_name(policy text) RETURNS text

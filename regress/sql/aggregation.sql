@@ -218,6 +218,20 @@ SELECT stage, namespace FROM kube_reports.aggregation_queue;
 SELECT chunk_size FROM kube_reports.set_aggregation(:'one', chunk_size => 3);
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
+-- What is called as the aggregated report becomes one, with label and owner; what Kyverno does not manage stays as it is, and tells nothing.
+SELECT pg_temp.old_report('AdmissionReport', 'n1', 'n1', jsonb_build_array(pg_temp.result('own', 'r', 'pass', 1)), true),
+	pg_temp.old_report('AdmissionReport', 'n2', 'n2', jsonb_build_array(pg_temp.result('own', 'r', 'fail', 1))),
+	pg_temp.old_report('AdmissionReport', 'n2-short', 'n2', jsonb_build_array(pg_temp.result('short', 'r', 'fail', 1)), true),
+	pg_temp.stay('n3-foreign', 'n3', 1, '{"labels": {"audit.kyverno.io/resource.uid": "n3"}}', 'AdmissionReport'),
+	pg_temp.old_report('AdmissionReport', 'n3-short', 'n3', jsonb_build_array(pg_temp.result('short', 'r', 'pass', 1))),
+	pg_temp.stay('n4', 'n4', 1, '{"labels": {"audit.kyverno.io/resource.uid": "n4"}}', 'AdmissionReport'),
+	pg_temp.old_report('AdmissionReport', 'n4-short', 'n4', jsonb_build_array(pg_temp.result('short', 'r', 'pass', 1)), true);
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 6);
+SELECT s.name, s.results, o.labels, o.metadata::jsonb#>>'{ownerReferences,0,name}' AS owner
+	FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name WHERE s.plural = 'admissionreports' AND s.name ~ '^n[1-4]';
+SELECT s.name, s.results FROM pg_temp.stored s WHERE s.plural = 'policyreports' AND s.name ~ 'own|short';
+DELETE FROM kube_reports.object WHERE name ~ '^n[1-4]';
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 -- More than one step's worth, held by finalizers.
 SELECT count(pg_temp.stay('held' || n, 'u7', n, '{"finalizers": ["example.com/hold"], "ownerReferences": []}', 'AdmissionReport')) FROM generate_series(1, 110) n;
 SELECT pg_temp.stay('z7', 'u7', 200, '{}', 'AdmissionReport');
