@@ -28,7 +28,7 @@ COMMENT ON COLUMN kube_reports.aggregation.policy_reports
 	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, from admission and background scan reports';
 COMMENT ON COLUMN kube_reports.aggregation."group" IS 'of the policy reports that are written';
 COMMENT ON COLUMN kube_reports.aggregation.delay IS 'how long what comes is collected before it is merged';
-COMMENT ON COLUMN kube_reports.aggregation.chunk_size IS 'how many results a report of one policy has at most';
+COMMENT ON COLUMN kube_reports.aggregation.chunk_size IS 'how many results a report of one policy has at most; fewer where they are large';
 COMMENT ON COLUMN kube_reports.aggregation.follow_policies IS 'proxies that have a kube-apiserver keep active_policy up to date';
 COMMENT ON COLUMN kube_reports.aggregation.forms
 	IS 'every group/policy_reports that policy reports were ever merged by: those of another than the present one are deleted, so that nothing counts twice';

@@ -268,7 +268,15 @@ AS $$
 DECLARE
 	written		record;
 	done		bigint[] := unchanged;
+	largest		bigint;
 BEGIN
+	SELECT max(octet_length(d)) INTO largest FROM unnest(documents) d;
+	IF largest > kube_reports.merge_max_bytes() THEN
+		RAISE WARNING 'a merge could not be written: % bytes are more than clients may write', largest
+			USING ERRCODE = 'program_limit_exceeded', DETAIL = 'What was to be merged stays.';
+		SELECT array_agg(u.request), array_agg(u.document), array_agg(u.n) INTO requests, documents, groups
+			FROM unnest(requests, documents, groups) u(request, document, n) WHERE octet_length(u.document) <= kube_reports.merge_max_bytes();
+	END IF;
 	IF requests IS NOT NULL THEN
 		SELECT * INTO written FROM kube_reports.write_batch(cluster, requests, documents);
 		-- Code 0: the namespace has gone.
@@ -285,6 +293,12 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.write_merge(uuid, text[], bytea[], bigint[], bigint[], text[], bigint[])
 	IS 'writes what merges made, each for a group, and then deletes what was merged, of groups that were written or that there was nothing to write for (unchanged): what could not be written keeps what it was made of; returns the groups that are done';
+
+-- A controller's write of more than 3 MiB is refused (--max-request-body-bytes): of such a report nobody could ever write what it made of it.
+CREATE FUNCTION kube_reports.merge_max_bytes() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 3000000;
+COMMENT ON FUNCTION kube_reports.merge_max_bytes() IS 'how large a document a merge writes at most: what the API accepts by default, less some room for metadata';
 
 CREATE FUNCTION kube_reports.merge_limit() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

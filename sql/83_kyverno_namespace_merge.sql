@@ -149,16 +149,21 @@ BEGIN
 		FROM found f JOIN active a ON a.source = f.source AND a.policy = f.policy AND a.rule = f.rule
 		ORDER BY f.policy || '/' || f.rule || '/' || f.uid, f.seconds DESC, f.place, f."position"
 	), placed AS (
-		SELECT n.*, row_number() OVER (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.uid COLLATE "C", n.seconds) - 1 AS place FROM newest n
+		SELECT n.*, row_number() OVER policy - 1 AS place, sum(octet_length(n.content)) OVER policy AS bytes FROM newest n
+		WINDOW policy AS (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.uid COLLATE "C", n.seconds)
+	), numbered AS (
+		-- Neither too many results in a chunk, nor too large ones.
+		SELECT p.*, dense_rank() OVER (PARTITION BY p.name ORDER BY p.place / options.chunk_size, div(p.bytes, kube_reports.merge_max_bytes() / 2)) - 1 AS number
+		FROM placed p
 	), chunk AS (
 		SELECT CASE WHEN c.number = 0 THEN c.name
 				-- It may be called as another policy's first: no policy's begins so.
 				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-' || c.number || '-' || c.name
 				ELSE c.name || '-' || c.number END AS name, c.content, c.policies
-		FROM (SELECT p.name, p.place / options.chunk_size AS number,
-				'"results":[' || string_agg(p.content, ',' ORDER BY p.place) || '],"summary":' || kube_reports.summary_text(array_agg(p.status)) AS content,
-				array_agg(DISTINCT p.policy) AS policies
-			FROM placed p GROUP BY 1, 2) c
+		FROM (SELECT n.name, n.number,
+				'"results":[' || string_agg(n.content, ',' ORDER BY n.place) || '],"summary":' || kube_reports.summary_text(array_agg(n.status)) AS content,
+				array_agg(DISTINCT n.policy) AS policies
+			FROM numbered n GROUP BY n.name, n.number) c
 	), stored AS (
 		SELECT o.name, o.labels FROM kube_reports.object o
 		WHERE o.cluster_id = options.cluster_id AND o.resource_type = written_type AND o.namespace = merge_namespace.namespace

@@ -171,6 +171,19 @@ SELECT kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:
 SELECT set_config('client_min_messages', 'warning', false), delay FROM kube_reports.set_aggregation(:'one', delay => '10 seconds');
 SELECT * FROM pg_temp.queued;
 SELECT plural, name, results FROM pg_temp.stored WHERE name IN ('large', 'small', 'other');
+-- What no client could write is not written; what it was to be made of stays.
+CREATE FUNCTION pg_temp.large(policy text, bytes integer) RETURNS jsonb LANGUAGE sql AS $$
+	SELECT jsonb_build_array(pg_temp.result(policy, 'r', 'pass', 1) || jsonb_build_object('message', repeat('x', bytes)))
+$$;
+SELECT pg_temp.ephemeral('l1', 'u10', pg_temp.large('p', 1600000)), pg_temp.ephemeral('l2', 'u10', pg_temp.large('q', 1600000)), pg_temp.ephemeral('l3', 'u11', pg_temp.large('p', 1600000));
+SELECT kube_reports.aggregate(:'one', at_once => true);
+SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^(l[123]|u1[01])$';
+SELECT count(*) FROM kube_reports.aggregation_queue;
+DELETE FROM kube_reports.object WHERE name = 'l2';
+SELECT kube_reports.aggregate(:'one', at_once => true) AS nothing;
+SELECT pg_temp.ephemeral('l4', 'u10', pg_temp.large('q', 1));
+SELECT kube_reports.aggregate(:'one', at_once => true);
+SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^(l[1-4]|u1[01])$';
 -- What a restore brings is merged again, to the same.
 SELECT kube_reports.after_restore() > 0 AS restored;
 SELECT kube_reports.aggregate(:'one');
@@ -209,6 +222,14 @@ SELECT count(kube_reports.patch_report(:'one', 'backgroundscanreports.kyverno.io
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
 DELETE FROM kube_reports.object WHERE name ~ '^c[1-3]$';
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+-- Large results are in smaller chunks.
+SELECT count(pg_temp.old_report('BackgroundScanReport', 'l' || n, 'l' || n, pg_temp.large('large', 900000), true)) FROM generate_series(1, 4) n;
+SELECT chunk_size FROM kube_reports.set_aggregation(:'one', chunk_size => 3);
+SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
+SELECT name, results FROM pg_temp.stored WHERE name ~ 'large';
+SELECT chunk_size FROM kube_reports.set_aggregation(:'one', chunk_size => 2);
+DELETE FROM kube_reports.object WHERE name ~ '^l[1-4]$';
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 -- What was being deleted when options changed, or when the dump was made, leaves nothing behind.
 SELECT pg_temp.old_report('BackgroundScanReport', 'c1', 'c1', jsonb_build_array(pg_temp.result('foo', 'r', 'pass', 1)), true, 'alone');
