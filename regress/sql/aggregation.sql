@@ -26,7 +26,8 @@ SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kin
 		"schema": {"openAPIV3Schema": {"type": "object", "properties": {"summary": {"type": "object", "properties": {"pass": {"type": "integer"}}}}}}}]}}') > 0 AS registered;
 SELECT kube_reports.set_summaries('things.example.com');
 -- Not asked for, not done.
-SELECT kube_reports.create_report(:'one', pg_temp.document('before', pg_temp.results('pass', 'fail'))) IS NOT NULL;
+SELECT kube_reports.create_report(:'one', pg_temp.document(d.name, d.body)) IS NOT NULL AS created FROM (VALUES
+	('before', pg_temp.results('pass', 'fail')), ('hollow', pg_temp.results('pass', 'fail') || '{"summary": {}}')) d(name, body);
 SELECT kube_reports.set_summaries(t) FROM unnest('{policyreports.wgpolicyk8s.io, ephemeralreports.reports.kyverno.io}'::text[]) t;
 SELECT kube_reports.create_report(:'one', pg_temp.document(d.name, d.body)) IS NOT NULL AS created FROM (VALUES
 	('counted', pg_temp.results('pass', 'pass', 'fail', 'warn', 'error', 'skip')), ('empty', pg_temp.results('pass') || '{"summary": {}}'),
