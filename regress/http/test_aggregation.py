@@ -411,8 +411,8 @@ def test_killed_while_draining(own_stack, tmp_path):
 
 # --- the rules of 5.4: Kyverno 1.8 to 1.10 ---
 
-ADMR = "kyverno.io/v1alpha2/admissionreports"
-BGSCANR = "kyverno.io/v1alpha2/backgroundscanreports"
+ADMR, CADMR = "kyverno.io/v1alpha2/admissionreports", "kyverno.io/v1alpha2/clusteradmissionreports"
+BGSCANR, CBGSCANR = "kyverno.io/v1alpha2/backgroundscanreports", "kyverno.io/v1alpha2/clusterbackgroundscanreports"
 AGGREGATE = "audit.kyverno.io/report.aggregate"
 CHUNK = 25
 
@@ -432,14 +432,15 @@ class OldWorkload(Workload):
     def __init__(self, namespace, choice):
         super().__init__(namespace, choice)
         self.scanned = None
-        self.subject = {**self.owner, "namespace": namespace}
+        self.subject = {**self.owner, **({"namespace": namespace} if namespace else {})}
+        self.types = {"AdmissionReport": ADMR, "BackgroundScanReport": BGSCANR} if namespace else {"AdmissionReport": CADMR, "BackgroundScanReport": CBGSCANR}
 
     def document(self, kind, name, results, owned):
         metadata = {"name": name, "labels": {UID: self.uid, "audit.kyverno.io/resource.gvr": "pods.v1", MANAGED: "kyverno"}}
         if owned:
             metadata["ownerReferences"] = [self.owner]
         empty = {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}} if kind == "AdmissionReport" else {}
-        return {"apiVersion": "kyverno.io/v1alpha2", "kind": kind, "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
+        return {"apiVersion": "kyverno.io/v1alpha2", "kind": kind if self.namespace else f"Cluster{kind}", "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
 
     def settle_admission(self):
         """Left to Kyverno as long as nobody knows whose they are."""
@@ -481,7 +482,7 @@ class OldFlow(Flow):
         self.versions = itertools.count(1)
 
     def put(self, workload, kind, name, results, owned):
-        path = path_of(ADMR if kind == "AdmissionReport" else BGSCANR, workload.namespace)
+        path = path_of(workload.types[kind], workload.namespace)
         document = workload.document(kind, name, results, owned)
         answer = self.api.post(path, document)
         if answer.code == 409:
@@ -508,7 +509,7 @@ class OldFlow(Flow):
         self.quiet()
         for workload in workloads:
             workload.settle_admission()
-        stored = self.api.get(path_of(ADMR)).json["items"]
+        stored = [item for resource in (ADMR, CADMR) for item in self.api.get(path_of(resource)).json["items"]]
         aggregated = {item["metadata"]["name"]: item for item in stored if AGGREGATE in item["metadata"]["labels"]}
         assert {name: item["spec"]["results"] for name, item in aggregated.items()} == \
             {workload.uid: workload.results for workload in workloads if workload.results is not None}
@@ -516,7 +517,7 @@ class OldFlow(Flow):
             assert item["metadata"]["labels"] == {UID: name, AGGREGATE: name, MANAGED: "kyverno", "audit.kyverno.io/resource.gvr": "pods.v1"}
             assert item["spec"]["summary"] == summary(item["spec"]["results"])
         assert len(stored) - len(aggregated) == sum(len(workload.waiting) for workload in workloads)
-        assert self.reports() == {(namespace, name): report for namespace in ("shop", "pay")
+        assert self.reports() == {(namespace or "", name): report for namespace in ("shop", "pay", None)
                                   for name, report in namespace_reports(workloads, namespace, self.active).items()}
         self.sound()
 
@@ -524,23 +525,23 @@ class OldFlow(Flow):
 def test_older_flow(own_stack):
     """Admission reports become one for each resource, these and scans reports of policies in chunks, through changes of policies and deletions"""
     flow, choice = OldFlow(own_stack), random.Random(5)
-    workloads = [OldWorkload(choice.choice(("shop", "pay")), choice) for _ in range(80)]
+    workloads = [OldWorkload(choice.choice(("shop", "pay", None)), choice) for _ in range(120)]
     flow.each(workloads, lambda workload: flow.admit(workload, 0))
     flow.compare_old(workloads)
     assert flow.reports() == {}
-    flow.each(workloads[:60], lambda workload: flow.scan(workload, 0))
+    flow.each(workloads[:90], lambda workload: flow.scan(workload, 0))
     flow.compare_old(workloads)
-    assert any(name.endswith("-1") for _, name in flow.reports())
+    assert {namespace for namespace, name in flow.reports() if name.endswith("-1")} >= {"", "shop", "pay"}
     flow.set_versions({key: rules for key, rules in POLICIES.items() if key[1] not in ("policy-1", "policy-5")})
     flow.compare_old(workloads)
     # Unlike in an ephemeral report, what was left out is still there when its policy comes back.
     flow.set_versions(POLICIES)
     flow.each(workloads, lambda workload: flow.admit(workload, 4))
-    flow.each(workloads[40:], lambda workload: flow.scan(workload, 4))
+    flow.each(workloads[60:], lambda workload: flow.scan(workload, 4))
     flow.compare_old(workloads)
     # Resources go with what they own.
     for workload in workloads[:30]:
-        for resource in (ADMR, BGSCANR):
+        for resource in workload.types.values():
             for item in flow.api.get(path_of(resource, workload.namespace), labelSelector=f"{UID}={workload.uid}").json["items"]:
                 assert flow.api.delete(path_of(resource, workload.namespace, item["metadata"]["name"])).code == 200
     workloads = workloads[30:]
