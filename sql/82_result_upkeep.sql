@@ -9,7 +9,7 @@
 
 -- Deltas of transactions below the mark are folded.  The mark is never above a transaction that still runs, so that none is passed
 -- over; base, deltas and mark change in one transaction, so that a reader counts each delta once.
-CREATE FUNCTION kube_reports.fold_rollups(max_rows integer DEFAULT 20000) RETURNS boolean
+CREATE FUNCTION kube_reports.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -32,8 +32,10 @@ BEGIN
 		RETURN false;
 	END IF;
 	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark FROM kube_reports.rollup_mark m;
-	SELECT d.xid INTO bound FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid < new_mark
-		ORDER BY d.xid OFFSET max_rows LIMIT 1;
+	SELECT d.xid INTO bound
+		FROM (SELECT d.xid, sum(cardinality(d.criteria)) OVER (ORDER BY d.xid ROWS UNBOUNDED PRECEDING) AS counts
+			FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid < new_mark) d
+		WHERE d.counts > max_counts ORDER BY d.xid LIMIT 1;
 	IF FOUND THEN
 		-- A transaction is folded whole.
 		new_mark := least(new_mark, (bound::text::bigint + 1)::text::xid8);
@@ -70,10 +72,11 @@ BEGIN
 	RETURN bound IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.fold_rollups(integer)
-	IS 'adds what writes have appended to the counts, and to those of each day; true when there is more to do; one caller at a time';
+COMMENT ON FUNCTION kube_reports.fold_rollups(bigint)
+	IS 'adds what writes have appended to the counts, and to those of each day: up to the transaction in which there are more than max_counts of them; true when there is more to do; one caller at a time';
 
--- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.
+-- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.  Each count is looked
+-- up by itself: the planner knows little of tables that may have grown a thousandfold since it was last told.
 CREATE FUNCTION kube_reports.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -84,13 +87,15 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 BEGIN
-	UPDATE kube_reports.rollup_daily d SET count = d.count + c.count
-		FROM unnest(rollups, counts) c(rollup, count) WHERE d.rollup = c.rollup AND d.day > add_daily.day;
 	INSERT INTO kube_reports.rollup_daily AS d (rollup, day, count)
 		SELECT c.rollup, add_daily.day, c.count + CASE WHEN l.day = add_daily.day THEN 0 ELSE coalesce(l.count, 0) END
 		FROM unnest(rollups, counts) c(rollup, count)
 			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports.rollup_daily d WHERE d.rollup = c.rollup AND d.day <= add_daily.day
 				ORDER BY d.day DESC LIMIT 1) l ON true
+		UNION ALL
+		SELECT c.rollup, l.day, c.count
+		FROM unnest(rollups, counts) c(rollup, count)
+			CROSS JOIN LATERAL (SELECT d.day FROM kube_reports.rollup_daily d WHERE d.rollup = c.rollup AND d.day > add_daily.day OFFSET 0) l
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = d.count + excluded.count;
 
 	WITH coarse AS MATERIALIZED (
@@ -102,8 +107,9 @@ BEGIN
 			coalesce(sum(c.count) FILTER (WHERE r.status = 's' AND NOT x.excluded), 0) AS skip,
 			coalesce(sum(c.count) FILTER (WHERE x.excluded), 0) AS excluded
 		FROM unnest(rollups, counts) c(rollup, count)
-			JOIN kube_reports.rollup r ON r.id = c.rollup
-			JOIN kube_reports.criterion k ON k.id = r.criterion
+			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status FROM kube_reports.rollup r
+				WHERE r.id = c.rollup OFFSET 0) r
+			CROSS JOIN LATERAL (SELECT k.source, k.category, k.severity FROM kube_reports.criterion k WHERE k.id = r.criterion OFFSET 0) k
 			CROSS JOIN LATERAL (VALUES (r.namespace), ('*')) n(namespace)
 			CROSS JOIN LATERAL (SELECT kube_reports.excluded_from_score(r.native_status)) x(excluded)
 		GROUP BY r.cluster_id, n.namespace, k.source, k.category, k.severity

@@ -82,3 +82,21 @@ SELECT bool_or(kube_reports.compact()) AS more FROM generate_series(1, 10);
 UPDATE kube_reports.object SET metadata = '{}' WHERE namespace = 'large' AND name = 'r1';
 SELECT seq_scan - :seq AS read, idx_scan - :idx > 10 AS looked_up FROM pg_stat_xact_user_tables WHERE relid = 'kube_reports.change'::regclass;
 COMMIT;
+
+-- Folding looks each count up among those of the days, also in a session that began when there were none.
+CREATE FUNCTION pg_temp.report(name text, rules integer) RETURNS boolean LANGUAGE sql AS $$
+	SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+		'metadata', jsonb_build_object('name', name, 'namespace', 'ns'), 'results',
+		(SELECT jsonb_agg(jsonb_build_object('policy', name, 'rule', n::text, 'result', 'fail')) FROM generate_series(1, rules) n))::kube_reports.report) IS NOT NULL
+$$;
+SELECT count(*) AS days FROM kube_reports.rollup_daily;
+SELECT pg_temp.report('first', 2000), pg_temp.report('second', 2000);
+SELECT kube_reports.fold_rollups() AS more;
+SELECT count(*) AS days FROM kube_reports.rollup_daily;
+SELECT pg_temp.report('third', 1);
+BEGIN;
+SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) AS read FROM pg_stat_xact_user_tables WHERE relid = 'kube_reports.rollup_daily'::regclass \gset
+SELECT kube_reports.fold_rollups() AS more;
+SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) - :read < 10 AS looked_up FROM pg_stat_xact_user_tables WHERE relid = 'kube_reports.rollup_daily'::regclass;
+COMMIT;
+SELECT count(*) AS days FROM kube_reports.rollup_daily;
