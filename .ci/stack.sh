@@ -139,6 +139,12 @@ server_database()
 		WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) \gexec
 		SELECT 'CREATE DATABASE kube_reports OWNER kube_reports_owner'
 		WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'kube_reports') \gexec
+		ALTER ROLE kube_reports_reader SET statement_timeout = '60s';
+	SQL
+	# A reader who held the store's advisory locks would stop its writes.
+	psql_as postgres kube_reports <<-'SQL'
+		SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC; GRANT EXECUTE ON FUNCTION %s TO kube_reports_owner, kube_reports_admin', f, f)
+		FROM (SELECT p.oid::regprocedure FROM pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_') l(f) \gexec
 	SQL
 	psql_as kube_reports_owner kube_reports >/dev/null <<-SQL
 		SET client_min_messages = warning;

@@ -27,6 +27,7 @@ PG_FUNCTION_INFO_V1(report_from_text);
 PG_FUNCTION_INFO_V1(report_to_jsonb);
 PG_FUNCTION_INFO_V1(report_from_jsonb);
 PG_FUNCTION_INFO_V1(string_at);
+PG_FUNCTION_INFO_V1(value_at);
 PG_FUNCTION_INFO_V1(document_size);
 
 /* Raises an error with the position unless the text is one JSON object. */
@@ -114,27 +115,59 @@ report_from_jsonb(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(printed));
 }
 
+/* What is at a path of members, NULL when there is none. */
+static const JsonNode *
+node_at(Arena *arena, Datum document, ArrayType *path)
+{
+	const JsonNode *node = parse_document(arena, datum_text(document));
+	Datum	   *keys;
+	bool	   *nulls;
+	int			count;
+
+	deconstruct_array(path, TEXTOID, -1, false, TYPALIGN_INT, &keys, &nulls, &count);
+	for (int i = 0; i < count; i++)
+		node = nulls[i] ? NULL : json_get_text(node, datum_text(keys[i]));
+	return node;
+}
+
 Datum
 string_at(PG_FUNCTION_ARGS)
 {
 	Arena		arena;
 	const JsonNode *node;
-	Datum	   *keys;
-	bool	   *nulls;
-	int			count;
 	text	   *string = NULL;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false, TYPALIGN_INT, &keys, &nulls, &count);
 	arena_init(&arena);
-	node = parse_document(&arena, datum_text(PG_GETARG_DATUM(0)));
-	for (int i = 0; i < count; i++)
-		node = nulls[i] ? NULL : json_get_text(node, datum_text(keys[i]));
+	node = node_at(&arena, PG_GETARG_DATUM(0), PG_GETARG_ARRAYTYPE_P(1));
 	if (node != NULL && node->kind == JSON_STRING)
 		string = text_of_string(&arena, node->u.string);
 	arena_free(&arena);
 	if (string == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(string);
+}
+
+Datum
+value_at(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	const JsonNode *node;
+	text	   *value = NULL;
+
+	arena_init(&arena);
+	node = node_at(&arena, PG_GETARG_DATUM(0), PG_GETARG_ARRAYTYPE_P(1));
+	if (node != NULL)
+	{
+		StrBuf		written;
+
+		strbuf_init(&written, &arena);
+		json_write(&written, node);
+		value = text_of(written.bytes, written.len);
+	}
+	arena_free(&arena);
+	if (value == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(value);
 }
 
 Datum

@@ -74,6 +74,11 @@ CREATE FUNCTION kube_reports.string_at(document kube_reports.report, VARIADIC pa
 COMMENT ON FUNCTION kube_reports.string_at(kube_reports.report, text[])
 	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, becomes U+FFFD';
 
+CREATE FUNCTION kube_reports.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports.value_at(kube_reports.report, text[])
+	IS 'the value at a path of members, as JSON; null where there is none';
+
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)

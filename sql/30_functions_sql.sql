@@ -94,6 +94,12 @@ END;
 COMMENT ON FUNCTION kube_reports.string_at(kube_reports.report, text[])
 	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, becomes U+FFFD';
 
+CREATE FUNCTION kube_reports.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb#>path)::text;
+COMMENT ON FUNCTION kube_reports.value_at(kube_reports.report, text[])
+	IS 'the value at a path of members, as JSON; null where there is none';
+
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN octet_length(document);

@@ -386,13 +386,17 @@ COMMENT ON FUNCTION kube_reports.record_results(integer, bigint)
 ---- what a document says, stored or not ----
 
 CREATE FUNCTION kube_reports.mapping_for(document kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report)
-LANGUAGE plpgsql STABLE SECURITY DEFINER
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	api_version text := kube_reports.string_at(document, 'apiVersion');
 	document_kind text := kube_reports.string_at(document, 'kind');
 BEGIN
+	IF api_version IS NULL OR document_kind IS NULL THEN
+		RAISE EXCEPTION 'the document has no apiVersion or no kind' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'A stored one with both is in column document of the view stored_report.';
+	END IF;
 	SELECT t.mapping_id, t.mapping INTO mapping_id, mapping
 		FROM kube_reports.resource_type t
 		WHERE t."group" = split_part(api_version, '/', 1) AND t.kind = document_kind;
@@ -409,7 +413,8 @@ CREATE FUNCTION kube_reports.results(document kube_reports.report)
 	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text, status text, native_status text,
 		score real, api_version text, kind text, namespace text, name text, uid text, message text, properties jsonb, exceptions text[],
 		evaluated_at timestamptz, key bigint)
-LANGUAGE sql STABLE
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT d."position", d.source, d.policy, d.rule, d.category, d.severity, kube_reports.status_name(d.status),
 		coalesce(nullif(d.native_status, ''), kube_reports.status_name(d.status)), nullif(d.score, 0),
@@ -422,7 +427,8 @@ COMMENT ON FUNCTION kube_reports.results(kube_reports.report)
 	IS 'the results of a document of any registered type, stored or not: one row for each result and resource it is about';
 
 CREATE FUNCTION kube_reports.summary(document kube_reports.report, OUT pass integer, OUT fail integer, OUT warn integer, OUT error integer, OUT skip integer)
-LANGUAGE sql STABLE
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT count(*) FILTER (WHERE r.status = 'pass'), count(*) FILTER (WHERE r.status = 'fail'), count(*) FILTER (WHERE r.status = 'warn'),
 		count(*) FILTER (WHERE r.status = 'error'), count(*) FILTER (WHERE r.status = 'skip')

@@ -14,7 +14,8 @@
 -- a function of somebody else that a powerful session calls (or autovacuum,
 -- for an index) would read with that session's grants.  So the callers of
 -- searches read their own name from the view caller, under a seal that only
--- this store can make, and the search checks the seal.
+-- this store can make, and the search checks the seal.  It holds for one
+-- transaction: what has been revoked since is not read with one that was kept.
 
 CREATE TABLE kube_reports.reader_grant (
 	role		text NOT NULL,
@@ -58,10 +59,30 @@ CREATE VIEW kube_reports.caller_namespace AS
 COMMENT ON VIEW kube_reports.caller_namespace IS 'the single namespaces that whoever reads the view sees';
 
 CREATE VIEW kube_reports.caller WITH (security_barrier) AS
-	SELECT current_user::text AS role, sha256(s.secret || sha256(s.secret || convert_to(current_user::text, 'UTF8'))) AS seal
-	FROM kube_reports.caller_secret s;
+	SELECT c.role, sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
+	FROM kube_reports.caller_secret s, (SELECT current_user::text) c(role);
 COMMENT ON VIEW kube_reports.caller
-	IS 'whoever reads the view, and the seal that proves it to a search; hashed twice, because of one hash a longer name''s could be computed';
+	IS 'whoever reads the view, and the seal that proves it to a search of the same transaction; hashed twice, because of one hash a longer name''s could be computed';
+
+---- what is not all there ----
+
+CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
+	SELECT s.restore_pending, s.results_pending FROM kube_reports.status s;
+COMMENT ON VIEW kube_reports.restore_status
+	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents, so that views and searches miss some';
+
+CREATE FUNCTION kube_reports.warn_pending() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (SELECT s.results_pending FROM kube_reports.restore_status s) THEN
+		RAISE WARNING 'results are still made again from the documents: some are missing'
+			USING HINT = 'The view kube_reports.restore_status tells when it is over. After a restore, after_restore() does it at once.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.warn_pending() IS 'warns whoever asks for results while some are missing';
 
 ---- who calls a search ----
 
@@ -75,10 +96,12 @@ DECLARE
 	caller		oid := to_regrole(quote_ident(caller_scope.role));
 BEGIN
 	IF caller IS NULL OR NOT EXISTS (SELECT FROM kube_reports.caller_secret s
-			WHERE sha256(s.secret || sha256(s.secret || convert_to(caller_scope.role, 'UTF8'))) = caller_scope.seal) THEN
-		RAISE EXCEPTION 'the seal is not that of role "%"', caller_scope.role
+			WHERE sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller_scope.role), 'UTF8')))
+				= caller_scope.seal) THEN
+		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller_scope.role
 			USING ERRCODE = 'insufficient_privilege', HINT = 'Call the search function: it reads its caller from the view kube_reports.caller.';
 	END IF;
+	PERFORM kube_reports.warn_pending();
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
 		OR EXISTS (SELECT FROM kube_reports.reader_grant g
 			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE')) THEN

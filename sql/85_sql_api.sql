@@ -123,11 +123,13 @@ COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text) IS 'an objec
 
 CREATE VIEW kube_reports.stored_report WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, t."group", t.plural AS resource, t.kind, o.namespace, o.name, o.uid,
-		o.version AS resource_version, o.metadata, o.body
+		o.version AS resource_version, o.metadata, o.body,
+		concat('{"apiVersion":', to_json(t."group" || '/' || (SELECT v.version FROM kube_reports.resource_version v WHERE v.resource_type = t.id AND v.priority = 1)), ',"kind":', to_json(t.kind), ',"metadata":', o.metadata, CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END,
+			ltrim(o.body::text, '{'))::kube_reports.report AS document
 	FROM kube_reports.object o
 		JOIN kube_reports.cluster c ON c.id = o.cluster_id
 		JOIN kube_reports.resource_type t ON t.id = o.resource_type
 	WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
 		OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
-COMMENT ON VIEW kube_reports.stored_report IS 'every stored object that the reader may see, with the names of its cluster and type';
+COMMENT ON VIEW kube_reports.stored_report IS 'every stored object that the reader may see, with the names of its cluster and type; document: all of it, as results() and summary() read it';
 

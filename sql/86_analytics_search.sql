@@ -409,6 +409,19 @@ COMMENT ON FUNCTION kube_reports.filter_rows(kube_reports.result_filter, integer
 
 ---- results ----
 
+CREATE FUNCTION kube_reports.check_rows(max_rows integer) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF max_rows IS NULL OR max_rows NOT BETWEEN 1 AND 10000 THEN
+		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', coalesce(max_rows::text, 'null') USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'What is behind a page is on the next one: it begins after the place of the last row.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.check_rows(integer) IS 'raises 22023 for what is no number of rows of a page';
+
 CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
@@ -424,9 +437,7 @@ DECLARE
 	step		integer := 1;
 	found		integer;
 BEGIN
-	IF max_rows NOT BETWEEN 1 AND 10000 THEN
-		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
-	END IF;
+	PERFORM kube_reports.check_rows(max_rows);
 	IF after IS NOT NULL THEN
 		BEGIN
 			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3, (a.place->>4)::bigint, (a.place->>5)::bigint,
@@ -510,9 +521,7 @@ DECLARE
 	start_failing bigint;
 	start_subject bigint;
 BEGIN
-	IF max_rows NOT BETWEEN 1 AND 10000 THEN
-		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
-	END IF;
+	PERFORM kube_reports.check_rows(max_rows);
 	IF after IS NOT NULL THEN
 		BEGIN
 			start_failing := after::jsonb->>0;
@@ -571,9 +580,7 @@ AS $$
 DECLARE
 	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
 BEGIN
-	IF max_rows NOT BETWEEN 1 AND 10000 THEN
-		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
-	END IF;
+	PERFORM kube_reports.check_rows(max_rows);
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
 		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
@@ -600,7 +607,8 @@ CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAU
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT f.* FROM kube_reports.caller c,
-		LATERAL kube_reports.find_reports(c.role, c.seal, filter || jsonb_build_object('score_from', minimum), max_rows, after) f;
+		LATERAL kube_reports.find_reports(c.role, c.seal, coalesce(filter, '{}') || jsonb_build_object('score_from', minimum), max_rows, after) f
+	WHERE minimum IS NOT NULL;
 END;
 COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint)
 	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; oldest reports first; after: the place of the last row of the page before';
@@ -615,8 +623,13 @@ AS $$
 DECLARE
 	unknown		text;
 BEGIN
-	IF dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image') THEN
-		RAISE EXCEPTION 'there is no dimension "%"', dimension USING ERRCODE = 'invalid_parameter_value',
+	PERFORM kube_reports.check_rows(n);
+	filter := coalesce(filter, '{}');
+	IF jsonb_typeof(filter) <> 'object' THEN
+		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value', HINT = 'docs/analytics.md lists its members.';
+	END IF;
+	IF dimension IS NULL OR dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image') THEN
+		RAISE EXCEPTION 'there is no dimension "%"', coalesce(dimension, 'null') USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
 	END IF;
 	SELECT m INTO unknown FROM jsonb_object_keys(filter) m

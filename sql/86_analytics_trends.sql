@@ -163,11 +163,11 @@ BEGIN ATOMIC
 			FROM kube_reports.score_change s
 			WHERE s.day <= to_day AND (by_namespace AND s.namespace <> '*' OR NOT by_namespace AND s.of_cluster)
 			GROUP BY 1, 2, 3, 4, 5) x
-			JOIN generate_series(from_day::timestamp, to_day::timestamp, interval '1 day') d(day) ON d.day >= x.day
+			CROSS JOIN LATERAL generate_series(greatest(from_day, x.day)::timestamp, least(to_day, (now() AT TIME ZONE 'UTC')::date)::timestamp, interval '1 day') d(day)
 		GROUP BY d.day, x.cluster, x.cluster_name, x.namespace) t;
 END;
 COMMENT ON FUNCTION kube_reports.compliance_score(date, date, boolean)
-	IS 'the score at the end of each day (UTC), today''s of now: pass / (pass + warn + fail + error), null where that is of nothing. Skipped results do not count, nor do those whose source found nothing out (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). weighted_score: each result as often as severity_weight() says';
+	IS 'the score at the end of each day (UTC) from the first that is known, today''s of now: pass / (pass + warn + fail + error), null where that is of nothing. Skipped results do not count, nor do those whose source found nothing out (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). weighted_score: each result as often as severity_weight() says';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, source text, category text, pass bigint, warn bigint, fail bigint, error bigint,
@@ -180,7 +180,7 @@ BEGIN ATOMIC
 			sum(x.fail)::bigint AS fail, sum(x.error)::bigint AS error, sum(x.skip)::bigint AS skip, sum(x.excluded)::bigint AS excluded,
 			sum(x.pass * x.weight) AS weighted_pass, sum((x.pass + x.warn + x.fail + x.error) * x.weight) AS weighted
 		FROM (SELECT s.*, kube_reports.severity_weight(s.severity) AS weight FROM kube_reports.score_change s WHERE s.day <= to_day AND s.of_cluster) x
-			JOIN generate_series(from_day::timestamp, to_day::timestamp, interval '1 day') d(day) ON d.day >= x.day
+			CROSS JOIN LATERAL generate_series(greatest(from_day, x.day)::timestamp, least(to_day, (now() AT TIME ZONE 'UTC')::date)::timestamp, interval '1 day') d(day)
 		GROUP BY d.day, x.cluster, x.cluster_name, x.source, x.category) t
 	WHERE t.pass + t.warn + t.fail + t.error + t.skip + t.excluded <> 0;
 END;

@@ -45,6 +45,7 @@ BEGIN
 		RAISE EXCEPTION 'the filter of a dashboard has no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.';
 	END IF;
+	PERFORM kube_reports.warn_pending();
 	clusters := kube_reports.filter_strings(filter, 'cluster');
 	namespaces := kube_reports.filter_strings(filter, 'namespace');
 	sources := kube_reports.filter_strings(filter, 'source');

@@ -45,9 +45,9 @@ AS $$
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
 		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
-			'total', 'status_name', 'excluded_from_score', 'filter_strings', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'filter_strings', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
-			'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
+			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
 			'dashboard', 'dashboard_html',
 			-- What the page is made of.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows', 'chart_top', 'chart_path', 'chart_trend',
@@ -55,6 +55,13 @@ AS $$
 			'dashboard_page')
 $$;
 COMMENT ON FUNCTION kube_reports.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
+
+CREATE FUNCTION kube_reports.reader_timeout() RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '60s';
+END;
+COMMENT ON FUNCTION kube_reports.reader_timeout() IS 'the statement_timeout of readers that were given none: theirs when they log in, not that of who inherits from them';
 
 CREATE FUNCTION kube_reports.add_reader(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -70,6 +77,10 @@ BEGIN
 	IF cluster IS NOT NULL THEN
 		granted_cluster := kube_reports.known_cluster(cluster);
 	END IF;
+	-- Whose privileges are gone is another role of that name, after DROP ROLE or RENAME: what the first could see is not for it.
+	DELETE FROM kube_reports.reader_grant g
+		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM pg_namespace n, aclexplode(n.nspacl) a
+			WHERE n.nspname = 'kube_reports' AND a.privilege_type = 'USAGE' AND a.grantee = to_regrole(quote_ident(add_reader.role)));
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
 	FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
 		EXECUTE format('GRANT %s ON %s %s TO %I', CASE given.kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, given.kind, given.object, role);
@@ -81,16 +92,37 @@ $$;
 COMMENT ON FUNCTION kube_reports.add_reader(name, uuid, text)
 	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all. Raises 42704 for an unknown role or cluster';
 
+CREATE FUNCTION kube_reports.limit_reader(role name) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- Nobody's own choice is changed.
+	IF NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
+			WHERE s.setrole = to_regrole(quote_ident(role)) AND c.setting LIKE 'statement_timeout=%') THEN
+		BEGIN
+			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET statement_timeout = %L', role, current_database(), kube_reports.reader_timeout());
+		EXCEPTION WHEN insufficient_privilege THEN
+			RAISE NOTICE 'role "%" has no statement_timeout: its queries may run for ever', role
+				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET statement_timeout = %L', role, kube_reports.reader_timeout());
+		END;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.limit_reader(name) IS 'gives a role that has no statement_timeout reader_timeout() in this database; a notice where the caller may not';
+
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM kube_reports.add_reader(role, NULL, NULL);
+	PERFORM kube_reports.limit_reader(role);
 	EXECUTE format('GRANT SELECT ON kube_reports.status TO %I', role);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.grant_reader(name) IS 'lets a role read everything, of all clusters, through views and functions';
+COMMENT ON FUNCTION kube_reports.grant_reader(name)
+	IS 'lets a role read everything, of all clusters, through views and functions; gives it a statement_timeout of reader_timeout() if it has none';
 
 CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -101,6 +133,7 @@ BEGIN
 		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_reader() lets a role see all clusters.';
 	END IF;
 	PERFORM kube_reports.add_reader(role, cluster, NULL);
+	PERFORM kube_reports.limit_reader(role);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
@@ -115,6 +148,7 @@ BEGIN
 		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_cluster() lets a role see all namespaces.';
 	END IF;
 	PERFORM kube_reports.add_reader(role, cluster, namespace);
+	PERFORM kube_reports.limit_reader(role);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
@@ -142,6 +176,15 @@ BEGIN
 		END LOOP;
 		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
 		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports FROM %I', role);
+		IF EXISTS (SELECT FROM pg_db_role_setting s
+				WHERE s.setrole = to_regrole(quote_ident(role)) AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+					AND 'statement_timeout=' || kube_reports.reader_timeout() = ANY (s.setconfig)) THEN
+			BEGIN
+				EXECUTE format('ALTER ROLE %I IN DATABASE %I RESET statement_timeout', role, current_database());
+			EXCEPTION WHEN insufficient_privilege THEN
+				RAISE NOTICE 'role "%" keeps its statement_timeout', role;
+			END;
+		END IF;
 	END IF;
 	RETURN removed;
 END
@@ -156,7 +199,7 @@ AS $$
 DECLARE
 	function	regprocedure;
 BEGIN
-	PERFORM kube_reports.grant_reader(role);
+	PERFORM kube_reports.add_reader(role, NULL, NULL);
 	EXECUTE format('GRANT ALL ON ALL TABLES IN SCHEMA kube_reports TO %I', role);
 	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports TO %I', role);
 	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.

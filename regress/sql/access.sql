@@ -76,6 +76,12 @@ INSERT INTO public.regress_call VALUES
 	('excluded_from_score', $$kube_reports.excluded_from_score('MANUAL')$$),
 	('severity_weight', $$kube_reports.severity_weight('high')$$),
 	('total', $$(SELECT kube_reports.total(1)) t$$),
+	('string_at', $$kube_reports.string_at('{"a": "b"}', 'a')$$),
+	('value_at', $$kube_reports.value_at('{"a": "b"}', 'a')$$),
+	('check_rows', $$kube_reports.check_rows(1)$$),
+	('warn_pending', $$kube_reports.warn_pending()$$),
+	('results', $$kube_reports.stored_report s, kube_reports.results(s.document)$$),
+	('summary', $$kube_reports.stored_report s, kube_reports.summary(s.document)$$),
 	('filter_strings', $$kube_reports.filter_strings('{"a": "b"}', 'a')$$),
 	('find_results', $$kube_reports.caller c, LATERAL kube_reports.find_results(c.role, c.seal, '{}', 100, NULL)$$),
 	('find_resources', $$kube_reports.caller c, LATERAL kube_reports.find_resources(c.role, c.seal, '{}', 100, NULL)$$),
@@ -172,6 +178,42 @@ BEGIN
 	RETURN found;
 END$$;
 SELECT pg_temp.plan('SELECT * FROM kube_reports.typed_result') AS in_plan, pg_temp.plan('SELECT * FROM kube_reports.search_results()') AS in_plan_of_search;
+
+-- A document that nothing can be made of, where the team does not see it, and where all do.
+\c - :owner
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation", "metadata": {"name": "hidden-odd", "namespace": "team-b"},
+	"spec": {"apply": "notabool", "current": {"object": {"kind": "hidden-kind\u0000", "password": "hidden-value\u0000"}}}}') IS NOT NULL AS created;
+\c - regress_team
+SELECT remediation FROM kube_reports.remediations WHERE wanted;
+SELECT remediation FROM kube_reports.remediations WHERE outdated OR state = 'x' OR object_kind = 'x';
+\c - regress_all
+SELECT remediation, wanted, length(object_kind) FROM kube_reports.remediations ORDER BY 1;
+\c - regress_team
+
+-- Without end, or without anything.
+SELECT count(*) FROM kube_reports.compliance_score('-infinity', 'infinity');
+SELECT count(*) FROM kube_reports.framework_score('-infinity', 'infinity');
+SELECT count(*) FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date + 10);
+SELECT count(*) FROM kube_reports.search_results('{}', NULL);
+SELECT count(*) FROM kube_reports.search_resources(NULL, NULL);
+SELECT count(*) FROM kube_reports.reports_with_score(9.9, NULL);
+SELECT count(*) FROM kube_reports.reports_with_score(9.0, NULL);
+SELECT count(*) FROM kube_reports.reports_with_score(NULL);
+SELECT count(*) FROM kube_reports.top(NULL);
+SELECT count(*) FROM kube_reports.top('policy', -1);
+SELECT count(*) FROM kube_reports.top('policy', 10, '[]');
+SELECT * FROM kube_reports.results('{}');
+SELECT s.name, r.rule, r.status FROM kube_reports.stored_report s, kube_reports.results(s.document) r WHERE s.resource = 'policyreports' ORDER BY 1, 2;
+SELECT s.name, r.* FROM kube_reports.stored_report s, kube_reports.summary(s.document) r WHERE s.resource = 'policyreports';
+SHOW statement_timeout;
+
+-- A seal that was kept.
+SELECT role, seal FROM kube_reports.caller \gset
+SELECT count(*) > 0 AS found FROM kube_reports.find_results(:'role', :'seal', '{}', 100, NULL);
+BEGIN;
+SELECT role, seal FROM kube_reports.caller \gset
+SELECT count(*) > 0 AS found FROM kube_reports.find_results(:'role', :'seal', '{}', 100, NULL);
+COMMIT;
 
 -- Another's seal, no seal, another's grants.
 SELECT count(*) FROM kube_reports.caller c, LATERAL kube_reports.find_results('regress_all', c.seal, '{}', 100, NULL);
@@ -272,14 +314,27 @@ SELECT count(*) FROM kube_reports.search_results();
 -- What was granted is taken back.
 \c - :owner
 SELECT kube_reports.grant_namespace('regress_team', :'one', 'team-b');
+SELECT setconfig FROM pg_db_role_setting WHERE setrole = 'regress_team'::regrole;
 SELECT kube_reports.revoke_reader('regress_team', :'one', 'team-c');
 SELECT kube_reports.revoke_reader('regress_team', :'one', 'team-a');
 SET ROLE regress_team;
 SELECT DISTINCT policy FROM kube_reports.search_results();
 RESET ROLE;
 SELECT kube_reports.revoke_reader('regress_team');
+SELECT setconfig FROM pg_db_role_setting WHERE setrole = 'regress_team'::regrole;
 SET ROLE regress_team;
 SELECT count(*) FROM kube_reports.search_results();
+RESET ROLE;
+-- Another role under the name of one that was dropped.
+SELECT kube_reports.grant_namespace('regress_scope', :'one', 'team-b');
+GRANT regress_scope TO CURRENT_USER;
+DROP OWNED BY regress_scope;
+DROP ROLE regress_scope;
+CREATE ROLE regress_scope LOGIN;
+GRANT regress_scope TO CURRENT_USER;
+SELECT kube_reports.grant_namespace('regress_scope', :'one', 'team-a');
+SET ROLE regress_scope;
+SELECT DISTINCT cluster_name, namespace FROM kube_reports.search_results();
 RESET ROLE;
 SELECT kube_reports.revoke_reader('regress_all'), kube_reports.revoke_reader('regress_cluster'), kube_reports.revoke_reader('regress_scope');
 DROP VIEW public.regress_usable;

@@ -45,6 +45,10 @@ SELECT min(floor) AS floor FROM kube_reports.lane \gset
 SELECT kube_reports.finish_restore(), generation > 0 AS welcome FROM kube_reports.api_hello(:'one', '');
 SELECT min(floor) = :floor AS same FROM kube_reports.lane;
 UPDATE kube_reports.store SET restore_pending = true;
+-- Whoever asks for results is told.
+SELECT * FROM kube_reports.restore_status;
+SELECT count(*) >= 0 AS searched FROM kube_reports.search_results();
+SELECT kube_reports.dashboard() IS NOT NULL AS drawn;
 SELECT kube_reports.catch_up();
 SELECT restore_pending FROM kube_reports.status;
 SELECT min(floor) > :floor AS higher FROM kube_reports.lane;
