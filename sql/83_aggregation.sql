@@ -372,19 +372,19 @@ END;
 COMMENT ON FUNCTION kube_reports.due_groups(integer, timestamptz, integer)
 	IS 'what is to be merged next in a cluster, of what was queued until then: groups of one stage and scope, the oldest first; nulls: nothing';
 
-CREATE FUNCTION kube_reports.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[], failed boolean) RETURNS void
+CREATE FUNCTION kube_reports.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	UPDATE kube_reports.aggregation_queue q
-		SET attempts = k.attempts, queued_at = clock_timestamp() + CASE WHEN failed THEN interval '5 seconds' * 2 ^ least(k.attempts, 7) ELSE '0' END
-		FROM (SELECT k.namespace, k.key, max(f.attempts) + failed::integer AS attempts
+		SET attempts = k.attempts, queued_at = clock_timestamp() + interval '5 seconds' * 2 ^ least(k.attempts, 7)
+		FROM (SELECT k.namespace, k.key, max(f.attempts) + 1 AS attempts
 			FROM unnest(namespaces, keys) k(namespace, key)
 				JOIN kube_reports.aggregation_queue f ON f.cluster_id = $1 AND f.stage = $2 AND f.namespace = k.namespace AND f.key = k.key
 			GROUP BY k.namespace, k.key) k
 		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
 END;
-COMMENT ON FUNCTION kube_reports.defer_groups(integer, "char", text[], text[], boolean)
-	IS 'puts groups that could not be merged behind everything else that waits, for a delay; failed: and for ten seconds, twice as long each time, eleven minutes at most';
+COMMENT ON FUNCTION kube_reports.defer_groups(integer, "char", text[], text[])
+	IS 'puts off groups that could not be merged for ten seconds besides the delay, twice as long each time, eleven minutes at most';
 
 CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -422,13 +422,14 @@ BEGIN
 	RETURN true;
 EXCEPTION
 	WHEN lock_not_available OR transaction_rollback THEN
-		-- Writers come first.
-		PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, false);
+		-- Writers come first, and what needs the same lanes would wait in vain as well.
+		UPDATE kube_reports.aggregation_queue q SET queued_at = greatest(q.queued_at, clock_timestamp())
+			WHERE q.cluster_id = options.cluster_id AND q.stage = merge_or_defer.stage AND (q.namespace = '') = (namespaces[1] = '');
 		RETURN false;
 	WHEN insufficient_resources OR operator_intervention OR system_error THEN
 		-- Perhaps one of them is too large for the server as it is now.
 		RAISE WARNING 'reports could not be merged for now: %', SQLERRM USING ERRCODE = SQLSTATE;
-		PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, true);
+		PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys);
 		RETURN false;
 	WHEN others THEN
 		-- One by one, so that none stands in the way of the others.
@@ -440,7 +441,7 @@ EXCEPTION
 		END IF;
 		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', keys[1], namespaces[1], SQLERRM USING ERRCODE = SQLSTATE;
 		IF stage IN ('e', 'o') THEN
-			PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys, true);
+			PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys);
 			RETURN false;
 		END IF;
 		DELETE FROM kube_reports.aggregation_queue q
