@@ -118,8 +118,11 @@ COMMENT ON FUNCTION kube_reports.new_report(integer, text, text, text, kube_repo
 CREATE FUNCTION kube_reports.take_groups(cluster_id integer, stage "char", namespaces text[], keys text[], afters text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	DELETE FROM kube_reports.aggregation_queue q USING unnest(namespaces, keys, afters) k(namespace, key, after)
-		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key AND q.after = k.after;
+	-- Looked up one by one: a queue that has just been filled has no statistics to tell that this is better.
+	DELETE FROM kube_reports.aggregation_queue q
+		WHERE q.ctid = ANY (ARRAY(SELECT w.place FROM unnest(namespaces, keys, afters) k(namespace, key, after)
+			CROSS JOIN LATERAL (SELECT w.ctid AS place FROM kube_reports.aggregation_queue w
+				WHERE w.cluster_id = $1 AND w.stage = $2 AND w.namespace = k.namespace AND w.key = k.key AND w.after = k.after OFFSET 0) w));
 END;
 COMMENT ON FUNCTION kube_reports.take_groups(integer, "char", text[], text[], text[])
 	IS 'removes steps of groups from the queue, with all their rows; what is queued afterwards is merged again';

@@ -297,6 +297,13 @@ SELECT kube_reports.aggregate(:'one');
 SELECT kube_reports.queue_everything(:cluster_id);
 SELECT plural, name, results FROM pg_temp.settle('wgpolicyk8s.io', 'resource');
 SELECT forms FROM kube_reports.aggregation;
+-- A step ends where it must, and the next one begins there.
+SELECT count(kube_reports.create_report(:'one', jsonb_build_object('apiVersion', 'openreports.io/v1alpha1', 'kind', 'Report', 'source', '', 'metadata', jsonb_build_object('name', 'o' || n,
+	'namespace', 'ns', 'labels', '{"app.kubernetes.io/managed-by": "kyverno"}'::jsonb))::kube_reports.report)) FROM generate_series(1, 5) n;
+SELECT kube_reports.delete_former(:'one', a, '', 2), kube_reports.delete_former(:'one', a, '[3, "ns", "o2"]', 2) FROM kube_reports.aggregation a;
+SELECT plural, name FROM pg_temp.stored WHERE plural = 'reports';
+SELECT stage, namespace, key, after FROM kube_reports.aggregation_queue ORDER BY after;
+SELECT plural, name FROM pg_temp.settle('wgpolicyk8s.io', 'resource') WHERE plural = 'reports';
 SELECT policy_reports FROM kube_reports.set_aggregation(:'one', admission => false, policy_reports => 'off');
 SELECT count(*) FROM kube_reports.aggregation_queue;
 
