@@ -1,6 +1,6 @@
 -- 82_result_upkeep.sql
 --	  Folding counts, retention, what is not referred to, making results
---	  again, checking them.
+--	  again and mending them.
 --
 -- Each is a small step that proxies take in turn (see maintain()); who finds
 -- somebody else at it goes away.
@@ -227,6 +227,210 @@ COMMENT ON FUNCTION kube_reports.collect_garbage(integer)
 
 ---- making results again ----
 
+-- apply_results() takes rows that are there for what their ids say, as every write does.  When they are made again nothing is taken for
+-- granted: what is stored once, whose a row is, its times, whose an event is.
+-- A row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two that agree are right; the
+-- row alone is not.
+CREATE FUNCTION kube_reports.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+	origins		bigint[];
+BEGIN
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = mend_rows.lane;
+	origins := kube_reports.origins_of(target.cluster_id, target.resource_type, namespaces, names);
+
+	-- No writer waits for these rows, because nobody inserts what is there; of two who rebuild, both lock them in one order.
+	WITH said AS MATERIALIZED (
+		SELECT g.id AS origin, d.*
+		FROM unnest(namespaces, names) k(namespace, name)
+			CROSS JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o
+			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
+					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
+			CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+				NULL, NULL, o.metadata, o.body) d
+	), right_criterion AS (
+		UPDATE kube_reports.criterion c
+			SET source = w.source, policy = w.policy, rule = w.rule, category = w.category, severity = w.severity
+			FROM (SELECT l.place, d.*
+				FROM (SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity FROM said d
+						ORDER BY d.criterion) d
+					CROSS JOIN LATERAL (SELECT c.ctid AS place, c.* FROM kube_reports.criterion c WHERE c.id = d.criterion LIMIT 1) l
+				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule, d.category, d.severity)
+				ORDER BY d.criterion) w
+			WHERE c.ctid = w.place AND c.id = w.criterion
+	), right_subject AS (
+		UPDATE kube_reports.subject s
+			SET cluster_id = target.cluster_id, api_version = w.api_version, kind = w.kind, namespace = w.subject_namespace, name = w.subject_name,
+				uid = w.subject_uid
+			FROM (SELECT l.place, d.*
+				FROM (SELECT DISTINCT ON (d.subject) d.subject, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid FROM said d
+						ORDER BY d.subject) d
+					CROSS JOIN LATERAL (SELECT s.ctid AS place, s.* FROM kube_reports.subject s WHERE s.id = d.subject LIMIT 1) l
+				WHERE (l.cluster_id, l.api_version, l.kind, l.namespace, l.name, l.uid)
+					<> (target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid)
+				ORDER BY d.subject) w
+			WHERE s.ctid = w.place AND s.id = w.subject
+	), right_detail AS (
+		UPDATE kube_reports.detail t SET message = w.message, properties = w.properties::jsonb, exceptions = w.exceptions
+			FROM (SELECT l.place, d.*
+				FROM (SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties, d.exceptions FROM said d ORDER BY d.detail) d
+					CROSS JOIN LATERAL (SELECT t.ctid AS place, t.* FROM kube_reports.detail t WHERE t.id = d.detail LIMIT 1) l
+				WHERE (l.message, l.properties, l.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)
+				ORDER BY d.detail) w
+			WHERE t.ctid = w.place AND t.id = w.detail
+	), newest AS MATERIALIZED (
+		SELECT DISTINCT ON (c.origin, c.key) c.tableoid AS partition, c.ctid AS place, c.origin, c.key, c.at, c.old_status, c.new_status
+		FROM kube_reports.result_change c WHERE c.origin = ANY (origins)
+		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
+	)
+	-- The document and its row agree about the status and since when: so it is the event that is wrong.
+	UPDATE kube_reports.result_change c SET new_status = w.status
+		FROM (SELECT n.partition, n.place, r.status
+			FROM newest n JOIN said d ON d.origin = n.origin AND d.key = n.key
+				CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports.result r WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
+			WHERE r.status = d.status AND r.since = n.at AND n.new_status <> r.status AND n.old_status IS DISTINCT FROM r.status) w
+		WHERE c.tableoid = w.partition AND c.ctid = w.place;
+
+	WITH newest AS MATERIALIZED (
+		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.new_status, coalesce(c.first_seen, c.at) AS first_seen, c.at AS since
+		FROM kube_reports.result_change c WHERE c.origin = ANY (origins)
+		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
+	), stored AS MATERIALIZED (
+		SELECT r.ctid AS place, r.origin, r.key, g.namespace, r.first_seen, r.since,
+			coalesce(s.first_seen, g.first_seen) AS noted_first_seen, coalesce(s.since, g.first_seen) AS noted_since,
+			(n.first_seen, n.since) IS NOT DISTINCT FROM (r.first_seen, r.since) AND n.new_status = r.status AS witnessed
+		FROM kube_reports.origin g
+			JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports.result r WHERE r.origin = g.id OFFSET 0) r ON true
+			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s WHERE s.origin = r.origin AND s.key = r.key LIMIT 1) s ON true
+			LEFT JOIN newest n ON n.origin = r.origin AND n.key = r.key
+		WHERE g.id = ANY (origins)
+	), right_since AS (
+		INSERT INTO kube_reports.result_since (origin, key, first_seen, since)
+			SELECT s.origin, s.key, s.first_seen, s.since FROM stored s
+				WHERE s.witnessed AND (s.first_seen, s.since) <> (s.noted_first_seen, s.noted_since)
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
+	)
+	UPDATE kube_reports.result r
+		SET cluster_id = target.cluster_id, namespace = s.namespace,
+			first_seen = CASE WHEN s.witnessed THEN r.first_seen ELSE s.noted_first_seen END,
+			since = CASE WHEN s.witnessed THEN r.since ELSE s.noted_since END
+		FROM stored s
+		WHERE r.ctid = s.place AND ((r.cluster_id, r.namespace) <> (target.cluster_id, s.namespace)
+			OR s.witnessed IS NOT TRUE AND (r.first_seen, r.since) <> (s.noted_first_seen, s.noted_since));
+
+	UPDATE kube_reports.result_change c SET cluster_id = target.cluster_id, namespace = g.namespace
+		FROM kube_reports.origin g
+		WHERE g.id = ANY (origins) AND c.origin = g.id AND (c.cluster_id, c.namespace) <> (target.cluster_id, g.namespace);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.mend_rows(integer, text[], text[])
+	IS 'puts right what apply_results() takes for granted of some reports of a lane: what is stored once, whose rows and events are, since when results have been there. The caller holds the lane''s lock';
+
+-- What history lacks is what lies between its newest event of a result and the result: one event, of a version of its own, so that
+-- those who follow history get it.  It is dated by the result's own time where that is known to be later, else by now; nobody is known to
+-- have written it.  Events that were dropped with their month are not missed.
+CREATE FUNCTION kube_reports.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+DECLARE
+	written_at	timestamptz := clock_timestamp();
+	begins		timestamptz := kube_reports.history_begins();
+	target		record;
+	origins		bigint[];
+	month		timestamp;
+BEGIN
+	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports.lane l WHERE l.id = mend_history.lane;
+	origins := kube_reports.origins_of(target.cluster_id, target.resource_type, namespaces, names);
+	DELETE FROM kube_reports.result_since s
+		WHERE s.origin = ANY (origins) AND NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.origin = s.origin AND r.key = s.key OFFSET 0);
+	FOR month IN SELECT DISTINCT date_trunc('month', r.since AT TIME ZONE 'UTC') FROM kube_reports.result r
+		WHERE r.origin = ANY (origins) AND r.since >= begins AND r.since < written_at
+	LOOP
+		PERFORM kube_reports.make_history(month AT TIME ZONE 'UTC');
+	END LOOP;
+
+	WITH newest AS MATERIALIZED (
+		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.criterion, c.subject, c.namespace, c.at, c.new_status,
+			coalesce(c.first_seen, c.at) AS first_seen
+		FROM kube_reports.result_change c WHERE c.origin = ANY (origins)
+		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
+	), stored AS MATERIALIZED (
+		SELECT r.ctid AS place, r.* FROM kube_reports.result r WHERE r.origin = ANY (origins)
+	), lacking AS MATERIALIZED (
+		SELECT coalesce(r.origin, n.origin) AS origin, coalesce(r.key, n.key) AS key, coalesce(r.criterion, n.criterion) AS criterion,
+			coalesce(r.subject, n.subject) AS subject, coalesce(r.namespace, n.namespace) AS namespace, n.new_status AS old_status,
+			r.status AS new_status, coalesce(r.first_seen, n.first_seen) AS first_seen, CASE WHEN n.new_status IS NOT NULL THEN n.at END AS old_since,
+			CASE WHEN r.since < written_at AND (n.at IS NULL OR n.at < r.since) THEN r.since ELSE written_at END AS at, r.place
+		FROM stored r FULL JOIN newest n ON n.origin = r.origin AND n.key = r.key
+		WHERE r.status IS DISTINCT FROM n.new_status AND (n.at IS NOT NULL OR r.since >= begins)
+	), drawn AS MATERIALIZED (
+		SELECT o.origin, nextval('kube_reports.version_seq') AS version FROM (SELECT DISTINCT l.origin FROM lacking l) o
+	), dated AS (
+		UPDATE kube_reports.result r SET since = written_at FROM lacking l WHERE r.ctid = l.place AND l.at = written_at
+	), noted AS (
+		INSERT INTO kube_reports.result_since (origin, key, first_seen, since)
+			SELECT l.origin, l.key, l.first_seen, written_at FROM lacking l WHERE l.place IS NOT NULL AND l.at = written_at
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
+	)
+	INSERT INTO kube_reports.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
+			first_seen, old_since, settles_at)
+		SELECT l.at, d.version, l.origin, l.key, l.criterion, l.subject, 0, target.cluster_id, l.old_status, l.new_status, l.namespace,
+			CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at THEN l.first_seen END, l.old_since,
+			CASE WHEN l.new_status IS NULL THEN written_at END
+		FROM lacking l JOIN drawn d ON d.origin = l.origin;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.mend_history(integer, text[], text[])
+	IS 'appends what the history of some reports of a lane lacks to end where their results are. The caller holds the lane''s lock';
+
+CREATE FUNCTION kube_reports.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[]) RETURNS bigint[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+BEGIN
+	RETURN ARRAY(SELECT g.id
+		FROM unnest(namespaces, names) k(namespace, name)
+			CROSS JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+				WHERE g.cluster_id = origins_of.cluster_id AND g.resource_type = type_id AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.origins_of(integer, integer, text[], text[]) IS 'the origins of reports of a cluster and type, of those that have one';
+
+-- Rows of origins that there are not: no report will ever find them.
+CREATE FUNCTION kube_reports.remove_strays() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+BEGIN
+	DELETE FROM kube_reports.result r WHERE NOT EXISTS (SELECT FROM kube_reports.origin g WHERE g.id = r.origin);
+	DELETE FROM kube_reports.result_since s WHERE NOT EXISTS (SELECT FROM kube_reports.origin g WHERE g.id = s.origin);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.remove_strays() IS 'removes results, and times of results, whose origin is not there';
+
 CREATE FUNCTION kube_reports.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -245,7 +449,7 @@ BEGIN
 	PERFORM kube_reports.lock_lane(rebuild_step.lane);
 	SELECT l.cluster_id, l.resource_type, t.results = 'current' AS current, t.mapping_id, t.mapping INTO target
 		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = rebuild_step.lane;
-	SELECT b.namespace, b.name INTO done FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
+	SELECT b.namespace, b.name, b.restoring INTO done FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
 	IF NOT FOUND OR target.cluster_id IS NULL THEN
 		DELETE FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
@@ -270,8 +474,15 @@ BEGIN
 		DELETE FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
+	-- What a dump has brought is as right as the store that it is of, and history goes on where that ended.
+	IF NOT done.restoring THEN
+		PERFORM kube_reports.mend_rows(rebuild_step.lane, step.namespaces, step.names);
+	END IF;
 	PERFORM kube_reports.apply_results(rebuild_step.lane, step.namespaces, step.names,
 		array_fill(NULL::bigint, ARRAY[step.count::integer]), array_fill(NULL::bigint, ARRAY[step.count::integer]));
+	IF NOT done.restoring THEN
+		PERFORM kube_reports.mend_history(rebuild_step.lane, step.namespaces, step.names);
+	END IF;
 	PERFORM set_config('kube_reports.api_write', 'on', true);
 	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
 		FROM unnest(step.namespaces, step.names) k(namespace, name)
@@ -289,48 +500,68 @@ $$;
 COMMENT ON FUNCTION kube_reports.rebuild_step(integer, integer)
 	IS 'makes the results of the next reports of a lane again, as one write of the lane; false when the lane is done';
 
--- Counts are compared in one state of everything, whatever is being written: what is missing is appended like any other delta.
+-- Counts are compared with the results in one state of everything, whatever is being written and whatever has not been folded.  What the
+-- counts of now lack is appended like any other delta, but for no day: the counts by day have differences of their own, and are put
+-- right where their last day stands.  Nobody folds meanwhile, and of two who rebuild the second one finds nothing.
 CREATE FUNCTION kube_reports.rebuild_counts() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, day, criteria, statuses, native_statuses, counts)
-		SELECT d.cluster_id, d.namespace, d.kind, (now() AT TIME ZONE 'UTC')::date, array_agg(d.criterion), array_agg(d.status),
-			array_agg(d.native_status), array_agg(d.count)
-		FROM (SELECT c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count) AS count
-		FROM (SELECT r.cluster_id, r.namespace, r.criterion, coalesce(s.kind, '') AS kind, r.status, r.native_status, count(*) AS count
-				FROM kube_reports.result r LEFT JOIN kube_reports.subject s ON s.id = r.subject
-				GROUP BY r.cluster_id, r.namespace, r.criterion, coalesce(s.kind, ''), r.status, r.native_status
-			UNION ALL
-			SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, -r.count FROM kube_reports.current_rollup r) c
-		GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
-		HAVING sum(c.count) <> 0) d
-		GROUP BY d.cluster_id, d.namespace, d.kind;
-END
-$$;
-COMMENT ON FUNCTION kube_reports.rebuild_counts() IS 'makes the counts those of the results, without waiting for writers';
-
--- Daily counts follow the counts by what writes add to them; where those were wrong, today is put right.
-CREATE FUNCTION kube_reports.rebuild_daily() RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
 	today		date := (now() AT TIME ZONE 'UTC')::date;
-	wrong		record;
 BEGIN
 	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -3);
-	SELECT array_agg(r.id) AS rollups, array_agg(r.count - coalesce(d.count, 0)) AS counts INTO wrong
-		FROM kube_reports.rollup r
-			LEFT JOIN LATERAL (SELECT d.count FROM kube_reports.rollup_daily d WHERE d.rollup = r.id ORDER BY d.day DESC LIMIT 1) d ON true
-		WHERE r.count <> coalesce(d.count, 0);
-	IF wrong.rollups IS NOT NULL THEN
-		PERFORM kube_reports.add_daily(today, wrong.rollups, wrong.counts);
-	END IF;
+	WITH wrong AS MATERIALIZED (
+		SELECT w.* FROM kube_reports.wrong_counts() w
+	), new_delta AS (
+		INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts)
+			SELECT w.cluster_id, w.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status),
+				array_agg(w.expected - w.found)
+			FROM wrong w WHERE w.expected <> w.found
+			GROUP BY w.cluster_id, w.namespace, w.kind
+	), base AS (
+		-- Each needs an id, folded or not.
+		INSERT INTO kube_reports.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
+			SELECT w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status, 0 FROM wrong w WHERE w.expected <> w.daily
+			ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO UPDATE SET count = r.count
+			RETURNING r.id, r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status
+	)
+	INSERT INTO kube_reports.rollup_daily (rollup, day, count)
+		SELECT b.id, greatest(today, l.day), coalesce(l.count, 0) + w.expected - w.daily
+		FROM wrong w JOIN base b ON (b.cluster_id, b.namespace, b.criterion, b.kind, b.status, b.native_status)
+				= (w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status)
+			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports.rollup_daily d WHERE d.rollup = b.id ORDER BY d.day DESC LIMIT 1) l ON true
+		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = excluded.count;
+	-- Of what they counted nothing is known any more.
+	DELETE FROM kube_reports.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports.rollup r WHERE r.id = d.rollup);
+
+	WITH wrong AS MATERIALIZED (
+		SELECT w.cluster_id, w.namespace, w.source, w.category, w.severity,
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0) AS pass,
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'w'), 0) AS warn,
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'f'), 0) AS fail,
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'e'), 0) AS error,
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 's'), 0) AS skip,
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'x'), 0) AS excluded
+		FROM kube_reports.wrong_scores() w
+		GROUP BY w.cluster_id, w.namespace, w.source, w.category, w.severity
+	)
+	INSERT INTO kube_reports.score_daily (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
+		SELECT w.cluster_id, greatest(today, l.day), w.namespace, w.source, w.category, w.severity,
+			w.pass + coalesce(l.pass, 0), w.warn + coalesce(l.warn, 0), w.fail + coalesce(l.fail, 0), w.error + coalesce(l.error, 0),
+			w.skip + coalesce(l.skip, 0), w.excluded + coalesce(l.excluded, 0)
+		FROM wrong w
+			LEFT JOIN LATERAL (SELECT s.* FROM kube_reports.score_daily s
+				WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (w.cluster_id, w.namespace, w.source, w.category, w.severity)
+				ORDER BY s.day DESC LIMIT 1) l ON true
+		ON CONFLICT ON CONSTRAINT score_daily_pkey DO UPDATE
+			SET pass = excluded.pass, warn = excluded.warn, fail = excluded.fail, error = excluded.error, skip = excluded.skip,
+				excluded = excluded.excluded;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.rebuild_daily() IS 'makes today''s counts those of now where they are not';
+COMMENT ON FUNCTION kube_reports.rebuild_counts()
+	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for folding, not for writers';
 
 -- All of it in this transaction; for callers that hold the store's lock.
 CREATE FUNCTION kube_reports.rebuild_queued() RETURNS void
@@ -405,10 +636,11 @@ AS $$
 DECLARE
 	next_lane	integer := 0;
 BEGIN
-	INSERT INTO kube_reports.result_rebuild (lane)
-		SELECT l.id FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id OPERATOR(pg_catalog.=) l.resource_type
-		WHERE t.results OPERATOR(pg_catalog.=) 'current'
+	-- Lanes of other types, too: no row may be left of them.
+	INSERT INTO kube_reports.result_rebuild (lane) SELECT l.id FROM kube_reports.lane l
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
+	COMMIT;
+	PERFORM kube_reports.remove_strays();
 	COMMIT;
 	LOOP
 		SELECT pg_catalog.min(b.lane) INTO next_lane FROM kube_reports.result_rebuild b WHERE b.lane OPERATOR(pg_catalog.>=) next_lane;
@@ -420,118 +652,10 @@ BEGIN
 	END LOOP;
 	PERFORM kube_reports.rebuild_counts();
 	COMMIT;
-	PERFORM kube_reports.fold_rollups(1000000);
-	COMMIT;
-	PERFORM kube_reports.rebuild_daily();
-	COMMIT;
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
-	IS 'makes results and counts again from the documents, in small steps with a commit after each, while others write; history stays as it is';
-
----- checking ----
-
-CREATE FUNCTION kube_reports.verify()
-	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-SET jit = off
-AS $$
-BEGIN
-	RETURN QUERY
-	WITH wanted AS (
-		SELECT o.cluster_id, o.resource_type, o.namespace, o.name, g.id AS origin, d.key, jsonb_build_object('criterion', d.criterion, 'subject', d.subject,
-			'detail', d.detail, 'status', d.status, 'native_status', d.native_status, 'score', d.score) AS content
-		FROM kube_reports.resource_type t
-			JOIN kube_reports.object o ON o.resource_type = t.id
-			LEFT JOIN kube_reports.origin g ON (g.cluster_id, g.resource_type, g.namespace, g.name) = (o.cluster_id, o.resource_type, o.namespace, o.name)
-			CROSS JOIN LATERAL kube_reports.result_difference(t.mapping_id, t.mapping, o.cluster_id, NULL, NULL, o.metadata, o.body) d
-		WHERE t.results = 'current'
-	), stored AS (
-		SELECT r.cluster_id, r.namespace, g.name, r.origin, r.key, jsonb_build_object('criterion', r.criterion, 'subject', r.subject,
-			'detail', r.detail, 'status', r.status, 'native_status', r.native_status, 'score', r.score) AS content
-		FROM kube_reports.result r LEFT JOIN kube_reports.origin g ON g.id = r.origin AND g.cluster_id = r.cluster_id AND g.namespace = r.namespace
-	)
-	SELECT 'result', coalesce(w.cluster_id, s.cluster_id), coalesce(w.namespace, s.namespace), coalesce(w.name, s.name), w.content, s.content
-		FROM wanted w FULL JOIN stored s ON s.origin = w.origin AND s.key = w.key
-		WHERE w.content IS DISTINCT FROM s.content;
-
-	RETURN QUERY
-	SELECT 'evaluated_at', o.cluster_id, o.namespace, o.name, to_jsonb(e.evaluated_at), to_jsonb(o.evaluated_at)
-		FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type
-			CROSS JOIN LATERAL (SELECT CASE WHEN t.results = 'current' THEN kube_reports.evaluated_at(t.mapping_id, t.mapping, o.metadata, o.body) END) e(evaluated_at)
-		WHERE o.evaluated_at IS DISTINCT FROM e.evaluated_at;
-
-	RETURN QUERY
-	SELECT 'result_since', r.cluster_id, r.namespace, g.name,
-			jsonb_build_object('first_seen', r.first_seen, 'since', r.since),
-			jsonb_build_object('first_seen', coalesce(s.first_seen, g.first_seen), 'since', coalesce(s.since, g.first_seen))
-		FROM kube_reports.result r JOIN kube_reports.origin g ON g.id = r.origin
-			LEFT JOIN kube_reports.result_since s ON s.origin = r.origin AND s.key = r.key
-		WHERE (r.first_seen, r.since) <> (coalesce(s.first_seen, g.first_seen), coalesce(s.since, g.first_seen));
-
-	RETURN QUERY
-	SELECT m.missing, r.cluster_id, r.namespace, NULL::text, jsonb_build_object('origin', r.origin, 'key', r.key), NULL::jsonb
-		FROM kube_reports.result r
-			LEFT JOIN kube_reports.criterion k ON k.id = r.criterion
-			LEFT JOIN kube_reports.subject s ON s.id = r.subject AND s.cluster_id = r.cluster_id
-			LEFT JOIN kube_reports.detail d ON d.id = r.detail
-			CROSS JOIN LATERAL (VALUES ('criterion', k.id), ('subject', s.id), ('detail', d.id)) m(missing, id)
-		WHERE m.id IS NULL;
-
-	RETURN QUERY
-	SELECT i.what, i.cluster_id, NULL::text, NULL::text, to_jsonb(i.hash), to_jsonb(i.id)
-		FROM (SELECT 'criterion' AS what, NULL::integer AS cluster_id, k.id,
-				kube_reports.field_hash('criterion', k.source, k.policy, k.rule, k.category, k.severity) AS hash FROM kube_reports.criterion k
-			UNION ALL
-			SELECT 'subject', s.cluster_id, s.id,
-				kube_reports.field_hash('subject', s.cluster_id::text, s.api_version, s.kind, s.namespace, s.name, s.uid) FROM kube_reports.subject s
-			UNION ALL
-			SELECT 'actor', NULL, a.id, kube_reports.field_hash('actor', a.name) FROM kube_reports.actor a) i
-		WHERE i.hash <> i.id;
-
-	RETURN QUERY
-	SELECT 'rollup', c.cluster_id, c.namespace, NULL::text,
-			jsonb_build_object('criterion', c.criterion, 'kind', c.kind, 'status', c.status, 'native_status', c.native_status, 'count', sum(c.expected)),
-			jsonb_build_object('count', sum(c.found))
-		FROM (SELECT r.cluster_id, r.namespace, r.criterion, coalesce(s.kind, '') AS kind, r.status, r.native_status, 1 AS expected, 0 AS found
-				FROM kube_reports.result r LEFT JOIN kube_reports.subject s ON s.id = r.subject
-			UNION ALL
-			SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, 0, r.count FROM kube_reports.current_rollup r) c
-		GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
-		HAVING sum(c.expected) <> sum(c.found);
-
-	RETURN QUERY
-	SELECT 'rollup_daily', r.cluster_id, r.namespace, NULL::text, jsonb_build_object('rollup', r.id, 'count', r.count), jsonb_build_object('count', d.count)
-		FROM kube_reports.rollup r
-			LEFT JOIN LATERAL (SELECT d.count FROM kube_reports.rollup_daily d WHERE d.rollup = r.id ORDER BY d.day DESC LIMIT 1) d ON true
-		WHERE r.count <> coalesce(d.count, 0);
-
-	RETURN QUERY
-	SELECT 'score_daily', coalesce(e.cluster_id, f.cluster_id), coalesce(e.namespace, f.namespace), NULL::text, e.content, f.content
-		FROM (SELECT r.cluster_id, n.namespace, k.source, k.category, k.severity, jsonb_build_object(
-					'pass', coalesce(sum(r.count) FILTER (WHERE r.status = 'p' AND NOT kube_reports.excluded_from_score(r.native_status)), 0),
-					'warn', coalesce(sum(r.count) FILTER (WHERE r.status = 'w' AND NOT kube_reports.excluded_from_score(r.native_status)), 0),
-					'fail', coalesce(sum(r.count) FILTER (WHERE r.status = 'f' AND NOT kube_reports.excluded_from_score(r.native_status)), 0),
-					'error', coalesce(sum(r.count) FILTER (WHERE r.status = 'e' AND NOT kube_reports.excluded_from_score(r.native_status)), 0),
-					'skip', coalesce(sum(r.count) FILTER (WHERE r.status = 's' AND NOT kube_reports.excluded_from_score(r.native_status)), 0),
-					'excluded', coalesce(sum(r.count) FILTER (WHERE kube_reports.excluded_from_score(r.native_status)), 0)) AS content
-				FROM kube_reports.rollup r JOIN kube_reports.criterion k ON k.id = r.criterion
-					CROSS JOIN LATERAL (VALUES (r.namespace), ('*')) n(namespace)
-				GROUP BY r.cluster_id, n.namespace, k.source, k.category, k.severity) e
-			FULL JOIN (SELECT DISTINCT ON (s.cluster_id, s.namespace, s.source, s.category, s.severity) s.cluster_id, s.namespace, s.source, s.category,
-					s.severity, jsonb_build_object('pass', s.pass, 'warn', s.warn, 'fail', s.fail, 'error', s.error, 'skip', s.skip,
-						'excluded', s.excluded) AS content
-				FROM kube_reports.score_daily s ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day DESC) f
-			ON (f.cluster_id, f.namespace, f.source, f.category, f.severity) = (e.cluster_id, e.namespace, e.source, e.category, e.severity)
-		WHERE e.content IS DISTINCT FROM coalesce(f.content,
-			'{"pass": 0, "warn": 0, "fail": 0, "error": 0, "skip": 0, "excluded": 0}');
-
-	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found FROM kube_reports.wrong_summaries() w;
-END
-$$;
-COMMENT ON FUNCTION kube_reports.verify()
-	IS 'compares results, times and counts with the documents and with each other, and summaries of set_summaries() with results: a row for each difference, none when all is well. Takes as long as reading everything does; call rebuild() to mend';
+	IS 'makes everything that verify() compares what the documents say, in small steps with a commit after each, while others write. Counts of past days stay as they are; to history it adds what is missing between its newest event of a result and the result';
 
 ---- text search ----
 

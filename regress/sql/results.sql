@@ -152,6 +152,134 @@ SELECT * FROM kube_reports.verify();
 SELECT report, policy, status FROM pg_temp.current;
 SELECT count(*) = :history AS no_history FROM kube_reports.result_change;
 
+-- Whatever is corrupted: verify() names the table, rebuild() mends it, and what was right stays as it was.
+CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LANGUAGE sql AS $$
+	SELECT 'result', string_agg(r::text, E'\n' ORDER BY r.origin, r.key) FROM kube_reports.result r
+	UNION ALL SELECT 'result_since', string_agg(s::text, E'\n' ORDER BY s.origin, s.key) FROM kube_reports.result_since s
+	UNION ALL SELECT 'criterion', string_agg(k::text, E'\n' ORDER BY k.id) FROM kube_reports.criterion k WHERE EXISTS (SELECT FROM kube_reports.result r WHERE r.criterion = k.id)
+	UNION ALL SELECT 'subject', string_agg(s::text, E'\n' ORDER BY s.id) FROM kube_reports.subject s WHERE EXISTS (SELECT FROM kube_reports.result r WHERE r.subject = s.id)
+	UNION ALL SELECT 'detail', string_agg(d::text, E'\n' ORDER BY d.id) FROM kube_reports.detail d WHERE EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id)
+	UNION ALL SELECT 'result_change', string_agg(c::text, E'\n' ORDER BY c.version, c.key) FROM kube_reports.result_change c
+	UNION ALL SELECT 'rollup', string_agg(r::text, E'\n' ORDER BY r::text) FROM kube_reports.current_rollup r
+	UNION ALL SELECT 'rollup_daily', string_agg(d::text, E'\n' ORDER BY d::text) FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
+		FROM kube_reports.rollup r JOIN kube_reports.rollup_daily d ON d.rollup = r.id WHERE d.count <> 0) d
+	UNION ALL SELECT 'score_daily', string_agg(s::text, E'\n' ORDER BY s::text) FROM kube_reports.score_daily s
+$$;
+CREATE TEMP TABLE corruption (number serial, statement text, told text, told_again text, altered text);
+CREATE PROCEDURE pg_temp.corrupt(VARIADIC statements text[]) LANGUAGE plpgsql AS $$
+DECLARE
+	statement text;
+	told text;
+BEGIN
+	FOREACH statement IN ARRAY statements LOOP
+		CREATE TEMP TABLE right_content AS SELECT e.* FROM pg_temp.everything() e;
+		EXECUTE statement;
+		SELECT string_agg(DISTINCT v.what, ' ' ORDER BY v.what) INTO told FROM kube_reports.verify() v;
+		COMMIT;
+		CALL kube_reports.rebuild();
+		-- What is folded later must be right, too.
+		INSERT INTO corruption (statement, told, told_again)
+			SELECT statement, told, (SELECT string_agg(DISTINCT v.what, ' ' ORDER BY v.what) FROM kube_reports.verify() v);
+		CALL pg_temp.fold();
+		UPDATE corruption c SET told_again = concat_ws(', folded ', c.told_again, (SELECT string_agg(DISTINCT v.what, ' ' ORDER BY v.what) FROM kube_reports.verify() v)),
+			altered = (SELECT string_agg(e.what, ' ' ORDER BY e.what) FROM pg_temp.everything() e JOIN right_content r USING (what) WHERE e.content IS DISTINCT FROM r.content)
+			WHERE c.number = (SELECT max(m.number) FROM corruption m);
+		DROP TABLE right_content;
+	END LOOP;
+END
+$$;
+SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r1", "result": "fail", "message": "why", "properties": {"n": "1"}, "category": "c"}, {"policy": "p", "rule": "r2", "result": "pass"}]');
+SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r1", "result": "fail", "message": "why", "properties": {"n": "1"}, "category": "c"}, {"policy": "p", "rule": "r2", "result": "warn"}]');
+CALL pg_temp.fold();
+CALL pg_temp.corrupt(
+	$$UPDATE kube_reports.result SET status = 'e' WHERE status = 'f'$$,
+	$$UPDATE kube_reports.result SET cluster_id = 2$$,
+	$$UPDATE kube_reports.result SET namespace = 'zz'$$,
+	$$UPDATE kube_reports.result SET key = key + 1$$,
+	$$UPDATE kube_reports.result SET origin = -origin$$,
+	$$UPDATE kube_reports.result SET first_seen = first_seen - interval '1 hour'$$,
+	$$UPDATE kube_reports.result SET since = since - interval '1 hour'$$,
+	$$DELETE FROM kube_reports.result$$,
+	$$UPDATE kube_reports.result_since SET since = since + interval '1 hour'$$,
+	$$DELETE FROM kube_reports.result_since$$,
+	$$INSERT INTO kube_reports.result_since SELECT r.origin, r.key + 1, now(), now() FROM kube_reports.result r$$,
+	$$UPDATE kube_reports.detail SET message = 'WRONG', exceptions = '{x}'$$,
+	$$UPDATE kube_reports.detail SET properties = '{"n": "2"}'$$,
+	$$DELETE FROM kube_reports.detail$$,
+	$$UPDATE kube_reports.criterion SET policy = 'WRONG', severity = 'high' WHERE id IN (SELECT r.criterion FROM kube_reports.result r)$$,
+	$$DELETE FROM kube_reports.criterion WHERE id IN (SELECT r.criterion FROM kube_reports.result r)$$,
+	$$UPDATE kube_reports.subject SET name = 'WRONG', kind = 'Pod' WHERE id IN (SELECT r.subject FROM kube_reports.result r)$$,
+	$$DELETE FROM kube_reports.subject$$,
+	$$UPDATE kube_reports.rollup SET count = count + 5$$,
+	$$UPDATE kube_reports.rollup_daily SET count = count + 5 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
+	$$UPDATE kube_reports.score_daily SET pass = pass + 5, fail = fail - 1 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
+	$$UPDATE kube_reports.result_change SET new_status = 's' WHERE new_status = 'w'$$,
+	$$UPDATE kube_reports.result_change SET cluster_id = 2, namespace = 'zz'$$,
+	-- What is lost of days and events that are over stays lost.
+	$$DELETE FROM kube_reports.rollup$$,
+	$$DELETE FROM kube_reports.rollup_daily$$,
+	$$DELETE FROM kube_reports.score_daily$$,
+	$$DELETE FROM kube_reports.result_change WHERE new_status = 'w'$$,
+	$$DELETE FROM kube_reports.result_change$$);
+SELECT statement, told, told_again, altered FROM corruption ORDER BY number;
+-- Counts that are not folded are as right or wrong as those that are.
+CREATE PROCEDURE pg_temp.corrupt_unfolded(VARIADIC statements text[]) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR number IN 1 .. cardinality(statements) LOOP
+		PERFORM pg_temp.written('b', format('[{"policy": "p", "rule": "r2", "result": "fail"}, {"policy": "p", "rule": "%s", "result": "warn", "category": "c%s"}]', number, number)::jsonb);
+		CALL pg_temp.corrupt(statements[number]);
+	END LOOP;
+END
+$$;
+TRUNCATE corruption;
+CALL pg_temp.corrupt_unfolded(
+	$$UPDATE kube_reports.result SET namespace = 'zz'$$,
+	$$DELETE FROM kube_reports.result$$,
+	$$UPDATE kube_reports.rollup SET count = count + 5$$,
+	$$DELETE FROM kube_reports.rollup$$,
+	$$DELETE FROM kube_reports.rollup_delta$$,
+	$$UPDATE kube_reports.rollup_delta SET counts = counts || counts, statuses = statuses || statuses, criteria = criteria || criteria, native_statuses = native_statuses || native_statuses$$,
+	$$UPDATE kube_reports.rollup_daily SET count = count + 5$$,
+	$$UPDATE kube_reports.score_daily SET pass = pass + 5$$);
+SELECT statement, told, told_again FROM corruption ORDER BY number;
+-- History that was lost ends where the results are, as far as it is known; who wrote is not.
+CREATE VIEW pg_temp.end_of_history AS
+	SELECT g.name AS report, k.rule, kube_reports.status_name(c.old_status) AS was, kube_reports.status_name(c.new_status) AS is, c.at = r.since AS since_then, c.first_seen = r.first_seen AS as_old,
+		c.actor <> 0 AS by_anybody, c.settles_at <= now() AS settled
+	FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin JOIN kube_reports.criterion k ON k.id = c.criterion
+		LEFT JOIN kube_reports.result r ON r.origin = c.origin AND r.key = c.key
+	ORDER BY c.version, k.rule;
+SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "pass"}]');
+DELETE FROM kube_reports.result_change;
+CALL kube_reports.rebuild();
+SELECT * FROM pg_temp.end_of_history;
+SELECT count(DISTINCT c.version) = count(DISTINCT c.origin) AS versions_of_their_own FROM kube_reports.result_change c;
+SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "warn"}]');
+SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "fail"}]');
+DELETE FROM kube_reports.result_change WHERE new_status = 'f';
+CALL kube_reports.rebuild();
+SELECT * FROM pg_temp.end_of_history WHERE report = 'b';
+SELECT pg_temp.written('b', '[]');
+DELETE FROM kube_reports.result_change WHERE new_status IS NULL;
+SELECT what, name, expected, found - 'since' AS found FROM kube_reports.verify();
+CALL kube_reports.rebuild();
+SELECT * FROM pg_temp.end_of_history WHERE report = 'b';
+-- What went with a month that is over is not missed.
+UPDATE kube_reports.origin SET first_seen = first_seen - interval '26 months';
+UPDATE kube_reports.result SET first_seen = first_seen - interval '26 months', since = since - interval '26 months';
+UPDATE kube_reports.result_since SET first_seen = first_seen - interval '26 months', since = since - interval '26 months';
+DELETE FROM kube_reports.result_change;
+SELECT * FROM kube_reports.verify();
+CALL kube_reports.rebuild();
+SELECT count(*) AS history FROM kube_reports.result_change;
+SELECT * FROM kube_reports.verify();
+-- What no document holds is told, and cannot be mended.
+UPDATE kube_reports.actor SET name = 'WRONG';
+CALL kube_reports.rebuild();
+SELECT what, count(*), min(found->>'name') AS name FROM kube_reports.verify() GROUP BY 1;
+UPDATE kube_reports.actor SET name = session_user;
+SELECT * FROM kube_reports.verify();
+
 ---- other types, other mappings ----
 CREATE FUNCTION pg_temp.crd("group" text, plural text, kind text) RETURNS jsonb LANGUAGE sql AS $$
 	SELECT jsonb_build_object('apiVersion', 'apiextensions.k8s.io/v1', 'kind', 'CustomResourceDefinition', 'metadata', jsonb_build_object('name', plural || '.' || "group"),
@@ -185,8 +313,13 @@ SELECT count(*) AS history FROM kube_reports.result_change c JOIN kube_reports.o
 SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "policy": ".id", "status": {"path": ".level", "map": {"bad": "warn"}}}');
 SELECT report, policy, status, native, score, kind, name FROM pg_temp.current WHERE report = 'f';
 SELECT * FROM kube_reports.verify();
+-- Another subject was another result; another meaning of a word is a change, and a type without results has none.
+SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "policy": ".id", "status": {"path": ".level", "map": {"bad": "error"}}}');
 SELECT kube_reports.register_crd(pg_temp.crd('example.com', 'findings', 'Finding'), 'none') > 0 AS registered;
 SELECT count(*) AS rows FROM pg_temp.current WHERE report = 'f';
+SELECT kube_reports.status_name(c.old_status) AS was, kube_reports.status_name(c.new_status) AS is, count(*) FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin
+	WHERE g.name = 'f' GROUP BY c.version, 1, 2 ORDER BY c.version, 1;
+SELECT * FROM kube_reports.verify();
 SELECT kube_reports.unregister('findings.example.com', true);
 SELECT * FROM kube_reports.verify();
 
