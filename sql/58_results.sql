@@ -75,6 +75,9 @@ BEGIN
 	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
 		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_results.lane;
 	PERFORM kube_reports.make_history(written_at);
+	IF restoring THEN
+		PERFORM kube_reports.count_restored(apply_results.lane, namespaces, names, firsts);
+	END IF;
 
 	WITH entry AS MATERIALIZED (
 		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, w.actor,
@@ -152,8 +155,12 @@ BEGIN
 		UNION ALL
 		SELECT w.version, w.origin, w.key, coalesce(w.row_criterion, w.criterion), coalesce(w.row_subject, w.subject), w.actor_id,
 				coalesce(w.row_status, w.old_status), NULL, w.namespace,
-				coalesce(w.row_first_seen, w.origin_first_seen), coalesce(w.row_since, w.origin_first_seen), written_at + settle_window
-			FROM wanted w WHERE NOT w.again AND NOT w.wanted AND (w.place IS NOT NULL OR restoring IS NOT NULL)
+				coalesce(w.row_first_seen, s.first_seen, w.origin_first_seen), coalesce(w.row_since, s.since, w.origin_first_seen),
+				written_at + settle_window
+			FROM wanted w
+				LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s
+					WHERE restoring IS NOT NULL AND w.place IS NULL AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
+			WHERE NOT w.again AND NOT w.wanted AND (w.place IS NOT NULL OR restoring IS NOT NULL)
 	), new_origin AS (
 		INSERT INTO kube_reports.origin (id, first_seen, cluster_id, resource_type, namespace, name)
 			SELECT DISTINCT a.origin, written_at, target.cluster_id, target.resource_type, a.namespace, a.origin_name
@@ -249,6 +256,46 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.apply_results(integer, text[], text[], bigint[], bigint[])
 	IS 'brings results, history and counts of some reports of a lane into step with their documents';
+
+-- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made again has never been
+-- added to the counts of now, and so nothing is to be taken from them; from those of the day it is.
+CREATE FUNCTION kube_reports.count_restored(lane integer, namespaces text[], names text[], firsts bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+BEGIN
+	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		WHERE l.id = count_restored.lane AND t.results = 'current';
+	INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+		SELECT target.cluster_id, x.day, k.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status), array_agg(x.count)
+		FROM unnest(namespaces, names, firsts) k(namespace, name, first)
+			CROSS JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports.change c
+				WHERE c.lane = count_restored.lane AND c.version = k.first LIMIT 1) c
+			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
+			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
+					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
+			CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+				c.old_metadata, c.old_body, o.metadata, o.body) d
+			JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+				NULL, NULL, c.old_metadata, c.old_body) w ON w.key = d.key
+			CROSS JOIN (VALUES ((now() AT TIME ZONE 'UTC')::date, -1), (NULL, 1)) x(day, count)
+		WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.origin = g.id AND r.key = d.key OFFSET 0)
+		GROUP BY x.day, k.namespace, w.kind;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.count_restored(integer, text[], text[], bigint[])
+	IS 'takes results that a dump has brought, and that changed before they were made again, from the counts of the day';
 
 -- What most writes are: reports that were never there, so that every result appears, none has a row or a past.  The same rows as
 -- apply_results() would make, without looking for what is not there.

@@ -15,6 +15,7 @@ import psycopg2
 import pytest
 
 from client import POLR, path_of, report, run
+from test_dump import CONTENT, DERIVED, restore, settle_results
 
 WRITES = int(os.environ.get("RESULT_WRITES") or 800)
 SECOND = "22222222-2222-4222-8222-222222222222"
@@ -40,9 +41,23 @@ def random_results(choice):
     return results
 
 
-def random_statement(choice, clusters):
-    """One write by SQL, in a transaction of its own that may be rolled back."""
+def random_transaction(choice, clusters):
+    """A write by SQL, or several to one type, of which some may be rolled back, and all."""
     cluster, plural = choice.choice(clusters), choice.choice(list(TYPES))
+
+    def api_write():
+        return random_write(choice, cluster, plural, (40, 40, 15, 0, 0))
+
+    # DML locks the store, the API a lane of it: whoever does both begins with the store.
+    steps = [random_write(choice, cluster, plural, (40, 40, 15, 3, 2))]
+    if choice.random() < 0.25:
+        steps += ["SAVEPOINT a", api_write(), choice.choice(("ROLLBACK TO a", "RELEASE a")), api_write()]
+    elif choice.random() < 0.1:
+        steps = ["SAVEPOINT a", *steps, "SAVEPOINT b", api_write(), "RELEASE b", api_write(), "ROLLBACK TO a", api_write()]
+    return f"BEGIN; {'; '.join(steps)}; {choice.choices(('COMMIT', 'ROLLBACK'), (85, 15))[0]};\n"
+
+
+def random_write(choice, cluster, plural, weights):
     kind, name, namespace = TYPES[plural], f"n{choice.randrange(20)}", f"ns{choice.randrange(3)}"
     group, _ = GROUPS[plural].split("/")
     results = json.dumps(random_results(choice)).replace("'", "''")
@@ -58,8 +73,20 @@ def random_statement(choice, clusters):
                   f" WHERE {row} AND o.name LIKE 'n1%'",
         "remove": f"DELETE FROM kube_reports.object o WHERE {row} AND o.name = '{name}'",
     }
-    statement = kinds[choice.choices(list(kinds), (40, 40, 15, 3, 2))[0]]
-    return f"BEGIN; {statement}; {choice.choices(('COMMIT', 'ROLLBACK'), (85, 15))[0]};\n"
+    return kinds[choice.choices(list(kinds), weights)[0]]
+
+
+def write_by_sql(database, choice, clusters, script, count, name="kube_reports"):
+    """Random transactions by psql; gives what it complained of.  What fails is rolled back by itself, in subtransactions of psql."""
+    script.write_text("".join(random_transaction(choice, clusters) for _ in range(count)), encoding="utf-8")
+    return run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "VERBOSITY=sqlstate", "-v", "ON_ERROR_ROLLBACK=on", "-f", str(script),
+                "-d", database.connection(database=name)], timeout=3600).err
+
+
+def check_complaints(texts):
+    """What is not there, or is there already, is the writer's affair; anything else, such as a deadlock, is a failure."""
+    codes = collections.Counter(line.split("ERROR:")[1].strip() for text in texts for line in text.splitlines() if "ERROR:" in line)
+    assert set(codes) <= {"KR404", "KR409"}, codes
 
 
 def expected_results(document, cluster, namespace):
@@ -78,20 +105,20 @@ def expected_results(document, cluster, namespace):
     return rows
 
 
-def rows_of(database, sql):
-    return [json.loads(line) for line in database.psql(f"SELECT to_json(q) FROM ({sql}) q").splitlines()]
-
-
-def compare(database):
+def compare(database, name="kube_reports"):
     """Everything derived against a computation from the documents."""
-    documents = rows_of(database, "SELECT o.cluster_id, o.namespace, o.name, o.body::json AS body, extract(epoch FROM o.evaluated_at) AS evaluated"
-                                  " FROM kube_reports.object o")
+
+    def rows_of(sql):
+        return [json.loads(line) for line in database.psql(f"SELECT to_json(q) FROM ({sql}) q", database=name).splitlines()]
+
+    documents = rows_of("SELECT o.cluster_id, o.namespace, o.name, o.body::json AS body, extract(epoch FROM o.evaluated_at) AS evaluated"
+                        " FROM kube_reports.object o")
     expected = collections.Counter()
     for document in documents:
         times = [result["timestamp"]["seconds"] for result in document["body"].get("results", [])]
         assert document["evaluated"] == (max(times) if times else None)
         expected.update(expected_results(document, document["cluster_id"], document["namespace"]))
-    stored = rows_of(database, """
+    stored = rows_of("""
         SELECT r.origin, r.key, r.cluster_id, r.namespace, g.name AS report, k.source, k.policy, k.rule, k.severity, r.status, s.kind,
             s.namespace AS subject_namespace, s.name AS subject, d.message, d.properties, r.score, r.first_seen, r.since, r.native_status
         FROM kube_reports.result r JOIN kube_reports.origin g ON g.id = r.origin JOIN kube_reports.criterion k ON k.id = r.criterion
@@ -104,14 +131,14 @@ def compare(database):
 
     counts = collections.Counter((row[0], row[1], row[3], row[4], row[5], row[6], row[8], row[7]) for row in expected.elements())
     rollups = {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["rule"], row["severity"], row["kind"], row["status"]): row["count"]
-               for row in rows_of(database, "SELECT r.*, k.source, k.policy, k.rule, k.severity FROM kube_reports.current_rollup r"
-                                            " JOIN kube_reports.criterion k ON k.id = r.criterion")}
+               for row in rows_of("SELECT r.*, k.source, k.policy, k.rule, k.severity FROM kube_reports.current_rollup r"
+                                  " JOIN kube_reports.criterion k ON k.id = r.criterion")}
     assert rollups == dict(counts)
 
     # Played again from the beginning, history ends where the results are; its times are theirs.
     life = {}
-    for row in rows_of(database, "SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM kube_reports.result_change c"
-                                 " ORDER BY c.version, c.at"):
+    for row in rows_of("SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM kube_reports.result_change c"
+                       " ORDER BY c.version, c.at"):
         before = life.get((row["origin"], row["key"]))
         assert (before and before[0]) == row["old_status"], row
         assert row["old_status"] != row["new_status"], row
@@ -122,13 +149,14 @@ def compare(database):
         else:
             life[row["origin"], row["key"]] = (row["new_status"], before[1] if before else row["at"], row["at"])
     assert life == {(row["origin"], row["key"]): (row["status"], row["first_seen"], row["since"]) for row in stored}
-    assert database.psql("SELECT * FROM kube_reports.verify()") == ""
+    assert database.psql("SELECT * FROM kube_reports.verify()", database=name) == ""
 
 
 # A rebuild would mend what a write has done wrong: the other case is without one.
 @pytest.mark.parametrize("window, rebuild", [("10 minutes", False), ("0", True)])
 def test_random_writers(own_stack, window, rebuild, tmp_path):
-    """8 writers over four lanes of two clusters, with rollbacks, deletes, DML, upkeep, or rebuilds, meanwhile"""
+    """8 writers over four lanes of two clusters, with rollbacks, savepoints, deletes, DML, upkeep, or rebuilds, meanwhile; then a dump of it
+    all is restored, and written to before its results are there again"""
     own_stack.begin("deadlock_timeout = 100ms", "log_statement = none")
     database, api = own_stack.database, own_stack.proxy().api()
     database.psql(f"SELECT kube_reports.register_cluster('{SECOND}', 'second')")
@@ -137,11 +165,7 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     done, failures = threading.Event(), []
 
     def by_sql(number):
-        choice = random.Random(f"{window} {number}")
-        script = tmp_path / f"writer{number}.sql"
-        script.write_text("".join(random_statement(choice, clusters) for _ in range(WRITES // 8)), encoding="utf-8")
-        failures.append(run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "VERBOSITY=sqlstate", "-f", str(script), "-d", database.connection()],
-                            timeout=3600).err)
+        failures.append(write_by_sql(database, random.Random(f"{window} {number}"), clusters, tmp_path / f"writer{number}.sql", WRITES // 8))
 
     def by_http(number):
         choice = random.Random(f"{window} {number}")
@@ -174,11 +198,22 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
         thread.join()
     done.set()
     keeper.join()
-    # What is not there, or is there already, is the writer's affair; anything else, such as a deadlock, is a failure.
-    codes = collections.Counter(line.split("ERROR:")[1].strip() for text in failures for line in text.splitlines() if "ERROR:" in line)
-    assert set(codes) <= {"KR404", "KR409"}, codes
+    check_complaints(failures)
     assert int(database.psql("SELECT count(*) FROM kube_reports.result")) > 50
     compare(database)
+
+    dump = str(tmp_path / "left.dump")
+    run(["pg_dump", "--format=custom", f"--file={dump}", "-d", database.connection()])
+    for name, writes in (("restored", 0), ("written", WRITES // 8)):
+        restore(database, name, "custom", dump)
+        database.psql("SELECT kube_reports.after_restore(recompute => false)", database=name)
+        assert database.psql("SELECT results_pending FROM kube_reports.status", database=name) == "t"
+        check_complaints([write_by_sql(database, random.Random(f"{window} {name}"), clusters, tmp_path / f"{name}.sql", writes, name)])
+        settle_results(database, name)
+        compare(database, name)
+    settle_results(database)
+    for content in (CONTENT, DERIVED):
+        assert database.psql(content, database="restored") == database.psql(content)
 
 
 # A writer of each of eight lanes; in a cluster, two lanes count in the same cells, and all share what is stored once.
