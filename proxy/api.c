@@ -168,8 +168,8 @@ aggregated(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 {
 	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 
-	if (outcome == PG_OK && pg_bool(result, 0, 1))
-		policies_follow(pg_bool(result, 0, 2));
+	if (outcome == PG_OK)
+		policies_follow(pg_bool(result, 0, 1), pg_bool(result, 0, 2));
 	pg_result_free(result);
 	if (more)
 		catch_up_begin(NULL);

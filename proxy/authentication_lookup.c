@@ -85,7 +85,7 @@ on_nothing(void *state)
 }
 
 static void
-on_failure(void *state, const char *why)
+on_failure(void *state, int status, const char *why)
 {
 	log_line(LOG_WARNING, "the ConfigMap %s cannot be followed at present: %s", NAME, why);
 }

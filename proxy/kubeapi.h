@@ -50,9 +50,11 @@ extern void kubeapi_cancel(KubeCall *call);
 /*
  * What a watch tells.  A list is begin, item for each object, end; it comes first, and again whenever the watch has lost its place (410).  A
  * list that fails is begun anew without its end: only end means that nothing else exists.  event: type is ADDED, MODIFIED or DELETED.
- * failed: kube-apiserver could not be asked; it is tried again, and again.  Objects are valid during the call.
- * absent: there is no such collection (404): next is to become the path that is tried instead, some time later when it returns true.
- * NULL: that is a failure, too.
+ * failed: kube-apiserver could not be asked, or has answered with status (0: it has not); it is tried again, and again.  Objects are valid
+ * during the call.
+ * live: true, what was told is how things are, for kube-apiserver has taken the watch that begins where the list ended; false, that watch has
+ * ended, and a list comes next.  NULL: watches go on where another one ended, without a list.
+ * absent: there is no such collection (404), and this was the end of it: who wants to may begin another watch.  NULL: that is a failure, too.
  */
 typedef struct KubeWatchHandler
 {
@@ -60,12 +62,13 @@ typedef struct KubeWatchHandler
 	void		(*item) (void *state, const JsonNode *object);
 	void		(*end) (void *state);
 	void		(*event) (void *state, const char *type, const JsonNode *object);
-	void		(*failed) (void *state, const char *why);
-	bool		(*absent) (void *state, StrBuf *next);
+	void		(*failed) (void *state, int status, const char *why);
+	void		(*live) (void *state, bool live);
+	void		(*absent) (void *state);
 } KubeWatchHandler;
 
 /*
- * Lists a collection, follows it, and never ends.  path and query (such as fieldSelector=metadata.name%3Dx, escaped; or NULL) are
+ * Lists a collection and follows it; it ends only with absent.  path and query (such as fieldSelector=metadata.name%3Dx, escaped; or NULL) are
  * copied; handler is not.
  */
 extern void kubeapi_watch(KubeApi *api, const char *path, const char *query, const KubeWatchHandler *handler, void *state);

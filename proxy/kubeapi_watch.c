@@ -7,6 +7,8 @@
  * watch from the list's version.  Bookmarks keep that version fresh while nothing
  * happens.  A watch that ends is resumed where it was; when that is too long
  * ago (410), or kube-apiserver says anything else but 200, it begins with a list again.
+ * For a handler that asks whether the watch is live it always does: nothing in
+ * a watch that is resumed tells when all that was missed has come.
  *
  * Memory is bounded by one page or one event: bytes are taken apart as they
  * come, and what is too large ends the transfer.
@@ -38,9 +40,6 @@
 #define LAST_DELAY_MS 10000
 #define HELD_MS 5000
 
-/* Before a collection that is not served is asked for again. */
-#define ABSENT_MS 30000
-
 typedef struct KubeWatch
 {
 	KubeApi    *api;
@@ -54,12 +53,14 @@ typedef struct KubeWatch
 	char	   *version;		/* to watch from; NULL: list first */
 	char	   *next_page;		/* of the list under way; NULL for the first */
 	bool		lost;			/* a watch: its place is gone */
+	bool		live;			/* as the handler was told */
 	uint64_t	begun_at;
 	uint64_t	delay;
 	LoopTimer	timer;			/* the next attempt */
 	LoopTimer	lines_timer;	/* lines wait to be looked at */
 } KubeWatch;
 
+static void lines_read(void *state);
 static void watch_go_on(void *state);
 
 static void
@@ -74,13 +75,23 @@ replace(char **text, const char *value)
 /* ---------- one transfer after the other ---------- */
 
 static void
+answer_begun(void *state, int status)
+{
+	KubeWatch  *watch = state;
+
+	watch->status = status;
+	if (status == 200 && watch->version != NULL)
+		loop_timer_start(&watch->lines_timer, 0, lines_read, watch);
+}
+
+static void
 watch_transfer(KubeWatch *watch, const char *path, long timeout_ms, bool (*take) (void *state, int status, const char *bytes, size_t len),
 			   void (*done) (void *state, int status, const char *why))
 {
 	watch->status = 0;
 	strbuf_init(&watch->received, &watch->arena);
 	transfer_start(kubeapi_config(watch->api),
-				   &(TransferRequest) {.path = path,.timeout_ms = timeout_ms,.take = take,.done = done,.state = watch});
+				   &(TransferRequest) {.path = path,.timeout_ms = timeout_ms,.begun = answer_begun,.take = take,.done = done,.state = watch});
 }
 
 static void
@@ -96,10 +107,20 @@ watch_later(KubeWatch *watch)
 }
 
 static void
-watch_failed(KubeWatch *watch, const char *why)
+watch_failed(KubeWatch *watch, int status, const char *why)
 {
-	watch->handler->failed(watch->state, why);
+	watch->handler->failed(watch->state, status, why);
 	watch_later(watch);
+}
+
+static void
+watch_set_live(KubeWatch *watch, bool live)
+{
+	if (watch->handler->live != NULL && watch->live != live)
+	{
+		watch->live = live;
+		watch->handler->live(watch->state, live);
+	}
 }
 
 /* ---------- the list ---------- */
@@ -116,20 +137,15 @@ page_take(void *state, int status, const char *bytes, size_t len)
 }
 
 static void
-collection_absent(KubeWatch *watch)
+watch_free(KubeWatch *watch)
 {
-	StrBuf		next;
-	bool		later;
-
-	strbuf_init(&next, &watch->arena);
-	later = watch->handler->absent(watch->state, &next);
-	replace(&watch->path, next.bytes);
-	replace(&watch->next_page, NULL);
+	loop_timer_stop(&watch->lines_timer);
 	arena_free(&watch->arena);
-	if (later)
-		loop_timer_start(&watch->timer, ABSENT_MS, watch_go_on, watch);
-	else
-		watch_go_on(watch);
+	free(watch->path);
+	free(watch->query);
+	free(watch->version);
+	free(watch->next_page);
+	free(watch);
 }
 
 static void
@@ -145,14 +161,15 @@ page_done(void *state, int status, const char *why)
 
 	if (status == 404 && watch->handler->absent != NULL)
 	{
-		collection_absent(watch);
+		watch->handler->absent(watch->state);
+		watch_free(watch);
 		return;
 	}
 	if (status != 200)
 	{
 		/* Pages expire as well: from the beginning. */
 		replace(&watch->next_page, NULL);
-		watch_failed(watch, status == 0 ? why : arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
+		watch_failed(watch, status, status == 0 ? why : arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
 		return;
 	}
 	page = json_parse(arena, watch->received.bytes, watch->received.len, NULL, NULL, &error);
@@ -161,7 +178,7 @@ page_done(void *state, int status, const char *why)
 	if (version == NULL || items == NULL || (items->kind != JSON_ARRAY && items->kind != JSON_NULL))
 	{
 		replace(&watch->next_page, NULL);
-		watch_failed(watch, arena_printf(arena, "the list of %s is none", watch->path));
+		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));
 		return;
 	}
 	if (watch->next_page == NULL)
@@ -204,6 +221,7 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 	const JsonNode *code;
 	const char *type;
 	const char *version;
+	int			status;
 
 	arena_init(&arena);
 	event = json_parse(&arena, line, len, NULL, NULL, &error);
@@ -213,9 +231,11 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 	if (type == NULL || version == NULL || strcmp(type, "ERROR") == 0)
 	{
 		code = json_get(object, "code");
-		if (code == NULL || code->kind != JSON_INTEGER || code->u.integer != 410)
-			watch->handler->failed(watch->state, arena_printf(&arena, "the watch of %s has ended with %.*s", watch->path,
-															  (int) (len < 200 ? len : 200), line));
+		status = code != NULL && code->kind == JSON_INTEGER ? (int) code->u.integer : 0;
+		watch_set_live(watch, false);
+		if (status != 410)
+			watch->handler->failed(watch->state, status, arena_printf(&arena, "the watch of %s has ended with %.*s", watch->path,
+																	  (int) (len < 200 ? len : 200), line));
 		watch->lost = true;
 	}
 	else
@@ -244,6 +264,8 @@ lines_read(void *state)
 		event_read(watch, received->bytes + from, len);
 		from += len + 1;
 	}
+	if (!watch->lost)
+		watch_set_live(watch, true);
 	if (from == 0)
 		return;
 	memmove(received->bytes, received->bytes + from, received->len - from);
@@ -255,7 +277,6 @@ event_take(void *state, int status, const char *bytes, size_t len)
 {
 	KubeWatch  *watch = state;
 
-	watch->status = status;
 	if (watch->received.len + len > EVENT_LIMIT)
 		return false;
 	strbuf_append(&watch->received, bytes, len);
@@ -272,15 +293,16 @@ watch_done(void *state, int status, const char *why)
 	/* Also what came before a connection broke. */
 	if (watch->status == 200)
 		lines_read(watch);
+	watch_set_live(watch, false);
 	if (loop_now() - watch->begun_at >= HELD_MS)
 		watch->delay = FIRST_DELAY_MS;
 	/* After anything but an end or a broken connection, the version itself may be what is wrong. */
-	if (watch->lost || (status != 0 && status != 200))
+	if (watch->lost || (status != 0 && status != 200) || watch->handler->live != NULL)
 		replace(&watch->version, NULL);
 	if (status == 0)
-		watch_failed(watch, why);
+		watch_failed(watch, status, why);
 	else if (status != 200 && status != 410)
-		watch_failed(watch, arena_printf(&watch->arena, "the watch of %s was answered with status %d", watch->path, status));
+		watch_failed(watch, status, arena_printf(&watch->arena, "the watch of %s was answered with status %d", watch->path, status));
 	else
 		watch_later(watch);
 }

@@ -750,13 +750,13 @@ on_event(void *state, const char *type, const JsonNode *object)
 }
 
 static void
-on_failure(void *state, const char *why)
+on_failure(void *state, int status, const char *why)
 {
 	log_line(failing ? LOG_DEBUG : LOG_ERROR, "kube-apiserver does not tell of the namespaces: %s", why);
 	failing = true;
 }
 
-static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_event, on_failure, NULL};
+static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_event, on_failure, NULL, NULL};
 
 /* ---------- the store and the cluster ---------- */
 

@@ -3,10 +3,26 @@
  * policies.c
  *	  Which policies the cluster has, for the database that merges reports.
  *
- * A worker that merges follows every kind of policy that can have results, and tells
- * the database all that are active whenever that changes.  Until it has seen all
- * kinds, and while it has something to tell, it does not merge: a result that is
- * dropped for want of its policy is gone.  A kind that the cluster does not serve has no policies.
+ * A result that is dropped for want of its policy is gone for good.  So the worker that merges
+ * does so only while it has the whole view: while it can say of every kind of policy that can have
+ * results which ones there are now, and the database has been told.  Otherwise merging
+ * rests, and what the database was told stays.
+ *
+ * A kind that is served is listed and watched.  Its part of the view holds while
+ * kube-apiserver keeps that watch open; when it ends, however it ends, there is
+ * a list before the next one.
+ *
+ * Which kinds are served says discovery, and because nothing tells when one comes, it is asked
+ * every other second: a kind counts as absent as of the last look, and the view holds
+ * only while that look is young.  That is also how a kube-apiserver that silently went
+ * out of reach is noticed.  Kyverno takes longer than that from the definition of a kind to the first result,
+ * so that kube-reports may be there first.
+ *
+ * A kind may be missing for a moment, while a kube-apiserver starts or a definition is
+ * replaced.  It counts as absent, and its policies as gone, when every look of a while
+ * has missed it; until then nothing is known of it, and merging rests.
+ *
+ * Each proxy has a view of its own, and those of different moments differ: see policies_known().
  *
  * Nothing is told unless the kube-apiserver is this cluster's, by the uid of kube-system.
  *
@@ -32,31 +48,47 @@
 #define AGAIN_MS 5000
 #define TELL_TIMEOUT_MS 30000
 
+/* Between two looks at what is served; how long one counts, from its beginning; how long a kind is missed before it is absent. */
+#define LOOK_MS 2000
+#define LOOK_HOLDS_MS 6000
+#define ABSENT_MS 15000
+
 #define VERSIONS 3
+
+typedef struct PolicyGroup
+{
+	const char *name;
+	const char *versions[VERSIONS]; /* whichever is served, the first ones rather; the others NULL */
+} PolicyGroup;
+
+static const PolicyGroup groups[] = {
+	{"kyverno.io", {"v1"}},
+	{"policies.kyverno.io", {"v1", "v1beta1", "v1alpha1"}},
+	{"admissionregistration.k8s.io", {"v1", "v1beta1", "v1alpha1"}},
+};
+
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
 typedef struct PolicyKind
 {
-	const char *group;
+	const PolicyGroup *group;
 	const char *plural;
 	const char *source;			/* as results name it; "" for those with rules */
-	const char *versions[VERSIONS]; /* whichever is served; the others NULL */
 } PolicyKind;
 
-#define CEL_VERSIONS {"v1", "v1beta1", "v1alpha1"}
-
 static const PolicyKind kinds[] = {
-	{"kyverno.io", "clusterpolicies", "", {"v1"}},
-	{"kyverno.io", "policies", "", {"v1"}},
-	{"policies.kyverno.io", "validatingpolicies", "KyvernoValidatingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "namespacedvalidatingpolicies", "KyvernoValidatingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "imagevalidatingpolicies", "KyvernoImageValidatingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "namespacedimagevalidatingpolicies", "KyvernoImageValidatingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "generatingpolicies", "KyvernoGeneratingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "namespacedgeneratingpolicies", "KyvernoGeneratingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "mutatingpolicies", "KyvernoMutatingPolicy", CEL_VERSIONS},
-	{"policies.kyverno.io", "namespacedmutatingpolicies", "KyvernoMutatingPolicy", CEL_VERSIONS},
-	{"admissionregistration.k8s.io", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", CEL_VERSIONS},
-	{"admissionregistration.k8s.io", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", CEL_VERSIONS},
+	{&groups[0], "clusterpolicies", ""},
+	{&groups[0], "policies", ""},
+	{&groups[1], "validatingpolicies", "KyvernoValidatingPolicy"},
+	{&groups[1], "namespacedvalidatingpolicies", "KyvernoValidatingPolicy"},
+	{&groups[1], "imagevalidatingpolicies", "KyvernoImageValidatingPolicy"},
+	{&groups[1], "namespacedimagevalidatingpolicies", "KyvernoImageValidatingPolicy"},
+	{&groups[1], "generatingpolicies", "KyvernoGeneratingPolicy"},
+	{&groups[1], "namespacedgeneratingpolicies", "KyvernoGeneratingPolicy"},
+	{&groups[1], "mutatingpolicies", "KyvernoMutatingPolicy"},
+	{&groups[1], "namespacedmutatingpolicies", "KyvernoMutatingPolicy"},
+	{&groups[2], "validatingadmissionpolicies", "ValidatingAdmissionPolicy"},
+	{&groups[2], "mutatingadmissionpolicies", "MutatingAdmissionPolicy"},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -72,41 +104,114 @@ typedef struct Policy
 typedef struct PolicyWatch
 {
 	const PolicyKind *kind;
-	int			version;		/* of those that the kind may have */
-	bool		known;			/* listed, or found not to be served in any version */
-	bool		failing;
+	bool		watched;		/* it is served, as far as is known, and followed */
+	bool		live;			/* what was told of it is how things are */
+	bool		absent;			/* every look of ABSENT_MS has missed it */
+	uint64_t	missed_since;	/* the first look that did; 0: none */
+	unsigned	served;			/* versions that the look under way has found, by their bits */
 	unsigned	list;
 	Policy	   *policies;
 } PolicyWatch;
 
+/* The resources of a group in one version, as discovery has them. */
+typedef struct Document
+{
+	const PolicyGroup *group;
+	size_t		version;
+} Document;
+
 static PolicyWatch watches[KINDS];
 static KubeApi *api;
 static bool following;
+static bool wanted;				/* the database does not merge without */
 static bool telling;			/* a call is under way */
 static bool changed = true;		/* there is something to tell */
 static LoopTimer tell_timer;
 static LoopTimer begin_timer;
 
+static Document documents[GROUPS][VERSIONS];
+static LoopTimer look_timer;
+static size_t look_asked;		/* documents that the look under way waits for */
+static bool look_failed;
+static uint64_t look_begun;
+static uint64_t looked_at;		/* when the last look began that was answered; 0: none was */
+
+static const char not_told[] = "kube-apiserver does not tell of the policies";
+
+/* Why merging rests, as the log has it: the first cause, and the next one when that is mended. */
+static bool resting;
+static const void *blamed;
+static int	blamed_status;
+
 static void tell(void *state);
 
-/* ---------- what is known ---------- */
+/* ---------- the view ---------- */
 
 static bool
-all_known(void)
+kind_known(const PolicyWatch *watch)
+{
+	return watch->watched ? watch->live : watch->absent;
+}
+
+static bool
+look_holds(void)
+{
+	return looked_at != 0 && loop_now() - looked_at <= LOOK_HOLDS_MS;
+}
+
+static bool
+view_whole(void)
 {
 	for (size_t i = 0; i < KINDS; i++)
-		if (!watches[i].known)
+		if (!kind_known(&watches[i]))
 			return false;
-	return true;
+	return look_holds();
+}
+
+/* After the view has become better, or another one. */
+static void
+tell_soon(void)
+{
+	if (changed && !telling && !tell_timer.running && view_whole())
+		loop_timer_start(&tell_timer, COLLECT_MS, tell, NULL);
 }
 
 static void
 note_change(void)
 {
 	changed = true;
-	if (!telling && !tell_timer.running && all_known())
-		loop_timer_start(&tell_timer, COLLECT_MS, tell, NULL);
+	tell_soon();
 }
+
+/* ---------- the log ---------- */
+
+/*
+ * Merging rests because of something, any pointer that tells it from others.  An operator hears it once, and again
+ * when the same is answered otherwise.
+ */
+static void
+note_rest(const void *because, int status, const char *what, const char *why)
+{
+	bool		news = wanted && (blamed == NULL || (blamed == because && blamed_status != status));
+
+	log_line(news ? LOG_ERROR : LOG_DEBUG, "%s, and reports are not merged until it does: %s%s", what, why,
+			 status == 401 ? "; the kubeconfig's credentials, or those of the service account, have to be renewed" :
+			 status == 403 ? "; what the service account must be allowed is in docs/security.md" : "; it is tried again");
+	if (!news)
+		return;
+	resting = true;
+	blamed = because;
+	blamed_status = status;
+}
+
+static void
+note_mended(const void *cause)
+{
+	if (blamed == cause)
+		blamed = NULL;
+}
+
+/* ---------- what is known ---------- */
 
 static bool
 same_text(const char *a, const char *b)
@@ -185,22 +290,26 @@ told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	pg_result_free(result);
 	if (outcome != PG_OK)
 	{
-		log_line(LOG_WARNING, "the database could not be told which policies are active: %s",
-				 error != NULL ? error->message : "it does not answer");
+		note_rest(&telling, 0, "the database does not take which policies are active", error != NULL ? error->message : "it does not answer");
 		changed = true;
 		loop_timer_start(&tell_timer, AGAIN_MS, tell, NULL);
+		return;
 	}
-	else if (changed)
-		note_change();
+	note_mended(&telling);
+	tell_soon();
 }
 
 static void
 tell(void *state)
 {
-	PgCall	   *call = pg_call_new(PG_ACTIVE_POLICIES);
+	PgCall	   *call;
 	Arena		arena;
 	StrBuf		text;
 
+	/* What others have told may be better; it is told when the view is whole again. */
+	if (!view_whole())
+		return;
+	call = pg_call_new(PG_ACTIVE_POLICIES);
 	arena_init(&arena);
 	strbuf_init(&text, &arena);
 	strbuf_putc(&text, '[');
@@ -237,10 +346,10 @@ list_item(void *state, const JsonNode *object)
 
 /* What the last list did not have is gone. */
 static void
-list_settled(PolicyWatch *watch)
+list_end(void *state)
 {
+	PolicyWatch *watch = state;
 	Policy	  **where = &watch->policies;
-	bool		first = !watch->known;
 
 	while (*where != NULL)
 	{
@@ -249,16 +358,6 @@ list_settled(PolicyWatch *watch)
 		else
 			policy_remove(where);
 	}
-	watch->known = true;
-	watch->failing = false;
-	if (first)
-		note_change();
-}
-
-static void
-list_end(void *state)
-{
-	list_settled(state);
 }
 
 static void
@@ -268,39 +367,170 @@ on_event(void *state, const char *type, const JsonNode *object)
 }
 
 static void
-on_failure(void *state, const char *why)
+on_failure(void *state, int status, const char *why)
 {
-	PolicyWatch *watch = state;
-
-	log_line(watch->failing ? LOG_DEBUG : LOG_ERROR, "kube-apiserver does not tell of the policies, %s: %s",
-			 all_known() ? "those that were known go on" : "and reports are not merged until it does", why);
-	watch->failing = true;
+	note_rest(state, status, not_told, why);
 }
 
 static void
-collection_path(const PolicyWatch *watch, StrBuf *path)
-{
-	strbuf_printf(path, "/apis/%s/%s/%s", watch->kind->group, watch->kind->versions[watch->version], watch->kind->plural);
-}
-
-/* Another version may be served; when none is, there are no such policies for now. */
-static bool
-on_absence(void *state, StrBuf *next)
+on_live(void *state, bool live)
 {
 	PolicyWatch *watch = state;
-	bool		last = watch->version + 1 == VERSIONS || watch->kind->versions[watch->version + 1] == NULL;
 
-	watch->version = last ? 0 : watch->version + 1;
-	collection_path(watch, next);
-	if (last)
+	watch->live = live;
+	if (live)
 	{
-		watch->list++;
-		list_settled(watch);
+		note_mended(watch);
+		tell_soon();
 	}
-	return last;
 }
 
-static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_event, on_failure, on_absence};
+/* It was there a moment ago: the next looks tell. */
+static void
+on_absence(void *state)
+{
+	PolicyWatch *watch = state;
+	Arena		arena;
+
+	watch->watched = false;
+	arena_init(&arena);
+	note_rest(watch, 404, not_told, arena_printf(&arena, "the list of %s was answered with status 404", watch->kind->plural));
+	arena_free(&arena);
+}
+
+static const KubeWatchHandler handler = {
+	.begin = list_begin,
+	.item = list_item,
+	.end = list_end,
+	.event = on_event,
+	.failed = on_failure,
+	.live = on_live,
+	.absent = on_absence,
+};
+
+/* ---------- which kinds there are ---------- */
+
+static void look(void *state);
+
+static void
+kind_served(PolicyWatch *watch)
+{
+	const PolicyGroup *group = watch->kind->group;
+	size_t		version = 0;
+	Arena		arena;
+
+	while ((watch->served & 1u << version) == 0)
+		version++;
+	watch->watched = true;
+	watch->absent = false;
+	watch->missed_since = 0;
+	arena_init(&arena);
+	kubeapi_watch(api, arena_printf(&arena, "/apis/%s/%s/%s", group->name, group->versions[version], watch->kind->plural), NULL, &handler, watch);
+	arena_free(&arena);
+}
+
+static void
+kind_missed(PolicyWatch *watch)
+{
+	if (watch->missed_since == 0)
+		watch->missed_since = look_begun;
+	if (watch->absent || look_begun - watch->missed_since < ABSENT_MS)
+		return;
+	watch->absent = true;
+	note_mended(watch);
+	while (watch->policies != NULL)
+		policy_remove(&watch->policies);
+}
+
+static void
+look_end(void)
+{
+	loop_timer_start(&look_timer, LOOK_MS, look, NULL);
+	looked_at = look_failed ? 0 : look_begun;
+	if (!look_failed)
+		note_mended(&look_timer);
+	for (size_t i = 0; i < KINDS; i++)
+	{
+		if (watches[i].watched)
+			continue;
+		if (look_failed)
+			watches[i].missed_since = 0;
+		else if (watches[i].served != 0)
+			kind_served(&watches[i]);
+		else
+			kind_missed(&watches[i]);
+	}
+	tell_soon();
+}
+
+static void
+note_served(const Document *document, const char *plural)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (watches[i].kind->group == document->group && strcmp(watches[i].kind->plural, plural) == 0)
+			watches[i].served |= 1u << document->version;
+}
+
+static void
+look_answered(void *state, int status, const char *body, size_t len, const char *why)
+{
+	const Document *document = state;
+	const JsonNode *resources;
+	const char *plural;
+	Arena		arena;
+	JsonError	error;
+
+	arena_init(&arena);
+	resources = status == 200 ? json_get(json_parse(&arena, body, len, NULL, NULL, &error), "resources") : NULL;
+	if (resources != NULL && resources->kind == JSON_ARRAY)
+	{
+		for (size_t i = 0; i < resources->u.array.count; i++)
+			if ((plural = json_get_cstring(&arena, resources->u.array.items[i], "name")) != NULL)
+				note_served(document, plural);
+	}
+	else if (status != 404)
+	{
+		look_failed = true;
+		note_rest(&look_timer, status, not_told,
+				  why != NULL ? why : arena_printf(&arena, "/apis/%s/%s was answered with status %d", document->group->name,
+												   document->group->versions[document->version], status));
+	}
+	arena_free(&arena);
+	if (--look_asked == 0)
+		look_end();
+}
+
+static bool
+look_wanted(const PolicyGroup *group)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (watches[i].kind->group == group && !watches[i].watched)
+			return true;
+	return false;
+}
+
+/* Only where kinds are missing, but one document always: kube-apiserver answers. */
+static void
+look(void *state)
+{
+	Arena		arena;
+
+	look_begun = loop_now();
+	look_failed = false;
+	for (size_t i = 0; i < KINDS; i++)
+		watches[i].served = 0;
+	arena_init(&arena);
+	for (size_t i = 0; i < GROUPS; i++)
+		for (size_t version = 0; version < VERSIONS && groups[i].versions[version] != NULL; version++)
+			if (i == 0 || look_wanted(&groups[i]))
+			{
+				documents[i][version] = (Document) {&groups[i], version};
+				look_asked++;
+				kubeapi_get(api, arena_printf(&arena, "/apis/%s/%s", groups[i].name, groups[i].versions[version]), look_answered,
+							&documents[i][version]);
+			}
+	arena_free(&arena);
+}
 
 static void begin(void *state);
 
@@ -315,22 +545,20 @@ begin_answered(void *state, int status, const char *body, size_t len, const char
 	uid = status == 200 ? json_get_cstring(&arena, json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid") : NULL;
 	if (uid == NULL)
 	{
-		log_line(LOG_WARNING, "reports are not merged: kube-apiserver does not say which cluster it is: %s", why != NULL ? why : "no answer to go by");
+		note_rest(&begin_timer, status, "kube-apiserver does not say which cluster it is",
+				  why != NULL ? why : arena_printf(&arena, SYSTEM_NAMESPACE " was answered with status %d", status));
 		loop_timer_start(&begin_timer, AGAIN_MS, begin, NULL);
 	}
 	else if (strcasecmp(uid, config.cluster_id) != 0)
-		log_line(LOG_ERROR, "reports are not merged: the kube-apiserver is not that of cluster %s, by the uid of its namespace kube-system",
-				 config.cluster_id);
+		log_line(LOG_ERROR, "reports are not merged: the kube-apiserver is not that of cluster %s, by the uid of its namespace kube-system;"
+				 " the proxy has to be started again with another --authentication-kubeconfig", config.cluster_id);
 	else
+	{
+		note_mended(&begin_timer);
 		for (size_t i = 0; i < KINDS; i++)
-		{
-			StrBuf		path;
-
 			watches[i].kind = &kinds[i];
-			strbuf_init(&path, &arena);
-			collection_path(&watches[i], &path);
-			kubeapi_watch(api, path.bytes, NULL, &handler, &watches[i]);
-		}
+		look(NULL);
+	}
 	arena_free(&arena);
 }
 
@@ -353,11 +581,17 @@ can_ask(void)
 }
 
 void
-policies_follow(bool stored)
+policies_follow(bool by_proxies, bool stored)
 {
 	if (!can_ask())
 		return;
-	if (!following)
+	wanted = by_proxies;
+	if (!wanted)
+	{
+		resting = false;
+		blamed = NULL;
+	}
+	else if (!following)
 	{
 		following = true;
 		api = kubeapi_open(config.authentication_kubeconfig);
@@ -370,5 +604,15 @@ policies_follow(bool stored)
 bool
 policies_known(void)
 {
-	return !can_ask() || (following && all_known() && !changed && !telling);
+	bool		known = !can_ask() || (following && view_whole() && !changed && !telling);
+
+	if (looked_at != 0 && !look_holds())
+		note_rest(&look_timer, 0, not_told, "it does not answer in time");
+	if (known && resting)
+	{
+		log_line(LOG_ERROR, "reports are merged again: the active policies are known");
+		resting = false;
+		blamed = NULL;
+	}
+	return known;
 }

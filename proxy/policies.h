@@ -13,12 +13,14 @@
 #include <stdbool.h>
 
 /*
- * The database wants to know them: they are followed from now on, if there is a kube-apiserver.  stored: it has been told already, by
- * whomever; if not, it is told again.
+ * What the database says of them, to be called again and again.  by_proxies: proxies are to tell which are active: they are followed from
+ * the first time on, if there is a kube-apiserver.  stored: it has been told already, by whomever; if not, it is told again.
  */
-extern void policies_follow(bool stored);
+extern void policies_follow(bool by_proxies, bool stored);
 
-/* Whether the database knows what this proxy knows, or there is nobody to ask: reports may be merged. */
+/*
+ * Whether this proxy knows which policies the cluster has now, and has told, or there is nobody to ask: reports may be merged.
+ */
 extern bool policies_known(void);
 
 #endif							/* POLICIES_H */

@@ -37,6 +37,7 @@ struct Transfer
 	CURL	   *curl;
 	struct curl_slist *headers;
 	bool		refused;		/* take said no */
+	void		(*begun) (void *state, int status);
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 	void		(*done) (void *state, int status, const char *why);
 	void	   *state;
@@ -84,6 +85,17 @@ take_bytes(char *bytes, size_t size, size_t count, void *state)
 	transfer->refused = true;
 	/* Taking less than was given ends the transfer. */
 	return 0;
+}
+
+/* Line by line, the empty one last; that of an interim answer (1xx) ends nothing. */
+static size_t
+take_header(char *bytes, size_t size, size_t count, void *state)
+{
+	Transfer   *transfer = state;
+
+	if (bytes[0] == '\r' && transfer_status(transfer) >= 200)
+		transfer->begun(transfer->state, transfer_status(transfer));
+	return size * count;
 }
 
 static int
@@ -151,6 +163,7 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	Arena		arena;
 
 	transfer->curl = curl;
+	transfer->begun = request->begun;
 	transfer->take = request->take;
 	transfer->done = request->done;
 	transfer->state = request->state;
@@ -182,6 +195,11 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, transfer->reason);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
+	if (request->begun != NULL)
+	{
+		curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+		curl_easy_setopt(curl, CURLOPT_HEADERDATA, transfer);
+	}
 	curl_easy_setopt(curl, CURLOPT_PRIVATE, transfer);
 	set_blob(curl, CURLOPT_CAINFO_BLOB, kubeconfig->ca);
 	set_blob(curl, CURLOPT_SSLCERT_BLOB, kubeconfig->certificate);

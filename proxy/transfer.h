@@ -22,6 +22,8 @@ typedef struct TransferRequest
 	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
 	bool		patch;			/* the body is a merge patch, and no POST */
 	long		timeout_ms;		/* for all of it */
+	/* The head of the answer has come; NULL: nobody asks.  As for take. */
+	void		(*begun) (void *state, int status);
 	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 	/* The end, from the loop.  status 0: there was no whole answer, and why says so.  The transfer is gone. */

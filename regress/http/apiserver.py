@@ -187,6 +187,12 @@ users:
             KINDS[collection] = kind
             self.objects.setdefault(collection, {})
 
+    def unserve(self, collection):
+        """Ends a collection with all that is in it, as when its CustomResourceDefinition is deleted: its watches end."""
+        with self.lock:
+            del self.objects[collection]
+            self.lock.notify_all()
+
     def put(self, collection, document):
         """Creates or replaces an object; returns it."""
         with self.lock:
@@ -369,6 +375,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.list(url.path, query)
             return
         collection, _, name = url.path.rpartition("/")
+        with server.lock:
+            members = [path.rpartition("/")[2] for path in server.objects if path.rpartition("/")[0] == url.path and path.startswith("/apis/")]
+        if members:
+            self.document(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": url.path.removeprefix("/apis/"), "resources": [
+                {"name": plural, "kind": KINDS[f"{url.path}/{plural}"], "verbs": ["get", "list", "watch"]} for plural in members]})
+            return
         if collection not in server.objects:
             self.failure(404, "NotFound", "the server could not find the requested resource")
             return
@@ -422,6 +434,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 while True:
                     if self.request not in server.connections:
                         raise Cut
+                    if collection not in server.objects:
+                        self.wfile.write(b"0\r\n\r\n")
+                        self.wfile.flush()
+                        return
                     expired = position < server.floor
                     events = [entry for entry in server.log
                               if entry[0] > position and entry[2] == collection and selected(entry[3], query)]
