@@ -182,6 +182,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 {
 	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 	PgCall	   *call;
+	int64_t		version;
 
 	pg_result_free(result);
 	if (more)
@@ -190,7 +191,10 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		return;
 	}
 	call = pg_call_new(PG_AGGREGATE);
-	pg_add_int4(call, policies_known());
+	if (policies_known(&version))
+		pg_add_int8(call, version);
+	else
+		pg_add_null(call);
 	pg_send(call, false, UPKEEP_TIMEOUT_MS, aggregated, NULL);
 }
 

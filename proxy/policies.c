@@ -22,7 +22,10 @@
  * replaced.  It counts as absent, and its policies as gone, when every look of a while
  * has missed it; until then nothing is known of it, and merging rests.
  *
- * Each proxy has a view of its own, and those of different moments differ: see policies_known().
+ * Each proxy has a view of its own, those of different moments differ, and what is told may
+ * be late.  So the database gives what is stored a version, each merge names that of what this
+ * proxy has told, and is refused when another set is stored (sql/84_policy_view.sql).
+ * It is told again every few seconds: sets that agree have one version.
  *
  * Nothing is told unless the kube-apiserver is this cluster's, by the uid of kube-system.
  *
@@ -47,6 +50,7 @@
 #define COLLECT_MS 200
 #define AGAIN_MS 5000
 #define TELL_TIMEOUT_MS 30000
+#define TELL_AGAIN_MS 5000
 
 /* Between two looks at what is served; how long one counts, from its beginning; how long a kind is missed before it is absent. */
 #define LOOK_MS 2000
@@ -126,7 +130,9 @@ static bool following;
 static bool wanted;				/* the database does not merge without */
 static bool telling;			/* a call is under way */
 static bool changed = true;		/* there is something to tell */
+static int64_t stored_version;	/* of what was told last */
 static LoopTimer tell_timer;
+static LoopTimer tell_again_timer;
 static LoopTimer begin_timer;
 
 static Document documents[GROUPS][VERSIONS];
@@ -287,6 +293,8 @@ static void
 told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	telling = false;
+	if (outcome == PG_OK)
+		stored_version = pg_int8(result, 0, 0);
 	pg_result_free(result);
 	if (outcome != PG_OK)
 	{
@@ -326,6 +334,15 @@ tell(void *state)
 	changed = false;
 	telling = true;
 	pg_send(call, false, TELL_TIMEOUT_MS, told, NULL);
+}
+
+/* Somebody else may have told what he knew before. */
+static void
+tell_again(void *state)
+{
+	loop_timer_start(&tell_again_timer, TELL_AGAIN_MS, tell_again, NULL);
+	if (!telling && !tell_timer.running)
+		tell(NULL);
 }
 
 /* ---------- the watches ---------- */
@@ -558,6 +575,7 @@ begin_answered(void *state, int status, const char *body, size_t len, const char
 		for (size_t i = 0; i < KINDS; i++)
 			watches[i].kind = &kinds[i];
 		look(NULL);
+		tell_again(NULL);
 	}
 	arena_free(&arena);
 }
@@ -602,7 +620,7 @@ policies_follow(bool by_proxies, bool stored)
 }
 
 bool
-policies_known(void)
+policies_known(int64_t *version)
 {
 	bool		known = !can_ask() || (following && view_whole() && !changed && !telling);
 
@@ -614,5 +632,6 @@ policies_known(void)
 		resting = false;
 		blamed = NULL;
 	}
+	*version = can_ask() ? stored_version : 0;
 	return known;
 }

@@ -11,6 +11,7 @@
 #define POLICIES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * What the database says of them, to be called again and again.  by_proxies: proxies are to tell which are active: they are followed from
@@ -19,8 +20,9 @@
 extern void policies_follow(bool by_proxies, bool stored);
 
 /*
- * Whether this proxy knows which policies the cluster has now, and has told, or there is nobody to ask: reports may be merged.
+ * Whether this proxy knows which policies the cluster has now, and has told, or there is nobody to ask: reports may be merged by the set
+ * of *version, as the database gave it (0: by any).
  */
-extern bool policies_known(void);
+extern bool policies_known(int64_t *version);
 
 #endif							/* POLICIES_H */

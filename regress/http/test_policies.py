@@ -221,3 +221,44 @@ def test_cluster_is_not_known(served):
     flow.quiet()
     assert set(flow.reports()) == {("shop", workload.uid)}
     until(lambda: all(len(errors(proxy, GOES_ON)) == 1 for proxy in flow.proxies), 30, "the logs to say that it goes on")
+
+
+def test_views_of_proxies(served):
+    """What one proxy has told is not what another one merges by: an older view that is stored after a newer one drops nothing, and is replaced"""
+    served.apiserver.put(CPOL, policy("one", ["a"]))
+    flow = begin(served)
+    until(lambda: ("", "one") in known(flow), 30, "the policies to be known")
+    for number in range(3):
+        flow.set_active({("", "older"): ["a"]})
+        workload = Workload("shop", random.Random(number))
+        flow.create(workload, [result("kyverno", "one", "a")])
+        flow.quiet()
+        assert ("shop", workload.uid) in flow.reports()
+        assert set(known(flow)) == {("", "one")}
+
+
+def test_version_of_policies(own_stack):
+    """Whoever told merges by that set only, as long as it is stored; who has nobody to ask by any, who knows nothing by none"""
+    flow = Flow(own_stack)
+    database, cluster = flow.database, own_stack.cluster
+
+    def tell(*names):
+        policies = json.dumps([{"policy": name, "rules": []} for name in names])
+        return int(database.psql(f"SELECT kube_reports.api_tell_policies('{cluster}', '{policies}')", user="kube_reports_proxy"))
+
+    def may_merge(version):
+        return database.psql(f"SELECT kube_reports.api_may_merge('{cluster}', {version})", user="kube_reports_proxy") == "t"
+
+    for proxy in flow.proxies:
+        proxy.stop()
+    first = tell("one")
+    assert tell("one") == first and may_merge(first) and may_merge(0) and not may_merge("NULL")
+    second = tell("one", "two")
+    assert second != first and may_merge(second) and not may_merge(first)
+    assert tell("one") != first
+    flow.set_active({})
+    assert not may_merge(second)
+    flow.set_active(None)
+    assert not may_merge(second)
+    flow.set(follow_policies="false")
+    assert tell("one") == -1 and not may_merge(-1) and known(flow) == {}
