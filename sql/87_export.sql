@@ -175,12 +175,12 @@ CREATE TYPE kube_reports.event_filter AS (
 	subject_names text[],
 	from_time	timestamptz,
 	to_time		timestamptz,
-	new_failures boolean,
+	new_only	boolean,
 	scope_clusters integer[],
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
 );
-COMMENT ON TYPE kube_reports.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters are named';
+COMMENT ON TYPE kube_reports.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters are named; new_only: the old status is none of statuses, which are named then';
 
 CREATE FUNCTION kube_reports.read_event_filter(filter jsonb) RETURNS kube_reports.event_filter
 LANGUAGE plpgsql STABLE
@@ -268,7 +268,7 @@ BEGIN
 		WHERE (h.settles_at IS NULL OR h.settles_at <= now())
 			AND (wanted.scope_clusters IS NULL OR h.cluster_id = ANY (wanted.scope_clusters) OR (h.cluster_id, h.namespace) IN
 				(SELECT * FROM unnest(wanted.scope_namespace_clusters, wanted.scope_namespaces)))
-			AND (wanted.new_failures IS NULL OR h.new_status IN ('w', 'f', 'e') AND (h.old_status IS NULL OR h.old_status NOT IN ('w', 'f', 'e')))
+			AND (wanted.new_only IS NULL OR h.old_status IS NULL OR kube_reports.status_name(h.old_status) <> ALL (wanted.statuses))
 			AND (wanted.namespaces IS NULL OR h.namespace = ANY (wanted.namespaces))
 			AND (wanted.reports IS NULL OR g.name = ANY (wanted.reports))
 			AND (wanted.sources IS NULL OR k.source = ANY (wanted.sources))

@@ -53,7 +53,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.add_webhook(text, uuid, text, jsonb, text, text, text, text, integer, interval)
-	IS 'adds a target for new failures of a cluster: those from now on, or those behind the event with the id after (0-0000000000000000: all of history). Files are named as they are in the proxies'' --webhook-directory. Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for an unknown cluster';
+	IS 'adds a target for new failures of a cluster (changes to one of the filter''s statuses, which are warn, fail and error unless it names some, from none of them): those from now on, or those behind the event with the id after (0-0000000000000000: all of history). Files are named as they are in the proxies'' --webhook-directory. Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.remove_webhook(name text, cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -190,7 +190,8 @@ BEGIN
 		SELECT target.version, target.key INTO held;
 		wanted := kube_reports.read_event_filter(target.filter);
 		wanted.clusters := ARRAY[served.id];
-		wanted.new_failures := true;
+		wanted.statuses := coalesce(wanted.statuses, ARRAY['warn', 'fail', 'error']);
+		wanted.new_only := true;
 		LOOP
 			step := kube_reports.webhook_events(wanted, target.batch_size, held.version, held.key, horizon);
 			EXIT WHEN step.first_id IS NOT NULL OR NOT step.more OR clock_timestamp() > look_until;

@@ -129,6 +129,11 @@ class Hooks:
     def state(self, name):
         return json.loads(self.database.psql(f"SELECT to_json(s) FROM kube_reports.webhook_state s WHERE name = '{name}'"))
 
+    def wait_for_all(self, targets):
+        """The place of a target moves over what it does not want, too."""
+        newest = json.loads(self.api.get("/v1/export/events").body.splitlines()[-1])["id"]
+        until(lambda: all(self.state(target)["acknowledged"] >= newest for target in targets), 30, "every target to be done")
+
     def put(self, namespace, name, *results):
         """Creates a report or replaces its results."""
         self.api.put_report(POLR if namespace else CPOLR, name, namespace, list(results))
@@ -203,14 +208,24 @@ def test_filters(hooks):
     targets = {name: hooks.add(receivers[name], filters) for name, (filters, _) in wanted.items()}
     hooks.put("f-one", "a", result("a", "fail", severity="critical"), result("b", "warn"), result("no", "pass", severity="critical"))
     hooks.put("f-two", "a", result("c", "error"), {**result("d", "fail"), "source": "trivy"})
-    newest = json.loads(hooks.api.get("/v1/export/events").body.splitlines()[-1])["id"]
-
-    def all_there():
-        """The place of a target moves over what it does not want, too."""
-        return all(hooks.state(target)["acknowledged"] >= newest for target in targets.values())
-    until(all_there, 30, "every target to be done")
+    hooks.wait_for_all(targets.values())
     assert {name: set(receiver.policies()) for name, receiver in receivers.items()} == {name: policies for name, (_, policies) in wanted.items()}
     assert receivers["none"].requests == []
+
+
+def test_what_is_new_for_a_filter_of_statuses(hooks):
+    """Without one, what did warn, fail or was in error is not new; with one, what had another status than those is"""
+    told = {"any": ({}, [("pass", "warn"), ("pass", "fail"), ("skip", "error")]),
+            "fail": ({"status": "fail"}, [("warn", "fail"), ("error", "fail"), ("pass", "fail")]),
+            "worse": ({"status": ["fail", "error"]}, [("warn", "fail"), ("pass", "fail"), ("skip", "error")]),
+            "error": ({"status": ["error"]}, [("fail", "error"), ("skip", "error")])}
+    receivers = {name: hooks.receiver() for name in told}
+    targets = [hooks.add(receivers[name], {"namespace": "steps", **filters}) for name, (filters, _) in told.items()]
+    for status in ("pass", "warn", "fail", "error", "fail", "pass", "fail", "skip", "error"):
+        hooks.put("steps", "a", result("p", status))
+    hooks.wait_for_all(targets)
+    assert {name: [(event["old_status"], event["new_status"]) for event in receiver.events()] for name, receiver in receivers.items()} == {
+        name: changes for name, (_, changes) in told.items()}
 
 
 def test_a_target_that_fails(hooks):
