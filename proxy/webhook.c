@@ -47,6 +47,9 @@
 
 #define MAX_FILE (64 * 1024)
 
+/* Of an answer, so much is read that the connection can be kept; behind that its code must do. */
+#define MAX_ANSWER (64 * 1024)
+
 /* Columns of api_webhook_next(). */
 enum
 {
@@ -71,6 +74,8 @@ typedef struct Delivery
 	Arena		arena;
 	KubeConfig	target;
 	uint64_t	held_until;
+	int			code;			/* of an answer that is being read */
+	size_t		answer_len;
 	const char *failure;		/* NULL: it was acknowledged */
 	LoopTimer	timer;			/* tells the outcome again */
 } Delivery;
@@ -167,7 +172,11 @@ signature_header(Delivery *delivery, JsonText key, const char *id, const char *t
 static bool
 answer_taken(void *state, int status, const char *bytes, size_t len)
 {
-	return true;
+	Delivery   *delivery = state;
+
+	delivery->code = status;
+	delivery->answer_len += len;
+	return delivery->answer_len <= MAX_ANSWER;
 }
 
 static void
@@ -175,6 +184,8 @@ delivered(void *state, int status, const char *why)
 {
 	Delivery   *delivery = state;
 
+	if (delivery->answer_len > MAX_ANSWER)
+		status = delivery->code;
 	if (status == 0)
 		delivery->failure = arena_strdup(&delivery->arena, why);
 	else if (status < 200 || status > 299)

@@ -313,6 +313,31 @@ def test_tls_and_files(hooks):
     assert receiver.requests == []
 
 
+@pytest.mark.parametrize("code", (200, 500))
+def test_an_answer_without_end(hooks, code):
+    """It is left after a little; its code tells what became of the batch"""
+    receiver = hooks.receiver()
+    sent = []
+
+    def endless(handler):
+        """Until the other side goes away, or has taken more than it should."""
+        handler.send_response(code)
+        handler.end_headers()
+        try:
+            while len(sent) < 1000:
+                handler.wfile.write(bytes(65536))
+                sent.append(1)
+        except OSError:
+            pass
+        return None
+    receiver.answer = lambda number: endless if number == 0 else 200
+    name = hooks.add(receiver, batch_size=1)
+    policies = hooks.failures(f"endless-{code}", 2)
+    until(lambda: hooks.state(name)["sent"] == 2, 30, "both events to be acknowledged")
+    assert len(sent) < 1000 and receiver.policies() == policies[1 if code == 200 else 0:]
+    assert len(receiver.requests) == (2 if code == 200 else 3)
+
+
 def test_pause_resume_remove(hooks):
     receiver = hooks.receiver()
     name = hooks.add(receiver)
