@@ -204,7 +204,7 @@ BEGIN ATOMIC
 		kube_reports.html_rows((SELECT string_agg(format('<li><span class="name"><bdi>%s</bdi> <small>%s</small></span>'
 				'<span class="badge %s">%s</span><small class="name">%s</small><span class="value"><small>%s</small></span></li>',
 				kube_reports.html_text(v->>'policy', 40), CASE v->>'severity' WHEN 'other' THEN '' ELSE kube_reports.html_text(v->>'severity') END,
-				kube_reports.html_text(v->>'severity'), coalesce(to_char((v->>'score')::numeric, 'FM90.0'), '–'),
+				kube_reports.html_text(v->>'severity'), coalesce(round((v->>'score')::numeric, 1)::text, '–'),
 				concat_ws(' ', '<bdi>' || kube_reports.html_text(v->>'package', 60) || '</bdi>',
 					'<bdi>' || kube_reports.html_text(v->>'installed_version', 30) || '</bdi>',
 					coalesce('→ <bdi>' || kube_reports.html_text(v->>'fixed_version', 30) || '</bdi>', '· no fix known')),

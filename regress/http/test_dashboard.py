@@ -399,6 +399,19 @@ def test_policy_of_the_page(world, show):
     assert len([entry for entry in browser.log("browser") if "Content Security Policy" in entry["message"]]) >= 3
 
 
+def test_scores_of_any_size(world, show):
+    """Not only CVSS rates vulnerabilities"""
+    database, uid = world.another("scores"), list(fleet.CLUSTERS)[0]
+    scores = {"CVE-1": "100", "CVE-2": "9", "CVE-3": "0.04", "CVE-4": "999999999"}
+    world.database.psql(f"""SELECT kube_reports.register_cluster('{uid}', 'one'); SELECT kube_reports.create_report('{uid}', {sql_text({
+        "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a", "namespace": "one"},
+        "results": [{"policy": policy, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical", "properties": {"score": score}}
+                    for policy, score in scores.items()]})})""", database=database)
+    browser = show(world.page(database=database), 390)
+    assert browser.run(MISFITS) == []
+    assert browser.run("return Array.from(document.querySelectorAll('.badge.critical'), b => b.textContent)") == ["1000000000.0", "100.0", "9.0", "0.0"]
+
+
 def test_size_is_bounded(world):
     """However many policies, namespaces, clusters and vulnerabilities there are, the first of each are shown"""
     database = world.another("many")
