@@ -102,7 +102,8 @@ accepted_format(const char *accept)
 	const char *best = NULL;
 	double		best_weight = 0;
 
-	if (accept == NULL)
+	/* An empty one says nothing, as upstream reads it. */
+	if (accept == NULL || *skip_blanks(accept) == '\0')
 		return formats[0].name;
 	while (*accept != '\0')
 	{

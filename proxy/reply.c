@@ -164,7 +164,7 @@ reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 {
 	Arena	   *arena = &exchange->arena;
 	size_t		limit = reply->warning_count < WARNING_LIMIT ? reply->warning_count : WARNING_LIMIT;
-	HttpHeader *headers = arena_alloc(arena, (limit + 5) * sizeof(HttpHeader));
+	HttpHeader *headers = arena_alloc(arena, (limit + 6) * sizeof(HttpHeader));
 	size_t		left = WARNING_TOTAL;
 	size_t		total = 0;
 
@@ -172,6 +172,8 @@ reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 	headers[(*count)++] = (HttpHeader) {"content-type", reply->content_type};
 	if (reply->retry_after > 0)
 		headers[(*count)++] = (HttpHeader) {"retry-after", arena_printf(arena, "%d", reply->retry_after)};
+	if (reply->allow != NULL)
+		headers[(*count)++] = (HttpHeader) {"allow", reply->allow};
 	if (reply->gzip)
 	{
 		headers[(*count)++] = (HttpHeader) {"content-encoding", "gzip"};

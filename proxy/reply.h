@@ -22,6 +22,7 @@ typedef struct Reply
 	const char *content_type;
 	bool		gzip;			/* the body is compressed */
 	int			retry_after;	/* 0 for none */
+	const char *allow;			/* methods, of a 405; NULL for none */
 	JsonText   *warnings;
 	size_t		warning_count;
 	JsonText	body;
