@@ -442,10 +442,10 @@ DECLARE
 	-- About a megabyte of results; rows of history that are looked at.
 	page_rows CONSTANT integer := 1500;
 	step_rows CONSTANT integer := 5000;
-	asked		jsonb := request::jsonb;
-	filter		jsonb := coalesce(asked->'filter', '{}');
-	format		text := asked->>'format';
-	only_namespace text := asked->>'namespace';
+	asked		jsonb;
+	filter		jsonb;
+	format		text;
+	only_namespace text;
 	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster AND kube_reports.may_serve(c.id));
 	caller		record;
 	results		kube_reports.result_filter;
@@ -457,6 +457,15 @@ BEGIN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster USING ERRCODE = 'insufficient_privilege';
 	END IF;
 	BEGIN
+		BEGIN
+			asked := request::jsonb;
+		EXCEPTION WHEN data_exception THEN
+			-- JSON, but with what no text or number of this database can be.
+			RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+		END;
+		filter := coalesce(asked->'filter', '{}');
+		format := asked->>'format';
+		only_namespace := asked->>'namespace';
 		IF filter ? 'cluster' THEN
 			RAISE EXCEPTION 'the filter has no member "cluster"' USING ERRCODE = 'invalid_parameter_value';
 		END IF;

@@ -139,6 +139,7 @@ def test_formats(store, accept, format, kind):
     ("results", {"properties": "{"}, 400), ("results", {"properties": "[]"}, 400), ("results", {"cluster": "x"}, 400), ("results", {"after": "1-0"}, 400),
     ("events", {"after": "x"}, 400), ("events", {"after": "1-00000000000000zz"}, 400), ("events", {"after": "9" * 19 + "-0000000000000000"}, 400),
     ("events", {"from": "yesterday-ish"}, 400), ("events", {"text": "x"}, 400), ("events", {"cluster": "x"}, 400), ("events", {"status": "x\x00"}, 400),
+    ("results", {"properties": '{"k": "\\u0000"}'}, 400), ("results", {"properties": '{"k": 1e999999}'}, 400),
     ("nothing", {}, 404), ("namespaces/one/nothing", {}, 404), ("namespaces/One/results", {}, 404), ("namespaces//results", {}, 404),
     ("results/more", {}, 404)])
 def test_what_is_refused(store, path, query, code):
