@@ -147,19 +147,19 @@ wanted_format(const Route *route, const char *accept, int *code, const char **wh
 
 /* ---------- the filter ---------- */
 
-/* Members of a filter that are not texts or arrays of texts. */
-static bool
-is_single(JsonText key)
+/* The parameter of that key if it can stand only once, as those that are not texts or arrays of texts; else NULL.  A literal. */
+static const char *
+single_key(JsonText key)
 {
-	static const char *const keys[] = {"exempted", "score_from", "score_to", "since_from", "since_to", "first_seen_from", "first_seen_to", "text",
-	"from", "to"};
+	static const char *const keys[] = {"format", "after", "exempted", "score_from", "score_to", "properties", "since_from", "since_to",
+	"first_seen_from", "first_seen_to", "text", "from", "to"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 	{
 		if (json_text_is(key, keys[i]))
-			return true;
+			return keys[i];
 	}
-	return false;
+	return NULL;
 }
 
 /* The query as a filter; NULL with *why when it cannot be one.  The database knows which members there are. */
@@ -171,10 +171,16 @@ query_filter(Arena *arena, const Route *route, const char **why)
 	for (size_t i = 0; i < route->parameter_count; i++)
 	{
 		const RouteParameter *parameter = &route->parameters[i];
+		const char *single = single_key(parameter->key);
 		JsonNode   *given = json_get_text(filter, parameter->key);
 		JsonNode   *value = json_new_string(arena, parameter->value.bytes, parameter->value.len);
 		JsonError	error;
 
+		if (single != NULL && route_parameter(route, single) != &parameter->value)
+		{
+			*why = arena_printf(arena, "parameter \"%s\" is given more than once", single);
+			return NULL;
+		}
 		if (json_text_is(parameter->key, "format") || json_text_is(parameter->key, "after") || json_text_is(parameter->key, "timeout"))
 			continue;
 		if (json_text_is(parameter->key, "properties"))
@@ -187,7 +193,7 @@ query_filter(Arena *arena, const Route *route, const char **why)
 			}
 			json_set_text(arena, filter, parameter->key, value);
 		}
-		else if (is_single(parameter->key))
+		else if (single != NULL)
 			json_set_text(arena, filter, parameter->key, value);
 		else
 		{

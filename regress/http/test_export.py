@@ -19,6 +19,7 @@ from client import unrated_result as result
 
 ODD = 'comma , quote " newline \n backslash \\ =1+1 ümlaut'
 STATUSES = ("pass", "fail", "warn", "error", "skip")
+BEGINNING = "0-0000000000000000"
 
 
 class Store:
@@ -140,6 +141,8 @@ def test_formats(store, accept, format, kind):
     ("events", {"after": "x"}, 400), ("events", {"after": "1-00000000000000zz"}, 400), ("events", {"after": "9" * 19 + "-0000000000000000"}, 400),
     ("events", {"from": "yesterday-ish"}, 400), ("events", {"text": "x"}, 400), ("events", {"cluster": "x"}, 400), ("events", {"status": "x\x00"}, 400),
     ("results", {"properties": '{"k": "\\u0000"}'}, 400), ("results", {"properties": '{"k": 1e999999}'}, 400),
+    ("results", {"score_from": ["1", "2"]}, 400), ("results", {"text": ["a", "a"]}, 400), ("results", {"properties": ["{}", "{}"]}, 400),
+    ("events", {"from": ["2026-01-01", "2027-01-01"]}, 400), ("events", {"after": [BEGINNING, BEGINNING]}, 400), ("events", {"format": ["csv", "jsonl"]}, 400),
     ("nothing", {}, 404), ("namespaces/one/nothing", {}, 404), ("namespaces/One/results", {}, 404), ("namespaces//results", {}, 404),
     ("results/more", {}, 404)])
 def test_what_is_refused(store, path, query, code):
