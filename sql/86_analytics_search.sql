@@ -81,6 +81,25 @@ $$;
 COMMENT ON FUNCTION kube_reports.filter_strings(jsonb, text)
 	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
 
+CREATE FUNCTION kube_reports.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		text[] := kube_reports.filter_strings(filter, member);
+	unknown		text;
+BEGIN
+	SELECT g INTO unknown FROM unnest(given) g WHERE g <> ALL (words) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'there is no % "%"', member, unknown USING ERRCODE = 'invalid_parameter_value',
+			HINT = format('It can be %s.', (SELECT string_agg(to_json(w)::text, ', ') FROM unnest(words) w));
+	END IF;
+	RETURN given;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.filter_words(jsonb, text, text[])
+	IS 'a member of a filter as filter_strings() gives it, that knows only some words. Raises 22023 for any other';
+
 -- A look into result_detail for each pair of them.
 CREATE FUNCTION kube_reports.criteria_of_details(details bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE
@@ -125,6 +144,7 @@ DECLARE
 	unknown		text;
 	given		text[];
 	statuses	text[];
+	severities	text[];
 BEGIN
 	filter := coalesce(filter, '{}');
 	IF jsonb_typeof(filter) <> 'object' THEN
@@ -154,15 +174,11 @@ BEGIN
 	wanted.subject_names := kube_reports.filter_strings(filter, 'subject_name');
 	wanted.subject_uids := kube_reports.filter_strings(filter, 'subject_uid');
 	wanted.exceptions := kube_reports.filter_strings(filter, 'exception');
-	statuses := kube_reports.filter_strings(filter, 'status');
+	statuses := kube_reports.filter_words(filter, 'status', ARRAY['pass', 'warn', 'fail', 'error', 'skip']);
 	IF statuses IS NOT NULL THEN
-		SELECT g INTO unknown FROM unnest(statuses) g WHERE g NOT IN ('pass', 'warn', 'fail', 'error', 'skip') LIMIT 1;
-		IF FOUND THEN
-			RAISE EXCEPTION 'there is no status "%"', unknown USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'Statuses are pass, warn, fail, error and skip.';
-		END IF;
 		wanted.statuses := ARRAY(SELECT left(g, 1)::"char" FROM unnest(statuses) g);
 	END IF;
+	severities := kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']);
 	BEGIN
 		wanted.exempted := (filter->>'exempted')::boolean;
 		wanted.score_from := (filter->>'score_from')::real;
@@ -178,12 +194,11 @@ BEGIN
 	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
 		wanted.criteria := ARRAY(SELECT k.id
 			FROM (SELECT kube_reports.filter_strings(filter, 'source') AS sources, kube_reports.filter_strings(filter, 'policy') AS policies,
-					kube_reports.filter_strings(filter, 'rule') AS rules, kube_reports.filter_strings(filter, 'category') AS categories,
-					kube_reports.filter_strings(filter, 'severity') AS severities) f,
+					kube_reports.filter_strings(filter, 'rule') AS rules, kube_reports.filter_strings(filter, 'category') AS categories) f,
 				kube_reports.criterion k
 			WHERE (f.sources IS NULL OR k.source = ANY (f.sources)) AND (f.policies IS NULL OR k.policy = ANY (f.policies))
 				AND (f.rules IS NULL OR k.rule = ANY (f.rules)) AND (f.categories IS NULL OR k.category = ANY (f.categories))
-				AND (f.severities IS NULL OR k.severity = ANY (f.severities)));
+				AND (severities IS NULL OR k.severity = ANY (severities)));
 	END IF;
 
 	IF filter ? 'properties' THEN

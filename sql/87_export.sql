@@ -187,6 +187,8 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	-- Empty: none, it appeared or is gone.
+	statuses CONSTANT text[] := ARRAY['pass', 'warn', 'fail', 'error', 'skip', ''];
 	wanted		kube_reports.event_filter;
 	given		text[];
 	unknown		text;
@@ -210,17 +212,12 @@ BEGIN
 	wanted.policies := kube_reports.filter_strings(filter, 'policy');
 	wanted.rules := kube_reports.filter_strings(filter, 'rule');
 	wanted.categories := kube_reports.filter_strings(filter, 'category');
-	wanted.severities := kube_reports.filter_strings(filter, 'severity');
-	wanted.statuses := kube_reports.filter_strings(filter, 'status');
-	wanted.old_statuses := kube_reports.filter_strings(filter, 'old_status');
+	wanted.severities := kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']);
+	wanted.statuses := kube_reports.filter_words(filter, 'status', statuses);
+	wanted.old_statuses := kube_reports.filter_words(filter, 'old_status', statuses);
 	wanted.subject_kinds := kube_reports.filter_strings(filter, 'subject_kind');
 	wanted.subject_namespaces := kube_reports.filter_strings(filter, 'subject_namespace');
 	wanted.subject_names := kube_reports.filter_strings(filter, 'subject_name');
-	SELECT s INTO unknown FROM unnest(wanted.statuses || wanted.old_statuses) s WHERE s NOT IN ('pass', 'warn', 'fail', 'error', 'skip', '') LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'there is no status "%"', unknown USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Statuses are pass, warn, fail, error and skip; empty: none, it appeared or is gone.';
-	END IF;
 	BEGIN
 		wanted.from_time := (filter->>'from')::timestamptz;
 		wanted.to_time := (filter->>'to')::timestamptz;

@@ -140,6 +140,7 @@ def test_formats(store, accept, format, kind):
     ("results", {"properties": "{"}, 400), ("results", {"properties": "[]"}, 400), ("results", {"cluster": "x"}, 400), ("results", {"after": "1-0"}, 400),
     ("events", {"after": "x"}, 400), ("events", {"after": "1-00000000000000zz"}, 400), ("events", {"after": "9" * 19 + "-0000000000000000"}, 400),
     ("events", {"from": "yesterday-ish"}, 400), ("events", {"text": "x"}, 400), ("events", {"cluster": "x"}, 400), ("events", {"status": "x\x00"}, 400),
+    ("results", {"severity": "hihg"}, 400), ("events", {"severity": ["high", "hihg"]}, 400), ("events", {"old_status": "bad"}, 400),
     ("results", {"properties": '{"k": "\\u0000"}'}, 400), ("results", {"properties": '{"k": 1e999999}'}, 400),
     ("results", {"score_from": ["1", "2"]}, 400), ("results", {"text": ["a", "a"]}, 400), ("results", {"properties": ["{}", "{}"]}, 400),
     ("events", {"from": ["2026-01-01", "2027-01-01"]}, 400), ("events", {"after": [BEGINNING, BEGINNING]}, 400), ("events", {"format": ["csv", "jsonl"]}, 400),

@@ -229,8 +229,9 @@ SELECT kube_reports.caller_scope('regress_all', NULL);
 
 -- Text that wants to be SQL: in every member of a filter, and every text argument.
 SELECT m, (SELECT count(*) FROM kube_reports.search_results(jsonb_build_object(m, a))) AS results, (SELECT count(*) FROM kube_reports.search_resources(jsonb_build_object(m, a))) AS resources
-	FROM unnest('{cluster,namespace,report,source,policy,rule,category,severity,native_status,subject_kind,subject_namespace,subject_name,subject_uid,exception,text}'::text[]) m,
+	FROM unnest('{cluster,namespace,report,source,policy,rule,category,native_status,subject_kind,subject_namespace,subject_name,subject_uid,exception,text}'::text[]) m,
 		(VALUES ('x'' OR true) --')) v(a);
+SELECT count(*) FROM kube_reports.search_results('{"severity": "high'' OR true --"}');
 SELECT count(*) FROM kube_reports.search_results('{"status": "fail'' OR true --"}');
 SELECT count(*) FROM kube_reports.search_results('{"since_from": "now()) OR (true"}');
 SELECT count(*) FROM kube_reports.search_results('{"score_from": "0) OR (true"}');
