@@ -15,7 +15,7 @@
 --	  subject_name, subject_uid, exception; exempted (boolean: has exceptions);
 --	  score_from, score_to (numbers, inclusive); properties (object, contained
 --	  in the result's); since_from, since_to, first_seen_from, first_seen_to
---	  (times, the first inclusive); text (string: found in policy, rule, subject
+--	  (times, the first inclusive, in UTC unless they name a zone); text (string: found in policy, rule, subject
 --	  or message, whatever the case).
 
 CREATE TYPE kube_reports.result_filter AS (
@@ -130,9 +130,12 @@ $$;
 COMMENT ON FUNCTION kube_reports.few_results(bigint[], bigint[], bigint[])
 	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to walk to the first ones; null: none are given';
 
+-- Times mean the same for everybody who gives them.
 CREATE FUNCTION kube_reports.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO, MDY'
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -182,9 +182,12 @@ CREATE TYPE kube_reports.event_filter AS (
 );
 COMMENT ON TYPE kube_reports.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters are named; new_only: the old status is none of statuses, which are named then';
 
+-- Times mean the same for everybody who gives them.
 CREATE FUNCTION kube_reports.read_event_filter(filter jsonb) RETURNS kube_reports.event_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO, MDY'
 AS $$
 DECLARE
 	-- Empty: none, it appeared or is gone.
