@@ -26,18 +26,24 @@ DECLARE
 	file		text;
 	place		record;
 BEGIN
-	IF name !~ '^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$' THEN
-		RAISE EXCEPTION 'a webhook''s name has 1 to 63 letters, digits, dots, hyphens and underscores, not "%"', left(name, 100)
+	IF name IS NULL OR name !~ '^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$' THEN
+		RAISE EXCEPTION 'a webhook''s name has 1 to 63 letters, digits, dots, hyphens and underscores, not "%"', coalesce(left(name, 100), '')
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	-- Neither user nor password: secrets have no place here.
-	IF url !~ '^https://[A-Za-z0-9._:\[\]-]+(/[!-~]*)?$' OR url ~ '#' OR length(url) > 2000 THEN
+	IF url IS NULL OR url !~ '^https://[A-Za-z0-9._:\[\]-]+([/?][!-~]*)?$' OR url ~ '#' OR length(url) > 2000 THEN
 		RAISE EXCEPTION 'a webhook''s URL is https://host[:port][/path][?query]' USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Credentials are files of the proxies: token_file, hmac_file.';
 	END IF;
 	IF filter ?| ARRAY['cluster', 'old_status', 'from', 'to'] OR NOT wanted.statuses <@ ARRAY['warn', 'fail', 'error'] THEN
 		RAISE EXCEPTION 'this filter is none of new failures' USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Members are namespace, report, source, policy, rule, category, severity, status (warn, fail, error), subject_kind, subject_namespace and subject_name.';
+	END IF;
+	IF batch_size IS NULL OR batch_size NOT BETWEEN 1 AND 1000 THEN
+		RAISE EXCEPTION 'a batch has 1 to 1000 events, not %', batch_size USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+	IF timeout IS NULL OR timeout NOT BETWEEN '100 milliseconds' AND '60 seconds' THEN
+		RAISE EXCEPTION 'a target has 100 milliseconds to 60 seconds for its answer, not %', timeout USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	FOREACH file IN ARRAY ARRAY[token_file, hmac_file, ca_file] LOOP
 		IF file !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,251}$' THEN

@@ -313,6 +313,14 @@ def test_tls_and_files(hooks):
     assert receiver.requests == []
 
 
+def test_a_url_without_a_path(hooks):
+    receiver = hooks.receiver()
+    hooks.add(f"https://127.0.0.1:{receiver.port}?x=1")
+    policies = hooks.failures("query", 1)
+    until(lambda: receiver.policies() == policies, 30, "the event")
+    assert receiver.requests[0][3] == "/?x=1"
+
+
 @pytest.mark.parametrize("code", (200, 500))
 def test_an_answer_without_end(hooks, code):
     """It is left after a little; its code tells what became of the batch"""
@@ -415,8 +423,10 @@ def test_another_target_of_that_name(hooks):
     ({"url": "https://a/#f"}, "22023"), ({"url": "https://a/\nX: y"}, "22023"), ({"name": "a b"}, "22023"), ({"name": ""}, "22023"), ({"name": "x" * 64}, "22023"),
     ({"token_file": "../token"}, "22023"), ({"hmac_file": ".hidden"}, "22023"), ({"ca_file": "a/b"}, "22023"), ({"filter": '{"colour": "red"}'}, "22023"),
     ({"filter": '{"status": "pass"}'}, "22023"), ({"filter": '{"cluster": "x"}'}, "22023"), ({"filter": '{"old_status": "pass"}'}, "22023"),
-    ({"filter": "[]"}, "22023"), ({"after": "x"}, "22023"), ({"cluster": "00000000-0000-4000-8000-000000000000"}, "42704"), ({"batch_size": "0"}, "23514"),
-    ({"timeout": "1 hour"}, "23514"), ({"name": "twice"}, "23505")], ids=str)
+    ({"filter": "[]"}, "22023"), ({"after": "x"}, "22023"), ({"cluster": "00000000-0000-4000-8000-000000000000"}, "42704"), ({"cluster": None}, "42704"),
+    ({"batch_size": "0"}, "22023"), ({"batch_size": "1001"}, "22023"), ({"batch_size": None}, "22023"), ({"timeout": "1 hour"}, "22023"),
+    ({"timeout": "99 milliseconds"}, "22023"), ({"timeout": None}, "22023"), ({"name": None}, "22023"), ({"url": None}, "22023"),
+    ({"url": "https://a?b#c"}, "22023"), ({"url": "https://?a"}, "22023"), ({"filter": '{"severity": "hihg"}'}, "22023"), ({"name": "twice"}, "23505")], ids=str)
 def test_what_is_no_target(hooks, arguments, sqlstate):
     given = {"name": "good", "cluster": hooks.stack.cluster, "url": "https://a:1/x?y=z", **arguments}
     connection = psycopg2.connect(hooks.database.connection())
