@@ -373,15 +373,16 @@ def test_going_back_while_a_batch_is_under_way(hooks, how):
     late, refused = threading.Event(), threading.Event()
     answers = {1: lambda handler: 200 if late.wait(60) else 500, 2: lambda handler: 500 if refused.wait(60) else 200}
     receiver.answer = lambda number: answers.get(number, 200)
-    wanted = {"filters": {"namespace": how}, "batch_size": 2, "timeout": "30 seconds"}
-    name = hooks.add(receiver, **wanted)
+    # They are there before the target: else the first batch might have only one.
     policies = hooks.failures(how, 4, namespace=how)
+    wanted = {"filters": {"namespace": how}, "after": BEGINNING, "batch_size": 2, "timeout": "30 seconds"}
+    name = hooks.add(receiver, **wanted)
     until(lambda: len(receiver.requests) == 2, 30, "the second batch to be under way")
     if how == "resumed":
         hooks.call("resume_webhook", name, BEGINNING)
     else:
         hooks.call("remove_webhook", name)
-        hooks.add(receiver, name=name, after=BEGINNING, **wanted)
+        hooks.add(receiver, name=name, **wanted)
     until(lambda: len(receiver.requests) == 3, 30, "the first batch to be under way again")
     place, failures = hooks.state(name)["acknowledged"], f'kube_reports_webhook_failures_total{{target="{name}"}}'
     late.set()
