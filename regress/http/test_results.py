@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg2
 import pytest
 
-from client import POLR, path_of, report, run
+from client import POLR, path_of, report, run, until
 from test_dump import CONTENT, DERIVED, restore, settle_results
 
 WRITES = int(os.environ.get("RESULT_WRITES") or 800)
@@ -214,6 +214,34 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     settle_results(database)
     for content in (CONTENT, DERIVED):
         assert database.psql(content, database="restored") == database.psql(content)
+
+
+def test_rebuilds_meet(own_stack):
+    """Of two rebuilds that find the same counts wrong one mends them; meanwhile reports are written"""
+    own_stack.begin()
+    database, api = own_stack.database, own_stack.proxy().api()
+    choice = random.Random(8)
+    for number in range(20):
+        api.create(POLR, report(f"r{number}", results=random_results(choice)), "met")
+    settle_results(database)
+    database.psql("UPDATE kube_reports.rollup SET count = count + 5; UPDATE kube_reports.rollup_daily SET count = count - 1;"
+                  " UPDATE kube_reports.score_daily SET fail = fail + 2")
+    folding = "SELECT pg_advisory_xact_lock(kube_reports.lock_class(), -3)"
+    waiting = ("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid = kube_reports.lock_class()::oid"
+               " AND l.objid = '-3'::integer::oid")
+    with contextlib.closing(psycopg2.connect(database.connection())) as folder, ThreadPoolExecutor(2) as pool:
+        with folder, folder.cursor() as cursor:
+            cursor.execute(folding)
+            rebuilds = [pool.submit(database.psql, "CALL kube_reports.rebuild()") for _ in range(2)]
+            until(lambda: database.psql(waiting, user="postgres") == "2", what="both to wait for the counts")
+            for number in range(10):
+                assert api.patch(path_of(POLR, "met", f"r{number}"), {"results": random_results(choice)}).code == 200
+            assert not any(rebuild.done() for rebuild in rebuilds)
+        for rebuild in rebuilds:
+            rebuild.result()
+    compare(database)
+    settle_results(database)
+    compare(database)
 
 
 # A writer of each of eight lanes; in a cluster, two lanes count in the same cells, and all share what is stored once.
