@@ -155,8 +155,8 @@ COMMENT ON TABLE kube_reports.result_change IS 'history: every appearance, chang
 COMMENT ON COLUMN kube_reports.result_change.version IS 'resourceVersion of the report''s change';
 COMMENT ON COLUMN kube_reports.result_change.old_status IS 'null: it appeared';
 COMMENT ON COLUMN kube_reports.result_change.new_status IS 'null: it is gone';
-COMMENT ON COLUMN kube_reports.result_change.first_seen IS 'when it had appeared; null where it appears';
-COMMENT ON COLUMN kube_reports.result_change.old_since IS 'since when it had had the old status; null where it appears';
+COMMENT ON COLUMN kube_reports.result_change.first_seen IS 'when it had appeared; null where it appears. With a null old_status: rebuild() has put the event in the place of some that were lost';
+COMMENT ON COLUMN kube_reports.result_change.old_since IS 'since when it had had the old status; null where there is none';
 COMMENT ON COLUMN kube_reports.result_change.settles_at IS 'gone only: before this time the result may come back and the row be taken back, so that readers do not count it yet';
 
 ---- counts ----
