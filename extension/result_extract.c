@@ -135,7 +135,8 @@ source_text(Arena *arena, const ResultSource *source, const Place *place, JsonTe
 		}
 		if (word != NULL)
 			*word = node != NULL && node->kind == JSON_STRING ? text : (JsonText) {"", 0};
-		if (source->map != NULL && text.len > 0)
+		/* A map may say what the empty text stands for, but not what the absence of one does. */
+		if (source->map != NULL && (text.len > 0 || (node != NULL && node->kind == JSON_STRING)))
 		{
 			const JsonNode *mapped = json_get_text(source->map, text);
 

@@ -151,7 +151,11 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	"severity": "$.severity",
 	"status": {"path": "$.status", "map": {"MANUAL": "skip", "NOT-APPLICABLE": "skip", "INFO": "skip", "INCONSISTENT": "error"}},
 	"message": "$.description",
-	"properties": {"id": "$.id", "instructions": "$.instructions"},
+	"properties": {
+		"id": "$.id",
+		"instructions": "$.instructions",
+		"automated-remediation": {"path": "$.metadata.labels.compliance\\.openshift\\.io/automated-remediation", "map": {"": "true"}}
+	},
 	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp", "$.metadata.creationTimestamp"],
 	"subjects": [
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}

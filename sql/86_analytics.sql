@@ -274,17 +274,52 @@ COMMENT ON TABLE kube_reports.framework_control
 	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53: filled by whoever knows; source and rule empty: any';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
 
+-- Several rows may say that the same is checked; it is counted once, for a control and for its framework (control null).
+CREATE VIEW kube_reports.control_criterion AS
+	SELECT DISTINCT f.framework, c.control, k.id AS criterion, k.source, k.policy, k.rule, k.severity
+	FROM kube_reports.framework_control f
+		JOIN kube_reports.criterion k ON k.policy = f.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
+		CROSS JOIN LATERAL (VALUES (f.control), (NULL)) c(control);
+COMMENT ON VIEW kube_reports.control_criterion IS 'what checks the controls of frameworks, and, where control is null, what checks any of a framework';
+
 CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.policy, r.rule, r.subject_kind, r.pass, r.warn, r.fail, r.error, r.skip
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT f.framework, f.control, r.namespace, r.source, r.policy, r.rule, r.kind AS subject_kind,
+		CROSS JOIN LATERAL (SELECT x.framework, x.control, r.namespace, r.source, r.policy, r.rule, r.kind AS subject_kind,
 				kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
 			FROM kube_reports.visible_count r
-				JOIN kube_reports.framework_control f ON f.policy = r.policy AND f.source IN ('', r.source) AND f.rule IN ('', r.rule)
-			WHERE r.cluster_id = c.id
-			GROUP BY f.framework, f.control, r.namespace, r.source, r.policy, r.rule, r.kind
+				JOIN kube_reports.control_criterion x ON x.criterion = r.criterion
+			WHERE r.cluster_id = c.id AND x.control IS NOT NULL
+			GROUP BY x.framework, x.control, r.namespace, r.source, r.policy, r.rule, r.kind
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.control_counts IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
+
+-- A check's remediations are its own: their owner is the check's result.  Several have numbers behind its name.
+CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan, k.category AS suite, k.rule, k.severity,
+		kube_reports.status_name(r.status) AS status, r.since, coalesce(m.remediations, '{}') AS remediations, coalesce(m.states, '{}') AS states
+	FROM kube_reports.visible_result r
+		JOIN kube_reports.detail d ON d.id = r.detail AND d.properties <> '{}' AND d.properties @> '{"automated-remediation": "true"}'
+		JOIN kube_reports.cluster c ON c.id = r.cluster_id
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+		JOIN kube_reports.origin g ON g.id = r.origin
+		JOIN kube_reports.resource_type t ON t.id = g.resource_type AND t."group" = 'compliance.openshift.io' AND t.plural = 'compliancecheckresults'
+		LEFT JOIN (SELECT o.cluster_id, o.namespace, o.check_result, array_agg(o.name ORDER BY o.name) AS remediations, array_agg(o.state ORDER BY o.name) AS states
+			FROM (SELECT o.cluster_id, o.namespace, o.name,
+					coalesce(nullif(kube_reports.string_at(o.body, 'status', 'applicationState'), ''), 'NotApplied') AS state,
+					-- Members are stored in the order of their names.
+					coalesce(substring(kube_reports.value_at(o.metadata, 'ownerReferences') FROM '"kind": *"ComplianceCheckResult", *"name": *"([^"\\]*)"'), o.name) AS check_result
+				FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
+					FROM kube_reports.object o
+						JOIN kube_reports.resource_type t ON t.id = o.resource_type AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+					WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
+						OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n)
+					OFFSET 0) o) o
+			GROUP BY o.cluster_id, o.namespace, o.check_result) m
+			ON m.cluster_id = g.cluster_id AND m.namespace = g.namespace AND m.check_result = g.name
+	WHERE r.status IN ('w', 'f', 'e');
+COMMENT ON VIEW kube_reports.remediable_failures
+	IS 'checks of the Compliance Operator that do not pass and can be mended automatically, with the names of their remediations and the state of each (NotApplied, Pending, Applied, Outdated, Error and others); none yet: empty lists';
 
 ---- remediations ----
 

@@ -186,3 +186,24 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.framework_score(date, date)
 	IS 'compliance_score() by source and category: sources name the framework there (CIS, NSA, Pod Security Standards)';
+
+CREATE VIEW kube_reports.control_score WITH (security_barrier) AS
+	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.pass, r.warn, r.fail, r.error, r.skip, r.excluded,
+		r.pass::double precision / nullif(r.pass + r.warn + r.fail + r.error, 0) AS score,
+		r.weighted_pass::double precision / nullif(r.weighted, 0) AS weighted_score
+	FROM kube_reports.cluster c
+		CROSS JOIN LATERAL (SELECT r.framework, r.control,
+				kube_reports.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
+				kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error,
+				kube_reports.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports.total(r.count) FILTER (WHERE r.status = 'x') AS excluded,
+				kube_reports.total(r.count * r.weight) FILTER (WHERE r.status = 'p') AS weighted_pass,
+				kube_reports.total(r.count * r.weight) FILTER (WHERE r.status IN ('p', 'w', 'f', 'e')) AS weighted
+			FROM (SELECT x.framework, x.control, r.count, kube_reports.severity_weight(x.severity) AS weight,
+					CASE WHEN kube_reports.excluded_from_score(r.native_status) THEN 'x' ELSE r.status END AS status
+				FROM kube_reports.visible_rollup r
+					JOIN kube_reports.control_criterion x ON x.criterion = r.criterion
+				WHERE r.cluster_id = c.id) r
+			GROUP BY r.framework, r.control
+			HAVING kube_reports.total(r.count) <> 0) r;
+COMMENT ON VIEW kube_reports.control_score
+	IS 'the score of each control of a framework, and of the framework (control null, each result counted once), by cluster, as compliance_score() counts: of now';

@@ -20,7 +20,16 @@ FAILING = ("warn", "fail", "error")
 STATUSES = ("pass", "warn", "fail", "error", "skip")
 SEVERITIES = ("unknown", "info", "low", "medium", "high", "critical")
 WEIGHTS = {"critical": 10, "high": 6, "medium": 3, "low": 1, "unknown": 1, "info": 0}
-CONTROL = ("NIST SP 800-53", "AC-2", "policy-1")
+# (framework, control, source, policy, rule): one is said twice, one policy checks two controls.
+CONTROLS = [("NIST SP 800-53", "AC-2", "", "policy-1", ""), ("NIST SP 800-53", "AC-2", "kyverno", "policy-1", "rule-1"), ("NIST SP 800-53", "CM-6", "", "policy-1", "rule-2"),
+            ("NIST SP 800-53", "CM-6", "kyverno", "policy-3", ""), ("NIST SP 800-53", "AC-2", "nobody", "policy-4", ""), ("CIS", "5.2", "", "cis", ""), ("CIS", "5.3", "", "policy-4", "rule-1")]
+
+# (cluster, namespace, name, check that owns it, status, spec)
+REMEDIATIONS = [(PROD, "team-a", "check", "check", {"applicationState": "Outdated"}, {"apply": True, "outdated": {"object": {"kind": "A"}}}),
+                (PROD, "team-b", "check", "check", {"applicationState": "Applied"}, {"apply": True}),
+                # Not that of the check of its name: the second one of a check.
+                (PROD, "team-b", "check-1", "check", {"applicationState": "Pending"}, {"apply": True}),
+                (STAGING, "team-b", "check-1", None, {}, {"apply": False})]
 
 # The queries of the page, by the number of their question.
 QUERIES = [(int(number), sql) for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", (TOP / "docs" / "analytics.md").read_text(), re.M | re.S)
@@ -64,13 +73,15 @@ def generated(choice):
                                          "score": choice.choice(("0", "5.5", "7.9", "8.0", "9.8")), "resource": f"package-{cve}", "installedVersion": "1.0",
                                          **({"fixedVersion": "1.1"} if cve % 2 else {}), "artifact.repository": f"image-{number}", "artifact.tag": "v1"}}
                                     for cve in range(5) if choice.random() < 0.7]}
-                documents[cluster, namespace, "check"] = {
-                    "apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "id": "check", "severity": "high",
-                    "status": "MANUAL" if namespace == "team-a" else "FAIL", "description": "a check",
-                    "metadata": {"name": "check", "namespace": namespace, "labels": {"compliance.openshift.io/scan-name": "cis",
-                                                                                    "compliance.openshift.io/suite": "suite"},
-                                 # Else it counts as evaluated when it was created.
-                                 "annotations": {"compliance.openshift.io/last-scanned-timestamp": "2023-11-14T22:13:20Z"}}}
+                for check, automated in (("check", True), ("check-1", True), ("check-2", False)):
+                    documents[cluster, namespace, check] = {
+                        "apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "id": check, "severity": "high",
+                        "status": "MANUAL" if namespace == "team-a" else "FAIL", "description": "a check",
+                        "metadata": {"name": check, "namespace": namespace, "labels": {
+                            "compliance.openshift.io/scan-name": "cis", "compliance.openshift.io/suite": "suite",
+                            **({"compliance.openshift.io/automated-remediation": ""} if automated else {})},
+                                     # Else it counts as evaluated when it was created.
+                                     "annotations": {"compliance.openshift.io/last-scanned-timestamp": "2023-11-14T22:13:20Z"}}}
     return documents
 
 
@@ -81,7 +92,7 @@ def rows_of(documents):
         if document["kind"] == "ComplianceCheckResult":
             manual = document["status"] == "MANUAL"
             rows.append(Row(NAMES[cluster], namespace, name, "Compliance Operator", "cis", document["id"], "suite", "high", "skip" if manual else "fail",
-                            "MANUAL" if manual else "fail", "", "", "a check", None, {"id": "check"}, ()))
+                            "MANUAL" if manual else "fail", "", "", "a check", None, {"id": document["id"]}, ()))
             continue
         for result in document["results"]:
             properties = result.get("properties", {})
@@ -173,7 +184,7 @@ def world(module_stack):
         database.psql(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))})")
     # What is deleted has settled as soon as it is gone.
     database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
-    database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('%s', '%s', '%s')" % CONTROL)
+    database.psql("INSERT INTO kube_reports.framework_control (framework, control, source, policy, rule) VALUES " + ", ".join(map(str, CONTROLS)))
     made = World(database)
     made.step(generated(made.choice), 10)
     made.audit = made.begun - AUDIT
@@ -194,9 +205,11 @@ def world(module_stack):
         for place, turn in ((0, number), (2, number + 1)):
             flapping[PROD, "team-b", "checks-3"]["results"][place]["result"] = ("pass", "fail")[turn % 2]
         made.step(copy.deepcopy(flapping), 3 if number == 0 else 0)
-    database.psql(made.write(PROD, {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation",
-                                    "metadata": {"name": "check", "namespace": "team-a"}, "spec": {"apply": True, "outdated": {"object": {"kind": "A"}}},
-                                    "status": {"applicationState": "Outdated"}}))
+    for cluster, namespace, name, owner, status, spec in REMEDIATIONS:
+        references = [{"apiVersion": "v1", "kind": "Pod", "name": "check-2", "uid": "1"}, {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult",
+                                                                                           "name": owner, "uid": "2"}]
+        database.psql(made.write(cluster, {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation", "spec": spec, "status": status,
+                                           "metadata": {"name": name, "namespace": namespace, **({"ownerReferences": references} if owner else {})}}))
     return made
 
 
@@ -221,6 +234,23 @@ def scores(rows):
     total = sum(numbers[:4])
     return (*numbers, sum(row.native == "MANUAL" for row in rows), round(numbers[0] / total, 9) if total else None,
             round(weights[0] / weights[1], 9) if weights[1] else None)
+
+
+def checking(rows, framework, control=None):
+    """Those that check a control, or any of a framework."""
+    wanted = [(source, policy, rule) for of, at, source, policy, rule in CONTROLS if of == framework and control in (None, at)]
+    return [row for row in rows if any(policy == row.policy and source in ("", row.source) and rule in ("", row.rule) for source, policy, rule in wanted)]
+
+
+def control_scores(rows):
+    answer = []
+    for framework, control in {(of, at) for of, *controls in CONTROLS for at in (controls[0], None)}:
+        for cluster in NAMES.values():
+            found = having_all(checking(rows, framework, control), cluster=cluster)
+            *numbers, excluded, score, weighted = scores(found)
+            assert found
+            answer.append((cluster, framework, control, *numbers, excluded, score, weighted))
+    return answer
 
 
 def daily(world, today):
@@ -296,7 +326,7 @@ def fresh(world):
     for uid, cluster in NAMES.items():
         mine = [document for (at, _, _), document in world.documents.items() if at == uid]
         newest = max(result["timestamp"]["seconds"] for document in mine for result in document.get("results", []) if "timestamp" in result)
-        answer.append((cluster, len(mine) + (uid == PROD), newest))
+        answer.append((cluster, len(mine) + sum(remediation[0] == uid for remediation in REMEDIATIONS), newest))
     return answer
 
 
@@ -322,6 +352,7 @@ def answers(world, now):
         daily(world, now.date()),
         [(*key, scores([row for row in rows if (row.cluster, row.source, row.category) == key])[6])
          for key in {(row.cluster, row.source, row.category) for row in rows}],
+        control_scores(rows),
         fixed(world, now),
         [(row.namespace, row.report, row.policy, row.rule, row.status, row.severity, world.since[identity(row)]) for row in failing_rows(rows)
          if world.since[identity(row)] > now - DAY],
@@ -330,10 +361,15 @@ def answers(world, now):
         flaps(world, now),
         [row for row in counted(having_all(rows, policy="policy-1", rule="rule-1"), ("cluster",), [having("status", "fail")]) if row[1]],
         drift(rows),
-        [(cluster, CONTROL[1], *numbers) for cluster, *numbers in counted(having_all(rows, policy=CONTROL[2]), ("cluster",),
-                                                                         [having("status", "pass"), having("status", "fail")])],
+        [(cluster, "AC-2", *numbers) for cluster, *numbers in counted(checking(rows, "NIST SP 800-53", "AC-2"), ("cluster",),
+                                                                      [having("status", "pass"), having("status", "fail")])],
         None,
-        [("prod", "check", "Outdated", True, True)],
+        [(row.cluster, row.namespace, row.report, "high", "fail",
+          *(tuple(one[2] if named else one[4].get("applicationState", "NotApplied") for one in REMEDIATIONS
+                  if (NAMES[one[0]], one[1], one[3] or one[2]) == row[:3]) for named in (True, False)))
+         for row in having_all(rows, source="Compliance Operator", status="fail") if row.report != "check-2"],
+        [(NAMES[cluster], name, status.get("applicationState", "NotApplied"), spec["apply"], "outdated" in spec)
+         for cluster, _, name, _, status, spec in REMEDIATIONS],
         [(row.cluster, row.namespace, row.kind, row.subject, "package-1", "1.0", "1.1", True) for row in having_all(rows, policy="CVE-2024-0001")],
         counted(world.steps[0][1], ("cluster", "namespace", "status"), [lambda row: True]),
         [(at, (b or a).cluster, (b or a).namespace, (b or a).policy, (b or a).rule, (b or a).kind, (b or a).subject, a and a.status, b and b.status,
@@ -348,6 +384,8 @@ def having_all(rows, **fields):
 
 def typed(value):
     """A value of JSON as what it stands for: times and intervals as such, numbers rounded."""
+    if isinstance(value, list):
+        return tuple(map(typed, value))
     if isinstance(value, float):
         return round(value, 9)
     if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT", value):

@@ -26,15 +26,19 @@ CREATE FUNCTION pg_temp.write(cluster uuid, kind text, namespace text, word text
 $$;
 DO $$
 BEGIN
-	PERFORM kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "complianceremediations.compliance.openshift.io"},
-		"spec": {"group": "compliance.openshift.io", "scope": "Namespaced", "names": {"kind": "ComplianceRemediation", "plural": "complianceremediations", "singular": "complianceremediation", "listKind": "ComplianceRemediationList"},
-			"versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}');
+	PERFORM kube_reports.register_crd(jsonb_build_object('apiVersion', 'apiextensions.k8s.io/v1', 'kind', 'CustomResourceDefinition', 'metadata', jsonb_build_object('name', lower(k) || 's.compliance.openshift.io'),
+		'spec', jsonb_build_object('group', 'compliance.openshift.io', 'scope', 'Namespaced', 'names', jsonb_build_object('kind', k, 'plural', lower(k) || 's', 'singular', lower(k), 'listKind', k || 'List'),
+			'versions', '[{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]'::jsonb)))
+		FROM unnest('{ComplianceRemediation,ComplianceCheckResult}'::text[]) k;
 END
 $$;
 SELECT kube_reports.set_setting('settle_window', '0');
 SELECT pg_temp.write(:'one', 'PolicyReport', 'team-a', 'shown', 'fail'), pg_temp.write(:'one', 'PolicyReport', 'team-b', 'hidden', 'fail'),
 	pg_temp.write(:'one', 'ClusterPolicyReport', NULL, 'hidden', 'fail'), pg_temp.write(:'two', 'PolicyReport', 'team-a', 'hidden', 'pass');
 SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation", "metadata": {"name": "%s-remediation", "namespace": "%s"}, "spec": {"apply": true}}', w, n)::kube_reports.report) IS NOT NULL AS created
+	FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
+SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "metadata": {"name": "%s-remediation", "namespace": "%s",
+		"labels": {"compliance.openshift.io/automated-remediation": "", "compliance.openshift.io/scan-name": "%1$s-scan"}}, "description": "%1$s-message", "status": "FAIL"}', w, n)::kube_reports.report) IS NOT NULL AS created
 	FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
 SELECT kube_reports.fold_rollups();
 -- History, and counts that are not folded.
@@ -167,6 +171,7 @@ SELECT count(*) > 0 AS some FROM kube_reports.result_event r WHERE pg_temp.leak(
 SELECT count(*) > 0 AS some FROM kube_reports.result_interval r WHERE pg_temp.leak(r.policy);
 SELECT count(*) > 0 AS some FROM kube_reports.stored_report r WHERE pg_temp.leak(r.name);
 SELECT count(*) > 0 AS some FROM kube_reports.remediations r WHERE pg_temp.leak(r.remediation);
+SELECT count(*) > 0 AS some FROM kube_reports.remediable_failures r WHERE pg_temp.leak(r.check_result) AND pg_temp.leak(r.remediations[1]);
 SELECT count(*) > 0 AS some FROM kube_reports.exceptions r WHERE pg_temp.leak(r.exception);
 SELECT count(*) > 0 AS some FROM kube_reports.caller c, LATERAL kube_reports.search_results() r WHERE pg_temp.leak(r.policy);
 SELECT count(*) FROM kube_reports.typed_result r WHERE 1 / (r.policy <> 'hidden-policy')::integer > 0;
