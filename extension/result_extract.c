@@ -149,24 +149,45 @@ source_text(Arena *arena, const ResultSource *source, const Place *place, JsonTe
 	return (JsonText) {"", 0};
 }
 
+static JsonText
+without_blanks(JsonText text)
+{
+	while (text.len > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t'))
+		text.bytes++, text.len--;
+	while (text.len > 0 && (text.bytes[text.len - 1] == ' ' || text.bytes[text.len - 1] == '\t'))
+		text.len--;
+	return text;
+}
+
 static bool
 same_word(JsonText text, const char *word)
 {
 	return text.len == strlen(word) && strncasecmp(text.bytes, word, text.len) == 0;
 }
 
+bool
+result_status_word(JsonText text, ResultStatus *status)
+{
+	static const char *const words[] = {"pass", "warn", "fail", "error", "skip"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (same_word(text, words[i]))
+		{
+			*status = (ResultStatus) words[i][0];
+			return true;
+		}
+	return false;
+}
+
 /* A word that is none of the five is an error that somebody has to look at; no word at all says that nothing was checked. */
 static ResultStatus
 status_of(JsonText text)
 {
-	static const char *const words[] = {"pass", "warn", "fail", "error", "skip"};
+	ResultStatus status;
 
 	if (text.len == 0)
 		return RESULT_SKIP;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (same_word(text, words[i]))
-			return (ResultStatus) words[i][0];
-	return RESULT_ERROR;
+	return result_status_word(text, &status) ? status : RESULT_ERROR;
 }
 
 static JsonText
@@ -180,13 +201,14 @@ severity_of(JsonText text)
 	return (JsonText) {"unknown", 7};
 }
 
-/* A number, or a string of one; 0 for none.  Scores are positive: adapters write 0 when they know none. */
+/* A number, or a string of one, among blanks; 0 for none.  Scores are positive: adapters write 0 when they know none. */
 static double
 score_of(Arena *arena, JsonText text)
 {
 	char	   *end;
 	double		score;
 
+	text = without_blanks(text);
 	if (text.len == 0 || text.len > 32 || strspn(arena_strndup(arena, text.bytes, text.len), "0123456789.eE+-") != text.len)
 		return 0;
 	score = strtod(arena_strndup(arena, text.bytes, text.len), &end);
@@ -272,10 +294,7 @@ properties_of(Arena *arena, const ResultMapping *mapping, const Place *place)
 static void
 add_exception(Arena *arena, ReportResult *result, JsonText **list, size_t *capacity, JsonText text)
 {
-	while (text.len > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t'))
-		text.bytes++, text.len--;
-	while (text.len > 0 && (text.bytes[text.len - 1] == ' ' || text.bytes[text.len - 1] == '\t'))
-		text.len--;
+	text = without_blanks(text);
 	if (text.len == 0)
 		return;
 	*list = arena_grow(arena, *list, result->exception_count, sizeof(JsonText), capacity);
@@ -455,6 +474,7 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 	ReportResult		result;
 	JsonText	status;
 	JsonText	word = {"", 0};
+	ResultStatus known;
 
 	memset(&result, 0, sizeof(result));
 	result.position = position;
@@ -466,7 +486,7 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 	result.severity = severity_of(source_text(arena, mapping->severity, place, NULL));
 	status = source_text(arena, mapping->status, place, &word);
 	result.status = status_of(status);
-	if (!same_word(word, "pass") && !same_word(word, "warn") && !same_word(word, "fail") && !same_word(word, "error") && !same_word(word, "skip"))
+	if (!result_status_word(word, &known))
 		result.native_status = cut(word, RESULT_MAX_TEXT);
 	for (const ResultSource *source = mapping->score; source != NULL && result.score == 0; source = source->next)
 	{
@@ -492,7 +512,10 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 	}
 }
 
-/* The results of the document: an array's elements, or one object.  Whoever asks gives place->document. */
+/*
+ * The results of the document: an array's elements, or one object that has a policy (an empty one where a list
+ * belongs is no result).  Whoever asks gives place->document.
+ */
 static const JsonNode *const *
 result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, size_t *count)
 {
@@ -509,7 +532,10 @@ result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, siz
 		if (node != NULL && node->kind == JSON_OBJECT)
 		{
 			const JsonNode **alone = arena_alloc(arena, sizeof(JsonNode *));
+			Place		here = {.document = place->document, .result = node};
 
+			if (source_text(arena, mapping->policy, &here, NULL).len == 0)
+				continue;
 			alone[0] = node;
 			*count = 1;
 			return alone;

@@ -257,6 +257,40 @@ compile_subjects(Compiler *compiler, const JsonNode *value)
 	return first;
 }
 
+/* A status that no document says, but the mapping does, has to be one of the five: another one would make all results errors. */
+static void
+check_status(Compiler *compiler, const JsonNode *value, const FieldPath *at)
+{
+	ResultStatus status;
+
+	if (value != NULL && value->kind == JSON_STRING && !result_status_word(value->u.string, &status))
+		field_error(compiler->errors, FIELD_NOT_SUPPORTED, at, value,
+					"supported values: \"pass\", \"warn\", \"fail\", \"error\", \"skip\"");
+}
+
+static void
+check_statuses(Compiler *compiler, const JsonNode *value, const FieldPath *at)
+{
+	const JsonNode *map = json_get(value, "map");
+	FieldPath	value_at = {at, {"value", 5}, -1, false};
+	FieldPath	map_at = {at, {"map", 3}, -1, false};
+
+	check_status(compiler, json_get(value, "value"), &value_at);
+	for (size_t i = 0; map != NULL && map->kind == JSON_OBJECT && i < map->u.object.count; i++)
+	{
+		FieldPath	here = {&map_at, map->u.object.members[i].key, -1, true};
+
+		check_status(compiler, map->u.object.members[i].value, &here);
+	}
+	for (size_t i = 0; value != NULL && value->kind == JSON_ARRAY && i < value->u.array.count; i++)
+	{
+		FieldPath	here = {at, {NULL, 0}, (int64_t) i, false};
+
+		if (value->u.array.items[i]->kind == JSON_OBJECT)
+			check_statuses(compiler, value->u.array.items[i], &here);
+	}
+}
+
 static void
 compile_properties(Compiler *compiler, const JsonNode *value, ResultMapping *mapping)
 {
@@ -290,6 +324,7 @@ result_mapping_compile(Arena *arena, const JsonNode *mapping, FieldErrorList *er
 		"message", "exceptions", "time", "key", "properties", "subjects", NULL};
 	static const char *const required[] = {"list", "policy", "status"};
 	Compiler	compiler = {.arena = arena, .errors = errors};
+	FieldPath	status_at = {NULL, {"status", 6}, -1, false};
 	ResultMapping *made = arena_alloc0(arena, sizeof(ResultMapping));
 	size_t		before = errors->count;
 
@@ -311,6 +346,7 @@ result_mapping_compile(Arena *arena, const JsonNode *mapping, FieldErrorList *er
 	made->category = compile_member(&compiler, mapping, NULL, "category");
 	made->severity = compile_member(&compiler, mapping, NULL, "severity");
 	made->status = compile_member(&compiler, mapping, NULL, "status");
+	check_statuses(&compiler, json_get(mapping, "status"), &status_at);
 	made->score = compile_member(&compiler, mapping, NULL, "score");
 	made->message = compile_member(&compiler, mapping, NULL, "message");
 	made->exceptions = compile_member(&compiler, mapping, NULL, "exceptions");

@@ -72,6 +72,9 @@ struct ResultMapping
 /* result_extract.c: results in document order, without keys and ids. */
 extern void result_read(Arena *arena, const ResultMapping *mapping, const JsonNode *document, ResultList *list);
 
+/* Which of the five statuses a word is, in any case; false when it is none. */
+extern bool result_status_word(JsonText text, ResultStatus *status);
+
 /* A field of what is hashed: its length, then its bytes. */
 extern void result_put_field(StrBuf *buf, JsonText field);
 

@@ -111,13 +111,14 @@ sql_check_results_mapping(PG_FUNCTION_ARGS)
 	Arena		arena;
 	FieldErrorList errors;
 	JsonNode   *mapping;
+	JsonText	type = datum_text(PG_GETARG_DATUM(1));
 	text	   *result;
 
 	arena_init(&arena);
 	field_errors_init(&errors, &arena);
 	mapping = parse_document(&arena, datum_text(PG_GETARG_DATUM(0)));
 	if (result_mapping_compile(&arena, mapping, &errors) == NULL)
-		raise_invalid(&arena, "ResultsMapping", "", "", &errors);
+		raise_invalid(&arena, "ResultsMapping", "", arena_strndup(&arena, type.bytes, type.len), &errors);
 	result = text_of_json(&arena, mapping);
 	arena_free(&arena);
 	PG_RETURN_TEXT_P(result);

@@ -142,10 +142,10 @@ COMMENT ON FUNCTION kube_reports.keep_memory()
 
 ---- results ----
 
-CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report, type text) RETURNS kube_reports.report
 	AS 'MODULE_PATHNAME', 'sql_check_results_mapping' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report)
-	IS 'a mapping in canonical form; raises KR422 with the path of anything that is wrong';
+COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report, text)
+	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
 
 CREATE FUNCTION kube_reports.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz

@@ -207,7 +207,7 @@ END;
 COMMENT ON FUNCTION kube_reports.keep_memory()
 	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
 
-CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report, type text) RETURNS kube_reports.report
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -215,8 +215,8 @@ BEGIN
 	PERFORM kube_reports.only_in_c('check_results_mapping');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report)
-	IS 'a mapping in canonical form; raises KR422 with the path of anything that is wrong';
+COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report, text)
+	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
 
 CREATE FUNCTION kube_reports.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz

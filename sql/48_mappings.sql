@@ -39,6 +39,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	"subjects": [
 		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind", "namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
 		{"apiVersion": "$.scope.apiVersion", "kind": "$.scope.kind", "namespace": ["$.scope.namespace", "$.metadata.namespace"], "name": "$.scope.name", "uid": "$.scope.uid"},
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping);
@@ -70,6 +71,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	"subjects": [
 		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind", "namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
 		{"apiVersion": "$.spec.owner.apiVersion", "kind": "$.spec.owner.kind", "namespace": "$.metadata.namespace", "name": "$.spec.owner.name", "uid": "$.spec.owner.uid"},
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping);
@@ -87,7 +89,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	"category": {"value": "Vulnerability Scan"},
 	"severity": ".severity",
 	"status": {"value": "fail"},
-	"score": [".score", ".cvss.nvd.V3Score", ".cvss.ghsa.V3Score", ".cvss.redhat.V3Score"],
+	"score": [".score", ".cvss.nvd.V3Score", ".cvss.ghsa.V3Score", ".cvss.redhat.V3Score", ".cvss.*.V3Score", ".cvss.nvd.V40Score", ".cvss.*.V40Score"],
 	"message": ".title",
 	"properties": {
 		"resource": ".resource",
@@ -106,24 +108,24 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	"time": "$.report.updateTimestamp",
 	"key": [".resource", ".target", ".packagePath"],
 	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
 		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
 	]
 }$mapping$)) m(mapping);
 
--- Trivy: checks of a resource.
+-- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
 INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	SELECT t."group", t.plural, 'current', (m.mapping || jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
 	FROM (VALUES
-		('aquasecurity.github.io', 'configauditreports'),
-		('aquasecurity.github.io', 'clusterconfigauditreports'),
-		('aquasecurity.github.io', 'rbacassessmentreports'),
-		('aquasecurity.github.io', 'clusterrbacassessmentreports'),
-		('aquasecurity.github.io', 'infraassessmentreports'),
-		('aquasecurity.github.io', 'clusterinfraassessmentreports')) t("group", plural),
+		('aquasecurity.github.io', 'configauditreports', 'Trivy ConfigAudit'),
+		('aquasecurity.github.io', 'clusterconfigauditreports', 'Trivy ConfigAudit'),
+		('aquasecurity.github.io', 'rbacassessmentreports', 'Trivy RbacAssessment'),
+		('aquasecurity.github.io', 'clusterrbacassessmentreports', 'Trivy RbacAssessment'),
+		('aquasecurity.github.io', 'infraassessmentreports', 'Trivy InfraAssessment'),
+		('aquasecurity.github.io', 'clusterinfraassessmentreports', 'Trivy InfraAssessment')) t("group", plural, source),
 		(VALUES ($mapping${
 	"list": "$.report.checks",
-	"source": {"value": "Trivy ConfigAudit"},
 	"policy": ".checkID",
 	"category": ".category",
 	"severity": ".severity",
@@ -132,10 +134,11 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	"properties": {"title": ".title", "remediation": ".remediation"},
 	"time": "$.report.updateTimestamp",
 	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
 		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
 	]
-}$mapping$)) m(mapping);
+}$mapping$::jsonb)) m(mapping);
 
 -- Compliance Operator: the document itself is the result.
 INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
@@ -158,6 +161,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 	},
 	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp", "$.metadata.creationTimestamp"],
 	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping);

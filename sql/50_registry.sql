@@ -101,6 +101,10 @@ DECLARE
 	checked		kube_reports.report;
 BEGIN
 	PERFORM kube_reports.require_read_committed();
+	IF mapping IS NULL OR results IS NULL OR results NOT IN ('current', 'intermediate', 'none') THEN
+		RAISE EXCEPTION 'a mapping says where results stand, and results are "current", "intermediate" or "none"'
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'register_crd(crd, ''none'') forgets the results of a type.';
+	END IF;
 	PERFORM kube_reports.lock_store();
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
@@ -111,7 +115,7 @@ BEGIN
 		RAISE EXCEPTION 'type "%" is built in', type
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Built-in types change with the version of the extension.';
 	END IF;
-	checked := kube_reports.check_results_mapping(mapping::kube_reports.report);
+	checked := kube_reports.check_results_mapping(mapping::kube_reports.report, type);
 	UPDATE kube_reports.resource_type t
 		SET mapping_id = nextval('kube_reports.definition_id_seq'), mapping = checked, results = set_results_mapping.results
 		WHERE t.id = stored.id;
@@ -119,7 +123,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
-	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored objects; results: current, intermediate or none. Raises KR422 with the path of what is wrong in the mapping';
+	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored objects; results: current, intermediate or none, else 22023. Raises KR422 with the path of what is wrong in the mapping';
 
 CREATE FUNCTION kube_reports.unregister(type text, delete_objects boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
