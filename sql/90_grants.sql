@@ -45,7 +45,7 @@ AS $$
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
 		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
-			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'filter_strings', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'filter_strings', 'filter_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
 			'dashboard', 'dashboard_html',

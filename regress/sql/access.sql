@@ -82,6 +82,7 @@ INSERT INTO public.regress_call VALUES
 	('total', $$(SELECT kube_reports.total(1)) t$$),
 	('string_at', $$kube_reports.string_at('{"a": "b"}', 'a')$$),
 	('value_at', $$kube_reports.value_at('{"a": "b"}', 'a')$$),
+	('filter_words', $$kube_reports.filter_words('{"a": "b"}', 'a', '{b}')$$),
 	('check_rows', $$kube_reports.check_rows(1)$$),
 	('warn_pending', $$kube_reports.warn_pending()$$),
 	('results', $$kube_reports.stored_report s, kube_reports.results(s.document)$$),
@@ -207,6 +208,7 @@ SELECT count(*) FROM kube_reports.reports_with_score(NULL);
 SELECT count(*) FROM kube_reports.top(NULL);
 SELECT count(*) FROM kube_reports.top('policy', -1);
 SELECT count(*) FROM kube_reports.top('policy', 10, '[]');
+SELECT count(*) FROM kube_reports.top('policy', 10, '{"status": "bogus"}');
 SELECT * FROM kube_reports.results('{}');
 SELECT s.name, r.rule, r.status FROM kube_reports.stored_report s, kube_reports.results(s.document) r WHERE s.resource = 'policyreports' ORDER BY 1, 2;
 SELECT s.name, r.* FROM kube_reports.stored_report s, kube_reports.summary(s.document) r WHERE s.resource = 'policyreports';
