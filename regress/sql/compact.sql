@@ -89,7 +89,6 @@ CREATE FUNCTION pg_temp.report(name text, rules integer) RETURNS boolean LANGUAG
 		'metadata', jsonb_build_object('name', name, 'namespace', 'ns'), 'results',
 		(SELECT jsonb_agg(jsonb_build_object('policy', name, 'rule', n::text, 'result', 'fail')) FROM generate_series(1, rules) n))::kube_reports.report) IS NOT NULL
 $$;
-SELECT count(*) AS days FROM kube_reports.rollup_daily;
 SELECT pg_temp.report('first', 2000), pg_temp.report('second', 2000);
 SELECT kube_reports.fold_rollups() AS more;
 SELECT count(*) AS days FROM kube_reports.rollup_daily;
