@@ -343,4 +343,4 @@ CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
 			OFFSET 0) o
 		JOIN kube_reports.cluster c ON c.id = o.cluster_id;
 COMMENT ON VIEW kube_reports.remediations
-	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered: state is the operator''s own word (NotApplied, Pending, Applied, Outdated, Error and others); a failing check of the same name is the one it mends';
+	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered: state is the operator''s own word (NotApplied, Pending, Applied, Outdated, Error and others); remediable_failures has the checks that they mend';
