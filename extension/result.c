@@ -118,8 +118,9 @@ detail_id(Arena *arena, const ReportResult *result, ResultHash hash, void *state
  *
  * Mostly there is one.  Among several the first that fails, or else the first, has the key that it would have alone; the
  * others are told apart by their details, so that each keeps its key when another comes, goes or changes its status.
- * Where the first becomes another one, both fail or neither does: whatever comes, goes or changes its status, as many
- * begin to fail, and cease to, as by the documents.
+ * Where the first becomes another one, both fail or neither does: where one of them comes, goes or changes its status, as
+ * many begin to fail, and cease to, as by the documents.  Where two change at once, one that begins to may take the place
+ * of one that ceases to.
  */
 static void
 name_equals(Arena *arena, ReportResult *results, size_t count, ResultHash hash, void *state)

@@ -64,7 +64,7 @@ typedef struct ReportResult
 	JsonText	properties;		/* canonical JSON: an object of strings */
 	const JsonText *exceptions;
 	size_t		exception_count;
-	JsonText	identity;		/* what the key is made of, but for its number among equals */
+	JsonText	identity;		/* what the key is made of, but for what tells equals apart */
 	bool		has_time;
 	int64_t		time;			/* of evaluation, in microseconds since 1970 */
 } ReportResult;

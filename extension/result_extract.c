@@ -427,7 +427,7 @@ result_put_field(StrBuf *buf, JsonText field)
 	strbuf_append(buf, field.bytes, field.len);
 }
 
-/* Everything that tells one result of a report from another, but for its number among equals. */
+/* Everything that tells one result of a report from another, but for what tells equals apart. */
 static JsonText
 identity_of(Arena *arena, const ResultMapping *mapping, const Place *place, const ReportResult *result)
 {

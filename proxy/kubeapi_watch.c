@@ -247,11 +247,9 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 	arena_free(&arena);
 }
 
-/* Not in event_take(): the handler may want to start calls of its own. */
 static void
-lines_read(void *state)
+lines_take(KubeWatch *watch)
 {
-	KubeWatch  *watch = state;
 	StrBuf	   *received = &watch->received;
 	size_t		from = 0;
 	char	   *newline;
@@ -264,12 +262,21 @@ lines_read(void *state)
 		event_read(watch, received->bytes + from, len);
 		from += len + 1;
 	}
-	if (!watch->lost)
-		watch_set_live(watch, true);
 	if (from == 0)
 		return;
 	memmove(received->bytes, received->bytes + from, received->len - from);
 	received->len -= from;
+}
+
+/* Not in event_take(): the handler may want to start calls of its own. */
+static void
+lines_read(void *state)
+{
+	KubeWatch  *watch = state;
+
+	lines_take(watch);
+	if (!watch->lost)
+		watch_set_live(watch, true);
 }
 
 static bool
@@ -292,7 +299,7 @@ watch_done(void *state, int status, const char *why)
 
 	/* Also what came before a connection broke. */
 	if (watch->status == 200)
-		lines_read(watch);
+		lines_take(watch);
 	watch_set_live(watch, false);
 	if (loop_now() - watch->begun_at >= HELD_MS)
 		watch->delay = FIRST_DELAY_MS;

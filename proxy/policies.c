@@ -111,6 +111,7 @@ typedef struct PolicyWatch
 	bool		watched;		/* it is served, as far as is known, and followed */
 	bool		live;			/* what was told of it is how things are */
 	bool		absent;			/* every look of ABSENT_MS has missed it */
+	bool		asked;			/* the look under way asks for it */
 	uint64_t	missed_since;	/* the first look that did; 0: none */
 	unsigned	served;			/* versions that the look under way has found, by their bits */
 	unsigned	list;
@@ -129,6 +130,7 @@ static KubeApi *api;
 static bool following;
 static bool wanted;				/* the database does not merge without */
 static bool telling;			/* a call is under way */
+static bool telling_news;		/* and what it tells is not what was told before */
 static bool changed = true;		/* there is something to tell */
 static int64_t stored_version;	/* of what was told last */
 static LoopTimer tell_timer;
@@ -281,6 +283,8 @@ policy_note(PolicyWatch *watch, const JsonNode *object, bool gone)
 		{
 			free((*where)->active);
 			(*where)->active = text.bytes != NULL ? strdup(text.bytes) : NULL;
+			if (text.bytes != NULL && (*where)->active == NULL)
+				abort();
 			note_change();
 		}
 	}
@@ -296,14 +300,16 @@ told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	if (outcome == PG_OK)
 		stored_version = pg_int8(result, 0, 0);
 	pg_result_free(result);
-	if (outcome != PG_OK)
+	if (outcome != PG_OK && telling_news)
 	{
 		note_rest(&telling, 0, "the database does not take which policies are active", error != NULL ? error->message : "it does not answer");
 		changed = true;
 		loop_timer_start(&tell_timer, AGAIN_MS, tell, NULL);
 		return;
 	}
-	note_mended(&telling);
+	/* What was told before is told again anyway. */
+	if (outcome == PG_OK)
+		note_mended(&telling);
 	tell_soon();
 }
 
@@ -331,6 +337,7 @@ tell(void *state)
 	strbuf_putc(&text, ']');
 	pg_add_text(call, text.bytes);
 	arena_free(&arena);
+	telling_news = changed;
 	changed = false;
 	telling = true;
 	pg_send(call, false, TELL_TIMEOUT_MS, told, NULL);
@@ -341,7 +348,7 @@ static void
 tell_again(void *state)
 {
 	loop_timer_start(&tell_again_timer, TELL_AGAIN_MS, tell_again, NULL);
-	if (!telling && !tell_timer.running)
+	if (wanted && !telling && !tell_timer.running)
 		tell(NULL);
 }
 
@@ -462,13 +469,18 @@ kind_missed(PolicyWatch *watch)
 static void
 look_end(void)
 {
-	loop_timer_start(&look_timer, LOOK_MS, look, NULL);
+	uint64_t	took = loop_now() - look_begun;
+
+	loop_timer_start(&look_timer, took < LOOK_MS ? LOOK_MS - took : 0, look, NULL);
+	/* What took long to be answered says little of now. */
+	if (took > LOOK_HOLDS_MS)
+		look_failed = true;
 	looked_at = look_failed ? 0 : look_begun;
 	if (!look_failed)
 		note_mended(&look_timer);
 	for (size_t i = 0; i < KINDS; i++)
 	{
-		if (watches[i].watched)
+		if (watches[i].watched || !watches[i].asked)
 			continue;
 		if (look_failed)
 			watches[i].missed_since = 0;
@@ -501,14 +513,17 @@ look_answered(void *state, int status, const char *body, size_t len, const char 
 	resources = status == 200 ? json_get(json_parse(&arena, body, len, NULL, NULL, &error), "resources") : NULL;
 	if (resources != NULL && resources->kind == JSON_ARRAY)
 	{
+		note_mended(document);
 		for (size_t i = 0; i < resources->u.array.count; i++)
 			if ((plural = json_get_cstring(&arena, resources->u.array.items[i], "name")) != NULL)
 				note_served(document, plural);
 	}
-	else if (status != 404)
+	else if (status == 404)
+		note_mended(document);
+	else
 	{
 		look_failed = true;
-		note_rest(&look_timer, status, not_told,
+		note_rest(document, status, not_told,
 				  why != NULL ? why : arena_printf(&arena, "/apis/%s/%s was answered with status %d", document->group->name,
 												   document->group->versions[document->version], status));
 	}
@@ -521,7 +536,7 @@ static bool
 look_wanted(const PolicyGroup *group)
 {
 	for (size_t i = 0; i < KINDS; i++)
-		if (watches[i].kind->group == group && !watches[i].watched)
+		if (watches[i].kind->group == group && watches[i].asked)
 			return true;
 	return false;
 }
@@ -532,10 +547,19 @@ look(void *state)
 {
 	Arena		arena;
 
+	if (!wanted)
+	{
+		looked_at = 0;
+		loop_timer_start(&look_timer, LOOK_MS, look, NULL);
+		return;
+	}
 	look_begun = loop_now();
 	look_failed = false;
 	for (size_t i = 0; i < KINDS; i++)
+	{
 		watches[i].served = 0;
+		watches[i].asked = !watches[i].watched;
+	}
 	arena_init(&arena);
 	for (size_t i = 0; i < GROUPS; i++)
 		for (size_t version = 0; version < VERSIONS && groups[i].versions[version] != NULL; version++)
@@ -622,7 +646,7 @@ policies_follow(bool by_proxies, bool stored)
 bool
 policies_known(int64_t *version)
 {
-	bool		known = !can_ask() || (following && view_whole() && !changed && !telling);
+	bool		known = !can_ask() || (following && view_whole() && !changed && !(telling && telling_news));
 
 	if (looked_at != 0 && !look_holds())
 		note_rest(&look_timer, 0, not_told, "it does not answer in time");

@@ -76,6 +76,8 @@ DECLARE
 	before		kube_reports.aggregation;
 	stored		kube_reports.aggregation;
 BEGIN
+	-- No step goes on by options of before.
+	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served));
 	SELECT * INTO before FROM kube_reports.aggregation a WHERE a.cluster_id = served;
 	INSERT INTO kube_reports.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
 	UPDATE kube_reports.aggregation a
@@ -304,7 +306,7 @@ BEGIN
 				HINT = 'Each has "policy" (name, or namespace/name), may have "source", "rules" (an array of names) and "version" (as the value of a label), and nothing else.';
 	END IF;
 
-	INSERT INTO kube_reports.active_policy_set AS s (cluster_id, changed_at) VALUES (served, now())
+	INSERT INTO kube_reports.active_policy_set AS s (cluster_id, changed_at) VALUES (served, clock_timestamp())
 		ON CONFLICT ON CONSTRAINT active_policy_set_pkey DO NOTHING;
 	GET DIAGNOSTICS changes = ROW_COUNT;
 	WITH wanted AS (
@@ -320,16 +322,18 @@ BEGIN
 			WHERE p.cluster_id = served AND NOT EXISTS (SELECT FROM wanted w WHERE (w.source, w.policy) = (p.source, p.policy))
 			RETURNING 1
 	), there AS (
-		INSERT INTO kube_reports.active_policy AS p (cluster_id, source, policy, rules, version)
+		INSERT INTO kube_reports.active_policy (cluster_id, source, policy, rules, version)
 			SELECT served, w.source, w.policy, w.rules, w.version FROM wanted w
+				-- Proxies tell again what they have told: rows that stay are not even locked.
+				WHERE NOT EXISTS (SELECT FROM kube_reports.active_policy a WHERE (a.cluster_id, a.source, a.policy) = (served, w.source, w.policy)
+					AND (a.rules, a.version) IS NOT DISTINCT FROM (w.rules, w.version))
 			ON CONFLICT ON CONSTRAINT active_policy_pkey DO UPDATE SET rules = excluded.rules, version = excluded.version
-				WHERE (p.rules, p.version) IS DISTINCT FROM (excluded.rules, excluded.version)
 			RETURNING 1
 	)
 	SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM there) INTO step;
 	changes := changes + step;
 	IF changes > 0 THEN
-		UPDATE kube_reports.active_policy_set s SET changed_at = now() WHERE s.cluster_id = served;
+		UPDATE kube_reports.active_policy_set s SET changed_at = clock_timestamp() WHERE s.cluster_id = served;
 		PERFORM kube_reports.queue_for_policies(served);
 	END IF;
 	RETURN (SELECT count(*) FROM kube_reports.active_policy p WHERE p.cluster_id = served);
@@ -403,6 +407,8 @@ BEGIN
 			OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(options.cluster_id)) THEN
 		RETURN false;
 	END IF;
+	-- They may have changed before the lock was there.
+	SELECT a.* INTO options FROM kube_reports.aggregation a WHERE a.cluster_id = options.cluster_id;
 	SELECT * INTO groups FROM kube_reports.due_groups(options.cluster_id,
 		CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END, max_groups);
 	RETURN groups.stage IS NOT NULL
