@@ -445,6 +445,8 @@ DECLARE
 	done		record;
 	step		record;
 BEGIN
+	-- What another one has mended while this one waited has to be seen.
+	PERFORM kube_reports.require_read_committed();
 	PERFORM kube_reports.lock_store_shared();
 	PERFORM kube_reports.lock_lane(rebuild_step.lane);
 	SELECT l.cluster_id, l.resource_type, t.results = 'current' AS current, t.mapping_id, t.mapping INTO target
@@ -511,6 +513,7 @@ AS $$
 DECLARE
 	today		date := (now() AT TIME ZONE 'UTC')::date;
 BEGIN
+	PERFORM kube_reports.require_read_committed();
 	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -3);
 	WITH wrong AS MATERIALIZED (
 		SELECT w.* FROM kube_reports.wrong_counts() w
@@ -636,8 +639,9 @@ AS $$
 DECLARE
 	next_lane	integer := 0;
 BEGIN
-	-- Lanes of other types, too: no row may be left of them.
-	INSERT INTO kube_reports.result_rebuild (lane) SELECT l.id FROM kube_reports.lane l
+	-- Lanes of other types, too: no row may be left of them.  Who makes results again with the whole store locked has its rows.
+	PERFORM kube_reports.lock_store_shared();
+	INSERT INTO kube_reports.result_rebuild (lane) SELECT l.id FROM kube_reports.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
 	COMMIT;
 	PERFORM kube_reports.remove_strays();

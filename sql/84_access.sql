@@ -37,12 +37,20 @@ INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
 
 ---- who reads a view ----
 
--- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.  A role that was
--- dropped is null, and nobody has it.
+-- A grant goes by the role's name, for dumps.  A role without the privilege that came with it, its own, is another one of that name, after
+-- DROP ROLE or RENAME; one that was dropped is null.
+CREATE VIEW kube_reports.held_grant AS
+	SELECT g.role, g.cluster_id, g.namespace, to_regrole(quote_ident(g.role))::oid AS holder
+	FROM kube_reports.reader_grant g
+	WHERE aclcontains((SELECT n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'),
+		makeaclitem(to_regrole(quote_ident(g.role)), (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
+COMMENT ON VIEW kube_reports.held_grant IS 'the grants of roles that are still those that they were given to';
+
+-- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
 CREATE VIEW kube_reports.caller_grant AS
 	SELECT g.cluster_id, g.namespace
-	FROM kube_reports.reader_grant g
-	WHERE pg_has_role(to_regrole(quote_ident(g.role)), 'USAGE')
+	FROM kube_reports.held_grant g
+	WHERE pg_has_role(g.holder, 'USAGE')
 	UNION ALL
 	SELECT NULL, NULL FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(e.extowner, 'USAGE');
 COMMENT ON VIEW kube_reports.caller_grant IS 'the grants that hold for whoever reads the view';
@@ -67,7 +75,8 @@ COMMENT ON VIEW kube_reports.caller
 ---- what is not all there ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
-	SELECT s.restore_pending, s.results_pending FROM kube_reports.status s;
+	SELECT s.restore_pending, s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild b WHERE b.restoring) AS results_pending
+	FROM kube_reports.status s;
 COMMENT ON VIEW kube_reports.restore_status
 	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents, so that views and searches miss some';
 
@@ -103,17 +112,17 @@ BEGIN
 	END IF;
 	PERFORM kube_reports.warn_pending();
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
-		OR EXISTS (SELECT FROM kube_reports.reader_grant g
-			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE')) THEN
+		OR EXISTS (SELECT FROM kube_reports.held_grant g
+			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, g.holder, 'USAGE')) THEN
 		RETURN;
 	END IF;
 	SELECT coalesce(array_agg(DISTINCT c.id) FILTER (WHERE g.namespace IS NULL), '{}') INTO clusters
-		FROM kube_reports.reader_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
-		WHERE pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE');
+		FROM kube_reports.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+		WHERE pg_has_role(caller, g.holder, 'USAGE');
 	SELECT coalesce(array_agg(n.cluster_id), '{}'), coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
 		FROM (SELECT DISTINCT c.id AS cluster_id, g.namespace
-			FROM kube_reports.reader_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
-			WHERE pg_has_role(caller, to_regrole(quote_ident(g.role)), 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
+			FROM kube_reports.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+			WHERE pg_has_role(caller, g.holder, 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.caller_scope(text, bytea)

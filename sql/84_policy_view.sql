@@ -36,13 +36,14 @@ CREATE FUNCTION kube_reports.api_may_merge(cluster uuid, told bigint) RETURNS bo
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id));
 BEGIN
 	IF told = 0 THEN
 		RETURN true;
 	END IF;
 	-- Until the transaction ends nobody changes the set.
-	IF told IS NULL OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)
-			AND pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(c.id))) THEN
+	IF told IS NULL OR served IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served)) THEN
 		RETURN false;
 	END IF;
 	RETURN coalesce(kube_reports.policy_set_version(cluster) = told, false);

@@ -656,14 +656,15 @@ BEGIN
 		RAISE EXCEPTION 'counts have no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, status and native_status.';
 	END IF;
+	PERFORM kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']),
+		kube_reports.filter_words(filter, 'status', ARRAY['pass', 'warn', 'fail', 'error', 'skip']);
 	RETURN QUERY
 	WITH wanted AS MATERIALIZED (
 		SELECT kube_reports.filter_strings(filter, 'cluster') AS cluster, kube_reports.filter_strings(filter, 'namespace') AS namespace,
 			kube_reports.filter_strings(filter, 'source') AS source, kube_reports.filter_strings(filter, 'category') AS category,
 			kube_reports.filter_strings(filter, 'policy') AS policy, kube_reports.filter_strings(filter, 'rule') AS rule,
-			kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']) AS severity,
-			kube_reports.filter_strings(filter, 'subject_kind') AS subject_kind,
-			kube_reports.filter_words(filter, 'status', ARRAY['pass', 'warn', 'fail', 'error', 'skip']) AS status, kube_reports.filter_strings(filter, 'native_status') AS native_status
+			kube_reports.filter_strings(filter, 'severity') AS severity, kube_reports.filter_strings(filter, 'subject_kind') AS subject_kind,
+			kube_reports.filter_strings(filter, 'status') AS status, kube_reports.filter_strings(filter, 'native_status') AS native_status
 	), counted AS (
 		SELECT CASE dimension WHEN 'cluster' THEN coalesce(nullif(r.cluster_name, ''), r.cluster::text) WHEN 'namespace' THEN r.namespace
 				WHEN 'source' THEN r.source WHEN 'category' THEN r.category WHEN 'policy' THEN r.policy WHEN 'rule' THEN r.rule

@@ -45,7 +45,7 @@ AS $$
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
 		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
-			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'filter_strings', 'filter_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'filter_strings', 'filter_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
 			'dashboard', 'dashboard_html',
@@ -77,10 +77,9 @@ BEGIN
 	IF cluster IS NOT NULL THEN
 		granted_cluster := kube_reports.known_cluster(cluster);
 	END IF;
-	-- Whose privileges are gone is another role of that name, after DROP ROLE or RENAME: what the first could see is not for it.
+	-- What another role of that name had is not for this one.
 	DELETE FROM kube_reports.reader_grant g
-		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM pg_namespace n, aclexplode(n.nspacl) a
-			WHERE n.nspname = 'kube_reports' AND a.privilege_type = 'USAGE' AND a.grantee = to_regrole(quote_ident(add_reader.role)));
+		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports.held_grant h WHERE h.role = g.role);
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
 	FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
 		EXECUTE format('GRANT %s ON %s %s TO %I', CASE given.kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, given.kind, given.object, role);
@@ -90,7 +89,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.add_reader(name, uuid, text)
-	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all. Raises 42704 for an unknown role or cluster';
+	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 for an unknown role or cluster';
 
 CREATE FUNCTION kube_reports.limit_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -99,7 +98,8 @@ AS $$
 BEGIN
 	-- Nobody's own choice is changed.
 	IF NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
-			WHERE s.setrole = to_regrole(quote_ident(role)) AND c.setting LIKE 'statement_timeout=%') THEN
+			WHERE s.setrole IN (0, to_regrole(quote_ident(role)))
+				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) AND c.setting LIKE 'statement_timeout=%') THEN
 		BEGIN
 			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET statement_timeout = %L', role, current_database(), kube_reports.reader_timeout());
 		EXCEPTION WHEN insufficient_privilege THEN
