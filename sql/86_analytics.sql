@@ -215,9 +215,9 @@ CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 			FROM kube_reports.visible_rollup r
 				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id AND r.status IN ('w', 'f', 'e')
-			GROUP BY r.namespace, k.policy_id, k.policy
-			HAVING kube_reports.total(r.count) <> 0) r
-		JOIN kube_reports.criterion k ON k.id = r.criterion;
+			GROUP BY r.namespace, k.policy_id, k.policy) r
+		JOIN kube_reports.criterion k ON k.id = r.criterion
+	WHERE r.warn + r.fail + r.error <> 0;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
