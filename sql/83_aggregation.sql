@@ -486,17 +486,3 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.api_aggregate(uuid, boolean, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';
-
-CREATE FUNCTION kube_reports.api_active_policies(cluster uuid, policies text) RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c JOIN kube_reports.aggregation a ON a.cluster_id = c.id
-			WHERE c.uid = cluster AND kube_reports.may_serve(c.id) AND a.follow_policies) THEN
-		RETURN 0;
-	END IF;
-	RETURN kube_reports.set_active_policies(cluster, policies::jsonb);
-END
-$$;
-COMMENT ON FUNCTION kube_reports.api_active_policies(uuid, text) IS 'set_active_policies() by a proxy; does nothing where proxies are not to';

@@ -25,12 +25,16 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.api_active_policies(cluster, policies);
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c JOIN kube_reports.aggregation a ON a.cluster_id = c.id
+			WHERE c.uid = cluster AND kube_reports.may_serve(c.id) AND a.follow_policies) THEN
+		RETURN -1;
+	END IF;
+	PERFORM kube_reports.set_active_policies(cluster, policies::jsonb);
 	RETURN coalesce(kube_reports.policy_set_version(cluster), -1);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.api_tell_policies(uuid, text)
-	IS 'api_active_policies(); returns the version of what is stored then, for api_may_merge(), and -1 where proxies are not to tell';
+	IS 'set_active_policies() by a proxy; returns the version of what is stored then, for api_may_merge(), and -1 where proxies are not to tell';
 
 CREATE FUNCTION kube_reports.api_may_merge(cluster uuid, told bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
