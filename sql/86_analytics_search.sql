@@ -597,12 +597,20 @@ SET jit = off
 AS $$
 DECLARE
 	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
+	scored		text := kube_reports.count_conditions(wanted) || ' AND r.score > 0 AND r.score >= ($1).score_from'
+		|| CASE WHEN wanted.score_from >= 7 THEN ' AND r.score >= 7' ELSE '' END;
+	few			boolean := false;
 BEGIN
 	PERFORM kube_reports.check_rows(max_rows);
+	-- A walk through the reports meets those of other namespaces first: what is few is found by namespace and score, and sorted.
+	IF wanted.score_from > 0 AND (wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL) THEN
+		EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports.result r WHERE ' || scored || ' LIMIT 20001) r' INTO few USING wanted;
+	END IF;
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
 		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
-			FROM kube_reports.result r
+			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM kube_reports.result r WHERE r.origin > $3 AND ' || scored || ' ORDER BY r.origin OFFSET 0)'
+				ELSE 'kube_reports.result' END || ' r
 				JOIN kube_reports.criterion k ON k.id = r.criterion
 				JOIN kube_reports.subject s ON s.id = r.subject
 				JOIN kube_reports.detail d ON d.id = r.detail
