@@ -323,15 +323,6 @@ answer_not_served(Exchange *exchange)
 	reply_status(exchange, 404, "NotFound", "the server could not find the requested resource", &details);
 }
 
-/* ERR-21 */
-static void
-answer_method_not_allowed(Exchange *exchange)
-{
-	StatusDetails details = {0};
-
-	reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
-}
-
 /* A verb, or none, that the resource or its status does not have wherever it is asked for. */
 static void
 answer_not_supported(Exchange *exchange)
@@ -396,7 +387,7 @@ exchange_resolve(Exchange *exchange)
 	if ((strcmp(route->verb, "create") == 0) != (strcmp(route->method, "POST") == 0 && collection) ||
 		(collection && (strcmp(route->verb, "update") == 0 || strcmp(route->verb, "patch") == 0)))
 	{
-		answer_method_not_allowed(exchange);
+		reply_method_not_allowed(exchange, NULL);
 		return false;
 	}
 	exchange->verb = route->verb;

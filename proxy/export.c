@@ -23,23 +23,6 @@ export_serves(const Route *route)
 	return !route->resource && export_path(route->path);
 }
 
-/* As elsewhere, but a path of our own says what it allows. */
-static void
-answer_method_not_allowed(Exchange *exchange)
-{
-	StatusDetails details = {0};
-	StrBuf		buf;
-
-	strbuf_init(&buf, &exchange->arena);
-	status_failure(&buf, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
-	reply_send(exchange, &(Reply) {
-			   .code = 405,
-			   .content_type = "application/json",
-			   .allow = "GET, HEAD",
-			   .body = {buf.bytes, buf.len}
-			   }, NULL);
-}
-
 void
 export_start(Exchange *exchange)
 {
@@ -50,7 +33,7 @@ export_start(Exchange *exchange)
 
 	if (strcmp(route->method, "GET") != 0 && strcmp(route->method, "HEAD") != 0)
 	{
-		answer_method_not_allowed(exchange);
+		reply_method_not_allowed(exchange, "GET, HEAD");
 		return;
 	}
 	exchange->request = export_request(&exchange->arena, route, http_header(exchange->http, "accept"), &code, &why);

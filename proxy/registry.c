@@ -669,9 +669,7 @@ registry_answer(Exchange *exchange)
 	}
 	if (strcmp(exchange->route->method, "GET") != 0 && strcmp(exchange->route->method, "HEAD") != 0)
 	{
-		StatusDetails details = {0};
-
-		reply_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details);
+		reply_method_not_allowed(exchange, NULL);
 		return;
 	}
 	document = negotiate(documents, count, http_header(exchange->http, "accept"), &yaml);

@@ -292,10 +292,11 @@ reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (voi
 	http_stream_begin(exchange->http, reply->code, headers, count, writable, state);
 }
 
-void
-reply_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details)
+/* allow: methods, or NULL. */
+static void
+send_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details, const char *allow)
 {
-	HttpHeader	headers[4] = {{"content-type", "application/json"}};
+	HttpHeader	headers[5] = {{"content-type", "application/json"}};
 	size_t		count = 1;
 	JsonText	body;
 	StrBuf		buf;
@@ -314,8 +315,25 @@ reply_status(Exchange *exchange, int code, const char *reason, const char *messa
 	append_deprecation(exchange, headers, &count);
 	if (details != NULL && details->retry_after_seconds > 0)
 		headers[count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", details->retry_after_seconds)};
+	if (allow != NULL)
+		headers[count++] = (HttpHeader) {"allow", allow};
 	exchange_answered(exchange, code);
 	http_reply(exchange->http, code, headers, count, body.bytes, body.len);
+}
+
+void
+reply_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details)
+{
+	send_status(exchange, code, reason, message, details, NULL);
+}
+
+/* ERR-21 */
+void
+reply_method_not_allowed(Exchange *exchange, const char *allow)
+{
+	StatusDetails details = {0};
+
+	send_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details, allow);
 }
 
 void

@@ -44,6 +44,9 @@ extern void reply_stream_begin(Exchange *exchange, const Reply *reply, void (*wr
 extern void reply_status(Exchange *exchange, int code, const char *reason, const char *message,
 						 const StatusDetails *details);
 
+/* The Status of a path that has no such method.  allow: the methods that it has; NULL on paths of kube-apiserver, which does not say. */
+extern void reply_method_not_allowed(Exchange *exchange, const char *allow);
+
 /* The answer to a call that gave no result. */
 extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error);
 

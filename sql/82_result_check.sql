@@ -81,15 +81,15 @@ BEGIN
 		SELECT o.cluster_id, o.namespace, o.name, g.id AS origin, d.key, jsonb_build_object('criterion', d.criterion, 'subject', d.subject,
 				'detail', d.detail, 'status', d.status, 'native_status', d.native_status, 'score', d.score,
 				'cluster_id', o.cluster_id, 'namespace', o.namespace) AS content,
-			CASE WHEN (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions) THEN
-				jsonb_build_object('id', t.id, 'message', d.message, 'properties', d.properties::jsonb, 'exceptions', d.exceptions) END AS expected_detail,
-			CASE WHEN (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions) THEN
-				jsonb_build_object('id', t.id, 'message', t.message, 'properties', t.properties, 'exceptions', t.exceptions) END AS found_detail
+			x.expected AS expected_detail, x.found AS found_detail
 		FROM kube_reports.resource_type y
 			JOIN kube_reports.object o ON o.resource_type = y.id
 			LEFT JOIN kube_reports.origin g ON (g.cluster_id, g.resource_type, g.namespace, g.name) = (o.cluster_id, o.resource_type, o.namespace, o.name)
 			CROSS JOIN LATERAL kube_reports.result_difference(y.mapping_id, y.mapping, o.cluster_id, NULL, NULL, o.metadata, o.body) d
 			LEFT JOIN kube_reports.detail t ON t.id = d.detail
+			LEFT JOIN LATERAL (SELECT jsonb_build_object('id', t.id, 'message', d.message, 'properties', d.properties::jsonb, 'exceptions', d.exceptions) AS expected,
+					jsonb_build_object('id', t.id, 'message', t.message, 'properties', t.properties, 'exceptions', t.exceptions) AS found
+				WHERE (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)) x ON true
 		WHERE y.results = 'current'
 	), stored AS (
 		SELECT coalesce(g.cluster_id, r.cluster_id) AS cluster_id, coalesce(g.namespace, r.namespace) AS namespace, g.name, r.origin, r.key,

@@ -564,7 +564,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.rebuild_counts()
-	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for folding, not for writers';
+	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for who folds until that transaction ends, and for no other writer';
 
 -- All of it in this transaction; for callers that hold the store's lock.
 CREATE FUNCTION kube_reports.rebuild_queued() RETURNS void
@@ -659,7 +659,7 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
-	IS 'makes everything that verify() compares what the documents say, in small steps with a commit after each, while others write. Counts of past days stay as they are; to history it adds what is missing between its newest event of a result and the result';
+	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, after what belongs to none and after the counts, while others write. Counts of past days stay as they are; to history it adds what is missing between its newest event of a result and the result';
 
 ---- text search ----
 

@@ -124,7 +124,9 @@ COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text) IS 'an objec
 CREATE VIEW kube_reports.stored_report WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, t."group", t.plural AS resource, t.kind, o.namespace, o.name, o.uid,
 		o.version AS resource_version, o.metadata, o.body,
-		concat('{"apiVersion":', to_json(t."group" || '/' || (SELECT v.version FROM kube_reports.resource_version v WHERE v.resource_type = t.id AND v.priority = 1)), ',"kind":', to_json(t.kind), ',"metadata":', o.metadata, CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END,
+		concat('{"apiVersion":',
+			to_json(t."group" || '/' || (SELECT v.version FROM kube_reports.resource_version v WHERE v.resource_type = t.id AND v.priority = 1)),
+			',"kind":', to_json(t.kind), ',"metadata":', o.metadata, CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END,
 			ltrim(o.body::text, '{'))::kube_reports.report AS document
 	FROM kube_reports.object o
 		JOIN kube_reports.cluster c ON c.id = o.cluster_id

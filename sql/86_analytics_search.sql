@@ -81,6 +81,37 @@ $$;
 COMMENT ON FUNCTION kube_reports.filter_strings(jsonb, text)
 	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
 
+CREATE FUNCTION kube_reports.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	unknown		text;
+BEGIN
+	filter := coalesce(filter, '{}');
+	IF jsonb_typeof(filter) <> 'object' THEN
+		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value', HINT = checked_filter.hint;
+	END IF;
+	SELECT m INTO unknown FROM jsonb_object_keys(filter) m WHERE m <> ALL (members) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION '% no member "%"', holder, unknown USING ERRCODE = 'invalid_parameter_value', HINT = checked_filter.hint;
+	END IF;
+	RETURN filter;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.checked_filter(jsonb, text[], text, text)
+	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who does not have them, such as "the filter has"; hint: which there are';
+
+CREATE FUNCTION kube_reports.status_words() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN ARRAY['pass', 'warn', 'fail', 'error', 'skip'];
+COMMENT ON FUNCTION kube_reports.status_words() IS 'the statuses of results';
+
+CREATE FUNCTION kube_reports.severity_words() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical'];
+COMMENT ON FUNCTION kube_reports.severity_words() IS 'the severities of results; unknown: none is given';
+
 CREATE FUNCTION kube_reports.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -144,24 +175,14 @@ DECLARE
 	wanted		kube_reports.result_filter;
 	scope		record := kube_reports.caller_scope(role, seal);
 	few			boolean := false;
-	unknown		text;
 	given		text[];
 	statuses	text[];
 	severities	text[];
 BEGIN
-	filter := coalesce(filter, '{}');
-	IF jsonb_typeof(filter) <> 'object' THEN
-		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	SELECT m INTO unknown FROM jsonb_object_keys(filter) m
-		WHERE m NOT IN ('cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status', 'native_status', 'subject_kind',
-			'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted', 'score_from', 'score_to', 'properties', 'since_from', 'since_to',
-			'first_seen_from', 'first_seen_to', 'text') LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'the filter has no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'docs/analytics.md lists the members of a filter.';
-	END IF;
-
+	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+		'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted', 'score_from', 'score_to', 'properties',
+		'since_from', 'since_to', 'first_seen_from', 'first_seen_to', 'text'],
+		'the filter has', 'docs/analytics.md lists the members of a filter.');
 	wanted.scope_clusters := scope.clusters;
 	wanted.scope_namespace_clusters := scope.namespace_clusters;
 	wanted.scope_namespaces := scope.namespaces;
@@ -177,11 +198,11 @@ BEGIN
 	wanted.subject_names := kube_reports.filter_strings(filter, 'subject_name');
 	wanted.subject_uids := kube_reports.filter_strings(filter, 'subject_uid');
 	wanted.exceptions := kube_reports.filter_strings(filter, 'exception');
-	statuses := kube_reports.filter_words(filter, 'status', ARRAY['pass', 'warn', 'fail', 'error', 'skip']);
+	statuses := kube_reports.filter_words(filter, 'status', kube_reports.status_words());
 	IF statuses IS NOT NULL THEN
 		wanted.statuses := ARRAY(SELECT left(g, 1)::"char" FROM unnest(statuses) g);
 	END IF;
-	severities := kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']);
+	severities := kube_reports.filter_words(filter, 'severity', kube_reports.severity_words());
 	BEGIN
 		wanted.exempted := (filter->>'exempted')::boolean;
 		wanted.score_from := (filter->>'score_from')::real;
@@ -329,10 +350,23 @@ RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
 COMMENT ON FUNCTION kube_reports.native_condition(kube_reports.result_filter)
 	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; null: it has none';
 
+CREATE FUNCTION kube_reports.score_conditions(wanted kube_reports.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).score_from IS NOT NULL OR (wanted).score_to IS NOT NULL THEN 'r.score > 0' END,
+		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
+		-- What the index of high scores has is told by a constant.
+		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
+		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END);
+END;
+COMMENT ON FUNCTION kube_reports.score_conditions(kube_reports.result_filter)
+	IS 'the conditions of a filter on the score of r (result), with the filter as $1: constants only';
+
 CREATE FUNCTION kube_reports.filter_conditions(wanted kube_reports.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT concat_ws(' AND ', 'true', kube_reports.native_condition(wanted),
+	SELECT concat_ws(' AND ', kube_reports.score_conditions(wanted), kube_reports.native_condition(wanted),
 		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
@@ -343,10 +377,6 @@ BEGIN ATOMIC
 			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
 			CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
 			CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END) END,
-		CASE WHEN (wanted).score_from IS NOT NULL OR (wanted).score_to IS NOT NULL THEN 'r.score > 0' END,
-		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
-		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
-		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END,
 		CASE WHEN (wanted).details IS NOT NULL THEN 'r.detail = ANY (($1).details)' END,
 		CASE WHEN (wanted).properties IS NOT NULL THEN 'd.properties @> ($1).properties' END,
 		CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END,
@@ -597,8 +627,7 @@ SET jit = off
 AS $$
 DECLARE
 	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
-	scored		text := kube_reports.count_conditions(wanted) || ' AND r.score > 0 AND r.score >= ($1).score_from'
-		|| CASE WHEN wanted.score_from >= 7 THEN ' AND r.score >= 7' ELSE '' END;
+	scored		text := kube_reports.count_conditions(wanted) || ' AND ' || kube_reports.score_conditions(wanted);
 	few			boolean := false;
 BEGIN
 	PERFORM kube_reports.check_rows(max_rows);
@@ -646,26 +675,17 @@ CREATE FUNCTION kube_reports.top(dimension text, n integer DEFAULT 10, filter js
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	unknown		text;
 BEGIN
 	PERFORM kube_reports.check_rows(n);
-	filter := coalesce(filter, '{}');
-	IF jsonb_typeof(filter) <> 'object' THEN
-		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value', HINT = 'docs/analytics.md lists its members.';
-	END IF;
 	IF dimension IS NULL OR dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image') THEN
 		RAISE EXCEPTION 'there is no dimension "%"', coalesce(dimension, 'null') USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
 	END IF;
-	SELECT m INTO unknown FROM jsonb_object_keys(filter) m
-		WHERE m NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'status', 'native_status') LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'counts have no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, status and native_status.';
-	END IF;
-	PERFORM kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']),
-		kube_reports.filter_words(filter, 'status', ARRAY['pass', 'warn', 'fail', 'error', 'skip']);
+	filter := kube_reports.checked_filter(filter,
+		ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'status', 'native_status'],
+		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, status and native_status.');
+	PERFORM kube_reports.filter_words(filter, 'severity', kube_reports.severity_words()),
+		kube_reports.filter_words(filter, 'status', kube_reports.status_words());
 	RETURN QUERY
 	WITH wanted AS MATERIALIZED (
 		SELECT kube_reports.filter_strings(filter, 'cluster') AS cluster, kube_reports.filter_strings(filter, 'namespace') AS namespace,

@@ -191,22 +191,13 @@ SET datestyle = 'ISO, MDY'
 AS $$
 DECLARE
 	-- Empty: none, it appeared or is gone.
-	statuses CONSTANT text[] := ARRAY['pass', 'warn', 'fail', 'error', 'skip', ''];
+	statuses CONSTANT text[] := kube_reports.status_words() || ''::text;
 	wanted		kube_reports.event_filter;
 	given		text[];
-	unknown		text;
 BEGIN
-	filter := coalesce(filter, '{}');
-	IF jsonb_typeof(filter) <> 'object' THEN
-		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	SELECT m INTO unknown FROM jsonb_object_keys(filter) m
-		WHERE m NOT IN ('cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status', 'old_status', 'subject_kind',
-			'subject_namespace', 'subject_name', 'from', 'to') LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'the filter has no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'docs/export.md lists the members of a filter of events.';
-	END IF;
+	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+		'old_status', 'subject_kind', 'subject_namespace', 'subject_name', 'from', 'to'],
+		'the filter has', 'docs/export.md lists the members of a filter of events.');
 	given := kube_reports.filter_strings(filter, 'cluster');
 	wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE given IS NULL OR c.uid::text = ANY (given) OR c.name = ANY (given) ORDER BY c.id);
 	wanted.namespaces := kube_reports.filter_strings(filter, 'namespace');
@@ -215,7 +206,7 @@ BEGIN
 	wanted.policies := kube_reports.filter_strings(filter, 'policy');
 	wanted.rules := kube_reports.filter_strings(filter, 'rule');
 	wanted.categories := kube_reports.filter_strings(filter, 'category');
-	wanted.severities := kube_reports.filter_words(filter, 'severity', ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical']);
+	wanted.severities := kube_reports.filter_words(filter, 'severity', kube_reports.severity_words());
 	wanted.statuses := kube_reports.filter_words(filter, 'status', statuses);
 	wanted.old_statuses := kube_reports.filter_words(filter, 'old_status', statuses);
 	wanted.subject_kinds := kube_reports.filter_strings(filter, 'subject_kind');

@@ -22,7 +22,6 @@ DECLARE
 	last_day	date := least(to_day, today);
 	first_day	date := coalesce(from_day, last_day - 29);
 	step		integer;
-	unknown		text;
 	clusters	text[];
 	namespaces	text[];
 	sources		text[];
@@ -36,15 +35,8 @@ BEGIN
 		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Give the first day and the last, or neither for the last 30 days.';
 	END IF;
-	filter := coalesce(filter, '{}');
-	IF jsonb_typeof(filter) <> 'object' THEN
-		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	SELECT m INTO unknown FROM jsonb_object_keys(filter) m WHERE m NOT IN ('cluster', 'namespace', 'source') LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'the filter of a dashboard has no member "%"', unknown USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.';
-	END IF;
+	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a dashboard has',
+		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
 	PERFORM kube_reports.warn_pending();
 	clusters := kube_reports.filter_strings(filter, 'cluster');
 	namespaces := kube_reports.filter_strings(filter, 'namespace');

@@ -45,7 +45,8 @@ AS $$
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
 		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
-			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'filter_strings', 'filter_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter', 'filter_strings', 'filter_words',
+			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
 			'dashboard', 'dashboard_html',
@@ -137,7 +138,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
-	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions';
+	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; gives it a statement_timeout as grant_reader() does';
 
 CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -152,7 +153,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
-	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope';
+	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope; gives it a statement_timeout as grant_reader() does';
 
 CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -190,7 +191,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
-	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges too; returns how many';
+	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and a statement_timeout of reader_timeout() too; returns how many';
 
 CREATE FUNCTION kube_reports.grant_admin(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
