@@ -179,6 +179,23 @@ COMMENT ON TABLE kube_reports.rollup IS 'how many results there are of each kind
 -- In the order of result_criterion: which of its entries are worth looking at.
 CREATE INDEX rollup_cell ON kube_reports.rollup (criterion, status, cluster_id, namespace);
 
+-- The same where all but namespace, policy and status is added up: most questions are about no more, and there are far fewer rows.
+CREATE TABLE kube_reports.rollup_policy (
+	policy		bigint NOT NULL,
+	criterion	bigint NOT NULL,
+	pass		bigint NOT NULL,
+	warn		bigint NOT NULL,
+	fail		bigint NOT NULL,
+	error		bigint NOT NULL,
+	skip		bigint NOT NULL,
+	cluster_id	integer NOT NULL,
+	namespace	text COLLATE "C" NOT NULL,
+	PRIMARY KEY (cluster_id, namespace, policy)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE kube_reports.rollup_policy IS 'how many results of each policy there are in each namespace, by status, up to the fold mark; never dumped: made with the results';
+COMMENT ON COLUMN kube_reports.rollup_policy.policy IS 'policy_id of its criteria';
+COMMENT ON COLUMN kube_reports.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
+
 -- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
 CREATE TABLE kube_reports.rollup_delta (
 	xid			xid8 NOT NULL DEFAULT pg_current_xact_id(),
@@ -192,7 +209,7 @@ CREATE TABLE kube_reports.rollup_delta (
 	counts		bigint[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.rollup_delta
-	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of each array for each count; folded into rollup, rollup_daily and score_daily';
+	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of each array for each count; folded into rollup, rollup_policy, rollup_daily and score_daily';
 COMMENT ON COLUMN kube_reports.rollup_delta.day IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
 CREATE INDEX rollup_delta_xid ON kube_reports.rollup_delta (xid);
 

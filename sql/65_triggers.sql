@@ -170,9 +170,12 @@ BEGIN
 	DELETE FROM kube_reports.result_change c WHERE c.cluster_id = OLD.id;
 	DELETE FROM kube_reports.origin g WHERE g.cluster_id = OLD.id;
 	DELETE FROM kube_reports.subject s WHERE s.cluster_id = OLD.id;
+	-- What somebody folds just now is not to appear afterwards.
+	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -3);
 	DELETE FROM kube_reports.rollup_delta d WHERE d.cluster_id = OLD.id;
 	DELETE FROM kube_reports.rollup_daily d USING kube_reports.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
 	DELETE FROM kube_reports.rollup r WHERE r.cluster_id = OLD.id;
+	DELETE FROM kube_reports.rollup_policy p WHERE p.cluster_id = OLD.id;
 	DELETE FROM kube_reports.score_daily s WHERE s.cluster_id = OLD.id;
 	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = OLD.id;
 	RETURN NULL;

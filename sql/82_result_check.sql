@@ -31,6 +31,28 @@ END;
 COMMENT ON FUNCTION kube_reports.wrong_counts()
 	IS 'counts that are not those of the results: of now (found), and of the last day (daily), with what is not folded';
 
+-- As readers count: by the criterion, whatever policy a row says it is of.
+CREATE FUNCTION kube_reports.wrong_policies()
+	RETURNS TABLE (cluster_id integer, namespace text, policy bigint, criterion bigint, status "char", expected bigint, found bigint)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT c.cluster_id, c.namespace, k.policy_id, min(c.criterion), c.status, sum(c.expected)::bigint, sum(c.found)::bigint
+	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.status, count(*) AS expected, 0::bigint AS found
+			FROM kube_reports.result r GROUP BY r.cluster_id, r.namespace, r.criterion, r.status
+		UNION ALL
+		SELECT d.cluster_id, d.namespace, d.criterion, d.status, 0, d.count
+			FROM kube_reports.unfolded((SELECT m.mark FROM kube_reports.rollup_mark m)) d
+		UNION ALL
+		SELECT p.cluster_id, p.namespace, p.criterion, v.status, 0, v.count
+			FROM kube_reports.rollup_policy p
+				CROSS JOIN LATERAL (VALUES ('p'::"char", p.pass), ('w', p.warn), ('f', p.fail), ('e', p.error), ('s', p.skip)) v(status, count)) c
+		JOIN kube_reports.criterion k ON k.id = c.criterion
+	GROUP BY c.cluster_id, c.namespace, k.policy_id, c.status
+	HAVING sum(c.expected) <> sum(c.found);
+END;
+COMMENT ON FUNCTION kube_reports.wrong_policies()
+	IS 'counts by policy and namespace, with what is not folded, that are not those of the results; criterion: one of the policy''s';
+
 CREATE FUNCTION kube_reports.wrong_scores()
 	RETURNS TABLE (cluster_id integer, namespace text, source text, category text, severity text, status "char", expected bigint, found bigint)
 LANGUAGE sql STABLE
@@ -181,6 +203,15 @@ BEGIN
 	RETURN QUERY
 	SELECT 'rollup_daily', NULL::integer, NULL::text, NULL::text, NULL::jsonb, to_jsonb(d)
 		FROM kube_reports.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports.rollup r WHERE r.id = d.rollup);
+
+	RETURN QUERY
+	SELECT 'rollup_policy', w.cluster_id, w.namespace, NULL::text,
+			jsonb_build_object('policy', w.policy, 'status', w.status, 'count', w.expected), jsonb_build_object('count', w.found)
+		FROM kube_reports.wrong_policies() w
+	UNION ALL
+	SELECT 'rollup_policy', p.cluster_id, p.namespace, NULL, NULL, to_jsonb(p)
+		FROM kube_reports.rollup_policy p
+		WHERE NOT EXISTS (SELECT FROM kube_reports.criterion k WHERE k.id = p.criterion AND k.policy_id = p.policy);
 
 	RETURN QUERY
 	SELECT 'score_daily', w.cluster_id, w.namespace, NULL::text,

@@ -22,7 +22,7 @@ DECLARE
 	old_mark	xid8;
 	new_mark	xid8;
 	bound		xid8;
-	-- A row of each for every count and day.
+	-- A row of each for every count and day; null: no day's.
 	rollups		bigint[];
 	counts		bigint[];
 	days		date[];
@@ -61,11 +61,12 @@ BEGIN
 	SELECT array_agg(b.id), array_agg(d.count), array_agg(d.day) INTO rollups, counts, days
 		FROM daily d JOIN based b ON (b.cluster_id, b.namespace, b.criterion, b.kind, b.status, b.native_status)
 			= (d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status)
-		WHERE d.day IS NOT NULL AND d.count <> 0;
+		WHERE d.count <> 0;
+	PERFORM kube_reports.add_policies(rollups, counts);
 	UPDATE kube_reports.rollup_mark SET mark = new_mark;
 
 	-- One day after the other: around midnight there are two.
-	FOR today IN SELECT DISTINCT d.day FROM unnest(days) d(day) ORDER BY d.day LOOP
+	FOR today IN SELECT DISTINCT d.day FROM unnest(days) d(day) WHERE d.day IS NOT NULL ORDER BY d.day LOOP
 		PERFORM kube_reports.add_daily(today, ARRAY(SELECT r.id FROM unnest(rollups, days) r(id, day) WHERE r.day = today),
 			ARRAY(SELECT c.count FROM unnest(counts, days) c(count, day) WHERE c.day = today));
 	END LOOP;
@@ -74,6 +75,30 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.fold_rollups(bigint)
 	IS 'adds what writes have appended to the counts, and to those of each day: up to the transaction in which there are more than max_counts of them; true when there is more to do; one caller at a time';
+
+CREATE FUNCTION kube_reports.add_policies(rollups bigint[], counts bigint[]) RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_nestloop = on
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+	INSERT INTO kube_reports.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
+		SELECT r.cluster_id, r.namespace, k.policy_id, min(r.criterion),
+			coalesce(sum(c.count) FILTER (WHERE r.status = 'p'), 0), coalesce(sum(c.count) FILTER (WHERE r.status = 'w'), 0),
+			coalesce(sum(c.count) FILTER (WHERE r.status = 'f'), 0), coalesce(sum(c.count) FILTER (WHERE r.status = 'e'), 0),
+			coalesce(sum(c.count) FILTER (WHERE r.status = 's'), 0)
+		FROM unnest(rollups, counts) c(rollup, count)
+			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status FROM kube_reports.rollup r WHERE r.id = c.rollup OFFSET 0) r
+			CROSS JOIN LATERAL (SELECT k.policy_id FROM kube_reports.criterion k WHERE k.id = r.criterion OFFSET 0) k
+		GROUP BY r.cluster_id, r.namespace, k.policy_id
+		ON CONFLICT ON CONSTRAINT rollup_policy_pkey DO UPDATE
+			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail, error = p.error + excluded.error,
+				skip = p.skip + excluded.skip;
+$$;
+COMMENT ON FUNCTION kube_reports.add_policies(bigint[], bigint[]) IS 'adds to the counts by policy; used by fold_rollups() only';
 
 -- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.  Each count is looked
 -- up by itself: the planner knows little of tables that may have grown a thousandfold since it was last told.
@@ -539,6 +564,18 @@ BEGIN
 	-- Of what they counted nothing is known any more.
 	DELETE FROM kube_reports.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports.rollup r WHERE r.id = d.rollup);
 
+	DELETE FROM kube_reports.rollup_policy p WHERE NOT EXISTS (SELECT FROM kube_reports.criterion k WHERE k.id = p.criterion AND k.policy_id = p.policy);
+	INSERT INTO kube_reports.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
+		SELECT w.cluster_id, w.namespace, w.policy, min(w.criterion),
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0), coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'w'), 0),
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'f'), 0), coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'e'), 0),
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 's'), 0)
+		FROM kube_reports.wrong_policies() w
+		GROUP BY w.cluster_id, w.namespace, w.policy
+		ON CONFLICT ON CONSTRAINT rollup_policy_pkey DO UPDATE
+			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail, error = p.error + excluded.error,
+				skip = p.skip + excluded.skip;
+
 	WITH wrong AS MATERIALIZED (
 		SELECT w.cluster_id, w.namespace, w.source, w.category, w.severity,
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0) AS pass,
@@ -622,6 +659,7 @@ BEGIN
 	END LOOP;
 	DELETE FROM kube_reports.rollup_delta;
 	UPDATE kube_reports.rollup r SET count = 0 WHERE r.count <> 0;
+	DELETE FROM kube_reports.rollup_policy;
 	INSERT INTO kube_reports.result_rebuild (lane, restoring)
 		SELECT l.id, true FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.results = 'current'
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '', restoring = true;

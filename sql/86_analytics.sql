@@ -122,6 +122,21 @@ CREATE VIEW kube_reports.visible_rollup AS
 COMMENT ON VIEW kube_reports.visible_rollup
 	IS 'the counts that whoever reads the view may see; to be added up: what was written lately comes in rows of its own';
 
+CREATE VIEW kube_reports.visible_policy AS
+	SELECT r.*
+	FROM (SELECT p.cluster_id, p.namespace, p.criterion, p.pass, p.warn, p.fail, p.error, p.skip
+			FROM kube_reports.rollup_policy p
+		UNION ALL
+		SELECT d.cluster_id, d.namespace, c.criterion, CASE c.status WHEN 'p' THEN c.count ELSE 0 END, CASE c.status WHEN 'w' THEN c.count ELSE 0 END,
+			CASE c.status WHEN 'f' THEN c.count ELSE 0 END, CASE c.status WHEN 'e' THEN c.count ELSE 0 END, CASE c.status WHEN 's' THEN c.count ELSE 0 END
+			FROM kube_reports.rollup_delta d,
+				unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+			WHERE d.xid >= (SELECT m.mark FROM kube_reports.rollup_mark m)) r
+	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
+		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
+COMMENT ON VIEW kube_reports.visible_policy
+	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; of a criterion source, category, policy and severity are what was counted by, the rule is any';
+
 -- The counts of each cluster are added up by themselves: neither its uid nor its name is looked at for each of them, and the planner
 -- knows how many there are.
 CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
@@ -148,19 +163,17 @@ CREATE VIEW kube_reports.visible_count AS
 		JOIN kube_reports.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports.visible_count IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as well';
 
--- There are many counts and few sources: each is added up once before it gets its column.
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source,
-		kube_reports.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
-		kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error,
-		kube_reports.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports.total(r.count) AS total
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.pass, r.warn, r.fail, r.error, r.skip,
+		r.pass + r.warn + r.fail + r.error + r.skip AS total
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, r.source, r.status, kube_reports.total(r.count) AS count
-			FROM kube_reports.visible_count r
+		CROSS JOIN LATERAL (SELECT r.namespace, k.source, kube_reports.total(r.pass) AS pass, kube_reports.total(r.warn) AS warn,
+				kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error, kube_reports.total(r.skip) AS skip
+			FROM kube_reports.visible_policy r
+				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
-			GROUP BY r.namespace, r.source, r.status) r
-	GROUP BY c.uid, c.name, r.namespace, r.source
-	HAVING kube_reports.total(r.count) <> 0;
+			GROUP BY r.namespace, k.source) r
+	WHERE r.pass + r.warn + r.fail + r.error + r.skip <> 0;
 COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
 
 CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
@@ -204,17 +217,16 @@ CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with counts by status';
 
--- Two hashes for each count cost less than five. The policy is among them, so that a predicate on it is one on the counts; what else is
+-- Two hashes for each count cost less than five.  The policy is among them, so that a predicate on it is one on the counts; what else is
 -- said of a policy is said by any criterion of it.
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, r.policy, k.severity, r.warn, r.fail, r.error
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT r.namespace, k.policy, min(r.criterion) AS criterion,
-				kube_reports.total(r.count) FILTER (WHERE r.status = 'w') AS warn, kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail,
-				kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error
-			FROM kube_reports.visible_rollup r
+				kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error
+			FROM kube_reports.visible_policy r
 				JOIN kube_reports.criterion k ON k.id = r.criterion
-			WHERE r.cluster_id = c.id AND r.status IN ('w', 'f', 'e')
+			WHERE r.cluster_id = c.id
 			GROUP BY r.namespace, k.policy_id, k.policy) r
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	WHERE r.warn + r.fail + r.error <> 0;

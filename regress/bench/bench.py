@@ -297,8 +297,8 @@ def bench_disk(bench):
         " WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
     history = sum(size for name, size in sizes.items() if name.startswith("result_change_")) / 1e6
     documents = sizes["object"] / 1e6
-    derived = sum(sizes[name] for name in ("origin", "criterion", "subject", "detail", "actor", "result", "result_since", "rollup", "rollup_delta",
-                                           "rollup_daily", "score_daily")) / 1e6
+    derived = sum(sizes[name] for name in ("origin", "criterion", "subject", "detail", "actor", "result", "result_since", "rollup", "rollup_policy",
+                                           "rollup_delta", "rollup_daily", "score_daily")) / 1e6
     share = count / 10000
     row("disk", f"{count:,} reports of 19 results, all derived", documents + derived, None, "MB", None, "at most 65", documents + derived <= 65 * share + 1)
     row("disk-documents", "metadata and bodies of the same", documents, None, "MB", None, "at most 24", documents <= 24 * share + 1)

@@ -367,8 +367,8 @@ def test_hostile(world, show):
                         {"policy": "CVE-" + text, "source": "Trivy Vulnerability", "result": "fail", "severity": "critical",
                          "properties": {"score": "9.9", "resource": text, "installedVersion": text, "fixedVersion": text}}]})))}) IS NULL""", database=database)
     # A namespace that no API would take.
-    world.database.psql("UPDATE kube_reports.rollup SET namespace = '<script>pwned</script>' WHERE true; UPDATE kube_reports.rollup_delta SET namespace = '<script>pwned</script>'",
-                        database=database)
+    for table in ("rollup", "rollup_policy", "rollup_delta"):
+        world.database.psql(f"UPDATE kube_reports.{table} SET namespace = '<script>pwned</script>'", database=database)
     for arguments in ("", f"'{json.dumps({'cluster': [HOSTILE[0], HOSTILE[3]]})}'".replace("' onmouse", "'' onmouse")):
         page = world.page(arguments, database=database)
         words = Words(page)

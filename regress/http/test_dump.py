@@ -36,6 +36,8 @@ SELECT d FROM kube_reports.detail d JOIN (SELECT DISTINCT detail FROM kube_repor
 SELECT r FROM kube_reports.current_rollup r ORDER BY r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status;
 SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
     FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup WHERE d.count <> 0 ORDER BY 1, 2, 3, 4, 5, 6, 7;
+SELECT p.cluster_id, p.namespace, p.policy, p.pass, p.warn, p.fail, p.error, p.skip FROM kube_reports.rollup_policy p
+    WHERE (p.pass, p.warn, p.fail, p.error, p.skip) <> (0, 0, 0, 0, 0) ORDER BY p.cluster_id, p.namespace, p.policy;
 SELECT s FROM kube_reports.score_daily s WHERE (s.pass, s.warn, s.fail, s.error, s.skip, s.excluded) <> (0, 0, 0, 0, 0, 0)
     ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day;
 """

@@ -134,6 +134,15 @@ def compare(database, name="kube_reports"):
                for row in rows_of("SELECT r.*, k.source, k.policy, k.rule, k.severity FROM kube_reports.current_rollup r"
                                   " JOIN kube_reports.criterion k ON k.id = r.criterion")}
     assert rollups == dict(counts)
+    policies = collections.Counter()
+    for (cluster, namespace, source, policy, _, severity, _, status), count in counts.items():
+        policies[cluster, namespace, source, policy, severity, status] += count
+    assert {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["severity"], status): row["counts"][status]
+            for row in rows_of("""
+                SELECT p.cluster_id, p.namespace, k.source, k.policy, k.severity,
+                    json_build_object('p', sum(p.pass), 'w', sum(p.warn), 'f', sum(p.fail), 'e', sum(p.error), 's', sum(p.skip)) AS counts
+                FROM kube_reports.visible_policy p JOIN kube_reports.criterion k ON k.id = p.criterion GROUP BY 1, 2, 3, 4, 5""")
+            for status in row["counts"] if row["counts"][status] != 0} == dict(policies)
 
     # Played again from the beginning, history ends where the results are; its times are theirs.
     life = {}
@@ -224,7 +233,8 @@ def test_rebuilds_meet(own_stack):
     for number in range(20):
         api.create(POLR, report(f"r{number}", results=random_results(choice)), "met")
     settle_results(database)
-    database.psql("UPDATE kube_reports.rollup SET count = count + 5; UPDATE kube_reports.rollup_daily SET count = count - 1;"
+    database.psql("UPDATE kube_reports.rollup SET count = count + 5; UPDATE kube_reports.rollup_policy SET warn = warn + 5;"
+                  " UPDATE kube_reports.rollup_daily SET count = count - 1;"
                   " UPDATE kube_reports.score_daily SET fail = fail + 2")
     folding = "SELECT pg_advisory_xact_lock(kube_reports.lock_class(), -3)"
     waiting = ("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid = kube_reports.lock_class()::oid"

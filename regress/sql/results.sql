@@ -163,6 +163,8 @@ CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LAN
 	UNION ALL SELECT 'rollup', string_agg(r::text, E'\n' ORDER BY r::text) FROM kube_reports.current_rollup r
 	UNION ALL SELECT 'rollup_daily', string_agg(d::text, E'\n' ORDER BY d::text) FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
 		FROM kube_reports.rollup r JOIN kube_reports.rollup_daily d ON d.rollup = r.id WHERE d.count <> 0) d
+	UNION ALL SELECT 'rollup_policy', string_agg(p::text, E'\n' ORDER BY p::text) FROM (SELECT p.cluster_id, p.namespace, p.policy, p.pass, p.warn, p.fail, p.error, p.skip
+		FROM kube_reports.rollup_policy p WHERE (p.pass, p.warn, p.fail, p.error, p.skip) <> (0, 0, 0, 0, 0)) p
 	UNION ALL SELECT 'score_daily', string_agg(s::text, E'\n' ORDER BY s::text) FROM kube_reports.score_daily s
 $$;
 CREATE TEMP TABLE corruption (number serial, statement text, told text, told_again text, altered text);
@@ -211,6 +213,11 @@ CALL pg_temp.corrupt(
 	$$UPDATE kube_reports.subject SET name = 'WRONG', kind = 'Pod' WHERE id IN (SELECT r.subject FROM kube_reports.result r)$$,
 	$$DELETE FROM kube_reports.subject$$,
 	$$UPDATE kube_reports.rollup SET count = count + 5$$,
+	$$UPDATE kube_reports.rollup_policy SET fail = fail + 5, skip = -1$$,
+	$$UPDATE kube_reports.rollup_policy SET criterion = criterion + 1$$,
+	$$UPDATE kube_reports.rollup_policy SET policy = policy + 1$$,
+	$$UPDATE kube_reports.rollup_policy SET namespace = 'zz', cluster_id = 2$$,
+	$$DELETE FROM kube_reports.rollup_policy$$,
 	$$UPDATE kube_reports.rollup_daily SET count = count + 5 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
 	$$UPDATE kube_reports.score_daily SET pass = pass + 5, fail = fail - 1 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
 	$$UPDATE kube_reports.result_change SET new_status = 's' WHERE new_status = 'w'$$,
@@ -237,6 +244,8 @@ CALL pg_temp.corrupt_unfolded(
 	$$DELETE FROM kube_reports.result$$,
 	$$UPDATE kube_reports.rollup SET count = count + 5$$,
 	$$DELETE FROM kube_reports.rollup$$,
+	$$UPDATE kube_reports.rollup_policy SET fail = fail + 5$$,
+	$$DELETE FROM kube_reports.rollup_policy$$,
 	$$DELETE FROM kube_reports.rollup_delta$$,
 	$$UPDATE kube_reports.rollup_delta SET counts = counts || counts, statuses = statuses || statuses, criteria = criteria || criteria, native_statuses = native_statuses || native_statuses$$,
 	$$UPDATE kube_reports.rollup_daily SET count = count + 5$$,
@@ -344,5 +353,6 @@ DELETE FROM kube_reports.lane;
 DELETE FROM kube_reports.cluster;
 SELECT (SELECT count(*) FROM kube_reports.result) AS results, (SELECT count(*) FROM kube_reports.result_change) AS history, (SELECT count(*) FROM kube_reports.origin) AS origins,
 	(SELECT count(*) FROM kube_reports.subject) AS subjects, (SELECT count(*) FROM kube_reports.rollup) AS rollups, (SELECT count(*) FROM kube_reports.rollup_daily) AS daily,
+	(SELECT count(*) FROM kube_reports.rollup_policy) AS policies,
 	(SELECT count(*) FROM kube_reports.result_since) AS times;
 DROP EXTENSION pg_trgm CASCADE;
