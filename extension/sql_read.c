@@ -174,14 +174,16 @@ Datum
 sql_render_item(PG_FUNCTION_ARGS)
 {
 	RENDER_BEGIN();
-	require_arguments(fcinfo, 3, 4);
-	require_arguments(fcinfo, 6, 6);
+	require_arguments(fcinfo, 3, 5);
+	require_arguments(fcinfo, 7, 7);
+	if (PG_GETARG_BOOL(4))
+		strbuf_puts(&buf, render_list_separator(&transform));
 	if (PG_GETARG_BOOL(3))
-		render_event(&buf, "ADDED", definition, &transform, argument_text(fcinfo, 4), argument_text(fcinfo, 5),
-					 PG_GETARG_INT64(6), (int64_t) time(NULL));
+		render_event(&buf, "ADDED", definition, &transform, argument_text(fcinfo, 5), argument_text(fcinfo, 6),
+					 PG_GETARG_INT64(7), (int64_t) time(NULL));
 	else
-		render_item(&buf, definition, &transform, argument_text(fcinfo, 4), argument_text(fcinfo, 5),
-					PG_GETARG_INT64(6), (int64_t) time(NULL));
+		render_item(&buf, definition, &transform, argument_text(fcinfo, 5), argument_text(fcinfo, 6),
+					PG_GETARG_INT64(7), (int64_t) time(NULL));
 	RENDER_END();
 }
 

@@ -35,6 +35,7 @@ static void
 piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Pieces	   *pieces = state;
+	size_t		last_row;
 
 	pieces->call = NULL;
 	if (pieces->on_standby && (outcome != PG_OK || pg_int4(result, 0, COLUMN_CODE) != 200))
@@ -53,11 +54,12 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	pieces->ready = result;
 	free(pieces->cursor);
 	pieces->cursor = NULL;
-	if (pg_is_null(result, 0, COLUMN_CURSOR))
+	last_row = pg_rows(result) - 1;
+	if (pg_is_null(result, last_row, COLUMN_CURSOR))
 		pieces->complete = true;
 	else
 	{
-		pieces->cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
+		pieces->cursor = strdup(pg_text(result, last_row, COLUMN_CURSOR).bytes);
 		if (pieces->cursor == NULL)
 			abort();
 	}
@@ -112,6 +114,57 @@ pieces_end(Pieces *pieces)
 	pieces->complete = true;
 }
 
+JsonText
+piece_bytes(const PgResult *piece, Arena *arena)
+{
+	size_t		rows = pg_rows(piece);
+	size_t		len = 0;
+	char	   *bytes;
+
+	if (rows == 1)
+		return pg_text(piece, 0, COLUMN_BODY);
+	for (size_t row = 0; row < rows; row++)
+		len += pg_text(piece, row, COLUMN_BODY).len;
+	bytes = arena_alloc(arena, len + 1);
+	len = 0;
+	for (size_t row = 0; row < rows; row++)
+	{
+		JsonText	part = pg_text(piece, row, COLUMN_BODY);
+
+		memcpy(bytes + len, part.bytes, part.len);
+		len += part.len;
+	}
+	return (JsonText) {bytes, len};
+}
+
+JsonText
+piece_take(PieceSending *sending, PgResult *piece)
+{
+	JsonText	bytes;
+
+	arena_init(&sending->arena);
+	bytes = piece_bytes(piece, &sending->arena);
+	if (pg_rows(piece) > 1)
+	{
+		pg_result_free(piece);
+		piece = NULL;
+	}
+	sending->result = piece;
+	sending->busy = true;
+	return bytes;
+}
+
+void
+piece_drop(PieceSending *sending)
+{
+	if (!sending->busy)
+		return;
+	sending->busy = false;
+	pg_result_free(sending->result);
+	sending->result = NULL;
+	arena_free(&sending->arena);
+}
+
 bool
 piece_send_more(PieceSending *sending, HttpRequest *http)
 {
@@ -120,8 +173,7 @@ piece_send_more(PieceSending *sending, HttpRequest *http)
 
 	if (len == 0)
 	{
-		pg_result_free(sending->result);
-		sending->result = NULL;
+		piece_drop(sending);
 		return false;
 	}
 	sending->rest.bytes += len;
@@ -131,9 +183,8 @@ piece_send_more(PieceSending *sending, HttpRequest *http)
 }
 
 void
-piece_send(PieceSending *sending, PgResult *piece, JsonText bytes, HttpRequest *http)
+piece_send(PieceSending *sending, JsonText bytes, HttpRequest *http)
 {
-	sending->result = piece;
 	sending->rest = bytes;
 	piece_send_more(sending, http);
 }
@@ -166,7 +217,7 @@ list_set_clock(List *list)
 
 	if (list->patience == 0)
 		return;
-	if (list->sending.result != NULL)
+	if (list->sending.busy)
 		loop_timer_stop(deadline);
 	else
 		loop_timer_start(deadline, list->patience, deadline->fire, deadline->state);
@@ -176,7 +227,7 @@ list_set_clock(List *list)
 static void
 list_advance(List *list)
 {
-	while (list->sending.result == NULL)
+	while (!list->sending.busy)
 	{
 		bool		last = list->pieces.complete;
 		PgResult   *result = pieces_take(&list->pieces);
@@ -199,14 +250,14 @@ list_advance(List *list)
 			list_abort(list, "a later piece was refused");
 			return;
 		}
-		bytes = pg_text(result, 0, COLUMN_BODY);
+		bytes = piece_take(&list->sending, result);
 		if (list->encoding != NULL && !encoding_next(list->encoding, bytes, last, &bytes))
 		{
-			pg_result_free(result);
+			piece_drop(&list->sending);
 			list_abort(list, "a piece could not be encoded");
 			return;
 		}
-		piece_send(&list->sending, result, bytes, list->exchange->http);
+		piece_send(&list->sending, bytes, list->exchange->http);
 	}
 	list_set_clock(list);
 }
@@ -238,6 +289,7 @@ list_arrived(void *state)
 		PgResult   *result = list->pieces.ready;
 
 		list->pieces.ready = NULL;
+		reply.body = piece_bytes(result, &exchange->arena);
 		reply_send(exchange, &reply, result);
 		return;
 	}
@@ -292,7 +344,7 @@ list_closed(Exchange *exchange)
 	List	   *list = exchange->work;
 
 	pieces_end(&list->pieces);
-	pg_result_free(list->sending.result);
+	piece_drop(&list->sending);
 	encoding_free(list->encoding);
 }
 

@@ -41,18 +41,29 @@ extern PgResult *pieces_take(Pieces *pieces);
 
 extern void pieces_end(Pieces *pieces);
 
+/* The bytes of a piece, those of its rows one behind the other: in the result or, when there are several, in the arena. */
+extern JsonText piece_bytes(const PgResult *piece, Arena *arena);
+
 /* A piece on its way to the client, 256 KB at a time: TLS copies what it is given. */
 typedef struct PieceSending
 {
-	PgResult   *result;			/* NULL when nothing is left */
+	bool		busy;			/* false when nothing is left */
+	PgResult   *result;			/* what has been taken is in one of these two */
+	Arena		arena;
 	JsonText	rest;
 } PieceSending;
 
-/* Sends bytes that are the body of a piece or what has been made of it; the piece is the sender's from here on. */
-extern void piece_send(PieceSending *sending, PgResult *piece, JsonText bytes, HttpRequest *http);
+/* The bytes of a piece, which is the sender's from here on. */
+extern JsonText piece_take(PieceSending *sending, PgResult *piece);
+
+/* Sends the bytes of the piece that was taken, or what has been made of them. */
+extern void piece_send(PieceSending *sending, JsonText bytes, HttpRequest *http);
 
 /* When the client has taken the last part: sends the next one, or ends the piece and returns false. */
 extern bool piece_send_more(PieceSending *sending, HttpRequest *http);
+
+/* Frees a piece, sent or not. */
+extern void piece_drop(PieceSending *sending);
 
 /* Answers a list, a deletecollection or an export. */
 extern void list_start(Exchange *exchange, PgStatement statement);

@@ -297,7 +297,7 @@ watch_closed(Exchange *exchange)
 	changes_release(watch->changes);
 	frame_release(watch->sending);
 	frame_release(watch->parting);
-	pg_result_free(watch->sending_piece.result);
+	piece_drop(&watch->sending_piece);
 	arena_free(&watch->arena);
 	free(watch->namespace_name);
 	free(watch);
@@ -483,18 +483,18 @@ watch_send_initial(Watch *watch)
 		}
 		if (result == NULL)
 			return true;
-		body = pg_text(result, 0, 4);
 		if (pg_int4(result, 0, 0) != 200)
 		{
-			watch_fail(watch, body);
+			watch_fail(watch, pg_text(result, 0, 4));
 			pg_result_free(result);
 			return true;
 		}
+		body = piece_take(&watch->sending_piece, result);
 		if (body.len > 0)
 			feed_first_sent(&watch->follower);
 		metrics_count(COUNTER_WATCH_BYTES, body.len);
-		piece_send(&watch->sending_piece, result, body, watch->exchange->http);
-		if (watch->sending_piece.result != NULL)
+		piece_send(&watch->sending_piece, body, watch->exchange->http);
+		if (watch->sending_piece.busy)
 			return true;
 	}
 	if (initial->end_bookmark != NULL)
@@ -563,7 +563,7 @@ watch_writable(void *state)
 {
 	Watch	   *watch = state;
 
-	if (watch->sending_piece.result != NULL && piece_send_more(&watch->sending_piece, watch->exchange->http))
+	if (watch->sending_piece.busy && piece_send_more(&watch->sending_piece, watch->exchange->http))
 		return;
 	frame_release(watch->sending);
 	watch->sending = NULL;

@@ -348,7 +348,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.render_object(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
 	IS 'an object as the answer of a request, with a newline; version null: without resourceVersion';
 
-CREATE FUNCTION kube_reports.render_item(definition_id bigint, definition kube_reports.report, transform text, events boolean,
+CREATE FUNCTION kube_reports.render_item(definition_id bigint, definition kube_reports.report, transform text, events boolean, separated boolean,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -357,8 +357,8 @@ BEGIN
 	PERFORM kube_reports.only_in_c('render_item');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.render_item(bigint, kube_reports.report, text, boolean, kube_reports.report, kube_reports.report, bigint)
-	IS 'an object as an item of a list, or (events) as the frame of an ADDED event';
+COMMENT ON FUNCTION kube_reports.render_item(bigint, kube_reports.report, text, boolean, boolean, kube_reports.report, kube_reports.report, bigint)
+	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands between it and the item before';
 
 CREATE FUNCTION kube_reports.render_change(definition_id bigint, definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea

@@ -66,14 +66,13 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.api_get(uuid, text) IS 'answers a get';
 
--- The next objects of the state at a version, rendered and joined.  next_*: the key up to which everything was looked at.
+-- Of the next max_rows keys, those that are of the state.  Documents stay as they are stored until one is rendered.
 -- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because only they tell
 -- whether the index of labels helps.
-CREATE FUNCTION kube_reports.list_window(target_cluster integer, target_type integer, target_lane integer,
-		definition_id bigint, definition kube_reports.report, first_transform text, transform text, events boolean, needs_body boolean,
+CREATE FUNCTION kube_reports.list_window(target_cluster integer, target_type integer, target_lane integer, needs_body boolean,
 		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
-		terms text[], label_selector text, field_selector text, max_items bigint, max_rows integer, max_bytes bigint,
-		OUT items bytea, OUT item_count bigint, OUT byte_count bigint, OUT next_namespace text, OUT next_name text, OUT more boolean)
+		terms text[], label_selector text, field_selector text, max_rows integer)
+	RETURNS TABLE (namespace text, name text, version bigint, metadata kube_reports.report, body kube_reports.report)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = auto
@@ -82,39 +81,30 @@ SET enable_seqscan = off
 SET max_parallel_workers_per_gather = 0
 SET work_mem = '32MB'
 AS $$
+#variable_conflict use_column
 DECLARE
 	-- Behind every name of a namespace in byte order.
 	last_namespace CONSTANT text := coalesce(only_namespace, '~');
-	separator	bytea := '';
+	found_rows	integer;
 	edge_namespace text;
 	edge_name	text;
 BEGIN
 	PERFORM set_config('plan_cache_mode',
 		CASE WHEN terms = '{}' AND only_name IS NULL THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true);
-	IF NOT events THEN
-		separator := kube_reports.render_list(definition_id, definition, transform, 's', 0, '', NULL);
-	END IF;
-	-- What most lists are: everything, as it is stored now.  One walk along the index, one row further than is taken.
+	-- What most lists are: everything, as it is stored now.
 	IF NOT changed AND terms = '{}' AND label_selector = '' AND field_selector = '' THEN
-		SELECT string_agg(CASE WHEN k.keep THEN
-					kube_reports.render_item(definition_id, definition, CASE k.position WHEN 1 THEN first_transform ELSE transform END,
-						events, k.metadata, k.body, k.version) END, separator),
-				count(*) FILTER (WHERE k.keep), coalesce(max(k.total) FILTER (WHERE k.keep), 0),
-				(array_agg(k.namespace) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
-				(array_agg(k.name) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
-				coalesce(bool_or(NOT k.keep), false)
-			INTO items, item_count, byte_count, next_namespace, next_name, more
-			FROM (SELECT m.*, m.position <= least(max_items, max_rows) AND m.total - m.size < max_bytes AS keep
-				FROM (SELECT s.*, row_number() OVER walk AS position, sum(s.size) OVER walk AS total
-					FROM (SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END AS body,
-							kube_reports.document_size(o.metadata) + CASE WHEN needs_body THEN kube_reports.document_size(o.body) ELSE 0 END + 100 AS size
-						FROM kube_reports.object o
-						WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
-							AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
-							AND (only_namespace IS NULL OR o.namespace = only_namespace)
-						ORDER BY o.namespace, o.name
-						LIMIT max_rows + 1) s
-					WINDOW walk AS (ROWS UNBOUNDED PRECEDING)) m) k;
+		RETURN QUERY
+		SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+			ORDER BY o.namespace, o.name
+			LIMIT max_rows;
+		GET DIAGNOSTICS found_rows = ROW_COUNT;
+		IF found_rows = max_rows THEN
+			RETURN NEXT;
+		END IF;
 		RETURN;
 	END IF;
 
@@ -139,56 +129,45 @@ BEGIN
 			OFFSET max_rows - 1 LIMIT 1;
 	END IF;
 
-	-- The aggregates see the rows in the order of the window function below them.
-	SELECT string_agg(CASE WHEN k.keep THEN
-				kube_reports.render_item(definition_id, definition, CASE k.position WHEN 1 THEN first_transform ELSE transform END,
-						events, k.metadata, k.body, k.version) END, separator),
-			count(*) FILTER (WHERE k.keep), coalesce(max(k.total) FILTER (WHERE k.keep), 0),
-			(array_agg(k.namespace) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
-			(array_agg(k.name) FILTER (WHERE k.keep))[count(*) FILTER (WHERE k.keep)],
-			coalesce(bool_or(NOT k.keep), false)
-		INTO items, item_count, byte_count, next_namespace, next_name, more
-		FROM (SELECT m.*, m.position <= max_items AND m.total - m.size < max_bytes AS keep
-			FROM (SELECT s.*, row_number() OVER keys AS position, sum(s.size) OVER keys AS total
-				FROM (SELECT c.*, kube_reports.document_size(c.metadata) + coalesce(kube_reports.document_size(c.body), 0) + 100 AS size
-					FROM (SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END AS body, o.labels
-						FROM kube_reports.object o
-						WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
-							AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
-							AND (only_namespace IS NULL OR o.namespace = only_namespace)
-							AND (o.namespace, o.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
-							AND (only_name IS NULL OR o.name = only_name)
-							AND (terms = '{}' OR o.labels @> terms)
-							AND o.version <= at_version
-						UNION ALL
-						SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body, kube_reports.label_terms(u.old_metadata)
-						FROM (SELECT DISTINCT ON (c.namespace, c.name) c.namespace, c.name, c.old_version, c.old_metadata,
-								CASE WHEN needs_body THEN c.old_body END AS old_body
-							FROM kube_reports.change c
-							WHERE changed AND c.lane = target_lane AND c.version > at_version
-								AND (c.namespace, c.name) > (after_namespace, after_name) AND c.namespace <= last_namespace
-								AND (only_namespace IS NULL OR c.namespace = only_namespace)
-								AND (c.namespace, c.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
-								AND (only_name IS NULL OR c.name = only_name)
-							ORDER BY c.namespace, c.name, c.version) u
-						WHERE u.old_version IS NOT NULL) c
-					WHERE (label_selector = '' OR kube_reports.matches_labels(c.labels, label_selector))
-						AND (field_selector = '' OR kube_reports.matches_fields(c.namespace, c.name, field_selector))) s
-				WINDOW keys AS (ORDER BY s.namespace, s.name ROWS UNBOUNDED PRECEDING)) m) k;
-	-- A full page ends at its last item, not at the edge.
-	IF NOT more AND edge_name IS NOT NULL AND item_count < max_items THEN
-		next_namespace := edge_namespace;
-		next_name := edge_name;
-		more := true;
+	RETURN QUERY
+	SELECT c.namespace, c.name, c.version, c.metadata, c.body
+		FROM (SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END AS body, o.labels
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+				AND (o.namespace, o.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
+				AND (only_name IS NULL OR o.name = only_name)
+				AND (terms = '{}' OR o.labels @> terms)
+				AND o.version <= at_version
+			UNION ALL
+			SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body, kube_reports.label_terms(u.old_metadata)
+			FROM (SELECT DISTINCT ON (c.namespace, c.name) c.namespace, c.name, c.old_version, c.old_metadata,
+					CASE WHEN needs_body THEN c.old_body END AS old_body
+				FROM kube_reports.change c
+				WHERE changed AND c.lane = target_lane AND c.version > at_version
+					AND (c.namespace, c.name) > (after_namespace, after_name) AND c.namespace <= last_namespace
+					AND (only_namespace IS NULL OR c.namespace = only_namespace)
+					AND (c.namespace, c.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
+					AND (only_name IS NULL OR c.name = only_name)
+				ORDER BY c.namespace, c.name, c.version) u
+			WHERE u.old_version IS NOT NULL) c
+		WHERE (label_selector = '' OR kube_reports.matches_labels(c.labels, label_selector))
+			AND (field_selector = '' OR kube_reports.matches_fields(c.namespace, c.name, field_selector))
+		ORDER BY c.namespace, c.name;
+	IF edge_name IS NOT NULL THEN
+		namespace := edge_namespace;
+		name := edge_name;
+		RETURN NEXT;
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, text, boolean, boolean, bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)
-	IS 'the next items of a list at a version, bounded by items, rows looked at and bytes';
-
+COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)
+	IS 'the objects of the state at a version among the next max_rows keys behind one, in their order; a last row without metadata says that there may be more, behind its key (null: behind that of the row before)';
 
 CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text,
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -198,19 +177,22 @@ DECLARE
 	place		jsonb := cursor::jsonb;
 	target		record;
 	plan		record;
-	piece		record;
+	stored		record;
 	newest		bigint;
 	at_version	bigint;
 	after_namespace text;
 	after_name	text;
-	items_left	bigint;
 	items_before bigint := coalesce((place->>'items')::bigint, 0);
+	items		bigint := 0;
+	most_items	bigint;
 	bytes		bigint := 0;
 	window_rows	integer := coalesce((place->>'window')::integer, 200);
+	fitting_rows bigint := 16000;
+	more		boolean;
 	token		text := '';
 	remaining	bigint;
-	separator	bytea;
-	other_transform text;
+	transform	text;
+	separated	boolean;
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
@@ -218,12 +200,14 @@ BEGIN
 	IF NOT FOUND THEN
 		code := 404;
 		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
 	code := plan.code;
 	IF code <> 200 THEN
 		body := plan.status;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 
@@ -249,6 +233,7 @@ BEGIN
 		code := 504;
 		retry_after := 1;
 		body := kube_reports.version_too_large(greatest(at_version, plan.version), newest);
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF at_version < target.floor OR target.lost @> at_version THEN
@@ -263,45 +248,70 @@ BEGIN
 		ELSE
 			body := kube_reports.status_document(410, 'Expired', 'The resourceVersion for the provided list is too old.', NULL);
 		END IF;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 
 	body := CASE WHEN place IS NULL AND NOT plan.initial_events
 		THEN kube_reports.render_list(target.definition_id, target.definition, plan.transform, 'h', at_version, '', NULL) ELSE '' END;
-	-- The first event of a table brings its columns.
-	other_transform := replace(plan.transform, '+columns', '');
-	separator := CASE WHEN plan.initial_events THEN ''
-		ELSE kube_reports.render_list(target.definition_id, target.definition, plan.transform, 's', at_version, '', NULL) END;
-	items_left := CASE WHEN plan.max_items > 0 THEN plan.max_items - items_before ELSE 9223372036854775806 END;
+	RETURN NEXT;
+	code := NULL;
+	content_type := NULL;
+	retry_after := NULL;
+	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
+	separated := items_before > 0 AND NOT plan.initial_events;
+	most_items := CASE WHEN plan.max_items > 0 THEN plan.max_items - items_before ELSE 9223372036854775806 END;
 	LOOP
-		SELECT * INTO piece FROM kube_reports.list_window(target.cluster_id, target.type_id, target.lane,
-			target.definition_id, target.definition, CASE items_before WHEN 0 THEN plan.transform ELSE other_transform END, other_transform,
-			plan.initial_events, plan.needs_body,
-			at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
-			plan.terms, plan.label_selector, plan.field_selector, items_left, least(window_rows, items_left + 1)::integer, piece_bytes - bytes);
-		IF piece.item_count > 0 THEN
-			body := body || CASE WHEN items_before > 0 THEN separator ELSE '' END || piece.items;
-		END IF;
-		items_before := items_before + piece.item_count;
-		items_left := items_left - piece.item_count;
-		bytes := bytes + piece.byte_count;
-		after_namespace := coalesce(piece.next_namespace, after_namespace);
-		after_name := coalesce(piece.next_name, after_name);
-		EXIT WHEN NOT piece.more OR items_left = 0 OR bytes >= piece_bytes;
+		more := false;
+		FOR stored IN SELECT w.* FROM kube_reports.list_window(target.cluster_id, target.type_id, target.lane, plan.needs_body,
+				at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
+				plan.terms, plan.label_selector, plan.field_selector, least(window_rows, fitting_rows, most_items - items + 1)::integer) w
+		LOOP
+			-- A full page ends at its last item, wherever the window does.
+			IF items = most_items OR bytes >= piece_bytes THEN
+				more := true;
+				EXIT;
+			ELSIF stored.metadata IS NULL THEN
+				more := true;
+				after_namespace := coalesce(stored.namespace, after_namespace);
+				after_name := coalesce(stored.name, after_name);
+			ELSE
+				body := kube_reports.render_item(target.definition_id, target.definition, transform, plan.initial_events, separated,
+					stored.metadata, stored.body, stored.version);
+				RETURN NEXT;
+				IF items = 0 THEN
+					-- The first event of a table brings its columns.
+					transform := replace(plan.transform, '+columns', '');
+					separated := NOT plan.initial_events;
+				END IF;
+				items := items + 1;
+				bytes := bytes + octet_length(body);
+				after_namespace := stored.namespace;
+				after_name := stored.name;
+			END IF;
+		END LOOP;
+		EXIT WHEN NOT more OR items = most_items OR bytes >= piece_bytes;
 		-- Small objects, or few that match: look at more of them at a time.
-		window_rows := least(window_rows * 2, 16000);
+		IF bytes < piece_bytes / 2 THEN
+			window_rows := least(window_rows * 2, 16000);
+		END IF;
+		IF items > 0 AND plan.label_selector = '' AND plan.field_selector = '' THEN
+			fitting_rows := (piece_bytes - bytes) * items / bytes + 1;
+		END IF;
 	END LOOP;
 
-	IF piece.more AND items_left > 0 THEN
+	body := NULL;
+	IF more AND items < most_items THEN
 		next_cursor := jsonb_build_object('version', at_version, 'namespace', after_namespace, 'name', after_name,
-			'items', items_before, 'window', window_rows)::text;
+			'items', items_before + items, 'window', window_rows)::text;
+		RETURN NEXT;
 		RETURN;
 	END IF;
 	IF plan.initial_events THEN
 		RETURN;
 	END IF;
 	-- A full page goes on when any object is behind it, matching or not; a list of one name has one page.
-	IF items_left = 0 AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
+	IF items = most_items AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
 		remaining := kube_reports.count_after(target.cluster_id, target.type_id, target.lane, at_version,
 			asked->>'namespace', after_namespace, after_name);
 		IF remaining IS DISTINCT FROM 0 THEN
@@ -311,11 +321,12 @@ BEGIN
 			remaining := NULL;
 		END IF;
 	END IF;
-	body := body || kube_reports.render_list(target.definition_id, target.definition, plan.transform, 't', at_version, token, remaining);
+	body := kube_reports.render_list(target.definition_id, target.definition, plan.transform, 't', at_version, token, remaining);
+	RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.api_list(uuid, text, text)
-	IS 'answers a list, piece by piece: call again with next_cursor until it is null. With a watch request: its initial events as frames';
+	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
 
 CREATE FUNCTION kube_reports.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

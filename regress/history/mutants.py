@@ -15,6 +15,7 @@ def replace(database, function, *pairs, name="kube_reports"):
 
 BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer)"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
+LIST_WINDOW = "kube_reports.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)"
 
 
 def no_lane_lock(database):
@@ -58,9 +59,7 @@ def cached_sequence(database):
 
 def volatile_list(database):
     """The list's version and its rows come from two snapshots."""
-    for function in ("kube_reports.api_list(uuid, text, text)",
-                     "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, text, boolean, boolean, "
-                     "bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)"):
+    for function in ("kube_reports.api_list(uuid, text, text)", LIST_WINDOW):
         database.psql(f"ALTER FUNCTION {function} VOLATILE")
     replace(database, "kube_reports.api_list(uuid, text, text)",
             ("IF place IS NOT NULL THEN\n\t\tat_version", "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
@@ -68,9 +67,7 @@ def volatile_list(database):
 
 def glued_cursor(database):
     """Keys are compared as one text instead of as a pair."""
-    replace(database, "kube_reports.list_window(integer, integer, integer, bigint, kube_reports.report, text, text, boolean, boolean, "
-            "bigint, boolean, text, text, text, text, text[], text, text, bigint, integer, bigint)",
-            ("(o.namespace, o.name) > (after_namespace, after_name)", "o.namespace || o.name > after_namespace || after_name"))
+    replace(database, LIST_WINDOW, ("(o.namespace, o.name) > (after_namespace, after_name)", "o.namespace || o.name > after_namespace || after_name"))
 
 
 def silent_compaction(database):

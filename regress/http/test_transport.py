@@ -373,12 +373,11 @@ def test_lists_starve_nobody(own_stack, ns):
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports.api_list(uuid, text, text) RENAME TO api_list_at_once;
         CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
-            OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+            OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             PERFORM pg_advisory_xact_lock_shared(4711);
-            SELECT * INTO code, content_type, retry_after, warnings, body, next_cursor
-                FROM kube_reports.api_list_at_once(cluster, request, cursor);
+            RETURN QUERY SELECT l.* FROM kube_reports.api_list_at_once(cluster, request, cursor) l;
         END $$;
         REVOKE ALL ON FUNCTION kube_reports.api_list(uuid, text, text) FROM PUBLIC;
         GRANT EXECUTE ON FUNCTION kube_reports.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")

@@ -5,7 +5,7 @@ CREATE EXTENSION kube_reports;
 
 -- The owner is no superuser: no argument may crash the server.
 SELECT kube_reports.render_object(NULL, NULL, 'object', '{}', '{}', 1);
-SELECT kube_reports.render_item(v.id, v.definition, 'object', NULL, '{}', '{}', 1) FROM kube_reports.resource_version v LIMIT 1;
+SELECT kube_reports.render_item(v.id, v.definition, 'object', NULL, false, '{}', '{}', 1) FROM kube_reports.resource_version v LIMIT 1;
 SELECT kube_reports.render_change(v.id, v.definition, 'object', '{}', '{}', NULL) FROM kube_reports.resource_version v LIMIT 1;
 SELECT kube_reports.render_list(v.id, v.definition, 'object', NULL, 1, '', NULL) FROM kube_reports.resource_version v LIMIT 1;
 SELECT kube_reports.write_admit(NULL, '{}', '{}', '', false);

@@ -16,7 +16,8 @@ DECLARE
 	answer record;
 	document jsonb;
 BEGIN
-	SELECT * INTO answer FROM kube_reports.api_list('00000000-0000-0000-0000-000000000001', pg_temp.request(query, namespace), NULL);
+	SELECT min(l.code) AS code, string_agg(l.body, '') AS body INTO answer
+		FROM kube_reports.api_list('00000000-0000-0000-0000-000000000001', pg_temp.request(query, namespace), NULL) l;
 	code := answer.code;
 	document := convert_from(answer.body, 'UTF8')::jsonb;
 	IF code <> 200 THEN
@@ -96,7 +97,8 @@ BEGIN
 	pieces := 0;
 	bytes := '';
 	LOOP
-		SELECT * INTO answer FROM kube_reports.api_list('00000000-0000-0000-0000-000000000001', request, cursor);
+		SELECT string_agg(l.body, '') AS body, (array_agg(l.next_cursor))[count(*)] AS next_cursor INTO answer
+			FROM kube_reports.api_list('00000000-0000-0000-0000-000000000001', request, cursor) l;
 		pieces := pieces + 1;
 		bytes := bytes || answer.body;
 		cursor := answer.next_cursor;

@@ -23,9 +23,9 @@ BEGIN
 END
 $$;
 CREATE FUNCTION pg_temp.list(cluster uuid, OUT code integer, OUT names text[], OUT version bigint) LANGUAGE sql AS $$
-	SELECT l.code, ARRAY(SELECT jsonb_path_query(convert_from(l.body, 'UTF8')::jsonb, '$.items[*].metadata.name') #>> '{}'),
-		(convert_from(l.body, 'UTF8')::jsonb #>> '{metadata,resourceVersion}')::bigint
-	FROM kube_reports.api_list(cluster, '{"verb":"list","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports"}', NULL) l
+	SELECT l.code, ARRAY(SELECT jsonb_path_query(l.body, '$.items[*].metadata.name') #>> '{}'), (l.body #>> '{metadata,resourceVersion}')::bigint
+	FROM (SELECT min(l.code) AS code, convert_from(string_agg(l.body, ''), 'UTF8')::jsonb AS body
+		FROM kube_reports.api_list(cluster, '{"verb":"list","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports"}', NULL) l) l
 $$;
 
 DROP EXTENSION kube_reports;
