@@ -174,7 +174,7 @@ CREATE TABLE kube_reports.rollup (
 	kind		text COLLATE "C" NOT NULL,
 	native_status text COLLATE "C" NOT NULL,
 	UNIQUE (cluster_id, namespace, criterion, kind, status, native_status)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.rollup IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
 -- In the order of result_criterion: which of its entries are worth looking at.
 CREATE INDEX rollup_cell ON kube_reports.rollup (criterion, status, cluster_id, namespace);
@@ -191,7 +191,7 @@ CREATE TABLE kube_reports.rollup_policy (
 	cluster_id	integer NOT NULL,
 	namespace	text COLLATE "C" NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, policy)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports.rollup_policy IS 'how many results of each policy there are in each namespace, by status, up to the fold mark; never dumped: made with the results';
 COMMENT ON COLUMN kube_reports.rollup_policy.policy IS 'policy_id of its criteria';
 COMMENT ON COLUMN kube_reports.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';

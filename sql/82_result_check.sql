@@ -31,7 +31,7 @@ END;
 COMMENT ON FUNCTION kube_reports.wrong_counts()
 	IS 'counts that are not those of the results: of now (found), and of the last day (daily), with what is not folded';
 
--- As readers count: by the criterion, whatever policy a row says it is of.
+-- By the criterion, whatever policy a row says it is of: where they differ verify() tells of the row.
 CREATE FUNCTION kube_reports.wrong_policies()
 	RETURNS TABLE (cluster_id integer, namespace text, policy bigint, criterion bigint, status "char", expected bigint, found bigint)
 LANGUAGE sql STABLE

@@ -124,18 +124,20 @@ COMMENT ON VIEW kube_reports.visible_rollup
 
 CREATE VIEW kube_reports.visible_policy AS
 	SELECT r.*
-	FROM (SELECT p.cluster_id, p.namespace, p.criterion, p.pass, p.warn, p.fail, p.error, p.skip
+	FROM (SELECT p.cluster_id, p.namespace, p.policy, p.criterion, p.pass, p.warn, p.fail, p.error, p.skip
 			FROM kube_reports.rollup_policy p
 		UNION ALL
-		SELECT d.cluster_id, d.namespace, c.criterion, CASE c.status WHEN 'p' THEN c.count ELSE 0 END, CASE c.status WHEN 'w' THEN c.count ELSE 0 END,
+		SELECT d.cluster_id, d.namespace, k.policy_id, c.criterion,
+			CASE c.status WHEN 'p' THEN c.count ELSE 0 END, CASE c.status WHEN 'w' THEN c.count ELSE 0 END,
 			CASE c.status WHEN 'f' THEN c.count ELSE 0 END, CASE c.status WHEN 'e' THEN c.count ELSE 0 END, CASE c.status WHEN 's' THEN c.count ELSE 0 END
-			FROM kube_reports.rollup_delta d,
-				unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+			FROM kube_reports.rollup_delta d
+				CROSS JOIN LATERAL unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+				JOIN kube_reports.criterion k ON k.id = c.criterion
 			WHERE d.xid >= (SELECT m.mark FROM kube_reports.rollup_mark m)) r
 	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
 		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
 COMMENT ON VIEW kube_reports.visible_policy
-	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; of a criterion source, category, policy and severity are what was counted by, the rule is any';
+	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; criterion: one of the policy''s, whose rule says nothing';
 
 -- The counts of each cluster are added up by themselves: neither its uid nor its name is looked at for each of them, and the planner
 -- knows how many there are.
@@ -217,17 +219,15 @@ CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
 			HAVING kube_reports.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with counts by status';
 
--- Two hashes for each count cost less than five.  The policy is among them, so that a predicate on it is one on the counts; what else is
--- said of a policy is said by any criterion of it.
+-- What is said of a policy is said by any criterion of it.
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, r.policy, k.severity, r.warn, r.fail, r.error
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.severity, r.warn, r.fail, r.error
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, k.policy, min(r.criterion) AS criterion,
+		CROSS JOIN LATERAL (SELECT r.namespace, min(r.criterion) AS criterion,
 				kube_reports.total(r.warn) AS warn, kube_reports.total(r.fail) AS fail, kube_reports.total(r.error) AS error
 			FROM kube_reports.visible_policy r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
-			GROUP BY r.namespace, k.policy_id, k.policy) r
+			GROUP BY r.namespace, r.policy) r
 		JOIN kube_reports.criterion k ON k.id = r.criterion
 	WHERE r.warn + r.fail + r.error <> 0;
 COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
