@@ -179,7 +179,7 @@ COMMENT ON TABLE kube_reports.rollup IS 'how many results there are of each kind
 -- In the order of result_criterion: which of its entries are worth looking at.
 CREATE INDEX rollup_cell ON kube_reports.rollup (criterion, status, cluster_id, namespace);
 
--- The same where all but namespace, policy and status is added up: most questions are about no more, and there are far fewer rows.
+-- The same where all but namespace, policy and status is added up: far fewer rows, for what is asked most often.
 CREATE TABLE kube_reports.rollup_policy (
 	policy		bigint NOT NULL,
 	criterion	bigint NOT NULL,

@@ -5,7 +5,8 @@
 -- and upkeep), then lanes in id order.  A lane's lock is taken before its next
 -- version is drawn and held until the change is visible, so that versions of a
 -- lane become visible in their order.  Locks are advisory locks of a class of
--- our own; key 0 is the store.
+-- our own; key 0 is the store.  Key -3 is folding: who has it waits for nothing
+-- but, in a writer's transaction, for that writer's further lanes.
 
 CREATE FUNCTION kube_reports.lock_class() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

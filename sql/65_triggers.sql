@@ -165,6 +165,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	PERFORM kube_reports.require_read_committed();
 	DELETE FROM kube_reports.result_since s USING kube_reports.origin g WHERE g.cluster_id = OLD.id AND s.origin = g.id;
 	DELETE FROM kube_reports.result r WHERE r.cluster_id = OLD.id;
 	DELETE FROM kube_reports.result_change c WHERE c.cluster_id = OLD.id;

@@ -729,7 +729,7 @@ COMMENT ON FUNCTION kube_reports.enable_text_search()
 
 ---- all of it ----
 
-CREATE FUNCTION kube_reports.catch_up() RETURNS boolean
+CREATE FUNCTION kube_reports.remake_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -746,8 +746,16 @@ BEGIN
 		PERFORM kube_reports.rebuild_step(waiting);
 		RETURN true;
 	END IF;
-	RETURN kube_reports.fold_rollups();
+	RETURN false;
 END
+$$;
+COMMENT ON FUNCTION kube_reports.remake_step() IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
+
+CREATE FUNCTION kube_reports.catch_up() RETURNS boolean
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN kube_reports.remake_step() THEN true ELSE kube_reports.fold_rollups() END;
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
 	IS 'makes the next results that wait to be made again, else folds counts; true when there is more to do';
@@ -759,7 +767,7 @@ AS $$
 DECLARE
 	more		boolean;
 BEGIN
-	IF kube_reports.catch_up() THEN
+	IF kube_reports.remake_step() THEN
 		RETURN true;
 	END IF;
 	IF random() < 0.02 THEN
@@ -768,7 +776,9 @@ BEGIN
 	END IF;
 	more := kube_reports.compact(5000);
 	PERFORM kube_reports.make_history(now() + interval '5 days');
-	RETURN kube_reports.expire_history() OR more;
+	more := kube_reports.expire_history() OR more;
+	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.
+	RETURN kube_reports.fold_rollups() OR more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()
