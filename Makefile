@@ -35,8 +35,8 @@ ifeq (,$(filter c sql,$(VARIANT)))
 $(error VARIANT must be c or sql)
 endif
 
-# The document engine is every C file of extension/ that includes nothing of PostgreSQL; the proxy and the fuzz targets share it.
-ENGINE = $(shell grep -LE '^.include "(postgres|backend)[.]h"' extension/*.c)
+# The document engine is plain C; the backend, the proxy and the fuzz targets share it.
+ENGINE = $(wildcard extension/engine/*/*.c)
 
 WARNINGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wmissing-prototypes -Werror
 
@@ -46,12 +46,11 @@ INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports
 	admissionreports.kyverno.io clusteradmissionreports.kyverno.io \
 	backgroundscanreports.kyverno.io clusterbackgroundscanreports.kyverno.io
 
-# Parts of the install script: 00 to 79, the built-in types, 80 to 99.  NN_name_c.sql is of the C variant only, NN_name_sql.sql
-# of the SQL variant only.
-OTHER_VARIANT = $(if $(filter c,$(VARIANT)),sql,c)
+# The install script is its parts in the order of sql/parts.
 SCRIPT_BUILD = sql/build/$(VARIANT)
-SCRIPT_PARTS = $(filter-out sql/%_$(OTHER_VARIANT).sql,\
-	$(sort $(wildcard sql/[0-7]*.sql)) sql/build/builtin.sql $(sort $(wildcard sql/[89]*.sql)))
+SCRIPT_PARTS = $(addprefix sql/,$(shell awk -v variant=$(VARIANT) \
+	'/^\#/ || !NF { next } $$1 == "c" || $$1 == "sql" { if ($$1 != variant) next; sub(/^[a-z]+/, "") } \
+	{ print $$1 == "builtin" ? "build/builtin.sql" : $$1 }' sql/parts))
 
 DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql
 DATA = $(wildcard sql/kube_reports--*--*.sql)
@@ -63,11 +62,11 @@ EXTRA_CLEAN = extension/build sql/build proxy/build regress/fuzz/build regress/b
 ifeq ($(VARIANT),c)
 EXTENSION = extension/kube_reports
 MODULE_big = kube_reports
-OBJS = $(patsubst extension/%.c,extension/build/%.o,$(wildcard extension/*.c))
+OBJS = $(patsubst extension/%.c,extension/build/%.o,$(wildcard extension/*.c) $(ENGINE))
 REGRESS = $(sort $(notdir $(basename $(wildcard regress/sql/*.sql))))
 ISOLATION = $(sort $(notdir $(basename $(wildcard regress/specs/*.spec))))
 # PostgreSQL's headers are system headers: our warnings are about our own code.
-PG_CPPFLAGS = -isystem $(shell $(PG_CONFIG) --includedir-server)
+PG_CPPFLAGS = -Iextension -isystem $(shell $(PG_CONFIG) --includedir-server)
 PG_CFLAGS = $(WARNINGS) -Wno-declaration-after-statement
 # The server exports all its functions: ours must not be bound to a namesake there.
 SHLIB_LINK = -Wl,-Bsymbolic -lpcre2-8
@@ -98,9 +97,10 @@ extension/build/flags: always
 	@echo '$(EXTENSION_FLAGS)' | cmp -s - $@ || echo '$(EXTENSION_FLAGS)' >$@
 
 extension/build/%.o: extension/%.c extension/build/flags
+	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
--include $(wildcard extension/build/*.d)
+-include $(OBJS:.o=.d)
 
 # ---- the install script ----
 
@@ -115,7 +115,7 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 		printf '$$crd$$);\n\n'; \
 	done >$@.new && mv $@.new $@
 
-$(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) Makefile
+$(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/parts Makefile
 	@mkdir -p $(@D)
 	cat $(SCRIPT_PARTS) >$@.new && mv $@.new $@
 
@@ -128,21 +128,24 @@ sql/build/sql/kube_reports.control: extension/kube_reports.control
 PROXY = proxy/build/kube-reports-proxy
 PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
 PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl yaml-0.1 zlib
-PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -DH2O_USE_LIBUV=0 -DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
+PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -Iproxy -Iextension -D_GNU_SOURCE -DH2O_USE_LIBUV=0 \
+	-DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
 	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))
-PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c))
-ENGINE_OBJS = $(patsubst extension/%.c,proxy/build/engine/%.o,$(ENGINE))
+PROXY_OBJS = $(patsubst proxy/%.c,proxy/build/%.o,$(wildcard proxy/*.c) $(filter-out proxy/build/%,$(wildcard proxy/*/*.c)))
+ENGINE_OBJS = $(patsubst extension/%.c,proxy/build/%.o,$(ENGINE))
 
 all: $(PROXY)
 
 proxy/build/flags: always
-	@mkdir -p $(@D)/engine
+	@mkdir -p $(@D)
 	@echo "$(subst ",,$(PROXY_COMPILE))" | cmp -s - $@ || echo "$(subst ",,$(PROXY_COMPILE))" >$@
 
 proxy/build/%.o: proxy/%.c proxy/build/flags
+	@mkdir -p $(@D)
 	$(PROXY_COMPILE) -MMD -MP -c -o $@ $<
 
-proxy/build/engine/%.o: extension/%.c proxy/build/flags
+proxy/build/engine/%.o: extension/engine/%.c proxy/build/flags
+	@mkdir -p $(@D)
 	$(PROXY_COMPILE) -MMD -MP -c -o $@ $<
 
 proxy/build/engine.a: $(ENGINE_OBJS)
@@ -152,7 +155,7 @@ proxy/build/engine.a: $(ENGINE_OBJS)
 $(PROXY): $(PROXY_OBJS) proxy/build/engine.a
 	$(CC) $(PROXY_CFLAGS) -o $@ $^ -Wl,--as-needed $(shell pkg-config --libs $(PROXY_PACKAGES)) -lpcre2-8 -lm
 
--include $(wildcard proxy/build/*.d proxy/build/engine/*.d)
+-include $(PROXY_OBJS:.o=.d) $(ENGINE_OBJS:.o=.d)
 
 .PHONY: install-proxy uninstall-proxy
 install: install-proxy
@@ -168,17 +171,18 @@ uninstall-proxy:
 
 FUZZ_CFLAGS = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FUZZ_TARGETS = $(patsubst regress/fuzz/%.c,regress/fuzz/build/%,$(wildcard regress/fuzz/*_fuzz.c))
-FUZZ_ENGINE = $(patsubst extension/%.c,regress/fuzz/build/engine/%.o,$(ENGINE))
+FUZZ_ENGINE = $(patsubst extension/%.c,regress/fuzz/build/%.o,$(ENGINE))
 FUZZ_COMPILE = $(CC) $(WARNINGS) $(FUZZ_CFLAGS) -D_GNU_SOURCE -Iextension -Iproxy
 
 .PHONY: fuzz
 fuzz: $(FUZZ_TARGETS)
 
 regress/fuzz/build/flags: always
-	@mkdir -p $(@D)/engine
+	@mkdir -p $(@D)
 	@echo '$(FUZZ_COMPILE)' | cmp -s - $@ || echo '$(FUZZ_COMPILE)' >$@
 
-regress/fuzz/build/engine/%.o: extension/%.c regress/fuzz/build/flags
+regress/fuzz/build/engine/%.o: extension/engine/%.c regress/fuzz/build/flags
+	@mkdir -p $(@D)
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
 regress/fuzz/build/%.o: regress/fuzz/%.c regress/fuzz/build/flags
@@ -188,7 +192,7 @@ regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay
 	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--as-needed -lpcre2-8 -lyaml -lz -lcrypto -lm
 
 .SECONDARY:
--include $(wildcard regress/fuzz/build/*.d regress/fuzz/build/engine/*.d)
+-include $(wildcard regress/fuzz/build/*.d) $(FUZZ_ENGINE:.o=.d)
 
 # ---- benchmark programs ----
 
@@ -211,9 +215,15 @@ regress/bench/build/slow_flush.so: regress/bench/slow_flush.c
 
 # ---- layout: what no tool but the eye would otherwise see ----
 
-.PHONY: format-check
+.PHONY: format-check layers
+SOURCES = $(shell find extension proxy -name build -prune -o -name '*.[ch]' -print)
+
+# Includes go downward only; .ci/layers says what that means.
+layers:
+	@.ci/check-layers
+
 format-check:
-	@! grep -nE '[[:blank:]]+$$' extension/*.[ch] proxy/*.[ch] sql/*.sql Makefile || { echo 'trailing blanks'; false; }
-	@! grep -nE '^ {2,}[^ *]' extension/*.[ch] proxy/*.[ch] || { echo 'C is indented by tabs'; false; }
+	@! grep -nE '[[:blank:]]+$$' $(SOURCES) $(wildcard sql/*/*.sql) Makefile || { echo 'trailing blanks'; false; }
+	@! grep -nE '^ {2,}[^ *]' $(SOURCES) || { echo 'C is indented by tabs'; false; }
 
 endif

@@ -26,9 +26,9 @@
 #define pg_noreturn pg_attribute_noreturn()
 #endif
 
-#include "definition.h"
-#include "request.h"
-#include "result.h"
+#include "engine/schema/definition.h"
+#include "engine/api/request.h"
+#include "engine/results/result.h"
 
 /* KR and the HTTP code that the API would answer. */
 #define ERRCODE_REPORT_INVALID	MAKE_SQLSTATE('K', 'R', '4', '2', '2')

@@ -10,9 +10,9 @@
 #include "backend.h"
 
 #include "funcapi.h"
-#include "kyverno_policy.h"
+#include "engine/results/kyverno_policy.h"
 #include "miscadmin.h"
-#include "summary.h"
+#include "engine/results/summary.h"
 #include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(sql_policy_rules);
@@ -20,7 +20,7 @@ PG_FUNCTION_INFO_V1(sql_first_owner);
 PG_FUNCTION_INFO_V1(sql_count_summary);
 PG_FUNCTION_INFO_V1(sql_list_results);
 
-/* Columns of list_results(), as 30_functions_c.sql declares them. */
+/* Columns of list_results(), as types/functions_c.sql declares them. */
 typedef enum ListColumn
 {
 	COLUMN_POSITION,

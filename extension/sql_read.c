@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "funcapi.h"
-#include "render.h"
-#include "selector.h"
+#include "engine/answers/render.h"
+#include "engine/api/selector.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 

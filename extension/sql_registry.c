@@ -9,9 +9,9 @@
 
 #include "common/cryptohash.h"
 #include "common/sha2.h"
-#include "discovery.h"
+#include "engine/answers/discovery.h"
 #include "funcapi.h"
-#include "metadata.h"
+#include "engine/api/metadata.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"

@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(sql_field_hash);
 /* Microseconds from 1970 to 2000, where timestamptz begins. */
 #define EPOCH_DIFFERENCE (((int64) POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
-/* Columns of result_difference(), as 30_functions_c.sql declares them. */
+/* Columns of result_difference(), as types/functions_c.sql declares them. */
 typedef enum DifferenceColumn
 {
 	COLUMN_KEY,

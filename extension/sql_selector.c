@@ -11,7 +11,7 @@
 #include "backend.h"
 
 #include "catalog/pg_type.h"
-#include "selector.h"
+#include "engine/api/selector.h"
 #include "utils/array.h"
 #include "utils/memutils.h"
 

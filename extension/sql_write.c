@@ -3,7 +3,7 @@
  * sql_write.c
  *	  SQL functions that decide on writes.
  *
- * They see documents only; locks, versions and tables are 60_write.sql's.
+ * They see documents only; locks, versions and tables are store/write.sql's.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 
 #include "funcapi.h"
 #include "utils/builtins.h"
-#include "write.h"
+#include "engine/writes/write.h"
 
 /* What a proxy lets through at most; its own flag is lower as a rule. */
 #define MAX_BODY ((size_t) 64 << 20)

@@ -33,18 +33,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "authentication_config.h"
-#include "authentication_lookup.h"
-#include "config.h"
-#include "kubeapi.h"
-#include "log.h"
-#include "loop.h"
-#include "metrics.h"
-#include "result_metrics.h"
-#include "server.h"
-#include "sockets.h"
-#include "tls.h"
-#include "wakeup.h"
+#include "trust/authentication_config.h"
+#include "identity/authentication_lookup.h"
+#include "base/config.h"
+#include "cluster/kubeapi.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "upkeep/result_metrics.h"
+#include "http/server.h"
+#include "base/sockets.h"
+#include "http/tls.h"
+#include "base/wakeup.h"
 
 /* Allocations above this are given back to the system when they are freed. */
 #define LARGE_ALLOCATION (4 * 1024 * 1024)

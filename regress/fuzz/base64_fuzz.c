@@ -12,7 +12,7 @@
 #include "fuzz.h"
 
 /* As in route_fuzz.c, but for libcrypto. */
-#include "base64.c"
+#include "codec/base64.c"
 
 static void
 check_comes_back(Arena *arena, const char *text, JsonText bytes)

@@ -11,8 +11,8 @@
  */
 #include "fuzz.h"
 
-#include "metadata.h"
-#include "request.h"
+#include "engine/api/metadata.h"
+#include "engine/api/request.h"
 
 /* Reads a token in a listing; false when it is refused. */
 static bool

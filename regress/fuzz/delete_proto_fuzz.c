@@ -9,7 +9,7 @@
  */
 #include "fuzz.h"
 
-#include "delete_proto.h"
+#include "engine/api/delete_proto.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -11,10 +11,10 @@
  */
 #include "fuzz.h"
 
-#include "yaml_scalar.c"
-#include "yaml_read.c"
-#include "yaml_write.c"
-#include "encoding.c"
+#include "codec/yaml_scalar.c"
+#include "codec/yaml_read.c"
+#include "codec/yaml_write.c"
+#include "codec/encoding.c"
 
 static void
 check_inflates(Arena *arena, JsonText compressed, JsonText text)

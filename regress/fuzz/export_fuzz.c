@@ -12,8 +12,8 @@
 #include "fuzz.h"
 
 /* As in route_fuzz.c: these files of the proxy need no library. */
-#include "route.c"
-#include "export_request.c"
+#include "http/route.c"
+#include "api/export_request.c"
 
 static void
 check_request(Arena *arena, const Route *route, JsonText text)

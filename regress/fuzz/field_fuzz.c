@@ -12,7 +12,7 @@
  */
 #include "fuzz.h"
 
-#include "field_owner.h"
+#include "engine/fields/field_owner.h"
 
 static const char schema_text[] =
 "{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"properties\":{"

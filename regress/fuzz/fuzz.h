@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
+#include "engine/base/arena.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

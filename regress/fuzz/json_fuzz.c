@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "json.h"
+#include "engine/base/json.h"
 
 static void
 count_duplicate(void *state, const char *path)

@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "table.h"
+#include "engine/schema/table.h"
 
 #define NOW INT64_C(1767225600)
 

@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "patch.h"
+#include "engine/writes/patch.h"
 
 typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error);
 

@@ -12,7 +12,7 @@
  */
 #include "fuzz.h"
 
-#include "kyverno_policy.h"
+#include "engine/results/kyverno_policy.h"
 
 static const char *const sources[] = {"", "KyvernoValidatingPolicy", "ValidatingAdmissionPolicy"};
 

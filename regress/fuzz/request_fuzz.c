@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "request.h"
+#include "engine/api/request.h"
 
 static void
 check_refusal(Arena *arena, int code, const StrBuf *reply)

@@ -13,7 +13,7 @@
  */
 #include "fuzz.h"
 
-#include "result.h"
+#include "engine/results/result.h"
 
 /* FNV-1a: the engine asks no more of a hash than that it spreads. */
 static int64_t

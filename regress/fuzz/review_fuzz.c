@@ -22,9 +22,9 @@
 #include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: these need libcrypto alone. */
-#include "request_header.c"
-#include "review.c"
-#include "token_review.c"
+#include "trust/request_header.c"
+#include "identity/review.c"
+#include "identity/token_review.c"
 
 #define TOKENS 8
 #define WAITERS 200

@@ -12,10 +12,10 @@
  */
 #include "fuzz.h"
 
-#include "status.h"
+#include "engine/api/status.h"
 
 /* The document engine is linked to every target, the proxy's files to none: this is the only one of them that needs no library. */
-#include "route.c"
+#include "http/route.c"
 
 static void
 check_text(JsonText text)

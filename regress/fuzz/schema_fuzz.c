@@ -12,7 +12,7 @@
  */
 #include "fuzz.h"
 
-#include "definition.h"
+#include "engine/schema/definition.h"
 
 static void
 count_dropped(void *state, const char *path)

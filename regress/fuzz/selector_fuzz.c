@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "selector.h"
+#include "engine/api/selector.h"
 
 /*
  * Whether the labels have the term, which is a key or a key, an equals sign and a value.

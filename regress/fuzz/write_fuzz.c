@@ -12,8 +12,8 @@
  */
 #include "fuzz.h"
 
-#include "metadata.h"
-#include "write.h"
+#include "engine/api/metadata.h"
+#include "engine/writes/write.h"
 
 static const char schema_text[] =
 "{\"type\":\"object\",\"properties\":{"

@@ -11,9 +11,9 @@
  */
 #include "fuzz.h"
 
-#include "yaml_scalar.c"
-#include "yaml_read.c"
-#include "yaml_write.c"
+#include "codec/yaml_scalar.c"
+#include "codec/yaml_read.c"
+#include "codec/yaml_write.c"
 
 #define LIMIT ((size_t) 1 << 20)
 

@@ -4,7 +4,7 @@
  *	  compaction, a crash of the server; a watcher and a list that is read in
  *	  pieces.  All interleavings are tried.
  *
- * It says what 60_write.sql, 70_read.sql, 75_watch.sql and 80_upkeep.sql say.  What one statement sees is one
+ * It says what store/write.sql, store/read.sql, store/watch.sql and store/upkeep.sql say.  What one statement sees is one
  * d_step: PostgreSQL gives every statement one snapshot.  A commit becomes durable, then visible, then the locks of its
  * transaction are released.
  *

@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * discovery.h
+ *	  Every document that depends on nothing but what is served.
+ *
+ * Reference: k8s-conformance sections 1.3, 2 and 3.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef DISCOVERY_H
+#define DISCOVERY_H
+
+#include "engine/base/json.h"
+
+/* The version of Kubernetes whose behaviour is followed, as semver. */
+#define API_SERVER_MAJOR "1"
+#define API_SERVER_MINOR "34"
+#define API_SERVER_VERSION "v1.34.0+kube-reports"
+#define API_SERVER_TITLE "Kubernetes reports"
+
+typedef struct ServedDocument
+{
+	const char *path;			/* without a trailing slash and without a query; "/" is the index */
+	const char *content_type;
+	const char *body;
+	size_t		len;
+	const char *hash;			/* of the body; the ETag is this in double quotes */
+} ServedDocument;
+
+/* SHA-512 in upper-case hexadecimal; the engine itself has no cryptography. */
+typedef char *(*DocumentHash) (Arena *arena, const char *bytes, size_t len);
+
+/*
+ * All documents for these definitions (definition.h), of all groups and versions and in any order.  The first row of a
+ * path has its default media type; the rows of a path stand together.
+ *
+ * Who matches Accept against content types must let an '@' in Accept stand for a '.': kubectl before 1.27 asks for
+ * application/com.github.proto-openapi.spec.v2@v1.0+protobuf, but refuses an answer of that type, which is not a
+ * well-formed media type.
+ */
+extern ServedDocument *served_documents(Arena *arena, const JsonNode *const *definitions, size_t count,
+										DocumentHash hash, size_t *document_count);
+
+/* Kubernetes' order of versions: below 0 when a comes before b (v2 v1 v2beta1 v1beta2 v1alpha1 others). */
+extern int	version_priority_compare(const char *a, const char *b);
+
+#endif							/* DISCOVERY_H */

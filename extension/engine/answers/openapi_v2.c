@@ -1,0 +1,135 @@
+/*-------------------------------------------------------------------------
+ *
+ * openapi_v2.c
+ *	  The Swagger 2 document of everything that is served.
+ *
+ * Read by kube-apiserver's aggregator, by kubectl before 1.27 and by tools
+ * built on the old schemas.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/answers/discovery.h"
+#include "engine/answers/openapi_schema.h"
+
+static void
+put_texts(Arena *arena, JsonNode *object, const char *key, const char *const *values)
+{
+	JsonNode   *list = json_new_array(arena);
+
+	for (; *values != NULL; values++)
+		json_append(arena, list, json_new_cstring(arena, *values));
+	json_set(arena, object, key, list);
+}
+
+static void
+put_parameter(Arena *arena, JsonNode *list, const OpenApiParameter *parameter)
+{
+	JsonNode   *node = json_new_object(arena);
+
+	openapi_put_text(arena, node, "name", parameter->name);
+	openapi_put_text(arena, node, "in", parameter->place);
+	openapi_put_text(arena, node, "description", parameter->description);
+	openapi_put_text(arena, node, "type", parameter->type);
+	json_set(arena, node, "uniqueItems", json_new_bool(arena, true));
+	if (parameter->place[0] == 'p')
+		json_set(arena, node, "required", json_new_bool(arena, true));
+	json_append(arena, list, node);
+}
+
+static void
+put_body_parameter(Arena *arena, JsonNode *list, const OpenApiPath *path, const OpenApiOperation *operation)
+{
+	JsonNode   *node = json_new_object(arena);
+
+	openapi_put_text(arena, node, "name", "body");
+	openapi_put_text(arena, node, "in", "body");
+	if (operation->body_required)
+		json_set(arena, node, "required", json_new_bool(arena, true));
+	json_set(arena, node, "schema", openapi_shape_reference(arena, OPENAPI_V2, operation->body, path->definition));
+	json_append(arena, list, node);
+}
+
+static JsonNode *
+operation_node(Arena *arena, const OpenApiPath *path, const OpenApiOperation *operation)
+{
+	static const char *const schemes[] = {"https", NULL};
+	const char *const tags[] = {openapi_tag(arena, path->definition), NULL};
+	JsonNode   *node = json_new_object(arena);
+	JsonNode   *parameters = json_new_array(arena);
+	JsonNode   *responses = openapi_put_object(arena, node, "responses");
+	const OpenApiParameter *parameter;
+
+	put_texts(arena, node, "tags", tags);
+	put_texts(arena, node, "schemes", schemes);
+	put_texts(arena, node, "produces", openapi_media_types);
+	put_texts(arena, node, "consumes",
+			  operation->body == OPENAPI_SHAPE_PATCH ? openapi_patch_types : openapi_media_types);
+	openapi_put_text(arena, node, "operationId", operation->id);
+	openapi_put_text(arena, node, "description", operation->description);
+	openapi_put_text(arena, node, "x-kubernetes-action", operation->action);
+	json_set(arena, node, "x-kubernetes-group-version-kind",
+			 openapi_kind_extension(arena, path->definition, openapi_text(arena, path->definition, "kind")));
+
+	if (operation->body != OPENAPI_SHAPE_NONE)
+		put_body_parameter(arena, parameters, path, operation);
+	for (size_t i = 0; (parameter = openapi_query_parameter(operation->verb, i)) != NULL; i++)
+		put_parameter(arena, parameters, parameter);
+	if (parameters->u.array.count > 0)
+		json_set(arena, node, "parameters", parameters);
+
+	for (const int *code = operation->codes; *code != 0; code++)
+	{
+		JsonNode   *response = openapi_put_object(arena, responses, arena_printf(arena, "%d", *code));
+
+		openapi_put_text(arena, response, "description", openapi_code_text(*code));
+		json_set(arena, response, "schema",
+				 openapi_shape_reference(arena, OPENAPI_V2, operation->answer, path->definition));
+	}
+	openapi_put_text(arena, openapi_put_object(arena, responses, "401"), "description", openapi_code_text(401));
+	return node;
+}
+
+static void
+put_path(Arena *arena, JsonNode *paths, const OpenApiPath *path)
+{
+	JsonNode   *node = openapi_put_object(arena, paths, path->path);
+	JsonNode   *parameters = json_new_array(arena);
+	const OpenApiParameter *parameter;
+
+	for (size_t i = 0; (parameter = openapi_path_parameter(path, i)) != NULL; i++)
+		put_parameter(arena, parameters, parameter);
+	json_set(arena, node, "parameters", parameters);
+	for (size_t i = 0; i < path->count; i++)
+		json_set(arena, node, path->operations[i].method, operation_node(arena, path, &path->operations[i]));
+}
+
+JsonNode *
+openapi_v2_build(Arena *arena, const JsonNode *const *definitions, size_t count)
+{
+	JsonNode   *document = json_new_object(arena);
+	JsonNode   *info = openapi_put_object(arena, document, "info");
+	JsonNode   *paths = openapi_put_object(arena, document, "paths");
+	JsonNode   *schemas = openapi_put_object(arena, document, "definitions");
+
+	openapi_put_text(arena, document, "swagger", "2.0");
+	openapi_put_text(arena, info, "title", API_SERVER_TITLE);
+	openapi_put_text(arena, info, "version", API_SERVER_VERSION);
+	for (size_t i = 0; i < count; i++)
+	{
+		size_t		path_count;
+		const OpenApiPath *list = openapi_paths(arena, definitions[i], &path_count);
+
+		arena_checkpoint();
+		for (size_t j = 0; j < path_count; j++)
+			put_path(arena, paths, &list[j]);
+		openapi_add_kind(arena, OPENAPI_V2, schemas, definitions[i]);
+	}
+	openapi_add_meta_types(arena, OPENAPI_V2, schemas);
+	return document;
+}
+
+void
+openapi_v2_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count)
+{
+	json_write(buf, openapi_v2_build(arena, definitions, count));
+}

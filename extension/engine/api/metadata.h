@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * metadata.h
+ *	  Object metadata: coercion, validation, names.
+ *
+ * Reference: k8s-conformance CRE-03..11, UPD-02, UPD-05.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef METADATA_H
+#define METADATA_H
+
+#include "engine/schema/schema.h"
+
+/*
+ * Brings metadata to the shape of ObjectMeta, in place: unknown keys are dropped (and told to unknown, as
+ * "metadata.foo"), nulls and empty maps and lists are dropped, and so is selfLink; managedFields stays even when it is
+ * empty, until field_owner.h has dealt with it.  A wrong type gives a message in Go's words in *error
+ * ("json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string") and false.
+ */
+extern bool metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *state, const char **error);
+
+/*
+ * CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields of a new object; paths under
+ * "metadata".
+ */
+extern void metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors);
+
+/* The same of a stored object, whose name is known; and immutable fields, and the finalizers of a terminating object. */
+extern void metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, bool namespaced,
+									 FieldErrorList *errors);
+
+/* CRE-10: drops duplicate ownerReferences; the uids of the dropped ones are added to *duplicates (a JSON array) for the warning. */
+extern void metadata_dedup_owners(Arena *arena, JsonNode *metadata, JsonNode *duplicates);
+
+/* The finalizers that stored (may be NULL) does not have, once each, sorted. */
+extern size_t metadata_new_finalizers(Arena *arena, const JsonNode *metadata, const JsonNode *stored, JsonText **added);
+
+/* CRE-03: prefix (cut to 58 bytes) and 5 characters chosen by the random bytes. */
+extern char *metadata_generate_name(Arena *arena, const char *prefix, const uint8_t random[5]);
+
+extern bool is_dns1123_label(JsonText text);
+extern bool is_dns1123_subdomain(JsonText text);
+
+/* Label keys and values; on failure NULL-terminated list of upstream's messages, else NULL. */
+extern const char *const *qualified_name_errors(Arena *arena, JsonText key);
+extern const char *const *label_value_errors(Arena *arena, JsonText value);
+
+/* RFC 3339 whole seconds, UTC: "2026-01-01T00:00:00Z".  Parse returns false when it is not a time; seconds since 1970. */
+extern char *format_time(Arena *arena, int64_t seconds);
+extern bool parse_time(JsonText text, int64_t *seconds);
+
+#endif							/* METADATA_H */

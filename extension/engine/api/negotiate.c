@@ -1,0 +1,429 @@
+/*-------------------------------------------------------------------------
+ *
+ * negotiate.c
+ *	  How an answer is to look: the Accept header, includeObject, pretty.
+ *
+ * The first clause wins that names a media type we write, with parameters we
+ * can satisfy; a clause that asks for a transform that the endpoint cannot
+ * do is skipped, never answered with something else.
+ *
+ * Reference: k8s-conformance section 11.1; TAB-01, PART-02, REQ-10, WL-06.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/api/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Later clauses of an Accept header are not looked at. */
+#define ACCEPT_CLAUSES_MAX 64
+
+/* What can be written, in the order of preference. */
+static const struct
+{
+	const char *type;
+	const char *subtype;
+	MediaType	media;
+}			output_types[] = {
+	{"application", "json", MEDIA_JSON},
+	{"application", "yaml", MEDIA_YAML},
+};
+
+#define OUTPUT_TYPES (sizeof(output_types) / sizeof(output_types[0]))
+
+typedef struct AcceptClause
+{
+	JsonText	type;
+	JsonText	subtype;
+	JsonText	parameters;		/* after the first semicolon */
+	double		quality;
+} AcceptClause;
+
+typedef struct Endpoint
+{
+	bool		list;
+	bool		watch;
+	bool		initial_events; /* asked for by name: such a watch has no tables */
+	bool		failure;		/* a Status: no transforms */
+} Endpoint;
+
+static JsonText
+trim(JsonText text)
+{
+	while (text.len > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t'))
+	{
+		text.bytes++;
+		text.len--;
+	}
+	while (text.len > 0 && (text.bytes[text.len - 1] == ' ' || text.bytes[text.len - 1] == '\t'))
+		text.len--;
+	return text;
+}
+
+/* Cuts off what stands before the separator; *rest is what follows it, with bytes NULL when there is none. */
+static JsonText
+cut(JsonText text, char separator, JsonText *rest)
+{
+	const char *found = text.len > 0 ? memchr(text.bytes, separator, text.len) : NULL;
+	JsonText	head = text;
+
+	rest->bytes = NULL;
+	rest->len = 0;
+	if (found != NULL)
+	{
+		head.len = (size_t) (found - text.bytes);
+		rest->bytes = found + 1;
+		rest->len = text.len - head.len - 1;
+	}
+	return head;
+}
+
+/* The next parameter of a clause, false when there are no more. */
+static bool
+next_parameter(JsonText *parameters, JsonText *name, JsonText *value)
+{
+	while (parameters->bytes != NULL)
+	{
+		JsonText	rest;
+		JsonText	parameter = cut(*parameters, ';', &rest);
+
+		*parameters = rest;
+		*name = trim(cut(parameter, '=', value));
+		if (value->bytes == NULL)
+			continue;
+		*value = trim(*value);
+		return true;
+	}
+	return false;
+}
+
+static double
+parse_quality(JsonText text)
+{
+	char		copy[32];
+	char	   *end;
+	double		value;
+
+	if (text.len == 0 || text.len >= sizeof(copy))
+		return 1.0;
+	memcpy(copy, text.bytes, text.len);
+	copy[text.len] = '\0';
+	value = strtod(copy, &end);
+	return *end == '\0' && value == value ? value : 1.0;
+}
+
+/* A preference of b over a moves b forward; equal ones keep their order. */
+static bool
+comes_after(const AcceptClause *a, const AcceptClause *b)
+{
+	if (a->quality != b->quality)
+		return a->quality < b->quality;
+	if (json_text_is(a->type, "*") != json_text_is(b->type, "*"))
+		return json_text_is(a->type, "*");
+	return json_text_is(a->subtype, "*") && !json_text_is(b->subtype, "*");
+}
+
+/* Splits the header into clauses, the preferred ones first. */
+static size_t
+parse_accept(const char *header, AcceptClause *clauses)
+{
+	JsonText	rest = {header, strlen(header)};
+	size_t		count = 0;
+
+	while (rest.bytes != NULL && count < ACCEPT_CLAUSES_MAX)
+	{
+		AcceptClause clause = {.quality = 1.0};
+		JsonText	next;
+		JsonText	range;
+		JsonText	parameters;
+		JsonText	name;
+		JsonText	value;
+		size_t		at;
+
+		range = cut(cut(rest, ',', &next), ';', &clause.parameters);
+		rest = next;
+		clause.type = trim(cut(trim(range), '/', &clause.subtype));
+		if (clause.subtype.bytes == NULL)
+		{
+			if (!json_text_is(clause.type, "*"))
+				continue;
+			clause.subtype = clause.type;
+		}
+		clause.subtype = trim(clause.subtype);
+		parameters = clause.parameters;
+		while (next_parameter(&parameters, &name, &value))
+			if (json_text_is(name, "q"))
+				clause.quality = parse_quality(value);
+
+		for (at = count++; at > 0 && comes_after(&clauses[at - 1], &clause); at--)
+			clauses[at] = clauses[at - 1];
+		clauses[at] = clause;
+	}
+	return count;
+}
+
+/* Whether the endpoint can answer with this kind of meta.k8s.io; fills in the transform. */
+static bool
+accept_transform(JsonText kind, JsonText group, JsonText version, const Endpoint *endpoint, Transform *transform)
+{
+	if (!json_text_is(group, "meta.k8s.io"))
+		return false;
+	if (json_text_is(version, "v1beta1"))
+		transform->beta = true;
+	else if (!json_text_is(version, "v1"))
+		return false;
+
+	if (json_text_is(kind, "Table"))
+	{
+		transform->kind = TRANSFORM_TABLE;
+		return !(endpoint->watch && endpoint->initial_events);
+	}
+	transform->kind = TRANSFORM_PARTIAL;
+	return json_text_is(kind, endpoint->list && !endpoint->watch ? "PartialObjectMetadataList" : "PartialObjectMetadata");
+}
+
+/* Whether the parameters of a clause can be satisfied. */
+static bool
+accept_parameters(JsonText parameters, const Endpoint *endpoint, Transform *transform)
+{
+	JsonText	kind = {"", 0};
+	JsonText	group = {"", 0};
+	JsonText	version = {"", 0};
+	JsonText	name;
+	JsonText	value;
+	bool		converts = false;
+
+	memset(transform, 0, sizeof(*transform));
+	while (next_parameter(&parameters, &name, &value))
+	{
+		if (json_text_is(name, "as"))
+		{
+			kind = value;
+			converts = true;
+		}
+		else if (json_text_is(name, "g"))
+		{
+			group = value;
+			converts = true;
+		}
+		else if (json_text_is(name, "v"))
+		{
+			version = value;
+			converts = true;
+		}
+		else if (json_text_is(name, "stream"))
+		{
+			if (value.len > 0 && !json_text_is(value, "watch"))
+				return false;
+		}
+		else if (json_text_is(name, "sv"))
+		{
+			if (value.len > 0 && !json_text_is(value, "v1"))
+				return false;
+		}
+		else if (json_text_is(name, "pretty"))
+			transform->pretty = json_text_is(value, "1");
+	}
+	return !converts || (!endpoint->failure && accept_transform(kind, group, version, endpoint, transform));
+}
+
+static bool
+negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transform, MediaType *media)
+{
+	AcceptClause clauses[ACCEPT_CLAUSES_MAX];
+	size_t		count;
+
+	memset(transform, 0, sizeof(*transform));
+	*media = MEDIA_JSON;
+	if (header[0] == '\0')
+		return true;
+	count = parse_accept(header, clauses);
+	for (size_t i = 0; i < count; i++)
+	{
+		for (size_t t = 0; t < OUTPUT_TYPES; t++)
+		{
+			bool		any_type = json_text_is(clauses[i].type, "*");
+			bool		any_subtype = json_text_is(clauses[i].subtype, "*");
+			bool		type_fits = json_text_is(clauses[i].type, output_types[t].type);
+
+			if (!(any_type && any_subtype) &&
+				!(type_fits && (any_subtype || json_text_is(clauses[i].subtype, output_types[t].subtype))))
+				continue;
+			/* W-05: there are no frames of YAML. */
+			if (endpoint->watch && output_types[t].media == MEDIA_YAML)
+				continue;
+			if (!accept_parameters(clauses[i].parameters, endpoint, transform))
+				continue;
+			*media = output_types[t].media;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* REQ-10: the parameter decides when it has a value, else the client does. */
+static bool
+wants_pretty(Arena *arena, const ApiRequest *request)
+{
+	static const char *const true_words[] = {"1", "t", "T", "TRUE", "true", "True"};
+	const char *value = request_query(arena, request, "pretty");
+
+	if (value != NULL && value[0] != '\0')
+	{
+		for (size_t i = 0; i < sizeof(true_words) / sizeof(true_words[0]); i++)
+			if (strcmp(value, true_words[i]) == 0)
+				return true;
+		return false;
+	}
+	return strncmp(request->user_agent, "curl", 4) == 0 || strncmp(request->user_agent, "Wget", 4) == 0 ||
+		strncmp(request->user_agent, "Mozilla/5.0", 11) == 0;
+}
+
+/* TAB-01 */
+static bool
+take_include_object(Arena *arena, const ApiRequest *request, Transform *transform, int *code, StrBuf *reply)
+{
+	const char *value = request_query(arena, request, "includeObject");
+	StrBuf		message;
+
+	if (value == NULL || value[0] == '\0' || strcmp(value, "Metadata") == 0)
+		transform->include = INCLUDE_METADATA;
+	else if (strcmp(value, "Object") == 0)
+		transform->include = INCLUDE_OBJECT;
+	else if (strcmp(value, "None") == 0)
+		transform->include = INCLUDE_NONE;
+	else
+	{
+		strbuf_init(&message, arena);
+		strbuf_puts(&message, "Unable to convert to Table as requested: includeObject: Invalid value: ");
+		quote_text(&message, value, strlen(value));
+		strbuf_puts(&message, ": must be 'Metadata', 'Object', 'None', or empty");
+		*code = 400;
+		status_bad_request(reply, message.bytes);
+		return false;
+	}
+	return true;
+}
+
+MediaType
+request_media_type(const char *accept, bool list, bool failure)
+{
+	Endpoint	endpoint = {.list = list,.failure = failure};
+	Transform	transform;
+	MediaType	media;
+
+	return negotiate_accept(accept, &endpoint, &transform, &media) ? media : MEDIA_JSON;
+}
+
+bool
+request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch,
+				  Transform *transform, int *code, StrBuf *reply)
+{
+	Endpoint	endpoint = {.list = list,.watch = watch};
+	MediaType	media;
+
+	endpoint.initial_events = watch && request_query_bool(arena, request, "sendInitialEvents");
+	if (!negotiate_accept(request->accept, &endpoint, transform, &media))
+	{
+		StrBuf		message;
+
+		strbuf_init(&message, arena);
+		strbuf_puts(&message, "only the following media types are accepted: ");
+		for (size_t t = 0; t < OUTPUT_TYPES; t++)
+			strbuf_printf(&message, "%s%s/%s", t > 0 ? ", " : "", output_types[t].type, output_types[t].subtype);
+		*code = 406;
+		status_failure(reply, 406, "NotAcceptable", message.bytes, NULL);
+		return false;
+	}
+
+	/* Frames of a watch are lines, and YAML is written anew. */
+	if (watch || media == MEDIA_YAML)
+		transform->pretty = false;
+	else if (!transform->pretty)
+		transform->pretty = wants_pretty(arena, request);
+
+	if (transform->kind != TRANSFORM_TABLE)
+		return true;
+	transform->columns = true;
+	return take_include_object(arena, request, transform, code, reply);
+}
+
+/*
+ * Tokens: object, partial/VERSION or table/VERSION/INCLUDE, then +columns and
+ * +pretty, each at most once and in this order.
+ */
+
+static const char *const include_names[] = {
+	[INCLUDE_METADATA] = "Metadata",
+	[INCLUDE_OBJECT] = "Object",
+	[INCLUDE_NONE] = "None",
+};
+
+char *
+transform_token(Arena *arena, const Transform *transform)
+{
+	const char *version = transform->beta ? "v1beta1" : "v1";
+	const char *pretty = transform->pretty ? "+pretty" : "";
+
+	switch (transform->kind)
+	{
+		case TRANSFORM_PARTIAL:
+			return arena_printf(arena, "partial/%s%s", version, pretty);
+		case TRANSFORM_TABLE:
+			return arena_printf(arena, "table/%s/%s%s%s", version, include_names[transform->include],
+								transform->columns ? "+columns" : "", pretty);
+		case TRANSFORM_DELETED:
+			return arena_printf(arena, "deleted%s", pretty);
+		case TRANSFORM_OBJECT:
+			break;
+	}
+	return arena_printf(arena, "object%s", pretty);
+}
+
+/* Moves over a word at the start of *token. */
+static bool
+skip_word(const char **token, const char *word)
+{
+	size_t		len = strlen(word);
+
+	if (strncmp(*token, word, len) != 0)
+		return false;
+	*token += len;
+	return true;
+}
+
+bool
+transform_parse(const char *token, Transform *transform)
+{
+	memset(transform, 0, sizeof(*transform));
+	if (skip_word(&token, "partial/"))
+		transform->kind = TRANSFORM_PARTIAL;
+	else if (skip_word(&token, "table/"))
+		transform->kind = TRANSFORM_TABLE;
+	else if (skip_word(&token, "deleted"))
+		transform->kind = TRANSFORM_DELETED;
+	else if (!skip_word(&token, "object"))
+		return false;
+
+	if (transform->kind == TRANSFORM_PARTIAL || transform->kind == TRANSFORM_TABLE)
+	{
+		transform->beta = skip_word(&token, "v1beta1");
+		if (!transform->beta && !skip_word(&token, "v1"))
+			return false;
+	}
+	if (transform->kind == TRANSFORM_TABLE)
+	{
+		if (skip_word(&token, "/Metadata"))
+			transform->include = INCLUDE_METADATA;
+		else if (skip_word(&token, "/Object"))
+			transform->include = INCLUDE_OBJECT;
+		else if (skip_word(&token, "/None"))
+			transform->include = INCLUDE_NONE;
+		else
+			return false;
+		transform->columns = skip_word(&token, "+columns");
+	}
+	transform->pretty = skip_word(&token, "+pretty");
+	return *token == '\0';
+}

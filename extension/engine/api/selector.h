@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * selector.h
+ *	  Label selectors and field selectors.
+ *
+ * Shared by the extension (lists, deletecollection) and the proxy (watches),
+ * so that one piece of code decides what matches.
+ * Reference: k8s-conformance section 10 (SEL-01 to SEL-13).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SELECTOR_H
+#define SELECTOR_H
+
+#include "engine/base/json.h"
+
+typedef enum SelectorOperator
+{
+	SELECTOR_EXISTS,
+	SELECTOR_NOT_EXISTS,
+	SELECTOR_IN,				/* also = and == */
+	SELECTOR_NOT_IN,			/* also != */
+	SELECTOR_GREATER,
+	SELECTOR_LESS
+} SelectorOperator;
+
+typedef struct SelectorRequirement
+{
+	JsonText	key;
+	SelectorOperator operator;
+	JsonText   *values;
+	size_t		value_count;
+} SelectorRequirement;
+
+typedef struct Selector
+{
+	SelectorRequirement *requirements;
+	size_t		count;
+} Selector;
+
+/* NULL and *error (upstream's words, without a prefix) when the text is no label selector. */
+extern Selector *selector_parse(Arena *arena, const char *text, size_t len, const char **error);
+
+/* Looks a label up; the value's bytes, or false when the object has no such label. */
+typedef bool (*SelectorLookup) (void *state, JsonText key, JsonText *value);
+
+extern bool selector_matches(const Selector *selector, SelectorLookup lookup, void *state);
+
+/* The same on metadata.labels (NULL or an object of strings). */
+extern bool selector_matches_labels(const Selector *selector, const JsonNode *labels);
+
+/*
+ * The terms of label_terms() that every match must have: "key=value" for each requirement with exactly one
+ * value.  Used to reach the GIN index; whether an object matches is still selector_matches()'s word.
+ */
+extern size_t selector_terms(Arena *arena, const Selector *selector, JsonText **terms);
+
+/* Field selectors: metadata.name and metadata.namespace with = == !=. */
+typedef struct FieldTerm
+{
+	bool		is_namespace;	/* else the name */
+	bool		negated;
+	JsonText	value;
+} FieldTerm;
+
+typedef struct FieldSelector
+{
+	FieldTerm  *terms;
+	size_t		count;
+} FieldSelector;
+
+/* NULL and *error (e.g. "field label not supported: spec.x") */
+extern FieldSelector *field_selector_parse(Arena *arena, const char *text, size_t len, const char **error);
+extern bool field_selector_matches(const FieldSelector *selector, JsonText namespace_name, JsonText name);
+
+#endif							/* SELECTOR_H */

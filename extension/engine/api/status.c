@@ -1,0 +1,557 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  Kubernetes Status documents and field errors, in upstream's words.
+ *
+ * A Status is always typed (kind first, then apiVersion) and ends in one
+ * newline; whatever text goes into a message leaves it as valid JSON.  The
+ * list of field errors of one document is bounded in number and in bytes, so
+ * that a small hostile document cannot make a huge answer.
+ *
+ * Reference: k8s-conformance section 6 (ERR-01 to ERR-24).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/api/status.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How an error type is named in a message and in the reason of a cause. */
+typedef struct FieldErrorWords
+{
+	const char *words;
+	const char *reason;
+	bool		shows_value;
+} FieldErrorWords;
+
+static const FieldErrorWords field_error_words[] = {
+	[FIELD_INVALID] = {"Invalid value", "FieldValueInvalid", true},
+	[FIELD_REQUIRED] = {"Required value", "FieldValueRequired", false},
+	[FIELD_NOT_SUPPORTED] = {"Unsupported value", "FieldValueNotSupported", true},
+	[FIELD_FORBIDDEN] = {"Forbidden", "FieldValueForbidden", false},
+	[FIELD_DUPLICATE] = {"Duplicate value", "FieldValueDuplicate", true},
+	[FIELD_NOT_FOUND] = {"Not found", "FieldValueNotFound", true},
+	[FIELD_TOO_LONG] = {"Too long", "FieldValueTooLong", false},
+	[FIELD_TOO_MANY] = {"Too many", "FieldValueTooMany", false},
+	[FIELD_TYPE_INVALID] = {"Invalid value", "FieldValueTypeInvalid", true},
+	[FIELD_INTERNAL] = {"Internal error", "InternalError", false},
+};
+
+/*
+ * Code points that Go's strconv.IsPrint refuses, in order: controls, format
+ * characters, separators other than the space, surrogates, private use, and
+ * noncharacters.  Code points that Unicode has not assigned yet are taken for
+ * printable, which spares a table that ages with every edition.
+ */
+static const struct
+{
+	uint32_t	first;
+	uint32_t	last;
+}			unprintable[] = {
+	{0x00, 0x1F}, {0x7F, 0xA0}, {0xAD, 0xAD}, {0x600, 0x605}, {0x61C, 0x61C},
+	{0x6DD, 0x6DD}, {0x70F, 0x70F}, {0x890, 0x891}, {0x8E2, 0x8E2}, {0x1680, 0x1680},
+	{0x180E, 0x180E}, {0x2000, 0x200F}, {0x2028, 0x202F}, {0x205F, 0x206F}, {0x3000, 0x3000},
+	{0xD800, 0xF8FF}, {0xFDD0, 0xFDEF}, {0xFEFF, 0xFEFF}, {0xFFF0, 0xFFFB}, {0xFFFE, 0xFFFF},
+	{0x110BD, 0x110BD}, {0x110CD, 0x110CD}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3},
+	{0x1D173, 0x1D17A}, {0x1FFFE, 0x1FFFF}, {0xE0000, 0xE00FF}, {0xE01F0, 0x10FFFF},
+};
+
+bool
+rune_is_print(uint32_t rune)
+{
+	for (size_t i = 0; i < sizeof(unprintable) / sizeof(unprintable[0]); i++)
+	{
+		if (rune < unprintable[i].first)
+			return true;
+		if (rune <= unprintable[i].last)
+			return false;
+	}
+	return true;
+}
+
+size_t
+rune_decode(const char *bytes, size_t len, uint32_t *rune)
+{
+	const unsigned char *s = (const unsigned char *) bytes;
+	size_t		need;
+	uint32_t	value;
+	uint32_t	least;
+
+	if (s[0] < 0x80)
+	{
+		*rune = s[0];
+		return 1;
+	}
+	if (s[0] >= 0xC2 && s[0] <= 0xDF)
+	{
+		need = 2;
+		value = s[0] & 0x1F;
+		least = 0x80;
+	}
+	else if (s[0] >= 0xE0 && s[0] <= 0xEF)
+	{
+		need = 3;
+		value = s[0] & 0x0F;
+		least = 0x800;
+	}
+	else if (s[0] >= 0xF0 && s[0] <= 0xF4)
+	{
+		need = 4;
+		value = s[0] & 0x07;
+		least = 0x10000;
+	}
+	else
+		return 0;
+	if (need > len)
+		return 0;
+	for (size_t i = 1; i < need; i++)
+	{
+		if ((s[i] & 0xC0) != 0x80)
+			return 0;
+		value = (value << 6) | (s[i] & 0x3F);
+	}
+	if (value < least || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+		return 0;
+	*rune = value;
+	return need;
+}
+
+void
+quote_text(StrBuf *buf, const char *bytes, size_t len)
+{
+	size_t		i = 0;
+
+	strbuf_putc(buf, '"');
+	while (i < len)
+	{
+		unsigned char c = (unsigned char) bytes[i];
+		uint32_t	rune;
+		size_t		width;
+
+		if (c == '"' || c == '\\')
+		{
+			strbuf_putc(buf, '\\');
+			strbuf_putc(buf, (char) c);
+			i++;
+			continue;
+		}
+		width = rune_decode(bytes + i, len - i, &rune);
+		if (width == 0)
+		{
+			strbuf_printf(buf, "\\x%02x", c);
+			i++;
+			continue;
+		}
+		if (rune_is_print(rune))
+			strbuf_append(buf, bytes + i, width);
+		else if (rune >= '\a' && rune <= '\r')
+		{
+			strbuf_putc(buf, '\\');
+			strbuf_putc(buf, "abtnvfr"[rune - '\a']);
+		}
+		else if (rune < 0x20 || rune == 0x7F)
+			strbuf_printf(buf, "\\x%02x", rune);
+		else if (rune < 0x10000)
+			strbuf_printf(buf, "\\u%04x", rune);
+		else
+			strbuf_printf(buf, "\\U%08x", rune);
+		i += width;
+	}
+	strbuf_putc(buf, '"');
+}
+
+char *
+field_path_string(Arena *arena, const FieldPath *path)
+{
+	const FieldPath **elements;
+	StrBuf		buf;
+	size_t		depth = 0;
+
+	for (const FieldPath *p = path; p != NULL; p = p->parent)
+		depth++;
+	if (depth == 0)
+		return arena_strdup(arena, "");
+	elements = arena_alloc(arena, depth * sizeof(*elements));
+	for (const FieldPath *p = path; p != NULL; p = p->parent)
+		elements[--depth] = p;
+
+	strbuf_init(&buf, arena);
+	for (size_t i = 0;; i++)
+	{
+		const FieldPath *p = elements[i];
+
+		if (p->index >= 0)
+			strbuf_printf(&buf, "[%lld]", (long long) p->index);
+		else
+		{
+			bool		subscript = p->bracket || p->key.len == 0;
+
+			if (subscript)
+				strbuf_putc(&buf, '[');
+			else if (i > 0)
+				strbuf_putc(&buf, '.');
+
+			/* A path is a C string; a NUL in a key must not cut it short. */
+			for (size_t k = 0; k < p->key.len; k++)
+			{
+				if (p->key.bytes[k] == '\0')
+					strbuf_puts(&buf, "\xEF\xBF\xBD");
+				else
+					strbuf_putc(&buf, p->key.bytes[k]);
+			}
+			if (subscript)
+				strbuf_putc(&buf, ']');
+		}
+		if (p == path)
+			break;
+	}
+	return buf.bytes;
+}
+
+void
+field_errors_init(FieldErrorList *list, Arena *arena)
+{
+	memset(list, 0, sizeof(*list));
+	list->arena = arena;
+}
+
+void
+go_float_text(StrBuf *buf, double value)
+{
+	char		digits[40];
+	int			exponent;
+	char	   *mark;
+
+	if (isnan(value))
+	{
+		strbuf_puts(buf, "NaN");
+		return;
+	}
+	if (isinf(value))
+	{
+		strbuf_puts(buf, value > 0 ? "+Inf" : "-Inf");
+		return;
+	}
+	for (int precision = 0; precision <= 16; precision++)
+	{
+		snprintf(digits, sizeof(digits), "%.*e", precision, value);
+		if (strtod(digits, NULL) == value)
+			break;
+	}
+	mark = strchr(digits, 'e');
+	exponent = atoi(mark + 1);
+	if (exponent < -4 || exponent >= 6)
+	{
+		strbuf_puts(buf, digits);
+		return;
+	}
+
+	/* The same digits without an exponent. */
+	{
+		int			significant = 0;
+		int			decimals;
+
+		for (char *p = digits; p < mark; p++)
+			significant += *p >= '0' && *p <= '9';
+		decimals = significant - 1 - exponent;
+		strbuf_printf(buf, "%.*f", decimals > 0 ? decimals : 0, value);
+	}
+}
+
+/* A bad value as upstream shows it in a message. */
+static void
+append_bad_value(StrBuf *buf, const JsonNode *value)
+{
+	switch (value->kind)
+	{
+		case JSON_STRING:
+			quote_text(buf, value->u.string.bytes, value->u.string.len);
+			return;
+		case JSON_NUMBER:
+			go_float_text(buf, value->u.number);
+			return;
+		case JSON_NULL:
+		case JSON_BOOL:
+		case JSON_INTEGER:
+			json_write(buf, value);
+			return;
+		case JSON_ARRAY:
+		case JSON_OBJECT:
+			break;
+	}
+
+	/* Go marshals these with HTML escapes, which are part of the message's text. */
+	json_write_html(buf, value);
+}
+
+void
+field_error_at(FieldErrorList *list, FieldErrorType type, const char *path,
+			   const JsonNode *value, const char *detail)
+{
+	const FieldErrorWords *words = &field_error_words[type];
+	FieldError *error;
+	StrBuf		message;
+
+	if (list->count >= FIELD_ERRORS_MAX || list->bytes >= FIELD_ERRORS_MAX_BYTES)
+		return;
+	list->errors = arena_grow(list->arena, list->errors, list->count, sizeof(FieldError), &list->capacity);
+
+	strbuf_init(&message, list->arena);
+	strbuf_puts(&message, words->words);
+	if (words->shows_value && value != NULL)
+	{
+		strbuf_puts(&message, ": ");
+		append_bad_value(&message, value);
+	}
+	if (detail != NULL && detail[0] != '\0')
+	{
+		strbuf_puts(&message, ": ");
+		strbuf_puts(&message, detail);
+	}
+
+	error = &list->errors[list->count++];
+	error->type = type;
+	error->field = arena_strdup(list->arena, path);
+	error->message = message.bytes;
+	list->bytes += message.len + strlen(path);
+}
+
+void
+field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
+			const JsonNode *value, const char *detail)
+{
+	if (list->count >= FIELD_ERRORS_MAX || list->bytes >= FIELD_ERRORS_MAX_BYTES)
+		return;
+	field_error_at(list, type, field_path_string(list->arena, path), value, detail);
+}
+
+/* Appends ,"key":"value" unless the value is NULL or empty; the comma only after something. */
+static void
+append_member(StrBuf *buf, bool *first, const char *key, const char *value)
+{
+	if (value == NULL || value[0] == '\0')
+		return;
+	if (!*first)
+		strbuf_putc(buf, ',');
+	*first = false;
+	json_write_string(buf, key, strlen(key));
+	strbuf_putc(buf, ':');
+	json_write_string(buf, value, strlen(value));
+}
+
+static void
+append_details(StrBuf *buf, const StatusDetails *details)
+{
+	bool		first = true;
+
+	strbuf_putc(buf, '{');
+	append_member(buf, &first, "name", details->name);
+	append_member(buf, &first, "group", details->group);
+	append_member(buf, &first, "kind", details->kind);
+	append_member(buf, &first, "uid", details->uid);
+	if (details->cause_count > 0)
+	{
+		strbuf_puts(buf, first ? "\"causes\":[" : ",\"causes\":[");
+		first = false;
+		for (size_t i = 0; i < details->cause_count; i++)
+		{
+			const StatusCause *cause = &details->causes[i];
+			bool		first_member = true;
+
+			strbuf_puts(buf, i == 0 ? "{" : ",{");
+			append_member(buf, &first_member, "reason", cause->reason);
+			append_member(buf, &first_member, "message", cause->message);
+			append_member(buf, &first_member, "field", cause->field);
+			strbuf_putc(buf, '}');
+		}
+		strbuf_putc(buf, ']');
+	}
+	if (details->retry_after_seconds > 0)
+		strbuf_printf(buf, "%s\"retryAfterSeconds\":%d", first ? "" : ",", details->retry_after_seconds);
+	strbuf_putc(buf, '}');
+}
+
+/* The whole document; continue_token is that of an expired list, else NULL. */
+static void
+append_failure(StrBuf *buf, int code, const char *reason, const char *message,
+			   const char *continue_token, const StatusDetails *details)
+{
+	bool		first = false;
+	bool		first_meta = true;
+
+	strbuf_puts(buf, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{");
+	append_member(buf, &first_meta, "continue", continue_token);
+	strbuf_puts(buf, "},\"status\":\"Failure\"");
+	append_member(buf, &first, "message", message);
+	append_member(buf, &first, "reason", reason);
+	if (details != NULL)
+	{
+		strbuf_puts(buf, ",\"details\":");
+		append_details(buf, details);
+	}
+	strbuf_printf(buf, ",\"code\":%d}\n", code);
+}
+
+void
+status_failure(StrBuf *buf, int code, const char *reason, const char *message,
+			   const StatusDetails *details)
+{
+	append_failure(buf, code, reason, message, NULL, details);
+}
+
+void
+status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid,
+			   int64_t version)
+{
+	StatusDetails details = {.name = name, .group = group, .kind = resource, .uid = uid};
+
+	strbuf_puts(buf, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{");
+	if (version > 0)
+		strbuf_printf(buf, "\"resourceVersion\":\"%lld\"", (long long) version);
+	strbuf_puts(buf, "},\"status\":\"Success\",\"details\":");
+	append_details(buf, &details);
+	strbuf_putc(buf, '}');
+}
+
+/* resource.group "name", as GroupResource and GroupKind print. */
+static void
+append_subject(StrBuf *buf, const char *kind, const char *group, const char *name)
+{
+	strbuf_puts(buf, kind);
+	if (group[0] != '\0')
+	{
+		strbuf_putc(buf, '.');
+		strbuf_puts(buf, group);
+	}
+	strbuf_putc(buf, ' ');
+	quote_text(buf, name, strlen(name));
+}
+
+/* FNV-1a over both texts of an error. */
+static uint64_t
+error_hash(const FieldError *error)
+{
+	uint64_t	hash = UINT64_C(14695981039346656037);
+
+	for (const char *p = error->field; *p != '\0'; p++)
+		hash = (hash ^ (unsigned char) *p) * UINT64_C(1099511628211);
+	hash = (hash ^ 0xFF) * UINT64_C(1099511628211);
+	for (const char *p = error->message; *p != '\0'; p++)
+		hash = (hash ^ (unsigned char) *p) * UINT64_C(1099511628211);
+	return hash;
+}
+
+void
+status_invalid(StrBuf *buf, const char *kind, const char *group, const char *name,
+			   const FieldErrorList *errors)
+{
+	Arena	   *arena = buf->arena;
+	StatusDetails details = {.name = name, .group = group, .kind = kind};
+	StatusCause *causes = arena_alloc(arena, (errors->count + 1) * sizeof(StatusCause));
+	uint64_t   *hashes = arena_alloc(arena, (errors->count + 1) * sizeof(uint64_t));
+	StrBuf		message;
+	StrBuf		list;
+	size_t		listed = 0;
+
+	/* Every error is a cause; in the message equal ones stand once. */
+	strbuf_init(&list, arena);
+	for (size_t i = 0; i < errors->count; i++)
+	{
+		const FieldError *error = &errors->errors[i];
+		bool		seen = false;
+
+		hashes[i] = error_hash(error);
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = hashes[k] == hashes[i] && strcmp(causes[k].field, error->field) == 0 &&
+				strcmp(causes[k].message, error->message) == 0;
+		causes[i].reason = field_error_words[error->type].reason;
+		causes[i].message = error->message;
+		causes[i].field = error->field;
+		if (seen)
+			continue;
+		if (listed++ > 0)
+			strbuf_puts(&list, ", ");
+		strbuf_puts(&list, error->field);
+		strbuf_puts(&list, ": ");
+		strbuf_puts(&list, error->message);
+	}
+
+	strbuf_init(&message, arena);
+	append_subject(&message, kind, group, name);
+	strbuf_puts(&message, " is invalid");
+	if (listed > 0)
+	{
+		strbuf_puts(&message, listed > 1 ? ": [" : ": ");
+		strbuf_append(&message, list.bytes, list.len);
+		if (listed > 1)
+			strbuf_putc(&message, ']');
+	}
+
+	details.causes = causes;
+	details.cause_count = errors->count;
+	status_failure(buf, 422, "Invalid", message.bytes, &details);
+}
+
+void
+status_not_found(StrBuf *buf, const char *group, const char *resource, const char *name)
+{
+	StatusDetails details = {.name = name, .group = group, .kind = resource};
+	StrBuf		message;
+
+	strbuf_init(&message, buf->arena);
+	append_subject(&message, resource, group, name);
+	strbuf_puts(&message, " not found");
+	status_failure(buf, 404, "NotFound", message.bytes, &details);
+}
+
+void
+status_already_exists(StrBuf *buf, const char *group, const char *resource, const char *name)
+{
+	StatusDetails details = {.name = name, .group = group, .kind = resource};
+	StrBuf		message;
+
+	strbuf_init(&message, buf->arena);
+	append_subject(&message, resource, group, name);
+	strbuf_puts(&message, " already exists");
+	status_failure(buf, 409, "AlreadyExists", message.bytes, &details);
+}
+
+void
+status_conflict(StrBuf *buf, const char *group, const char *resource, const char *name, const char *why)
+{
+	StatusDetails details = {.name = name, .group = group, .kind = resource};
+	StrBuf		message;
+
+	strbuf_init(&message, buf->arena);
+	strbuf_puts(&message, "Operation cannot be fulfilled on ");
+	append_subject(&message, resource, group, name);
+	strbuf_puts(&message, ": ");
+	strbuf_puts(&message, why);
+	status_failure(buf, 409, "Conflict", message.bytes, &details);
+}
+
+void
+status_bad_request(StrBuf *buf, const char *message)
+{
+	status_failure(buf, 400, "BadRequest", message, NULL);
+}
+
+void
+status_expired(StrBuf *buf, const char *message, const char *continue_token)
+{
+	append_failure(buf, 410, "Expired", message, continue_token, NULL);
+}
+
+void
+status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current)
+{
+	StatusCause cause = {.reason = "ResourceVersionTooLarge", .message = "Too large resource version"};
+	StatusDetails details = {.causes = &cause, .cause_count = 1, .retry_after_seconds = 1};
+
+	status_failure(buf, 504, "Timeout",
+				   arena_printf(buf->arena, "Timeout: Too large resource version: %lld, current: %lld",
+								(long long) wanted, (long long) current), &details);
+}

@@ -1,0 +1,133 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.h
+ *	  Kubernetes Status documents and field errors, in upstream's words.
+ *
+ * Reference: k8s-conformance section 6 (ERR-01 to ERR-24).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef STATUS_H
+#define STATUS_H
+
+#include "engine/base/json.h"
+
+/* A place in a document, linked from the leaf to the root; lives on the stack of whoever walks. */
+typedef struct FieldPath
+{
+	const struct FieldPath *parent; /* NULL at the root */
+	JsonText	key;			/* a member, when index < 0 */
+	int64_t		index;			/* an element [index], when >= 0 */
+	bool		bracket;		/* print the key as [key], as field.Path.Key does */
+} FieldPath;
+
+/* "spec.results[0].foo"; "" for NULL.  Children of the root have no leading dot. */
+extern char *field_path_string(Arena *arena, const FieldPath *path);
+
+typedef enum FieldErrorType
+{
+	FIELD_INVALID,
+	FIELD_REQUIRED,
+	FIELD_NOT_SUPPORTED,
+	FIELD_FORBIDDEN,
+	FIELD_DUPLICATE,
+	FIELD_NOT_FOUND,
+	FIELD_TOO_LONG,
+	FIELD_TOO_MANY,
+	FIELD_TYPE_INVALID,
+	FIELD_INTERNAL
+} FieldErrorType;
+
+typedef struct FieldError
+{
+	FieldErrorType type;
+	const char *field;			/* path */
+	const char *message;		/* without the field: Invalid value: "v": why */
+} FieldError;
+
+/* What is beyond either is dropped: the answer to one request stays bounded whatever the document. */
+#define FIELD_ERRORS_MAX 1000
+#define FIELD_ERRORS_MAX_BYTES (4 * 1024 * 1024)
+
+typedef struct FieldErrorList
+{
+	Arena	   *arena;
+	FieldError *errors;
+	size_t		count;
+	size_t		capacity;
+	size_t		bytes;			/* of all texts */
+} FieldErrorList;
+
+extern void field_errors_init(FieldErrorList *list, Arena *arena);
+
+/*
+ * Adds an error.  value is printed as upstream 1.34+ prints a bad value (strings quoted as Go's %q,
+ * the rest as JSON); NULL for the types that print none (REQUIRED, FORBIDDEN, TOO_LONG).  detail is
+ * the part after the value; NULL or "" for none (DUPLICATE, NOT_FOUND).  TOO_MANY and TOO_LONG take the whole
+ * text after the type's words in detail ("5: must have at most 3 items", "may not be more than 253 bytes").
+ */
+extern void field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
+						const JsonNode *value, const char *detail);
+/* The same with a path that is already text. */
+extern void field_error_at(FieldErrorList *list, FieldErrorType type, const char *path,
+						   const JsonNode *value, const char *detail);
+
+typedef struct StatusCause
+{
+	const char *reason;			/* each may be NULL: left out */
+	const char *message;
+	const char *field;
+} StatusCause;
+
+typedef struct StatusDetails
+{
+	const char *name;			/* each may be NULL or "": left out */
+	const char *group;
+	const char *kind;
+	const char *uid;
+	const StatusCause *causes;
+	size_t		cause_count;
+	int			retry_after_seconds;
+} StatusDetails;
+
+/* Appends the Status document and a newline.  details NULL: none.  reason "" is left out. */
+extern void status_failure(StrBuf *buf, int code, const char *reason, const char *message,
+						   const StatusDetails *details);
+
+/* The Status of a successful delete (DEL-06, DEL-11), without newline: resource is the plural, version that of the deletion or 0. */
+extern void status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid,
+						   int64_t version);
+
+/*
+ * 422: "Kind.group \"name\" is invalid: ..." with causes.  kind is the Kind ("Report") or the
+ * options' name ("ListOptions" with group "meta.k8s.io").  Every error is a cause; equal ones stand once in the
+ * message, as upstream does it.
+ */
+extern void status_invalid(StrBuf *buf, const char *kind, const char *group, const char *name,
+						   const FieldErrorList *errors);
+
+/* The common ones; resource is the plural. */
+extern void status_not_found(StrBuf *buf, const char *group, const char *resource, const char *name);
+extern void status_already_exists(StrBuf *buf, const char *group, const char *resource, const char *name);
+extern void status_conflict(StrBuf *buf, const char *group, const char *resource, const char *name, const char *why);
+extern void status_bad_request(StrBuf *buf, const char *message);
+
+/* 410 (EXP-01); continue_token is that of an inconsistent continue, or NULL. */
+extern void status_expired(StrBuf *buf, const char *message, const char *continue_token);
+
+/* 504 (LIST-12), to be sent with Retry-After: 1. */
+extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current);
+
+/* Appends a text quoted as Go's %q quotes it: non-printable characters and bad bytes are escaped. */
+extern void quote_text(StrBuf *buf, const char *bytes, size_t len);
+
+/* Appends a double as Go's %v prints it: shortest digits, an exponent below -4 and from 6 on. */
+extern void go_float_text(StrBuf *buf, double value);
+
+/* The code point at the start of bytes (len > 0) and its width; 0 when that is not valid UTF-8. */
+extern size_t rune_decode(const char *bytes, size_t len, uint32_t *rune);
+
+/* Whether Go takes the code point for printable. */
+extern bool rune_is_print(uint32_t rune);
+
+#endif							/* STATUS_H */

@@ -1,0 +1,312 @@
+/*-------------------------------------------------------------------------
+ *
+ * arena.c
+ *	  Memory and text building for the document engine.
+ *
+ * Memory is cut from chunks that grow with the arena, so that a small
+ * document costs one allocation and a large one a handful.  Nothing is given
+ * back before arena_free().  A text under construction that lies last in its
+ * chunk grows in place.
+ *
+ * Under AddressSanitizer every piece is a chunk of its own, so that running
+ * over its end is seen.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes of the first chunk and of the largest one; larger pieces get a chunk of their own. */
+#define CHUNK_FIRST ((size_t) 8 * 1024 - 64)
+#define CHUNK_LARGEST ((size_t) 512 * 1024)
+
+/* A request beyond this is refused by every allocator; the limit keeps sums from wrapping around. */
+#define ALLOCATION_LIMIT (SIZE_MAX / 4)
+
+#define STRBUF_FIRST 128
+
+/* Elements in the first place of an array that grows. */
+#define FIRST_CAPACITY 4
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ONE_CHUNK_EACH true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ONE_CHUNK_EACH true
+#endif
+#endif
+#ifndef ONE_CHUNK_EACH
+#define ONE_CHUNK_EACH false
+#endif
+
+struct ArenaChunk
+{
+	ArenaChunk *older;
+	size_t		size;			/* of a shared chunk, without this header; 0 for a piece of its own */
+};
+
+static void *allocate_or_abort(size_t size);
+static void no_checkpoint(void);
+static void append_formatted(StrBuf *buf, const char *format, va_list arguments)
+			__attribute__((format(printf, 2, 0), nonnull(2)));
+
+void	   *(*arena_allocate) (size_t size) = allocate_or_abort;
+void		(*arena_release) (void *pointer) = free;
+void		(*arena_checkpoint) (void) = no_checkpoint;
+
+static void *
+allocate_or_abort(size_t size)
+{
+	void	   *pointer = malloc(size);
+
+	if (pointer == NULL)
+		abort();
+	return pointer;
+}
+
+static void
+no_checkpoint(void)
+{
+}
+
+void
+arena_init(Arena *arena)
+{
+	arena->chunks = NULL;
+	arena->next = NULL;
+	arena->end = NULL;
+}
+
+void
+arena_free(Arena *arena)
+{
+	ArenaChunk *chunk = arena->chunks;
+
+	while (chunk != NULL)
+	{
+		ArenaChunk *older = chunk->older;
+
+		arena_release(chunk);
+		chunk = older;
+	}
+	arena_init(arena);
+}
+
+/*
+ * Takes size bytes, a multiple of 8, that the newest chunk has no room for.
+ */
+static void *
+allocate_from_new_chunk(Arena *arena, size_t size)
+{
+	ArenaChunk *newest = arena->chunks;
+	ArenaChunk *chunk;
+	size_t		chunk_size = CHUNK_FIRST;
+
+	if (newest != NULL && newest->size > 0)
+		chunk_size = newest->size * 2;
+	if (chunk_size > CHUNK_LARGEST)
+		chunk_size = CHUNK_LARGEST;
+
+	/* A large piece goes behind the newest chunk, whose free space stays in use. */
+	if (size > chunk_size / 4 || ONE_CHUNK_EACH)
+	{
+		chunk = arena_allocate(sizeof(ArenaChunk) + size);
+		chunk->size = 0;
+		if (newest != NULL)
+		{
+			chunk->older = newest->older;
+			newest->older = chunk;
+		}
+		else
+		{
+			chunk->older = NULL;
+			arena->chunks = chunk;
+		}
+		return chunk + 1;
+	}
+
+	chunk = arena_allocate(sizeof(ArenaChunk) + chunk_size);
+	chunk->size = chunk_size;
+	chunk->older = newest;
+	arena->chunks = chunk;
+	arena->next = (char *) (chunk + 1) + size;
+	arena->end = (char *) (chunk + 1) + chunk_size;
+	return chunk + 1;
+}
+
+void *
+arena_alloc(Arena *arena, size_t size)
+{
+	char	   *piece = arena->next;
+
+	if (size > ALLOCATION_LIMIT)
+		size = ALLOCATION_LIMIT;
+	size = (size + 7) & ~(size_t) 7;
+	if (size > (size_t) (arena->end - piece) || piece == NULL)
+	{
+		/* Even an empty piece has an address of its own. */
+		return allocate_from_new_chunk(arena, size > 0 ? size : 8);
+	}
+	arena->next = piece + size;
+	return piece;
+}
+
+void *
+arena_alloc0(Arena *arena, size_t size)
+{
+	return memset(arena_alloc(arena, size), 0, size);
+}
+
+char *
+arena_strndup(Arena *arena, const char *bytes, size_t len)
+{
+	char	   *copy = arena_alloc(arena, len + 1);
+
+	if (len > 0)
+		memcpy(copy, bytes, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+char *
+arena_strdup(Arena *arena, const char *string)
+{
+	return arena_strndup(arena, string, strlen(string));
+}
+
+char *
+arena_printf(Arena *arena, const char *format,...)
+{
+	va_list		arguments;
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	va_start(arguments, format);
+	append_formatted(&buf, format, arguments);
+	va_end(arguments);
+	return buf.bytes;
+}
+
+void *
+arena_grow(Arena *arena, void *elements, size_t count, size_t size, size_t *capacity)
+{
+	void	   *larger;
+
+	if (count < *capacity)
+		return elements;
+	*capacity = *capacity == 0 ? FIRST_CAPACITY : *capacity * 2;
+	larger = arena_alloc(arena, *capacity * size);
+	if (count > 0)
+		memcpy(larger, elements, count * size);
+	return larger;
+}
+
+void
+strbuf_init(StrBuf *buf, Arena *arena)
+{
+	buf->arena = arena;
+	buf->bytes = NULL;
+	buf->len = 0;
+	buf->capacity = 0;
+}
+
+/*
+ * Makes room for that many more bytes and the NUL.
+ */
+void
+strbuf_reserve(StrBuf *buf, size_t more)
+{
+	Arena	   *arena = buf->arena;
+	size_t		wanted;
+	char	   *bytes;
+
+	if (more < buf->capacity - buf->len)
+		return;
+
+	if (more > ALLOCATION_LIMIT / 2)
+		more = ALLOCATION_LIMIT / 2;
+	wanted = buf->len + more + 1;
+	if (wanted < buf->capacity * 2)
+		wanted = buf->capacity * 2;
+	if (wanted < STRBUF_FIRST)
+		wanted = STRBUF_FIRST;
+	wanted = (wanted + 7) & ~(size_t) 7;
+
+	if (buf->bytes != NULL && buf->bytes + buf->capacity == arena->next &&
+		wanted - buf->capacity <= (size_t) (arena->end - arena->next))
+	{
+		arena->next += wanted - buf->capacity;
+		buf->capacity = wanted;
+		return;
+	}
+
+	bytes = arena_alloc(arena, wanted);
+	if (buf->len > 0)
+		memcpy(bytes, buf->bytes, buf->len);
+	bytes[buf->len] = '\0';
+	buf->bytes = bytes;
+	buf->capacity = wanted;
+}
+
+void
+strbuf_append(StrBuf *buf, const char *bytes, size_t len)
+{
+	strbuf_reserve(buf, len);
+	if (len > 0)
+		memcpy(buf->bytes + buf->len, bytes, len);
+	buf->len += len;
+	buf->bytes[buf->len] = '\0';
+}
+
+void
+strbuf_puts(StrBuf *buf, const char *string)
+{
+	strbuf_append(buf, string, strlen(string));
+}
+
+void
+strbuf_putc(StrBuf *buf, char c)
+{
+	strbuf_reserve(buf, 1);
+	buf->bytes[buf->len++] = c;
+	buf->bytes[buf->len] = '\0';
+}
+
+void
+strbuf_printf(StrBuf *buf, const char *format,...)
+{
+	va_list		arguments;
+
+	va_start(arguments, format);
+	append_formatted(buf, format, arguments);
+	va_end(arguments);
+}
+
+/*
+ * Most texts fit the room that a buffer has; the others are printed twice.
+ */
+static void
+append_formatted(StrBuf *buf, const char *format, va_list arguments)
+{
+	va_list		again;
+	size_t		space;
+	int			len;
+
+	strbuf_reserve(buf, 0);
+	space = buf->capacity - buf->len;
+	va_copy(again, arguments);
+	len = vsnprintf(buf->bytes + buf->len, space, format, arguments);
+	if (len < 0)
+		len = 0;
+	if ((size_t) len >= space)
+	{
+		strbuf_reserve(buf, (size_t) len);
+		vsnprintf(buf->bytes + buf->len, (size_t) len + 1, format, again);
+	}
+	va_end(again);
+	buf->len += (size_t) len;
+	buf->bytes[buf->len] = '\0';
+}

@@ -1,0 +1,893 @@
+/*-------------------------------------------------------------------------
+ *
+ * json_parse.c
+ *	  JSON text to document trees.
+ *
+ * Accepts exactly what Go's encoding/json accepts and complains in its words,
+ * because clients see both.  The tree comes out in the canonical form that
+ * json.h describes.  A string without escapes points into the text.
+ *
+ * The parts of all arrays and objects that are still open lie on one stack of
+ * entries; an array or object that closes takes its part off the stack, in
+ * arrays of their final size.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/base/json.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/base/json_scan.h"
+
+/* Upstream tells of no more duplicates than this either. */
+#define DUPLICATES_TOLD 100
+
+/* Duplicates noted before they are put in order; hostile text must not make many long paths. */
+#define DUPLICATES_NOTED 1000
+#define DUPLICATE_BYTES_NOTED ((size_t) 1024 * 1024)
+
+#define FIRST_ENTRIES 64
+
+/* Fewer members than this are sorted by insertion. */
+#define SMALL_OBJECT 12
+
+/* An element, or a member with its key and where the key stands. */
+typedef struct Entry
+{
+	JsonText	key;
+	JsonNode   *value;
+	size_t		offset;
+} Entry;
+
+/* An array or object that is still open; key or index is of the part being read. */
+typedef struct Frame
+{
+	const struct Frame *parent;
+	bool		is_array;
+	JsonText	key;
+	size_t		index;
+} Frame;
+
+typedef struct Duplicate
+{
+	size_t		offset;
+	const char *path;
+} Duplicate;
+
+typedef struct Parser
+{
+	Arena	   *arena;
+	const char *text;
+	const char *end;
+	int			depth;
+
+	Entry	   *entries;
+	size_t		entry_count;
+	size_t		entry_capacity;
+
+	bool		notes_duplicates;
+	Duplicate  *duplicates;
+	size_t		duplicate_count;
+	size_t		duplicate_bytes;
+
+	const char *message;		/* of the error that ended parsing */
+	size_t		offset;
+	const char *range_message;	/* of the first number out of range; a syntax error goes before it */
+	size_t		range_offset;
+} Parser;
+
+static const char *parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node);
+
+static inline void *
+take(Arena *arena, size_t size)
+{
+	char	   *piece = arena->next;
+
+	if (size > (size_t) (arena->end - piece))
+		return arena_alloc(arena, size);
+	arena->next = piece + size;
+	return piece;
+}
+
+static inline const char *
+skip_space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+		p++;
+	return p;
+}
+
+static inline bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/*
+ * A byte in single quotes as Go quotes the character of that number.
+ */
+static const char *
+quote_byte(Arena *arena, unsigned char c)
+{
+	static const char control[] = "abtnvfr";	/* 7 to 13 */
+
+	if (c == '\'')
+		return "'\\''";
+	if (c == '"')
+		return "'\"'";
+	if (c == '\\')
+		return "'\\\\'";
+	if (c >= 7 && c <= 13)
+		return arena_printf(arena, "'\\%c'", control[c - 7]);
+	if (c < 0x20 || c == 0x7f)
+		return arena_printf(arena, "'\\x%02x'", c);
+	if (c < 0x7f)
+		return arena_printf(arena, "'%c'", c);
+
+	/* U+00A0 and U+00AD count as unprintable. */
+	if (c <= 0xa0 || c == 0xad)
+		return arena_printf(arena, "'\\u%04x'", c);
+	return arena_printf(arena, "'%c%c'", 0xc0 | (c >> 6), 0x80 | (c & 0x3f));
+}
+
+/*
+ * Ends parsing: the byte at p cannot stand there.  At its end Go's scanner feeds a space to see whether the text is
+ * whole, and blames that space where none is allowed: inside of a literal.
+ */
+static const char *
+unexpected_inside(Parser *parser, const char *p, const char *where)
+{
+	unsigned char c = p < parser->end ? (unsigned char) *p : ' ';
+
+	parser->offset = (size_t) (p - parser->text);
+	parser->message = arena_printf(parser->arena, "invalid character %s %s", quote_byte(parser->arena, c), where);
+	return NULL;
+}
+
+/*
+ * The same where space may stand, so that the end of the text is called what it is.
+ */
+static const char *
+unexpected(Parser *parser, const char *p, const char *where)
+{
+	if (p < parser->end)
+		return unexpected_inside(parser, p, where);
+	parser->offset = (size_t) (p - parser->text);
+	parser->message = "unexpected end of JSON input";
+	return NULL;
+}
+
+/*
+ * Reads \uXXXX at p, which is known to be one, and the second half of a surrogate pair; puts U+FFFD for a lone half.
+ */
+static const char *
+read_unicode_escape(const char *p, const char *end, unsigned int *character)
+{
+	unsigned int first = hex_number(p + 2);
+
+	p += 6;
+	*character = first;
+	if (first < 0xd800 || first > 0xdfff)
+		return p;
+
+	*character = 0xfffd;
+	if (first <= 0xdbff && end - p >= 6 && p[0] == '\\' && p[1] == 'u')
+	{
+		unsigned int second = hex_number(p + 2);
+
+		if (second >= 0xdc00 && second <= 0xdfff)
+		{
+			*character = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+			p += 6;
+		}
+	}
+	return p;
+}
+
+/*
+ * Decodes the inside of a string literal that is known to be well-formed, into the arena.
+ */
+static void
+decode_string(Parser *parser, const char *p, const char *end, size_t bad_bytes, JsonText *string, bool *plain)
+{
+	/* No escape becomes longer; a bad byte becomes three. */
+	char	   *bytes = arena_alloc(parser->arena, (size_t) (end - p) + 2 * bad_bytes);
+	char	   *to = bytes;
+
+	*plain = true;
+	while (p < end)
+	{
+		const char *special = skip_plain(p, end);
+		size_t		sequence;
+		unsigned int character;
+
+		memcpy(to, p, (size_t) (special - p));
+		to += special - p;
+		p = special;
+		if (p == end)
+			break;
+
+		if (*p != '\\')
+		{
+			sequence = utf8_sequence(p, end);
+			if (sequence == 3 && is_line_separator(p))
+				*plain = false;
+			if (sequence > 0)
+			{
+				memcpy(to, p, sequence);
+				to += sequence;
+				p += sequence;
+			}
+			else
+			{
+				memcpy(to, REPLACEMENT_CHARACTER, 3);
+				to += 3;
+				p++;
+			}
+			continue;
+		}
+
+		if (p[1] == 'u')
+		{
+			p = read_unicode_escape(p, end, &character);
+		}
+		else
+		{
+			switch (p[1])
+			{
+				case 'b':
+					character = '\b';
+					break;
+				case 'f':
+					character = '\f';
+					break;
+				case 'n':
+					character = '\n';
+					break;
+				case 'r':
+					character = '\r';
+					break;
+				case 't':
+					character = '\t';
+					break;
+				default:		/* quote, backslash, slash */
+					character = (unsigned char) p[1];
+					break;
+			}
+			p += 2;
+		}
+		if (character < 0x20 || character == '"' || character == '\\' || character == 0x2028 || character == 0x2029)
+			*plain = false;
+		to = put_utf8(to, character);
+	}
+	string->bytes = bytes;
+	string->len = (size_t) (to - bytes);
+}
+
+/*
+ * Checks the escape at p and skips it.
+ */
+static const char *
+skip_escape(Parser *parser, const char *p)
+{
+	p++;
+	switch (p < parser->end ? *p : ' ')
+	{
+		case 'b':
+		case 'f':
+		case 'n':
+		case 'r':
+		case 't':
+		case '\\':
+		case '/':
+		case '"':
+			return p + 1;
+		case 'u':
+			p++;
+			for (int i = 0; i < 4; i++, p++)
+			{
+				if (p >= parser->end || hex_digit(*p) < 0)
+					return unexpected_inside(parser, p, "in \\u hexadecimal character escape");
+			}
+			return p;
+		default:
+			return unexpected_inside(parser, p, "in string escape code");
+	}
+}
+
+/*
+ * Reads a string; p is behind the opening quote.
+ */
+static inline const char *
+parse_string(Parser *parser, const char *p, JsonText *string, bool *plain)
+{
+	const char *end = parser->end;
+	const char *start = p;
+	bool		escapes = false;
+	bool		separators = false;
+	size_t		bad_bytes = 0;
+
+	for (;;)
+	{
+		p = skip_plain(p, end);
+		if (p >= end)
+			return unexpected(parser, p, "");
+		if (*p == '"')
+			break;
+		if (*p == '\\')
+		{
+			escapes = true;
+			p = skip_escape(parser, p);
+			if (p == NULL)
+				return NULL;
+		}
+		else if ((unsigned char) *p < 0x20)
+		{
+			return unexpected(parser, p, "in string literal");
+		}
+		else
+		{
+			size_t		sequence = utf8_sequence(p, end);
+
+			if (sequence == 0)
+			{
+				bad_bytes++;
+				sequence = 1;
+			}
+			else if (sequence == 3 && is_line_separator(p))
+				separators = true;
+			p += sequence;
+		}
+	}
+
+	if (escapes || bad_bytes > 0)
+	{
+		decode_string(parser, start, p, bad_bytes, string, plain);
+	}
+	else
+	{
+		string->bytes = start;
+		string->len = (size_t) (p - start);
+		*plain = !separators;
+	}
+	return p + 1;
+}
+
+/*
+ * The double nearest to a number literal, or infinity.
+ *
+ * When digits and power of ten are small enough to be doubles themselves, one operation rounds right (Clinger).  The
+ * rest is strtod()'s: both the backend and the proxy keep LC_NUMERIC at C.
+ */
+static double
+literal_to_double(Arena *arena, const char *literal, size_t len, uint64_t digits, size_t digit_count, int exponent)
+{
+	char		copy[64];
+	const char *terminated = copy;
+
+#if FLT_EVAL_METHOD == 0
+	static const double powers[] = {
+		1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+		1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22
+	};
+
+	if (digit_count <= 15 && exponent >= -22 && exponent <= 22)
+	{
+		double		value = (double) digits;
+
+		value = exponent < 0 ? value / powers[-exponent] : value * powers[exponent];
+		return literal[0] == '-' ? -value : value;
+	}
+#endif
+
+	if (len < sizeof(copy))
+	{
+		memcpy(copy, literal, len);
+		copy[len] = '\0';
+	}
+	else
+	{
+		terminated = arena_strndup(arena, literal, len);
+	}
+	return strtod(terminated, NULL);
+}
+
+static const char *
+parse_number(Parser *parser, const char *p, JsonNode *node)
+{
+	const char *end = parser->end;
+	const char *literal = p;
+	bool		negative = *p == '-';
+	bool		integer = true;
+	uint64_t	digits = 0;
+	size_t		digit_count = 0;
+	int			exponent = 0;
+	size_t		len;
+
+	if (negative)
+		p++;
+	if (p >= end || !is_digit(*p))
+		return unexpected_inside(parser, p, "in numeric literal");
+	if (*p == '0')
+	{
+		p++;
+	}
+	else
+	{
+		for (; p < end && is_digit(*p); p++, digit_count++)
+			digits = digits * 10 + (uint64_t) (*p - '0');
+	}
+
+	if (p < end && *p == '.')
+	{
+		const char *fraction = ++p;
+
+		integer = false;
+		if (p >= end || !is_digit(*p))
+			return unexpected_inside(parser, p, "after decimal point in numeric literal");
+		for (; p < end && is_digit(*p); p++, digit_count++)
+			digits = digits * 10 + (uint64_t) (*p - '0');
+		/* Of use only when there are few digits. */
+		exponent = p - fraction > 100 ? -100 : -(int) (p - fraction);
+	}
+	if (p < end && (*p == 'e' || *p == 'E'))
+	{
+		bool		minus = false;
+		int			power = 0;
+
+		integer = false;
+		p++;
+		if (p < end && (*p == '+' || *p == '-'))
+		{
+			minus = *p == '-';
+			p++;
+		}
+		if (p >= end || !is_digit(*p))
+			return unexpected_inside(parser, p, "in exponent of numeric literal");
+		for (; p < end && is_digit(*p); p++)
+		{
+			if (power < 1000)
+				power = power * 10 + (*p - '0');
+		}
+		exponent += minus ? -power : power;
+	}
+	len = (size_t) (p - literal);
+
+	/* Nineteen digits fit the accumulator; beyond 2^63 - 1, or -2^63, it is a double. */
+	if (integer && digit_count <= 19 && digits <= (uint64_t) INT64_MAX + (negative ? 1 : 0))
+	{
+		node->kind = JSON_INTEGER;
+		node->u.integer = negative ? (int64_t) (0 - digits) : (int64_t) digits;
+		return p;
+	}
+
+	node->kind = JSON_NUMBER;
+	node->u.number = literal_to_double(parser->arena, literal, len, digits, digit_count, exponent);
+	if (isinf(node->u.number))
+	{
+		if (parser->range_message == NULL)
+		{
+			parser->range_message =
+				arena_printf(parser->arena, "json: cannot unmarshal number %s into Go value of type float64",
+							 arena_strndup(parser->arena, literal, len));
+			parser->range_offset = (size_t) (literal - parser->text);
+		}
+		node->u.number = 0;
+	}
+	else if (node->u.number == 0)
+	{
+		/* Zero has no sign, so that equal documents print equal bytes. */
+		node->u.number = 0;
+	}
+	return p;
+}
+
+static const char *
+parse_word(Parser *parser, const char *p, const char *word)
+{
+	for (size_t i = 0; word[i] != '\0'; i++, p++)
+	{
+		if (p >= parser->end || *p != word[i])
+			return unexpected_inside(parser, p,
+									 arena_printf(parser->arena, "in literal %s (expecting '%c')", word, word[i]));
+	}
+	return p;
+}
+
+static void
+reserve_entries(Parser *parser, size_t more)
+{
+	size_t		wanted = parser->entry_count + more;
+	size_t		capacity = parser->entry_capacity;
+	Entry	   *larger;
+
+	if (wanted <= capacity)
+		return;
+	if (capacity < FIRST_ENTRIES)
+		capacity = FIRST_ENTRIES;
+	while (capacity < wanted)
+		capacity *= 2;
+	larger = arena_alloc(parser->arena, capacity * sizeof(Entry));
+	if (parser->entry_count > 0)
+		memcpy(larger, parser->entries, parser->entry_count * sizeof(Entry));
+	parser->entries = larger;
+	parser->entry_capacity = capacity;
+}
+
+static inline Entry *
+push_entry(Parser *parser)
+{
+	if (parser->entry_count == parser->entry_capacity)
+		reserve_entries(parser, 1);
+	return &parser->entries[parser->entry_count++];
+}
+
+static inline int
+compare_keys(JsonText a, JsonText b)
+{
+	if (a.len > 0 && b.len > 0 && a.bytes[0] != b.bytes[0])
+		return (unsigned char) a.bytes[0] < (unsigned char) b.bytes[0] ? -1 : 1;
+	return json_text_compare(a, b);
+}
+
+static void
+sort_by_insertion(Entry *entries, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+	{
+		Entry		entry = entries[i];
+		size_t		place = i;
+
+		while (place > 0 && compare_keys(entries[place - 1].key, entry.key) > 0)
+		{
+			entries[place] = entries[place - 1];
+			place--;
+		}
+		entries[place] = entry;
+	}
+}
+
+/*
+ * Sorts by key and keeps members of the same key in document order.  room is as large as entries.
+ */
+static void
+sort_entries(Entry *entries, Entry *room, size_t count)
+{
+	size_t		half = count / 2;
+	size_t		left = 0;
+	size_t		right = half;
+
+	if (count <= SMALL_OBJECT)
+	{
+		sort_by_insertion(entries, count);
+		return;
+	}
+
+	arena_checkpoint();
+	sort_entries(entries, room, half);
+	sort_entries(entries + half, room, count - half);
+	if (compare_keys(entries[half - 1].key, entries[half].key) <= 0)
+		return;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		if (left < half && (right == count || compare_keys(entries[left].key, entries[right].key) <= 0))
+			room[i] = entries[left++];
+		else
+			room[i] = entries[right++];
+	}
+	memcpy(entries, room, count * sizeof(Entry));
+}
+
+static void
+append_frame_path(StrBuf *path, const Frame *frame)
+{
+	arena_checkpoint();
+	if (frame->parent != NULL)
+		append_frame_path(path, frame->parent);
+	if (frame->is_array)
+	{
+		strbuf_printf(path, "[%zu]", frame->index);
+		return;
+	}
+	if (frame->parent != NULL)
+		strbuf_putc(path, '.');
+	strbuf_append(path, frame->key.bytes, frame->key.len);
+}
+
+static void
+note_duplicate(Parser *parser, const Frame *parent, const Entry *entry)
+{
+	Frame		frame = {parent, false, entry->key, 0};
+	StrBuf		path;
+	Duplicate  *duplicate;
+
+	if (!parser->notes_duplicates || parser->duplicate_count == DUPLICATES_NOTED ||
+		parser->duplicate_bytes > DUPLICATE_BYTES_NOTED)
+		return;
+	if (parser->duplicates == NULL)
+		parser->duplicates = arena_alloc(parser->arena, DUPLICATES_NOTED * sizeof(Duplicate));
+
+	strbuf_init(&path, parser->arena);
+	strbuf_reserve(&path, 0);
+	append_frame_path(&path, &frame);
+	parser->duplicate_bytes += path.len;
+	duplicate = &parser->duplicates[parser->duplicate_count++];
+	duplicate->offset = entry->offset;
+	duplicate->path = path.bytes;
+}
+
+/*
+ * Sorts the members that lie on the stack from base on, lets the last of equal keys win, and gives how many remain.
+ */
+static size_t
+order_members(Parser *parser, size_t base, const Frame *parent)
+{
+	size_t		count = parser->entry_count - base;
+	size_t		kept = 1;
+	bool		repeated = false;	/* the key before is told already */
+	Entry	   *entries;
+
+	reserve_entries(parser, count);
+	entries = parser->entries + base;
+	sort_entries(entries, entries + count, count);
+
+	for (size_t i = 1; i < count; i++)
+	{
+		if (compare_keys(entries[i].key, entries[kept - 1].key) != 0)
+		{
+			entries[kept++] = entries[i];
+			repeated = false;
+			continue;
+		}
+		/* Only the second of a kind is told: upstream lists equal errors once. */
+		if (!repeated)
+			note_duplicate(parser, parent, &entries[i]);
+		repeated = true;
+		entries[kept - 1].value = entries[i].value;
+	}
+	return kept;
+}
+
+static const char *
+parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
+{
+	const char *end = parser->end;
+	size_t		base = parser->entry_count;
+	size_t		count;
+	bool		sorted = true;
+	Frame		frame = {parent, false, {NULL, 0}, 0};
+	JsonMember *members;
+
+	node->kind = JSON_OBJECT;
+	node->u.object.members = NULL;
+	node->u.object.count = 0;
+	node->u.object.capacity = 0;
+
+	p = skip_space(p, end);
+	if (p < end && *p == '}')
+		return p + 1;
+
+	for (;;)
+	{
+		const char *start = p;
+		JsonNode   *value;
+		Entry	   *entry;
+		bool		plain;
+
+		if (p >= end || *p != '"')
+			return unexpected(parser, p, "looking for beginning of object key string");
+		p = parse_string(parser, p + 1, &frame.key, &plain);
+		if (p == NULL)
+			return NULL;
+		if (p < end && *p != ':')
+			p = skip_space(p, end);
+		if (p >= end || *p != ':')
+			return unexpected(parser, p, "after object key");
+
+		value = take(parser->arena, sizeof(JsonNode));
+		count = parser->entry_count - base;
+		if (count > 0 && compare_keys(parser->entries[base + count - 1].key, frame.key) >= 0)
+			sorted = false;
+		arena_checkpoint_at(count);
+		entry = push_entry(parser);
+		entry->key = frame.key;
+		entry->value = value;
+		entry->offset = (size_t) (start - parser->text);
+
+		p = parse_value(parser, p + 1, &frame, value);
+		if (p == NULL)
+			return NULL;
+		if (p < end && *p != ',')
+			p = skip_space(p, end);
+		if (p < end && *p == ',')
+		{
+			p = skip_space(p + 1, end);
+			continue;
+		}
+		if (p < end && *p == '}')
+			break;
+		return unexpected(parser, p, "after object key:value pair");
+	}
+
+	count = sorted ? parser->entry_count - base : order_members(parser, base, parent);
+	members = take(parser->arena, count * sizeof(JsonMember));
+	for (size_t i = 0; i < count; i++)
+	{
+		members[i].key = parser->entries[base + i].key;
+		members[i].value = parser->entries[base + i].value;
+	}
+	parser->entry_count = base;
+	node->u.object.members = members;
+	node->u.object.count = count;
+	node->u.object.capacity = count;
+	return p + 1;
+}
+
+static const char *
+parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
+{
+	const char *end = parser->end;
+	size_t		base = parser->entry_count;
+	size_t		count;
+	Frame		frame = {parent, true, {NULL, 0}, 0};
+	JsonNode  **items;
+
+	node->kind = JSON_ARRAY;
+	node->u.array.items = NULL;
+	node->u.array.count = 0;
+	node->u.array.capacity = 0;
+
+	p = skip_space(p, end);
+	if (p < end && *p == ']')
+		return p + 1;
+
+	for (;;)
+	{
+		JsonNode   *item = take(parser->arena, sizeof(JsonNode));
+
+		arena_checkpoint_at(frame.index);
+		push_entry(parser)->value = item;
+		p = parse_value(parser, p, &frame, item);
+		if (p == NULL)
+			return NULL;
+		frame.index++;
+		if (p < end && *p != ',')
+			p = skip_space(p, end);
+		if (p < end && *p == ',')
+		{
+			p++;
+			continue;
+		}
+		if (p < end && *p == ']')
+			break;
+		return unexpected(parser, p, "after array element");
+	}
+
+	count = frame.index;
+	items = take(parser->arena, count * sizeof(JsonNode *));
+	for (size_t i = 0; i < count; i++)
+		items[i] = parser->entries[base + i].value;
+	parser->entry_count = base;
+	node->u.array.items = items;
+	node->u.array.count = count;
+	node->u.array.capacity = count;
+	return p + 1;
+}
+
+static const char *
+parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
+{
+	p = skip_space(p, parser->end);
+	if (p >= parser->end)
+		return unexpected(parser, p, "");
+
+	node->plain = false;
+	switch (*p)
+	{
+		case '"':
+			node->kind = JSON_STRING;
+			return parse_string(parser, p + 1, &node->u.string, &node->plain);
+		case '{':
+		case '[':
+			arena_checkpoint();
+			if (parser->depth == JSON_MAX_DEPTH)
+			{
+				parser->message = "exceeded max depth";
+				parser->offset = (size_t) (p - parser->text);
+				return NULL;
+			}
+			parser->depth++;
+			p = *p == '{' ? parse_object(parser, p + 1, parent, node) : parse_array(parser, p + 1, parent, node);
+			parser->depth--;
+			return p;
+		case 't':
+			node->kind = JSON_BOOL;
+			node->u.boolean = true;
+			return parse_word(parser, p, "true");
+		case 'f':
+			node->kind = JSON_BOOL;
+			node->u.boolean = false;
+			return parse_word(parser, p, "false");
+		case 'n':
+			node->kind = JSON_NULL;
+			return parse_word(parser, p, "null");
+		case '-':
+		case '0':
+		case '1':
+		case '2':
+		case '3':
+		case '4':
+		case '5':
+		case '6':
+		case '7':
+		case '8':
+		case '9':
+			return parse_number(parser, p, node);
+		default:
+			return unexpected(parser, p, "looking for beginning of value");
+	}
+}
+
+static int
+compare_duplicates(const void *a, const void *b)
+{
+	size_t		first = ((const Duplicate *) a)->offset;
+	size_t		second = ((const Duplicate *) b)->offset;
+
+	return (first > second) - (first < second);
+}
+
+/*
+ * Tells of the duplicates in document order, each path once.
+ */
+static void
+tell_duplicates(Parser *parser, JsonDuplicate duplicate, void *state)
+{
+	size_t		told = 0;
+
+	qsort(parser->duplicates, parser->duplicate_count, sizeof(Duplicate), compare_duplicates);
+	for (size_t i = 0; i < parser->duplicate_count && told < DUPLICATES_TOLD; i++)
+	{
+		const char *path = parser->duplicates[i].path;
+		bool		known = false;
+
+		for (size_t before = 0; before < told && !known; before++)
+			known = strcmp(parser->duplicates[before].path, path) == 0;
+		if (known)
+			continue;
+		parser->duplicates[told++].path = path;
+		duplicate(state, path);
+	}
+}
+
+JsonNode *
+json_parse(Arena *arena, const char *text, size_t len, JsonDuplicate duplicate, void *state, JsonError *error)
+{
+	Parser		parser = {.arena = arena,.text = text,.end = text + len,.notes_duplicates = duplicate != NULL};
+	JsonNode   *root = arena_alloc(arena, sizeof(JsonNode));
+	const char *p;
+
+	p = parse_value(&parser, text, NULL, root);
+	if (p != NULL)
+	{
+		p = skip_space(p, parser.end);
+		if (p < parser.end)
+			p = unexpected(&parser, p, "after top-level value");
+	}
+	if (p == NULL || parser.range_message != NULL)
+	{
+		if (error != NULL)
+		{
+			error->message = p == NULL ? parser.message : parser.range_message;
+			error->offset = p == NULL ? parser.offset : parser.range_offset;
+		}
+		return NULL;
+	}
+
+	if (parser.duplicate_count > 0)
+		tell_duplicates(&parser, duplicate, state);
+	return root;
+}

@@ -1,0 +1,505 @@
+/*-------------------------------------------------------------------------
+ *
+ * json_write.c
+ *	  Document trees to JSON text.
+ *
+ * Equal trees give equal bytes: no freedom is left in spaces, escapes or
+ * digits.  Numbers look as Go's encoding/json prints them; strings escape
+ * what JSON demands and, as Go does, U+2028 and U+2029: readers of lines
+ * (Node.js, Java) may end a line there, in the midst of a watch event.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/json_scan.h"
+
+/* The longest number: sign, "0.00000", 17 digits; or an int64. */
+#define NUMBER_BYTES 32
+
+/* No double has more digits of its own. */
+#define MAX_DIGITS 17
+
+/* Where more bytes and a NUL may be written. */
+static inline char *
+room(StrBuf *buf, size_t more)
+{
+	if (more >= buf->capacity - buf->len)
+		strbuf_reserve(buf, more);
+	return buf->bytes + buf->len;
+}
+
+static inline void
+put_char(StrBuf *buf, char c)
+{
+	*room(buf, 1) = c;
+	buf->len++;
+}
+
+static inline void
+put_bytes(StrBuf *buf, const char *bytes, size_t len)
+{
+	memcpy(room(buf, len), bytes, len);
+	buf->len += len;
+}
+
+/*
+ * The byte at p, which cannot stand for itself, and perhaps more; gives the first byte not dealt with.
+ */
+static const char *
+put_special(StrBuf *buf, const char *p, const char *end)
+{
+	static const char hex[] = "0123456789abcdef";
+	unsigned char c = (unsigned char) *p;
+	char	   *to = room(buf, 6);
+	size_t		sequence;
+
+	if (c >= 0x80)
+	{
+		sequence = utf8_sequence(p, end);
+		if (sequence == 3 && is_line_separator(p))
+		{
+			memcpy(to, "\\u2028", 6);
+			to[5] = p[2] == '\xa8' ? '8' : '9';
+			buf->len += 6;
+			return p + 3;
+		}
+		if (sequence > 0)
+		{
+			memcpy(to, p, sequence);
+			buf->len += sequence;
+			return p + sequence;
+		}
+		memcpy(to, REPLACEMENT_CHARACTER, 3);
+		buf->len += 3;
+		return p + 1;
+	}
+
+	to[0] = '\\';
+	buf->len += 2;
+	switch (c)
+	{
+		case '"':
+		case '\\':
+			to[1] = (char) c;
+			break;
+		case '\b':
+			to[1] = 'b';
+			break;
+		case '\f':
+			to[1] = 'f';
+			break;
+		case '\n':
+			to[1] = 'n';
+			break;
+		case '\r':
+			to[1] = 'r';
+			break;
+		case '\t':
+			to[1] = 't';
+			break;
+		default:
+			memcpy(to + 1, "u00", 3);
+			to[4] = hex[c >> 4];
+			to[5] = hex[c & 0xf];
+			buf->len += 4;
+			break;
+	}
+	return p + 1;
+}
+
+static void
+put_string(StrBuf *buf, const char *bytes, size_t len)
+{
+	const char *p = bytes;
+	const char *end = bytes + len;
+
+	put_char(buf, '"');
+	while (p < end)
+	{
+		const char *special = skip_plain(p, end);
+
+		put_bytes(buf, p, (size_t) (special - p));
+		p = special;
+		if (p < end)
+			p = put_special(buf, p, end);
+	}
+	put_char(buf, '"');
+}
+
+static inline void
+put_plain_string(StrBuf *buf, JsonText string)
+{
+	char	   *to = room(buf, string.len + 2);
+
+	to[0] = '"';
+	memcpy(to + 1, string.bytes, string.len);
+	to[string.len + 1] = '"';
+	buf->len += string.len + 2;
+}
+
+static void
+put_integer(StrBuf *buf, int64_t value)
+{
+	char		digits[NUMBER_BYTES];
+	char	   *p = digits + sizeof(digits);
+	uint64_t	left = value < 0 ? 0 - (uint64_t) value : (uint64_t) value;
+
+	do
+	{
+		*--p = (char) ('0' + left % 10);
+		left /= 10;
+	} while (left > 0);
+	if (value < 0)
+		*--p = '-';
+	put_bytes(buf, p, (size_t) (digits + sizeof(digits) - p));
+}
+
+/*
+ * Digits of a whole number without the zeros behind; *point is how many digits stand before the decimal point.
+ */
+static size_t
+whole_digits(uint64_t value, char *digits, int *point)
+{
+	char		reversed[20];
+	size_t		count = 0;
+	size_t		zeros = 0;
+
+	for (; value > 0; value /= 10)
+		reversed[count++] = (char) ('0' + value % 10);
+	*point = (int) count;
+	while (zeros < count && reversed[zeros] == '0')
+		zeros++;
+	for (size_t i = 0; i < count - zeros; i++)
+		digits[i] = reversed[count - 1 - i];
+	return count - zeros;
+}
+
+/*
+ * Adds one to the last of the digits of "d.ddde-xx".
+ */
+static void
+increment_last_digit(char *text)
+{
+	char	   *digit = strchr(text, 'e') - 1;
+
+	while (digit >= text)
+	{
+		if (*digit == '.')
+		{
+			digit--;
+			continue;
+		}
+		if (*digit != '9')
+		{
+			++*digit;
+			return;
+		}
+		*digit-- = '0';
+	}
+}
+
+/*
+ * The fewest digits that read back as value, which is positive; the nearest of those when there are several.
+ */
+static size_t
+shortest_digits(double value, char *digits, int *point)
+{
+	static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+	char		text[MAX_DIGITS + 16];
+	size_t		count = 0;
+	int			mantissa_exponent;
+	const char *p;
+
+	/* Up to 2^53 every whole number is a double, and no shorter one is as near. */
+	if (value < 9007199254740992.0 && trunc(value) == value)
+		return whole_digits((uint64_t) value, digits, point);
+
+	/*
+	 * A few decimals: both parts of the quotient are exact, hence it is the double nearest to these digits; and no two
+	 * numbers of up to 15 digits are the same double.
+	 */
+	for (int i = 0; i < 6 && value >= 1e-3 && value < 1e9; i++)
+	{
+		double		scaled = rint(value * powers[i]);
+
+		if (scaled < 1e15 && scaled / powers[i] == value)
+		{
+			count = whole_digits((uint64_t) scaled, digits, point);
+			*point -= i + 1;
+			return count;
+		}
+	}
+
+	/* 15 digits are always kept by a normal double, but a subnormal one has fewer. */
+	for (int precision = isnormal(value) ? 15 : 1; precision <= MAX_DIGITS; precision++)
+	{
+		snprintf(text, sizeof(text), "%.*e", precision - 1, value);
+		if (precision == MAX_DIGITS || strtod(text, NULL) == value)
+			break;
+
+		/*
+		 * Below a power of two doubles lie twice as dense as above: the nearest number of 16 digits may be another
+		 * double while the next one up is not.
+		 */
+		if (precision == 16 && frexp(value, &mantissa_exponent) == 0.5)
+		{
+			increment_last_digit(text);
+			if (strtod(text, NULL) == value)
+				break;
+		}
+	}
+
+	for (p = text; *p != 'e'; p++)
+	{
+		if (*p != '.')
+			digits[count++] = *p;
+	}
+	while (count > 1 && digits[count - 1] == '0')
+		count--;
+	*point = atoi(p + 1) + 1;
+	return count;
+}
+
+/*
+ * As Go: plain notation from 1e-6 up to below 1e21, else an exponent without leading zeros.
+ */
+static void
+put_number(StrBuf *buf, double value)
+{
+	char		digits[MAX_DIGITS + 3];
+	size_t		count;
+	size_t		whole;
+	int			point;
+	char	   *to;
+	char	   *start;
+
+	/* No JSON text has such a number; a tree that was made by arithmetic might. */
+	if (!isfinite(value))
+	{
+		put_bytes(buf, "null", 4);
+		return;
+	}
+	if (value == 0)
+	{
+		put_char(buf, '0');
+		return;
+	}
+
+	count = shortest_digits(fabs(value), digits, &point);
+	to = start = room(buf, NUMBER_BYTES);
+	if (value < 0)
+		*to++ = '-';
+	if (fabs(value) < 1e-6 || fabs(value) >= 1e21)
+	{
+		*to++ = digits[0];
+		if (count > 1)
+		{
+			*to++ = '.';
+			memcpy(to, digits + 1, count - 1);
+			to += count - 1;
+		}
+		to += snprintf(to, 8, "e%+d", point - 1);
+	}
+	else if (point <= 0)
+	{
+		*to++ = '0';
+		*to++ = '.';
+		memset(to, '0', (size_t) -point);
+		to += -point;
+		memcpy(to, digits, count);
+		to += count;
+	}
+	else
+	{
+		whole = (size_t) point < count ? (size_t) point : count;
+		memcpy(to, digits, whole);
+		to += whole;
+		memset(to, '0', (size_t) point - whole);
+		to += (size_t) point - whole;
+		if (whole < count)
+		{
+			*to++ = '.';
+			memcpy(to, digits + whole, count - whole);
+			to += count - whole;
+		}
+	}
+	buf->len += (size_t) (to - start);
+}
+
+static void
+put_scalar(StrBuf *buf, const JsonNode *node)
+{
+	switch (node->kind)
+	{
+		case JSON_BOOL:
+			if (node->u.boolean)
+				put_bytes(buf, "true", 4);
+			else
+				put_bytes(buf, "false", 5);
+			break;
+		case JSON_INTEGER:
+			put_integer(buf, node->u.integer);
+			break;
+		case JSON_NUMBER:
+			put_number(buf, node->u.number);
+			break;
+		case JSON_STRING:
+			if (node->plain)
+				put_plain_string(buf, node->u.string);
+			else
+				put_string(buf, node->u.string.bytes, node->u.string.len);
+			break;
+		default:
+			put_bytes(buf, "null", 4);
+			break;
+	}
+}
+
+static void
+put_node(StrBuf *buf, const JsonNode *node)
+{
+	size_t		count;
+
+	if (node->kind == JSON_OBJECT)
+	{
+		const JsonMember *members = node->u.object.members;
+
+		arena_checkpoint();
+		count = node->u.object.count;
+		put_char(buf, '{');
+		for (size_t i = 0; i < count; i++)
+		{
+			arena_checkpoint_at(i);
+			if (i > 0)
+				put_char(buf, ',');
+			put_string(buf, members[i].key.bytes, members[i].key.len);
+			put_char(buf, ':');
+			put_node(buf, members[i].value);
+		}
+		put_char(buf, '}');
+	}
+	else if (node->kind == JSON_ARRAY)
+	{
+		arena_checkpoint();
+		count = node->u.array.count;
+		put_char(buf, '[');
+		for (size_t i = 0; i < count; i++)
+		{
+			arena_checkpoint_at(i);
+			if (i > 0)
+				put_char(buf, ',');
+			put_node(buf, node->u.array.items[i]);
+		}
+		put_char(buf, ']');
+	}
+	else
+	{
+		put_scalar(buf, node);
+	}
+}
+
+static void
+put_line(StrBuf *buf, int depth)
+{
+	size_t		spaces = (size_t) depth * 2;
+	char	   *to = room(buf, spaces + 1);
+
+	to[0] = '\n';
+	memset(to + 1, ' ', spaces);
+	buf->len += spaces + 1;
+}
+
+static void
+put_pretty(StrBuf *buf, const JsonNode *node, int depth)
+{
+	size_t		count;
+
+	if (node->kind == JSON_OBJECT && node->u.object.count > 0)
+	{
+		const JsonMember *members = node->u.object.members;
+
+		count = node->u.object.count;
+		put_char(buf, '{');
+		for (size_t i = 0; i < count; i++)
+		{
+			arena_checkpoint();
+			if (i > 0)
+				put_char(buf, ',');
+			put_line(buf, depth + 1);
+			put_string(buf, members[i].key.bytes, members[i].key.len);
+			put_bytes(buf, ": ", 2);
+			put_pretty(buf, members[i].value, depth + 1);
+		}
+		put_line(buf, depth);
+		put_char(buf, '}');
+	}
+	else if (node->kind == JSON_ARRAY && node->u.array.count > 0)
+	{
+		count = node->u.array.count;
+		put_char(buf, '[');
+		for (size_t i = 0; i < count; i++)
+		{
+			arena_checkpoint();
+			if (i > 0)
+				put_char(buf, ',');
+			put_line(buf, depth + 1);
+			put_pretty(buf, node->u.array.items[i], depth + 1);
+		}
+		put_line(buf, depth);
+		put_char(buf, ']');
+	}
+	else
+	{
+		put_node(buf, node);
+	}
+}
+
+void
+json_write(StrBuf *buf, const JsonNode *node)
+{
+	put_node(buf, node);
+	*room(buf, 0) = '\0';
+}
+
+void
+json_write_html(StrBuf *buf, const JsonNode *node)
+{
+	StrBuf		text;
+
+	strbuf_init(&text, buf->arena);
+	json_write(&text, node);
+	for (size_t i = 0; i < text.len; i++)
+	{
+		const char *p = text.bytes + i;
+
+		if (*p == '<' || *p == '>' || *p == '&')
+			strbuf_printf(buf, "\\u%04x", *p);
+		else if (strncmp(p, "\xe2\x80\xa8", 3) == 0 || strncmp(p, "\xe2\x80\xa9", 3) == 0)
+		{
+			strbuf_printf(buf, "\\u202%x", p[2] & 0xf);
+			i += 2;
+		}
+		else
+			put_char(buf, *p);
+	}
+	*room(buf, 0) = '\0';
+}
+
+void
+json_write_pretty(StrBuf *buf, const JsonNode *node, int depth)
+{
+	put_pretty(buf, node, depth);
+	*room(buf, 0) = '\0';
+}
+
+void
+json_write_string(StrBuf *buf, const char *bytes, size_t len)
+{
+	put_string(buf, bytes, len);
+	*room(buf, 0) = '\0';
+}

@@ -1,0 +1,598 @@
+/*-------------------------------------------------------------------------
+ *
+ * field_owner.c
+ *	  Who owns which fields of an object: metadata.managedFields.
+ *
+ * An entry of another version of the type is compared by the schema of the
+ * version that is written: what converts between versions here changes
+ * nothing but the version.
+ *
+ * Reference: k8s-conformance section 13.4; apimachinery's managedfields.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/fields/field_owner_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/api/metadata.h"
+
+/* More entries than that are no managed fields: nobody has as many, and each is held against every change. */
+#define OWNERS_MAX 1000
+
+/* MF-07 */
+#define UPDATERS_MAX 10
+#define ANCIENT_OWNER "ancient-changes"
+
+/* Bytes of the name of a subresource. */
+#define SUBRESOURCE_MAX 256
+
+static JsonText
+member_text(const JsonNode *object, const char *key)
+{
+	const JsonNode *node = json_get(object, key);
+
+	return node != NULL && node->kind == JSON_STRING ? node->u.string : (JsonText) {"", 0};
+}
+
+static JsonText
+text_of(const char *string)
+{
+	return (JsonText) {string, strlen(string)};
+}
+
+/*
+ * Entries
+ */
+
+static void
+append_identity(StrBuf *buf, const char *key, JsonText value)
+{
+	JsonNode	node = {.kind = JSON_STRING,.u.string = value};
+
+	if (value.len == 0)
+		return;
+	strbuf_printf(buf, "%s\"%s\":", buf->len > 1 ? "," : "", key);
+	json_write_html(buf, &node);
+}
+
+/* The bytes matter: owners are told, and merged, in their order. */
+static void
+identify(Arena *arena, FieldOwner *owner)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	strbuf_putc(&buf, '{');
+	append_identity(&buf, "manager", owner->name);
+	append_identity(&buf, "operation", text_of(owner->applied ? "Apply" : "Update"));
+	if (!owner->applied)
+		append_identity(&buf, "apiVersion", owner->api_version);
+	append_identity(&buf, "subresource", owner->subresource);
+	strbuf_putc(&buf, '}');
+	owner->identity = (JsonText) {buf.bytes, buf.len};
+}
+
+static bool
+read_owner(Arena *arena, const JsonNode *entry, size_t position, FieldOwner *owner, const char **error)
+{
+	JsonText	operation = member_text(entry, "operation");
+	JsonText	fields_type = member_text(entry, "fieldsType");
+
+	owner->name = member_text(entry, "manager");
+	owner->api_version = member_text(entry, "apiVersion");
+	owner->subresource = member_text(entry, "subresource");
+	owner->applied = json_text_is(operation, "Apply");
+	owner->time = json_get(entry, "time");
+	owner->seconds = 0;
+	if (owner->time != NULL && !parse_time(owner->time->u.string, &owner->seconds))
+		owner->time = NULL;
+	*error = NULL;
+	if (!owner->applied && !json_text_is(operation, "Update"))
+		*error = "operation must be `Apply` or `Update`";
+	else if (owner->api_version.len == 0)
+		*error = "apiVersion must not be empty";
+	else if (fields_type.len == 0)
+		*error = arena_printf(arena, "missing fieldsType in managed fields entry %zu", position);
+	else if (!json_text_is(fields_type, "FieldsV1"))
+		*error = arena_printf(arena, "invalid fieldsType in managed fields entry %zu", position);
+	if (*error != NULL)
+		return false;
+	owner->fields = field_set_parse(arena, json_get(entry, "fieldsV1"), error);
+	if (*error != NULL)
+	{
+		*error = arena_printf(arena, "error decoding set: %s", *error);
+		return false;
+	}
+	identify(arena, owner);
+	return true;
+}
+
+/* Where an owner is, or where it has to go. */
+static size_t
+find_owner(const FieldOwners *owners, JsonText identity, bool *found)
+{
+	size_t		low = 0;
+	size_t		high = owners->count;
+
+	*found = false;
+	while (low < high)
+	{
+		size_t		middle = low + (high - low) / 2;
+		int			order = json_text_compare(owners->list[middle].identity, identity);
+
+		if (order == 0)
+		{
+			*found = true;
+			return middle;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Puts an owner into its place, where it replaces one of the same identity. */
+static FieldOwner *
+put_owner(Arena *arena, FieldOwners *owners, const FieldOwner *owner)
+{
+	bool		found;
+	size_t		at = find_owner(owners, owner->identity, &found);
+
+	if (!found)
+	{
+		owners->list = arena_grow(arena, owners->list, owners->count, sizeof(FieldOwner), &owners->capacity);
+		memmove(owners->list + at + 1, owners->list + at, (owners->count - at) * sizeof(FieldOwner));
+		owners->count++;
+	}
+	owners->list[at] = *owner;
+	return &owners->list[at];
+}
+
+bool
+field_owners_read(Arena *arena, const JsonNode *entries, FieldOwners *owners, const char **error)
+{
+	*owners = (FieldOwners) {0};
+	if (entries == NULL)
+		return true;
+	if (entries->u.array.count > OWNERS_MAX)
+	{
+		*error = arena_printf(arena, "more than %d entries", OWNERS_MAX);
+		return false;
+	}
+	for (size_t i = 0; i < entries->u.array.count; i++)
+	{
+		FieldOwner	owner;
+
+		if (!read_owner(arena, entries->u.array.items[i], i, &owner, error))
+			return false;
+		put_owner(arena, owners, &owner);
+	}
+	return true;
+}
+
+/* MF-06 */
+static int
+compare_stored(const void *a, const void *b)
+{
+	const FieldOwner *left = a;
+	const FieldOwner *right = b;
+	int			order;
+
+	if (left->applied != right->applied)
+		return left->applied ? -1 : 1;
+	if (left->seconds != right->seconds)
+		return left->seconds < right->seconds ? -1 : 1;
+	order = json_text_compare(left->name, right->name);
+	if (order == 0)
+		order = json_text_compare(left->api_version, right->api_version);
+	return order != 0 ? order : json_text_compare(left->subresource, right->subresource);
+}
+
+static void
+set_text(Arena *arena, JsonNode *entry, const char *key, JsonText value)
+{
+	if (value.len > 0)
+		json_set(arena, entry, key, json_new_string(arena, value.bytes, value.len));
+}
+
+void
+field_owners_store(Arena *arena, FieldOwners *owners, JsonNode *document)
+{
+	JsonNode   *metadata = json_get(document, "metadata");
+	JsonNode   *entries = json_new_array(arena);
+
+	if (owners->count == 0)
+	{
+		json_remove(metadata, "managedFields");
+		return;
+	}
+	qsort(owners->list, owners->count, sizeof(FieldOwner), compare_stored);
+	for (size_t i = 0; i < owners->count; i++)
+	{
+		const FieldOwner *owner = &owners->list[i];
+		JsonNode   *entry = json_new_object(arena);
+
+		set_text(arena, entry, "apiVersion", owner->api_version);
+		set_text(arena, entry, "fieldsType", text_of("FieldsV1"));
+		json_set(arena, entry, "fieldsV1", field_set_print(arena, owner->fields));
+		set_text(arena, entry, "manager", owner->name);
+		set_text(arena, entry, "operation", text_of(owner->applied ? "Apply" : "Update"));
+		set_text(arena, entry, "subresource", owner->subresource);
+		if (owner->time != NULL)
+			json_set(arena, entry, "time", owner->time);
+		json_append(arena, entries, entry);
+	}
+	json_set(arena, metadata, "managedFields", entries);
+}
+
+FieldOwner *
+field_owners_claim(const FieldWrite *write, FieldOwners *owners, const char *name, bool applied)
+{
+	FieldOwner	owner = {
+		.name = text_of(name[0] != '\0' ? name : "unknown"),.api_version = text_of(write->api_version),
+		.subresource = text_of(write->subresource),.applied = applied
+	};
+	bool		found;
+	size_t		at;
+
+	identify(write->arena, &owner);
+	at = find_owner(owners, owner.identity, &found);
+	return found ? &owners->list[at] : put_owner(write->arena, owners, &owner);
+}
+
+void
+field_owners_drop_empty(FieldOwners *owners)
+{
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < owners->count; i++)
+		if (owners->list[i].fields != NULL)
+			owners->list[kept++] = owners->list[i];
+	owners->count = kept;
+}
+
+void
+field_owner_touch(const FieldWrite *write, FieldOwner *owner)
+{
+	owner->time = json_new_cstring(write->arena, format_time(write->arena, write->now));
+	owner->seconds = write->now;
+}
+
+/*
+ * Fields that are not for everybody
+ */
+
+const FieldSet *
+field_without_reset(const FieldWrite *write, const FieldSet *set)
+{
+	static const char *const main_reset[] = {"f:status", NULL};
+	static const char *const status_reset[] = {"f:metadata", "f:spec", NULL};
+	const char *const *reset = write->subresource[0] != '\0' ? status_reset : main_reset;
+	FieldSet   *result = NULL;
+
+	if (!write->status_subresource || set == NULL)
+		return set;
+	for (size_t i = 0; i < set->count; i++)
+	{
+		const FieldEntry *entry = &set->entries[i];
+		bool		kept = true;
+
+		for (size_t r = 0; reset[r] != NULL; r++)
+			kept &= !json_text_is(entry->element, reset[r]);
+		if (kept)
+			field_set_add(write->arena, &result, entry->element, entry->member, entry->below);
+	}
+	return result;
+}
+
+#define UNOWNED(name) {{"f:" name, sizeof("f:" name) - 1}, true, NULL}
+
+const FieldSet *
+field_without_unowned(Arena *arena, const FieldSet *set)
+{
+	static FieldEntry metadata_entries[] = {
+		UNOWNED("clusterName"), UNOWNED("creationTimestamp"), UNOWNED("generation"), UNOWNED("managedFields"),
+		UNOWNED("name"), UNOWNED("namespace"), UNOWNED("resourceVersion"), UNOWNED("selfLink"), UNOWNED("uid")
+	};
+	static const FieldSet metadata = {metadata_entries, sizeof(metadata_entries) / sizeof(metadata_entries[0]), 0};
+	static FieldEntry entries[] = {
+		UNOWNED("apiVersion"), UNOWNED("kind"), {{"f:metadata", 10}, true, &metadata}
+	};
+	static const FieldSet unowned = {entries, sizeof(entries) / sizeof(entries[0]), 0};
+
+	return field_set_difference(arena, set, &unowned);
+}
+
+/*
+ * Updates
+ */
+
+void
+field_owners_reconcile(const FieldWrite *write, FieldOwners *owners)
+{
+	for (size_t i = 0; i < owners->count; i++)
+		owners->list[i].fields = field_reconcile(write->arena, write->type, owners->list[i].fields);
+}
+
+bool
+field_owners_update(const FieldWrite *write, FieldOwners *owners, const char *name, const JsonNode *live,
+					const JsonNode *document, const char **error)
+{
+	Arena	   *arena = write->arena;
+	FieldComparison comparison;
+	const FieldSet *changed;
+	const FieldSet *removed;
+	FieldOwner *owner;
+
+	field_owners_reconcile(write, owners);
+	if (!field_compare(arena, write->type, live, document, &comparison, error))
+		return false;
+	changed = field_without_reset(write, field_set_union(arena, comparison.modified, comparison.added));
+	removed = field_without_reset(write, comparison.removed);
+	for (size_t i = 0; i < owners->count; i++)
+	{
+		const FieldSet *kept = owners->list[i].fields;
+
+		kept = field_set_difference(arena, kept, field_set_intersection(arena, kept, changed));
+		owners->list[i].fields = field_set_difference(arena, kept, removed);
+	}
+	field_owners_drop_empty(owners);
+	changed = field_without_unowned(arena, changed);
+	if (changed == NULL)
+		return true;
+	owner = field_owners_claim(write, owners, name, false);
+	owner->fields = field_set_union(arena, changed, owner->fields);
+	field_owner_touch(write, owner);
+	return true;
+}
+
+/* Oldest first. */
+static int
+compare_age(const void *a, const void *b)
+{
+	const FieldOwner *left = *(const FieldOwner *const *) a;
+	const FieldOwner *right = *(const FieldOwner *const *) b;
+
+	if (left->seconds != right->seconds)
+		return left->seconds < right->seconds ? -1 : 1;
+	return json_text_compare(left->identity, right->identity);
+}
+
+/* Owners of one version that become one. */
+typedef struct Bucket
+{
+	JsonText	api_version;
+	FieldOwner *first;			/* with which it begins, unless there is an old bucket */
+	FieldOwner *last;
+	const FieldSet **sets;
+	size_t		count;
+} Bucket;
+
+/*
+ * MF-07: of updaters beyond the limit the oldest ones of each version become one.  The first of a version counts as
+ * merged only when there is a second one.  The list is not in order any more when this is done.
+ */
+static void
+cap_updaters(const FieldWrite *write, FieldOwners *owners)
+{
+	Arena	   *arena = write->arena;
+	FieldOwner **updaters = arena_alloc(arena, (owners->count + 1) * sizeof(FieldOwner *));
+	Bucket	   *buckets;
+	size_t		count = 0;
+	size_t		bucket_count = 0;
+	size_t		left;
+
+	for (size_t i = 0; i < owners->count; i++)
+		if (!owners->list[i].applied)
+			updaters[count++] = &owners->list[i];
+	if (count <= UPDATERS_MAX)
+		return;
+	qsort(updaters, count, sizeof(FieldOwner *), compare_age);
+	buckets = arena_alloc0(arena, count * sizeof(Bucket));
+	left = count;
+	for (size_t i = 0; i < count && left > UPDATERS_MAX; i++)
+	{
+		Bucket	   *bucket = buckets;
+
+		while (bucket < buckets + bucket_count &&
+			   json_text_compare(bucket->api_version, updaters[i]->api_version) != 0)
+			bucket++;
+		if (bucket == buckets + bucket_count)
+		{
+			bucket->api_version = updaters[i]->api_version;
+			bucket->first = updaters[i];
+			bucket->sets = arena_alloc(arena, (count + 1) * sizeof(FieldSet *));
+			bucket_count++;
+			continue;
+		}
+		bucket->last = updaters[i];
+		bucket->sets[bucket->count++] = updaters[i]->fields;
+		updaters[i]->fields = NULL;
+		left--;
+	}
+	for (Bucket *bucket = buckets; bucket < buckets + bucket_count; bucket++)
+	{
+		FieldOwner	merged = {.name = text_of(ANCIENT_OWNER),.api_version = bucket->api_version};
+		FieldOwner *old = NULL;
+
+		if (bucket->last == NULL)
+			continue;
+		merged.time = bucket->last->time;
+		merged.seconds = bucket->last->seconds;
+		identify(arena, &merged);
+		for (size_t i = 0; i < count && old == NULL; i++)
+			if (json_text_compare(updaters[i]->identity, merged.identity) == 0)
+				old = updaters[i];
+		if (old == NULL)
+			old = bucket->first;
+		bucket->sets[bucket->count++] = old->fields;
+		merged.fields = field_set_union_all(arena, bucket->sets, bucket->count);
+		*old = merged;
+	}
+	field_owners_drop_empty(owners);
+}
+
+static bool
+is_empty_entry(const JsonNode *entry)
+{
+	return entry->kind == JSON_OBJECT && entry->u.object.count == 0;
+}
+
+static bool
+is_reset(const JsonNode *entries)
+{
+	return entries != NULL && (entries->u.array.count == 0 ||
+							   (entries->u.array.count == 1 && is_empty_entry(entries->u.array.items[0])));
+}
+
+/* MF-08: the client's word when it is one, else that of the stored object. */
+static void
+choose_owners(const FieldWrite *write, const JsonNode *document, const JsonNode *live, FieldOwners *owners)
+{
+	const JsonNode *given = json_path(document, "metadata", "managedFields", NULL);
+	const char *error;
+
+	if (write->subresource[0] == '\0')
+	{
+		if (is_reset(given))
+		{
+			*owners = (FieldOwners) {0};
+			return;
+		}
+		if (field_owners_read(write->arena, given, owners, &error) && owners->count > 0)
+			return;
+	}
+	if (!field_owners_read(write->arena, json_path(live, "metadata", "managedFields", NULL), owners, &error))
+		*owners = (FieldOwners) {0};
+}
+
+void
+field_owner_update(const FieldWrite *write, JsonNode *document, const JsonNode *live)
+{
+	JsonNode   *stored = json_path(live, "metadata", "managedFields", NULL);
+	FieldOwners owners;
+	const char *error;
+
+	choose_owners(write, document, live, &owners);
+
+	/* An object that nobody owns anything of is left so until something is applied to it. */
+	if (owners.count > 0 || live == NULL)
+	{
+		if (!field_owners_update(write, &owners, write->owner, live, document, &error))
+		{
+			if (stored != NULL)
+				json_set(write->arena, json_get(document, "metadata"), "managedFields", stored);
+			else
+				json_remove(json_get(document, "metadata"), "managedFields");
+			return;
+		}
+		cap_updaters(write, &owners);
+	}
+	field_owners_store(write->arena, &owners, document);
+}
+
+/*
+ * Managed fields as they are written
+ */
+
+bool
+field_owners_are_sound(Arena *arena, const JsonNode *entries)
+{
+	FieldOwners owners;
+	const char *error;
+
+	return field_owners_read(arena, entries, &owners, &error) && owners.count > 0;
+}
+
+static bool
+equal_but_time(const JsonNode *a, const JsonNode *b)
+{
+	size_t		left = 0;
+	size_t		right = 0;
+
+	for (;; left++, right++)
+	{
+		const JsonMember *old;
+		const JsonMember *new;
+
+		while (left < a->u.object.count && json_text_is(a->u.object.members[left].key, "time"))
+			left++;
+		while (right < b->u.object.count && json_text_is(b->u.object.members[right].key, "time"))
+			right++;
+		if (left == a->u.object.count || right == b->u.object.count)
+			return left == a->u.object.count && right == b->u.object.count;
+		old = &a->u.object.members[left];
+		new = &b->u.object.members[right];
+		if (json_text_compare(old->key, new->key) != 0 || !json_equal(old->value, new->value))
+			return false;
+	}
+}
+
+bool
+field_owners_equal_but_times(const JsonNode *a, const JsonNode *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	if (a->u.array.count != b->u.array.count)
+		return false;
+	for (size_t i = 0; i < a->u.array.count; i++)
+		if (!equal_but_time(a->u.array.items[i], b->u.array.items[i]))
+			return false;
+	return true;
+}
+
+void
+field_owner_check_name(const char *path, JsonText name, FieldErrorList *errors)
+{
+	JsonNode	value = {.kind = JSON_STRING,.u.string = name};
+	size_t		width;
+
+	if (name.len > FIELD_OWNER_NAME_MAX)
+		field_error_at(errors, FIELD_TOO_LONG, path, NULL, "may not be more than 128 bytes");
+	for (size_t at = 0; at < name.len; at += width)
+	{
+		uint32_t	rune;
+
+		width = rune_decode(name.bytes + at, name.len - at, &rune);
+		if (width == 0)
+		{
+			width = 1;
+			rune = 0xFFFD;
+		}
+		if (!rune_is_print(rune))
+			field_error_at(errors, FIELD_INVALID, path, &value,
+						   arena_printf(errors->arena, "invalid character U+%04X (at position %zu)", rune, at));
+	}
+}
+
+void
+field_owners_validate(const JsonNode *entries, FieldErrorList *errors)
+{
+	Arena	   *arena = errors->arena;
+
+	for (size_t i = 0; entries != NULL && i < entries->u.array.count; i++)
+	{
+		const JsonNode *entry = entries->u.array.items[i];
+		const JsonNode *operation = json_get(entry, "operation");
+		const JsonNode *fields_type = json_get(entry, "fieldsType");
+		const char *path = arena_printf(arena, "metadata.managedFields[%zu]", i);
+
+		arena_checkpoint();
+		if (operation == NULL)
+			field_error_at(errors, FIELD_REQUIRED, arena_printf(arena, "%s.operation", path), NULL, "must not be empty");
+		else if (!json_is_string(operation, "Apply") && !json_is_string(operation, "Update"))
+			field_error_at(errors, FIELD_NOT_SUPPORTED, arena_printf(arena, "%s.operation", path), operation,
+						   "supported values: \"Apply\", \"Update\"");
+		if (fields_type != NULL && !json_is_string(fields_type, "FieldsV1"))
+			field_error_at(errors, FIELD_INVALID, arena_printf(arena, "%s.fieldsType", path), fields_type,
+						   "must be `FieldsV1`");
+		field_owner_check_name(arena_printf(arena, "%s.manager", path), member_text(entry, "manager"), errors);
+		if (member_text(entry, "subresource").len > SUBRESOURCE_MAX)
+			field_error_at(errors, FIELD_TOO_LONG, arena_printf(arena, "%s.subresource", path), NULL,
+						   "may not be more than 256 bytes");
+	}
+}

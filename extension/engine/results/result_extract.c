@@ -1,0 +1,589 @@
+/*-------------------------------------------------------------------------
+ *
+ * result_extract.c
+ *	  What a mapping finds in a document: its results, value by value.
+ *
+ * A document may be anything that the schema of a type lets pass.  What does
+ * not fit a column is read as absent, never refused: the report was accepted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/results/result_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/json_scan.h"
+#include "engine/schema/jsonpath.h"
+#include "engine/api/metadata.h"
+
+/* The last second of the year 9999. */
+#define MAX_SECONDS INT64_C(253402300799)
+
+/* Every so many results the caller may interrupt. */
+#define CHECKPOINT_RESULTS 256
+
+/* Where paths start from. */
+typedef struct Place
+{
+	const JsonNode *document;
+	const JsonNode *result;
+	const JsonNode *resource;
+} Place;
+
+typedef struct SubjectList
+{
+	ResultSubject **subjects;
+	size_t		count;
+} SubjectList;
+
+typedef struct Extraction
+{
+	Arena	   *arena;
+	const ResultMapping *mapping;
+	ResultList *list;
+	size_t		capacity;
+	SubjectList *cached;		/* for each of the mapping's ways that depend on the document alone, in their order */
+	bool	   *cached_known;
+} Extraction;
+
+static const JsonNode *
+source_node(Arena *arena, const ResultSource *source, const Place *place)
+{
+	const JsonNode *start = source->scope == SCOPE_DOCUMENT ? place->document :
+		source->scope == SCOPE_RESULT ? place->result :
+		source->scope == SCOPE_RESOURCE ? place->resource : NULL;
+
+	if (start == NULL || source->path == NULL)
+		return start;
+	return jsonpath_first(arena, source->path, start);
+}
+
+/* PostgreSQL's texts hold no NUL. */
+static JsonText
+without_nul(Arena *arena, JsonText text)
+{
+	StrBuf		buf;
+
+	if (text.len == 0 || memchr(text.bytes, '\0', text.len) == NULL)
+		return text;
+	strbuf_init(&buf, arena);
+	for (size_t i = 0; i < text.len; i++)
+	{
+		if (text.bytes[i] == '\0')
+			strbuf_puts(&buf, REPLACEMENT_CHARACTER);
+		else
+			strbuf_putc(&buf, text.bytes[i]);
+	}
+	return (JsonText) {buf.bytes, buf.len};
+}
+
+/* A scalar as text; empty for null, lists and objects. */
+static JsonText
+scalar_text(Arena *arena, const JsonNode *node)
+{
+	StrBuf		buf;
+
+	if (node == NULL)
+		return (JsonText) {"", 0};
+	switch (node->kind)
+	{
+		case JSON_STRING:
+			return without_nul(arena, node->u.string);
+		case JSON_BOOL:
+		case JSON_INTEGER:
+		case JSON_NUMBER:
+			strbuf_init(&buf, arena);
+			json_write(&buf, node);
+			return (JsonText) {buf.bytes, buf.len};
+		case JSON_NULL:
+		case JSON_ARRAY:
+		case JSON_OBJECT:
+			break;
+	}
+	return (JsonText) {"", 0};
+}
+
+/* Cut between characters to at most so many bytes. */
+static JsonText
+cut(JsonText text, size_t most)
+{
+	if (text.len > most)
+	{
+		text.len = most;
+		while (text.len > 0 && (text.bytes[text.len] & 0xc0) == 0x80)
+			text.len--;
+	}
+	return text;
+}
+
+/* The first text that is not empty; *word is what the document says, before the map. */
+static JsonText
+source_text(Arena *arena, const ResultSource *source, const Place *place, JsonText *word)
+{
+	for (; source != NULL; source = source->next)
+	{
+		const JsonNode *node = NULL;
+		JsonText	text = source->constant;
+
+		if (source->scope != SCOPE_CONSTANT)
+		{
+			node = source_node(arena, source, place);
+			text = scalar_text(arena, node);
+		}
+		if (word != NULL)
+			*word = node != NULL && node->kind == JSON_STRING ? text : (JsonText) {"", 0};
+		/* A map may say what the empty text stands for, but not what the absence of one does. */
+		if (source->map != NULL && (text.len > 0 || (node != NULL && node->kind == JSON_STRING)))
+		{
+			const JsonNode *mapped = json_get_text(source->map, text);
+
+			if (mapped != NULL)
+				text = without_nul(arena, mapped->u.string);
+		}
+		if (text.len > 0)
+			return text;
+	}
+	return (JsonText) {"", 0};
+}
+
+static JsonText
+without_blanks(JsonText text)
+{
+	while (text.len > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t'))
+		text.bytes++, text.len--;
+	while (text.len > 0 && (text.bytes[text.len - 1] == ' ' || text.bytes[text.len - 1] == '\t'))
+		text.len--;
+	return text;
+}
+
+static bool
+same_word(JsonText text, const char *word)
+{
+	return text.len == strlen(word) && strncasecmp(text.bytes, word, text.len) == 0;
+}
+
+bool
+result_status_word(JsonText text, ResultStatus *status)
+{
+	static const char *const words[] = {"pass", "warn", "fail", "error", "skip"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (same_word(text, words[i]))
+		{
+			*status = (ResultStatus) words[i][0];
+			return true;
+		}
+	return false;
+}
+
+/* A word that is none of the five is an error that somebody has to look at; no word at all says that nothing was checked. */
+static ResultStatus
+status_of(JsonText text)
+{
+	ResultStatus status;
+
+	if (text.len == 0)
+		return RESULT_SKIP;
+	return result_status_word(text, &status) ? status : RESULT_ERROR;
+}
+
+static JsonText
+severity_of(JsonText text)
+{
+	static const char *const words[] = {"info", "low", "medium", "high", "critical"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (same_word(text, words[i]))
+			return (JsonText) {words[i], strlen(words[i])};
+	return (JsonText) {"unknown", 7};
+}
+
+/* A number, or a string of one, among blanks; 0 for none.  Scores are positive: adapters write 0 when they know none. */
+static double
+score_of(Arena *arena, JsonText text)
+{
+	char	   *end;
+	double		score;
+
+	text = without_blanks(text);
+	if (text.len == 0 || text.len > 32 || strspn(arena_strndup(arena, text.bytes, text.len), "0123456789.eE+-") != text.len)
+		return 0;
+	score = strtod(arena_strndup(arena, text.bytes, text.len), &end);
+	return *end == '\0' && isfinite(score) && score > 0 && score < 1e9 ? score : 0;
+}
+
+/* A protobuf timestamp {seconds, nanos}, RFC 3339, or seconds since 1970. */
+static bool
+time_of(const JsonNode *node, int64_t *time)
+{
+	const JsonNode *seconds = node != NULL && node->kind == JSON_OBJECT ? json_get(node, "seconds") : node;
+	const JsonNode *nanos = json_get(node, "nanos");
+	int64_t		value;
+
+	if (seconds == NULL)
+		return false;
+	if (seconds->kind == JSON_INTEGER)
+		value = seconds->u.integer;
+	else if (seconds->kind != JSON_STRING || !parse_time(seconds->u.string, &value))
+		return false;
+	/* Go's zero value is no time. */
+	if (value <= 0 || value > MAX_SECONDS)
+		return false;
+	*time = value * 1000000;
+	if (nanos != NULL && nanos->kind == JSON_INTEGER && nanos->u.integer > 0 && nanos->u.integer < 1000000000)
+		*time += nanos->u.integer / 1000;
+	return true;
+}
+
+static bool
+source_time(Arena *arena, const ResultSource *source, const Place *place, int64_t *time)
+{
+	for (; source != NULL; source = source->next)
+		if (source->scope != SCOPE_CONSTANT && time_of(source_node(arena, source, place), time))
+			return true;
+	return false;
+}
+
+static void
+write_property(Arena *arena, StrBuf *buf, JsonText name, JsonText value)
+{
+	name = without_nul(arena, name);
+	if (buf->len > 1)
+		strbuf_putc(buf, ',');
+	json_write_string(buf, name.bytes, name.len);
+	strbuf_putc(buf, ':');
+	json_write_string(buf, value.bytes, value.len);
+}
+
+static JsonText
+properties_of(Arena *arena, const ResultMapping *mapping, const Place *place)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	strbuf_putc(&buf, '{');
+	for (const ResultSource *source = mapping->properties; source != NULL; source = source->next)
+	{
+		const JsonNode *node = source_node(arena, source, place);
+
+		if (node == NULL || node->kind != JSON_OBJECT)
+			continue;
+		for (size_t i = 0; i < node->u.object.count; i++)
+		{
+			JsonText	value = scalar_text(arena, node->u.object.members[i].value);
+
+			if (value.len > 0)
+				write_property(arena, &buf, node->u.object.members[i].key, value);
+		}
+		break;
+	}
+	for (const NamedSource *named = mapping->property; named != NULL; named = named->next)
+	{
+		JsonText	value = source_text(arena, named->source, place, NULL);
+
+		if (value.len > 0)
+			write_property(arena, &buf, named->name, value);
+	}
+	strbuf_putc(&buf, '}');
+	return (JsonText) {buf.bytes, buf.len};
+}
+
+static void
+add_exception(Arena *arena, ReportResult *result, JsonText **list, size_t *capacity, JsonText text)
+{
+	text = without_blanks(text);
+	if (text.len == 0)
+		return;
+	*list = arena_grow(arena, *list, result->exception_count, sizeof(JsonText), capacity);
+	(*list)[result->exception_count++] = cut(text, RESULT_MAX_NAME);
+}
+
+/* Names in a list, or separated by commas in one string, as Kyverno writes them. */
+static void
+read_exceptions(Arena *arena, const ResultSource *source, const Place *place, ReportResult *result)
+{
+	JsonText   *list = NULL;
+	size_t		capacity = 0;
+
+	for (; source != NULL && result->exception_count == 0; source = source->next)
+	{
+		const JsonNode *node = source_node(arena, source, place);
+		JsonText	text = scalar_text(arena, node);
+
+		for (size_t i = 0; node != NULL && node->kind == JSON_ARRAY && i < node->u.array.count; i++)
+			add_exception(arena, result, &list, &capacity, scalar_text(arena, node->u.array.items[i]));
+		while (text.len > 0)
+		{
+			const char *comma = memchr(text.bytes, ',', text.len);
+			size_t		len = comma != NULL ? (size_t) (comma - text.bytes) : text.len;
+
+			add_exception(arena, result, &list, &capacity, (JsonText) {text.bytes, len});
+			len += comma != NULL;
+			text.bytes += len;
+			text.len -= len;
+		}
+	}
+	result->exceptions = list;
+}
+
+/*
+ * Subjects
+ */
+
+/* NULL without a name and a uid. */
+static ResultSubject *
+read_subject(Arena *arena, const SubjectSource *source, const Place *place)
+{
+	JsonText	name = cut(source_text(arena, source->name, place, NULL), RESULT_MAX_NAME);
+	JsonText	uid = cut(source_text(arena, source->uid, place, NULL), RESULT_MAX_NAME);
+	ResultSubject *subject;
+
+	if (name.len == 0 && uid.len == 0)
+		return NULL;
+	subject = arena_alloc0(arena, sizeof(ResultSubject));
+	subject->name = name;
+	subject->uid = uid;
+	subject->api_version = cut(source_text(arena, source->api_version, place, NULL), RESULT_MAX_NAME);
+	subject->kind = cut(source_text(arena, source->kind, place, NULL), RESULT_MAX_NAME);
+	subject->namespace_name = cut(source_text(arena, source->namespace_name, place, NULL), RESULT_MAX_NAME);
+	return subject;
+}
+
+static SubjectList
+read_subjects(Arena *arena, const SubjectSource *source, Place place)
+{
+	SubjectList list = {NULL, 0};
+	const JsonNode *each = NULL;
+	size_t		most = 1;
+
+	if (source->each != NULL)
+	{
+		each = source_node(arena, source->each, &place);
+		if (each == NULL || each->kind != JSON_ARRAY)
+			return list;
+		most = each->u.array.count;
+	}
+	list.subjects = arena_alloc(arena, sizeof(ResultSubject *) * (most + 1));
+	for (size_t i = 0; i < most; i++)
+	{
+		ResultSubject *subject;
+
+		place.resource = each != NULL ? each->u.array.items[i] : NULL;
+		subject = read_subject(arena, source, &place);
+		if (subject != NULL)
+			list.subjects[list.count++] = subject;
+	}
+	return list;
+}
+
+static SubjectList
+subjects_of(Extraction *extraction, const Place *place)
+{
+	size_t		n = 0;
+	SubjectList list = {NULL, 0};
+
+	for (const SubjectSource *source = extraction->mapping->subjects; source != NULL; source = source->next, n++)
+	{
+		if (!source->of_document)
+			list = read_subjects(extraction->arena, source, *place);
+		else
+		{
+			if (!extraction->cached_known[n])
+				extraction->cached[n] = read_subjects(extraction->arena, source, *place);
+			extraction->cached_known[n] = true;
+			list = extraction->cached[n];
+		}
+		if (list.count > 0)
+			return list;
+	}
+	/* What is about nothing in particular has a subject too, without a name. */
+	if (!extraction->cached_known[n])
+	{
+		JsonText	none = {"", 0};
+		ResultSubject *subject = arena_alloc(extraction->arena, sizeof(ResultSubject));
+
+		*subject = (ResultSubject) {none, none, none, none, none, 0};
+		extraction->cached[n].subjects = arena_alloc(extraction->arena, sizeof(ResultSubject *));
+		extraction->cached[n].subjects[0] = subject;
+		extraction->cached[n].count = 1;
+		extraction->cached_known[n] = true;
+	}
+	return extraction->cached[n];
+}
+
+/*
+ * Results
+ */
+
+void
+result_put_field(StrBuf *buf, JsonText field)
+{
+	char		length[4] = {(char) (field.len >> 24), (char) (field.len >> 16), (char) (field.len >> 8), (char) field.len};
+
+	strbuf_append(buf, length, sizeof(length));
+	strbuf_append(buf, field.bytes, field.len);
+}
+
+/* Everything that tells one result of a report from another, but for what tells equals apart. */
+static JsonText
+identity_of(Arena *arena, const ResultMapping *mapping, const Place *place, const ReportResult *result)
+{
+	const ResultSubject *subject = result->subject;
+	const char *slash = subject->api_version.len > 0 ? memchr(subject->api_version.bytes, '/', subject->api_version.len) : NULL;
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	result_put_field(&buf, (JsonText) {"key", 3});
+	result_put_field(&buf, result->source);
+	result_put_field(&buf, result->policy);
+	result_put_field(&buf, result->rule);
+	result_put_field(&buf, (JsonText) {subject->api_version.bytes, slash != NULL ? (size_t) (slash - subject->api_version.bytes) : 0});
+	result_put_field(&buf, subject->kind);
+	result_put_field(&buf, subject->namespace_name);
+	result_put_field(&buf, subject->name.len > 0 ? subject->name : subject->uid);
+	for (const ResultSource *source = mapping->key; source != NULL; source = source->next)
+	{
+		ResultSource alone = *source;
+
+		alone.next = NULL;
+		result_put_field(&buf, source_text(arena, &alone, place, NULL));
+	}
+	return (JsonText) {buf.bytes, buf.len};
+}
+
+static void
+add_result(Extraction *extraction, const ReportResult *result)
+{
+	ResultList *list = extraction->list;
+
+	list->results = arena_grow(extraction->arena, list->results, list->count, sizeof(ReportResult), &extraction->capacity);
+	list->results[list->count++] = *result;
+	if (list->count % CHECKPOINT_RESULTS == 0)
+		arena_checkpoint();
+}
+
+static void
+read_result(Extraction *extraction, const Place *place, size_t position)
+{
+	Arena	   *arena = extraction->arena;
+	const ResultMapping *mapping = extraction->mapping;
+	SubjectList subjects = subjects_of(extraction, place);
+	ReportResult		result;
+	JsonText	status;
+	JsonText	word = {"", 0};
+	ResultStatus known;
+
+	memset(&result, 0, sizeof(result));
+	result.position = position;
+	result.native_status = (JsonText) {"", 0};
+	result.source = cut(source_text(arena, mapping->source, place, NULL), RESULT_MAX_TEXT);
+	result.policy = cut(source_text(arena, mapping->policy, place, NULL), RESULT_MAX_TEXT);
+	result.rule = cut(source_text(arena, mapping->rule, place, NULL), RESULT_MAX_TEXT);
+	result.category = cut(source_text(arena, mapping->category, place, NULL), RESULT_MAX_TEXT);
+	result.severity = severity_of(source_text(arena, mapping->severity, place, NULL));
+	status = source_text(arena, mapping->status, place, &word);
+	result.status = status_of(status);
+	if (!result_status_word(word, &known))
+		result.native_status = cut(word, RESULT_MAX_TEXT);
+	for (const ResultSource *source = mapping->score; source != NULL && result.score == 0; source = source->next)
+	{
+		ResultSource alone = *source;
+
+		alone.next = NULL;
+		result.score = score_of(arena, source_text(arena, &alone, place, NULL));
+	}
+	result.message = source_text(arena, mapping->message, place, NULL);
+	result.properties = properties_of(arena, mapping, place);
+	read_exceptions(arena, mapping->exceptions, place, &result);
+	result.has_time = source_time(arena, mapping->time, place, &result.time);
+	if (result.has_time && (!extraction->list->has_time || result.time > extraction->list->time))
+	{
+		extraction->list->has_time = true;
+		extraction->list->time = result.time;
+	}
+	for (size_t i = 0; i < subjects.count; i++)
+	{
+		result.subject = subjects.subjects[i];
+		result.identity = identity_of(arena, mapping, place, &result);
+		add_result(extraction, &result);
+	}
+}
+
+/*
+ * The results of the document: an array's elements, or one object that has a policy (an empty one where a list
+ * belongs is no result).  Whoever asks gives place->document.
+ */
+static const JsonNode *const *
+result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, size_t *count)
+{
+	*count = 0;
+	for (const ResultSource *source = mapping->list; source != NULL; source = source->next)
+	{
+		const JsonNode *node = source_node(arena, source, place);
+
+		if (node != NULL && node->kind == JSON_ARRAY)
+		{
+			*count = node->u.array.count;
+			return (const JsonNode *const *) node->u.array.items;
+		}
+		if (node != NULL && node->kind == JSON_OBJECT)
+		{
+			const JsonNode **alone = arena_alloc(arena, sizeof(JsonNode *));
+			Place		here = {.document = place->document, .result = node};
+
+			if (source_text(arena, mapping->policy, &here, NULL).len == 0)
+				continue;
+			alone[0] = node;
+			*count = 1;
+			return alone;
+		}
+	}
+	return NULL;
+}
+
+void
+result_read(Arena *arena, const ResultMapping *mapping, const JsonNode *document, ResultList *list)
+{
+	Extraction	extraction = {.arena = arena, .mapping = mapping, .list = list};
+	Place		place = {.document = document};
+	size_t		ways = 1;
+	size_t		count;
+	const JsonNode *const *nodes = result_nodes(arena, mapping, &place, &count);
+
+	memset(list, 0, sizeof(*list));
+	for (const SubjectSource *source = mapping->subjects; source != NULL; source = source->next)
+		ways++;
+	extraction.cached = arena_alloc0(arena, sizeof(SubjectList) * ways);
+	extraction.cached_known = arena_alloc0(arena, sizeof(bool) * ways);
+	for (size_t i = 0; i < count; i++)
+	{
+		place.result = nodes[i];
+		if (nodes[i]->kind == JSON_OBJECT)
+			read_result(&extraction, &place, i);
+	}
+}
+
+bool
+result_time(Arena *arena, const ResultMapping *mapping, const JsonNode *document, int64_t *time)
+{
+	Place		place = {.document = document};
+	size_t		count;
+	const JsonNode *const *nodes = result_nodes(arena, mapping, &place, &count);
+	bool		found = false;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		int64_t		this;
+
+		place.result = nodes[i];
+		if (nodes[i]->kind == JSON_OBJECT && source_time(arena, mapping->time, &place, &this) && (!found || this > *time))
+		{
+			*time = this;
+			found = true;
+		}
+	}
+	return found;
+}

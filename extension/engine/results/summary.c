@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * summary.c
+ *	  Summaries of reports: counted, and filled in where they are left out.
+ *
+ * What is filled in belongs to nobody: it comes after the managed fields are
+ * made, as kube-apiserver's mutating admission does, which lets the request's
+ * manager have what it sent alone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/results/summary.h"
+
+#include <string.h>
+
+static const char *const outcomes[] = {"pass", "fail", "warn", "error", "skip"};
+
+#define OUTCOMES (sizeof(outcomes) / sizeof(outcomes[0]))
+
+static bool
+is_place(const JsonNode *object)
+{
+	return json_get(object, "results") != NULL || json_get(object, "summary") != NULL;
+}
+
+JsonNode *
+summary_place(const JsonNode *document)
+{
+	JsonNode   *spec = json_get(document, "spec");
+
+	if (is_place(document))
+		return (JsonNode *) document;
+	return is_place(spec) ? spec : NULL;
+}
+
+JsonNode *
+summary_count(Arena *arena, const JsonNode *results)
+{
+	int64_t		counts[OUTCOMES] = {0};
+	JsonNode   *summary = json_new_object(arena);
+
+	if (results != NULL && results->kind == JSON_ARRAY)
+		for (size_t i = 0; i < results->u.array.count; i++)
+			for (size_t j = 0; j < OUTCOMES; j++)
+				if (json_is_string(json_get(results->u.array.items[i], "result"), outcomes[j]))
+					counts[j]++;
+	for (size_t j = 0; j < OUTCOMES; j++)
+		json_set(arena, summary, outcomes[j], json_new_integer(arena, counts[j]));
+	return summary;
+}
+
+/* Whether the managed fields name a member of the summary; in_spec: where it stands. */
+static bool
+is_owned(const JsonNode *managed_fields, bool in_spec)
+{
+	for (size_t i = 0; i < managed_fields->u.array.count; i++)
+	{
+		const JsonNode *fields = json_get(managed_fields->u.array.items[i], "fieldsV1");
+		const JsonNode *summary = json_get(in_spec ? json_get(fields, "f:spec") : fields, "f:summary");
+
+		if (summary == NULL || summary->kind != JSON_OBJECT)
+			continue;
+		for (size_t j = 0; j < summary->u.object.count; j++)
+			if (summary->u.object.members[j].key.len > 2 && memcmp(summary->u.object.members[j].key.bytes, "f:", 2) == 0)
+				return true;
+	}
+	return false;
+}
+
+void
+summary_fill(Arena *arena, JsonNode *document)
+{
+	JsonNode   *place = summary_place(document);
+	const JsonNode *summary = json_get(place, "summary");
+	const JsonNode *managed_fields = json_path(document, "metadata", "managedFields", NULL);
+	bool		left_out = summary == NULL || (summary->kind == JSON_OBJECT && summary->u.object.count == 0);
+	bool		tracked = managed_fields != NULL && managed_fields->kind == JSON_ARRAY && managed_fields->u.array.count > 0;
+
+	if (place == NULL || (!left_out && (!tracked || is_owned(managed_fields, place != document))))
+		return;
+	json_set(arena, place, "summary", summary_count(arena, json_get(place, "results")));
+}

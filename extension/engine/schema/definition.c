@@ -1,0 +1,111 @@
+/*-------------------------------------------------------------------------
+ *
+ * definition.c
+ *	  One served version of a resource type, compiled.
+ *
+ * The document is one that crd.c made and the registry kept, so nothing in it
+ * is checked twice: whatever is missing or wrong means that somebody else
+ * wrote it, and then there is no definition.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/schema/definition.h"
+
+#include <string.h>
+
+#include "engine/schema/table.h"
+
+static const char name_description[] =
+"Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
+"client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
+"idempotence and configuration definition. Cannot be updated. More info: "
+"https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+static bool
+compile_column(Arena *arena, const JsonNode *document, TableColumn *column)
+{
+	const char *path = json_get_cstring(arena, document, "jsonPath");
+	const JsonNode *priority = json_get(document, "priority");
+	const char *error;
+
+	column->name = json_get_cstring(arena, document, "name");
+	column->type = json_get_cstring(arena, document, "type");
+	column->format = json_get_cstring(arena, document, "format");
+	column->description = json_get_cstring(arena, document, "description");
+	if (column->name == NULL || column->type == NULL || path == NULL)
+		return false;
+	if (column->format == NULL)
+		column->format = "";
+	if (column->description == NULL || column->description[0] == '\0')
+		column->description = arena_printf(arena, "Custom resource definition column (in JSONPath format): %s", path);
+	column->priority = priority != NULL && priority->kind == JSON_INTEGER ? priority->u.integer : 0;
+	column->path = jsonpath_compile(arena, path, &error);
+	if (column->path == NULL)
+		return false;
+	column->metadata_only = jsonpath_within_metadata(column->path);
+	return true;
+}
+
+static bool
+compile_columns(Arena *arena, Definition *definition)
+{
+	const JsonNode *documents = json_get(definition->document, "columns");
+	TableColumn *name;
+	size_t		count = 0;
+
+	if (documents != NULL && documents->kind != JSON_ARRAY)
+		return false;
+	if (documents != NULL)
+		count = documents->u.array.count;
+	definition->columns = arena_alloc0(arena, (count + 1) * sizeof(TableColumn));
+	definition->column_count = count + 1;
+
+	name = &definition->columns[0];
+	name->name = "Name";
+	name->type = "string";
+	name->format = "name";
+	name->description = name_description;
+	name->metadata_only = true;
+	for (size_t i = 0; i < count; i++)
+	{
+		if (!compile_column(arena, documents->u.array.items[i], &definition->columns[i + 1]))
+			return false;
+	}
+	return true;
+}
+
+Definition *
+definition_compile(Arena *arena, const JsonNode *document)
+{
+	Definition *definition = arena_alloc0(arena, sizeof(Definition));
+	const JsonNode *schema = json_get(document, "schema");
+	const JsonNode *status = json_get(document, "status");
+	const char *scope = json_get_cstring(arena, document, "scope");
+
+	definition->document = document;
+	definition->group = json_get_cstring(arena, document, "group");
+	definition->version = json_get_cstring(arena, document, "version");
+	definition->kind = json_get_cstring(arena, document, "kind");
+	definition->list_kind = json_get_cstring(arena, document, "listKind");
+	definition->plural = json_get_cstring(arena, document, "plural");
+	definition->singular = json_get_cstring(arena, document, "singular");
+	if (definition->group == NULL || definition->version == NULL || definition->kind == NULL ||
+		definition->list_kind == NULL || definition->plural == NULL || definition->singular == NULL || scope == NULL)
+		return NULL;
+	definition->api_version = arena_printf(arena, "%s/%s", definition->group, definition->version);
+	definition->namespaced = strcmp(scope, "Namespaced") == 0;
+	definition->status_subresource = status != NULL && status->kind == JSON_BOOL && status->u.boolean;
+
+	if (schema != NULL && schema->kind != JSON_NULL)
+	{
+		FieldErrorList errors;
+
+		field_errors_init(&errors, arena);
+		definition->schema = schema_compile(arena, schema, "schema", &errors);
+		if (definition->schema == NULL)
+			return NULL;
+	}
+	if (!compile_columns(arena, definition))
+		return NULL;
+	return definition;
+}

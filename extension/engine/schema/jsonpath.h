@@ -1,0 +1,66 @@
+/*-------------------------------------------------------------------------
+ *
+ * jsonpath.h
+ *	  Compiled JSONPaths, shared by jsonpath.c and table.c.
+ *
+ * What a path selects is what client-go's util/jsonpath selects, for the
+ * kinds of steps listed here.  Recursive descent (..) and unions ([0,1]) are
+ * refused when the path is compiled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef JSONPATH_H
+#define JSONPATH_H
+
+#include "engine/schema/table.h"
+
+/* Limits of a path. */
+#define JSONPATH_MAX_LENGTH 4096	/* bytes of text */
+#define JSONPATH_MAX_STEPS 128
+
+typedef enum JsonPathKind
+{
+	JSONPATH_FIELD,				/* .name */
+	JSONPATH_WILDCARD,			/* .* */
+	JSONPATH_SLICE,				/* [1], [*], [1:3], [::2] */
+	JSONPATH_FILTER,			/* [?(left operator right)] */
+	JSONPATH_LITERAL			/* in a filter only: a constant */
+} JsonPathKind;
+
+typedef enum JsonPathOperator
+{
+	JSONPATH_EXISTS,
+	JSONPATH_EQUAL,
+	JSONPATH_NOT_EQUAL,
+	JSONPATH_LESS,
+	JSONPATH_LESS_EQUAL,
+	JSONPATH_GREATER,
+	JSONPATH_GREATER_EQUAL
+} JsonPathOperator;
+
+struct JsonPathStep
+{
+	JsonPathKind kind;
+	JsonPathStep *next;
+	JsonText	name;			/* field */
+
+	/* slice; an index [n] is the slice [n:n+1] with end_derived */
+	bool		has_start;
+	bool		has_end;
+	bool		end_derived;
+	int64_t		start;
+	int64_t		end;
+	int64_t		step;
+
+	/* filter; an empty side is the element itself */
+	JsonPathOperator operator;
+	JsonPathStep *left;
+	JsonPathStep *right;
+
+	JsonNode   *literal;
+};
+
+/* The first node that the path selects; NULL when it selects none or fails on this document. */
+extern const JsonNode *jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document);
+
+#endif							/* JSONPATH_H */

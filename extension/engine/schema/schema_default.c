@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * schema_default.c
+ *	  Fills in the defaults of a schema.
+ *
+ * A null stands for an absent field unless the field is nullable: with a
+ * default it becomes the default, without one it is dropped.  In a list, where
+ * nothing can be dropped, it stays and is refused by validation; so it does
+ * everywhere in what was applied.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/schema/schema_private.h"
+
+typedef struct Defaulting
+{
+	Arena	   *arena;
+	bool		keeps_nulls;
+} Defaulting;
+
+static void default_value(const Defaulting *defaulting, const Schema *schema, JsonNode *value);
+
+static bool
+is_unwanted_null(const Schema *schema, const JsonNode *value)
+{
+	return value->kind == JSON_NULL && schema != NULL && !schema->nullable;
+}
+
+/* Whether a walk below the value could change anything. */
+static bool
+is_walked(const Schema *schema, const JsonNode *value)
+{
+	return schema != NULL && (value->kind == JSON_OBJECT || value->kind == JSON_ARRAY);
+}
+
+/* Members that are not there and have a default. */
+static void
+add_defaults(Arena *arena, const Schema *schema, JsonNode *object)
+{
+	for (size_t i = 0; i < schema->property_count; i++)
+	{
+		const SchemaProperty *property = &schema->properties[i];
+
+		if (property->schema->default_value != NULL && json_get_text(object, property->key) == NULL)
+			json_set_text(arena, object, property->key, json_copy(arena, property->schema->default_value));
+	}
+}
+
+static void
+default_object(const Defaulting *defaulting, const Schema *schema, JsonNode *object)
+{
+	Arena	   *arena = defaulting->arena;
+	size_t		next = 0;
+	size_t		kept = 0;
+
+	if (schema->has_defaults)
+		add_defaults(arena, schema, object);
+	for (size_t i = 0; i < object->u.object.count; i++)
+	{
+		JsonMember	member = object->u.object.members[i];
+
+		if (member.value->kind == JSON_NULL || member.value->kind == JSON_OBJECT || member.value->kind == JSON_ARRAY)
+		{
+			const SchemaProperty *property = schema_next_property(schema, member.key, &next);
+			const Schema *child = property != NULL ? property->schema : schema->additional_schema;
+
+			if (is_unwanted_null(child, member.value))
+			{
+				if (child->default_value != NULL)
+					member.value = json_copy(arena, child->default_value);
+				else if (!defaulting->keeps_nulls)
+					continue;
+			}
+			if (is_walked(child, member.value))
+				default_value(defaulting, child, member.value);
+		}
+		object->u.object.members[kept++] = member;
+	}
+	object->u.object.count = kept;
+}
+
+static void
+default_value(const Defaulting *defaulting, const Schema *schema, JsonNode *value)
+{
+	arena_checkpoint();
+	if (value->kind == JSON_OBJECT)
+		default_object(defaulting, schema, value);
+	else if (schema->items != NULL)
+	{
+		for (size_t i = 0; i < value->u.array.count; i++)
+		{
+			JsonNode  **item = &value->u.array.items[i];
+
+			if (is_unwanted_null(schema->items, *item) && schema->items->default_value != NULL)
+				*item = json_copy(defaulting->arena, schema->items->default_value);
+			if (is_walked(schema->items, *item))
+				default_value(defaulting, schema->items, *item);
+		}
+	}
+}
+
+void
+schema_default(Arena *arena, const Schema *schema, JsonNode *document)
+{
+	Defaulting	defaulting = {.arena = arena};
+
+	if (is_walked(schema, document))
+		default_value(&defaulting, schema, document);
+}
+
+void
+schema_default_applied(Arena *arena, const Schema *schema, JsonNode *document)
+{
+	Defaulting	defaulting = {.arena = arena,.keeps_nulls = true};
+
+	if (is_walked(schema, document))
+		default_value(&defaulting, schema, document);
+}

@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * schema_format.h
+ *	  What the files schema_format*.c share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SCHEMA_FORMAT_H
+#define SCHEMA_FORMAT_H
+
+#include <strings.h>
+
+#include "engine/schema/schema_private.h"
+
+extern bool format_is_ip(JsonText text, bool sloppy);
+extern bool format_is_uri(JsonText text);
+extern bool format_is_email(JsonText text);
+
+#endif							/* SCHEMA_FORMAT_H */

@@ -1,0 +1,392 @@
+/*-------------------------------------------------------------------------
+ *
+ * table.c
+ *	  Cells of printer columns, and the part of a document they need.
+ *
+ * Cells are those of apiextensions' table convertor: the first value that
+ * the path selects, turned to the type of the column, or null.  There is
+ * always exactly one cell for a column.
+ *
+ * Reports are large and columns read little of them, so that a row does not
+ * parse the stored text but walks over it and parses what columns name.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/schema/jsonpath.h"
+#include "engine/api/metadata.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_PER_MINUTE 60
+#define SECONDS_PER_HOUR (60 * 60)
+#define HOURS_PER_DAY 24
+#define HOURS_PER_YEAR (24 * 365)
+
+/* The zero time of Go, 0001-01-01T00:00:00Z, stands for no time at all. */
+#define GO_ZERO_TIME INT64_C(-62135596800)
+
+static JsonPathStep name_step = {.kind = JSONPATH_FIELD, .name = {"name", 4}};
+static const JsonPathStep name_path = {.kind = JSONPATH_FIELD, .name = {"metadata", 8}, .next = &name_step};
+
+static const JsonPathStep *
+column_path(const TableColumn *column)
+{
+	return column->path != NULL ? column->path : &name_path;
+}
+
+void
+human_duration(StrBuf *buf, int64_t seconds)
+{
+	long long	minutes = seconds / SECONDS_PER_MINUTE;
+	long long	hours = seconds / SECONDS_PER_HOUR;
+	long long	rest;
+
+	/* Clocks may differ by less than two seconds. */
+	if (seconds < -1)
+		strbuf_puts(buf, "<invalid>");
+	else if (seconds < 0)
+		strbuf_puts(buf, "0s");
+	else if (seconds < 2 * SECONDS_PER_MINUTE)
+		strbuf_printf(buf, "%llds", (long long) seconds);
+	else if (minutes < 10)
+	{
+		rest = seconds % SECONDS_PER_MINUTE;
+		strbuf_printf(buf, "%lldm", minutes);
+		if (rest != 0)
+			strbuf_printf(buf, "%llds", rest);
+	}
+	else if (hours < 3)
+		strbuf_printf(buf, "%lldm", minutes);
+	else if (hours < 8)
+	{
+		rest = minutes % 60;
+		strbuf_printf(buf, "%lldh", hours);
+		if (rest != 0)
+			strbuf_printf(buf, "%lldm", rest);
+	}
+	else if (hours < 2 * HOURS_PER_DAY)
+		strbuf_printf(buf, "%lldh", hours);
+	else if (hours < 8 * HOURS_PER_DAY)
+	{
+		rest = hours % HOURS_PER_DAY;
+		strbuf_printf(buf, "%lldd", hours / HOURS_PER_DAY);
+		if (rest != 0)
+			strbuf_printf(buf, "%lldh", rest);
+	}
+	else if (hours < 2 * HOURS_PER_YEAR)
+		strbuf_printf(buf, "%lldd", hours / HOURS_PER_DAY);
+	else if (hours < 8 * HOURS_PER_YEAR)
+	{
+		rest = hours / HOURS_PER_DAY % 365;
+		strbuf_printf(buf, "%lldy", hours / HOURS_PER_YEAR);
+		if (rest != 0)
+			strbuf_printf(buf, "%lldd", rest);
+	}
+	else
+		strbuf_printf(buf, "%lldy", hours / HOURS_PER_YEAR);
+}
+
+/* A double as Go's fmt prints it with %v: the shortest digits, an exponent below 1e-4 and from 1e21. */
+static void
+print_go_double(StrBuf *buf, double value)
+{
+	char		text[40];
+	char		digits[24];
+	int			precision = 0;
+	int			exponent;
+	int			count = 0;
+
+	if (!isfinite(value))
+	{
+		/* No JSON document holds one; only to have the loop below end. */
+		strbuf_puts(buf, "NaN");
+		return;
+	}
+	do
+		snprintf(text, sizeof(text), "%.*e", precision, value);
+	while (strtod(text, NULL) != value && ++precision < 17);
+
+	exponent = atoi(strchr(text, 'e') + 1);
+	if (exponent < -4 || exponent >= 21)
+	{
+		strbuf_puts(buf, text);
+		return;
+	}
+	for (const char *c = text; *c != 'e'; c++)
+	{
+		if (*c >= '0' && *c <= '9')
+			digits[count++] = *c;
+	}
+	if (text[0] == '-')
+		strbuf_putc(buf, '-');
+	if (exponent < 0)
+	{
+		strbuf_puts(buf, "0.");
+		for (int i = -1; i > exponent; i--)
+			strbuf_putc(buf, '0');
+		strbuf_append(buf, digits, count);
+		return;
+	}
+	for (int i = 0; i <= exponent || i < count; i++)
+	{
+		if (i == exponent + 1)
+			strbuf_putc(buf, '.');
+		strbuf_putc(buf, i < count ? digits[i] : '0');
+	}
+}
+
+static void
+string_cell(StrBuf *buf, const JsonNode *value)
+{
+	StrBuf		text;
+
+	if (value->kind == JSON_STRING)
+	{
+		json_write_string(buf, value->u.string.bytes, value->u.string.len);
+		return;
+	}
+	strbuf_init(&text, buf->arena);
+	if (value->kind == JSON_NULL)
+		strbuf_puts(&text, "<no value>");
+	else if (value->kind == JSON_NUMBER)
+		print_go_double(&text, value->u.number);
+	else
+		json_write(&text, value);
+	json_write_string(buf, text.bytes, text.len);
+}
+
+static void
+date_cell(StrBuf *buf, const JsonNode *value, int64_t now)
+{
+	JsonText	text = value->u.string;
+	int64_t		seconds = GO_ZERO_TIME;
+
+	strbuf_putc(buf, '"');
+	if (text.len > 0 && !json_text_is(text, "null") && !parse_time(text, &seconds))
+		strbuf_puts(buf, "<invalid>");
+	else if (seconds == GO_ZERO_TIME)
+		strbuf_puts(buf, "<unknown>");
+	else
+		human_duration(buf, now - seconds);
+	strbuf_putc(buf, '"');
+}
+
+void
+table_cell(StrBuf *buf, const TableColumn *column, const JsonNode *document, int64_t now)
+{
+	const JsonNode *value = jsonpath_first(buf->arena, column_path(column), document);
+	size_t		before = buf->len;
+
+	if (value != NULL)
+	{
+		if (strcmp(column->type, "string") == 0)
+			string_cell(buf, value);
+		else if (strcmp(column->type, "date") == 0 && value->kind == JSON_STRING)
+			date_cell(buf, value, now);
+		else if (strcmp(column->type, "boolean") == 0 && value->kind == JSON_BOOL)
+			json_write(buf, value);
+		else if (strcmp(column->type, "integer") == 0 && value->kind == JSON_INTEGER)
+			json_write(buf, value);
+		else if (strcmp(column->type, "integer") == 0 && value->kind == JSON_NUMBER &&
+				 fabs(value->u.number) < 9.2e18)
+			strbuf_printf(buf, "%lld", (long long) value->u.number);
+		else if (strcmp(column->type, "number") == 0 && value->kind == JSON_NUMBER)
+			json_write(buf, value);
+		else if (strcmp(column->type, "number") == 0 && value->kind == JSON_INTEGER)
+			json_write(buf, json_new_number(buf->arena, (double) value->u.integer));
+	}
+	if (buf->len == before)
+		strbuf_puts(buf, "null");
+}
+
+/*
+ * Reading a part of a stored text
+ */
+
+typedef struct TextScan
+{
+	Arena	   *arena;
+	const char *next;
+	const char *end;
+} TextScan;
+
+/* Steps over a string; false when it does not end. */
+static bool
+skip_string(TextScan *scan)
+{
+	const char *p = scan->next + 1;
+
+	for (;;)
+	{
+		size_t		escapes = 0;
+
+		p = p < scan->end ? memchr(p, '"', scan->end - p) : NULL;
+		if (p == NULL)
+			return false;
+		while (p[-1 - (ptrdiff_t) escapes] == '\\')
+			escapes++;
+		p++;
+		if (escapes % 2 == 0)
+			break;
+	}
+	scan->next = p;
+	return true;
+}
+
+static bool
+skip_value(TextScan *scan)
+{
+	size_t		depth = 0;
+
+	while (scan->next < scan->end)
+	{
+		char		c = *scan->next;
+
+		if (c == '"')
+		{
+			if (!skip_string(scan))
+				return false;
+			if (depth == 0)
+				return true;
+			continue;
+		}
+		if (depth == 0 && (c == ',' || c == '}' || c == ']'))
+			return true;
+		scan->next++;
+		if (c == '{' || c == '[')
+			depth++;
+		else if ((c == '}' || c == ']') && --depth == 0)
+			return true;
+	}
+	return depth == 0;
+}
+
+static JsonNode *
+parse_whole(Arena *arena, const char *text, size_t len)
+{
+	JsonError	error;
+
+	return json_parse(arena, text, len, NULL, NULL, &error);
+}
+
+/*
+ * The members of an object that the paths lead through.  All paths begin with a field here.  The text is compact JSON
+ * as json_write() makes it; NULL when it is anything else.
+ */
+static JsonNode *
+parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *const *paths, size_t count)
+{
+	TextScan	scan = {arena, text, text + len};
+	JsonNode   *object = json_new_object(arena);
+	const JsonPathStep **inner = arena_alloc(arena, (count + 1) * sizeof(JsonPathStep *));
+
+	arena_checkpoint();
+	if (len < 2 || text[0] != '{' || text[len - 1] != '}')
+		return NULL;
+	if (len == 2)
+		return object;
+	while (*scan.next != '}')
+	{
+		JsonText	key;
+		const char *value;
+		JsonNode   *node;
+		size_t		inner_count = 0;
+		bool		wanted = false;
+		bool		whole = false;
+
+		/* Stands on the opening brace or on a comma. */
+		scan.next++;
+		if (scan.next >= scan.end || *scan.next != '"')
+			return NULL;
+		key.bytes = scan.next + 1;
+		if (!skip_string(&scan) || scan.next >= scan.end || *scan.next != ':')
+			return NULL;
+		key.len = scan.next - 1 - key.bytes;
+		if (memchr(key.bytes, '\\', key.len) != NULL)
+			return NULL;
+		value = ++scan.next;
+		if (!skip_value(&scan) || scan.next >= scan.end || (*scan.next != ',' && *scan.next != '}'))
+			return NULL;
+
+		for (size_t i = 0; i < count; i++)
+		{
+			if (json_text_compare(paths[i]->name, key) != 0)
+				continue;
+			wanted = true;
+			if (paths[i]->next == NULL || paths[i]->next->kind != JSONPATH_FIELD)
+				whole = true;
+			else
+				inner[inner_count++] = paths[i]->next;
+		}
+		if (!wanted)
+			continue;
+		if (whole || *value != '{')
+			node = parse_whole(arena, value, scan.next - value);
+		else
+			node = parse_members(arena, value, scan.next - value, inner, inner_count);
+		if (node == NULL)
+			return NULL;
+		json_set_text(arena, object, key, node);
+	}
+	return scan.next + 1 == scan.end ? object : NULL;
+}
+
+static JsonNode *
+parse_part(Arena *arena, JsonText text, const JsonPathStep *const *paths, size_t count)
+{
+	JsonNode   *object = NULL;
+	bool		fields = true;
+
+	if (text.len == 0)
+		return json_new_object(arena);
+	for (size_t i = 0; i < count; i++)
+		fields = fields && paths[i]->kind == JSONPATH_FIELD;
+	if (fields)
+		object = parse_members(arena, text.bytes, text.len, paths, count);
+	if (object == NULL)
+		object = parse_whole(arena, text.bytes, text.len);
+	if (object == NULL || object->kind != JSON_OBJECT)
+		object = json_new_object(arena);
+	return object;
+}
+
+JsonNode *
+table_document(Arena *arena, const TableColumn *columns, size_t count, JsonText metadata, JsonText body)
+{
+	const JsonPathStep **body_paths = arena_alloc(arena, (count + 1) * sizeof(JsonPathStep *));
+	const JsonPathStep **metadata_paths = arena_alloc(arena, (count + 2) * sizeof(JsonPathStep *));
+	size_t		body_count = 0;
+	size_t		metadata_count = 0;
+	bool		whole_metadata = false;
+	JsonNode   *document;
+	JsonNode   *node;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		const JsonPathStep *path = column_path(&columns[i]);
+
+		if (path->kind == JSONPATH_FIELD && !json_text_is(path->name, "metadata"))
+			body_paths[body_count++] = path;
+		else if (path->kind == JSONPATH_FIELD && path->next != NULL)
+			metadata_paths[metadata_count++] = path->next;
+		else
+		{
+			/* .metadata itself, or a path over all members. */
+			whole_metadata = true;
+			if (path->kind != JSONPATH_FIELD)
+				body_paths[body_count++] = path;
+		}
+	}
+	document = parse_part(arena, body, body_paths, body_count);
+	if (whole_metadata)
+		node = parse_whole(arena, metadata.bytes, metadata.len);
+	else
+		node = parse_part(arena, metadata, metadata_paths, metadata_count);
+	if (node == NULL || node->kind != JSON_OBJECT)
+		node = json_new_object(arena);
+	json_set(arena, document, "metadata", node);
+	return document;
+}

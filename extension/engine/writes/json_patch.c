@@ -1,0 +1,538 @@
+/*-------------------------------------------------------------------------
+ *
+ * json_patch.c
+ *	  JSON patch (RFC 6902).
+ *
+ * What the RFC leaves open, and where it is disregarded, is as in the library
+ * that kube-apiserver uses: an absent value is null, what stands before the
+ * first slash of a pointer is ignored, an array index may carry a sign or
+ * leading zeros and counts from the end when it is negative, a test for null
+ * passes when the member is absent, replace adds a member that is not there,
+ * and copy of one copies null.
+ *
+ * The patched tree is never deeper than JSON_MAX_DEPTH, so that everything
+ * that recurses over a document stays within bounds.  The depth is known as
+ * an upper bound, and measured only when the bound does not suffice: a patch
+ * of many moves must not cost a walk over the document for each of them.
+ *
+ * Reference: k8s-conformance section 13.2.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/writes/patch.h"
+
+#include <string.h>
+
+#define MAX_OPERATIONS 10000
+
+/* What all copy operations of a patch together may add, as JSON text: as much as a body. */
+#define MAX_COPIED_BYTES ((size_t) 3 * 1024 * 1024)
+
+typedef struct Patching
+{
+	Arena	   *arena;
+	JsonNode   *root;
+	int			depth;			/* of the root, or more */
+	StrBuf		scratch;		/* takes the text of copied values, to know its length */
+	size_t		copied_bytes;
+	const char *error;
+} Patching;
+
+/* Where a pointer leads: a member or an element that may or may not be there yet. */
+typedef struct Target
+{
+	JsonText	pointer;
+	JsonNode   *container;
+	JsonText	token;			/* last one, decoded */
+	int			depth;			/* number of tokens */
+} Target;
+
+typedef bool (*Operator) (Patching *patching, const JsonNode *operation);
+
+static bool apply_add(Patching *patching, const JsonNode *operation);
+static bool apply_remove(Patching *patching, const JsonNode *operation);
+static bool apply_replace(Patching *patching, const JsonNode *operation);
+static bool apply_move(Patching *patching, const JsonNode *operation);
+static bool apply_copy(Patching *patching, const JsonNode *operation);
+static bool apply_test(Patching *patching, const JsonNode *operation);
+
+static const struct
+{
+	const char *name;
+	Operator	apply;
+}			operators[] = {
+	{"add", apply_add},
+	{"remove", apply_remove},
+	{"replace", apply_replace},
+	{"move", apply_move},
+	{"copy", apply_copy},
+	{"test", apply_test},
+};
+
+static bool
+fail(Patching *patching, const char *error)
+{
+	patching->error = error;
+	return false;
+}
+
+static bool
+fail_at(Patching *patching, const char *what, JsonText pointer)
+{
+	return fail(patching, arena_printf(patching->arena, "%s: %s", what,
+									   arena_strndup(patching->arena, pointer.bytes, pointer.len)));
+}
+
+/*
+ * Levels of arrays and objects; 0 for everything else.
+ */
+static int
+measure_depth(const JsonNode *node)
+{
+	int			deepest = 0;
+
+	if (node->kind == JSON_ARRAY)
+	{
+		arena_checkpoint();
+		for (size_t i = 0; i < node->u.array.count; i++)
+		{
+			int			depth = measure_depth(node->u.array.items[i]);
+
+			if (depth > deepest)
+				deepest = depth;
+		}
+		return deepest + 1;
+	}
+	if (node->kind == JSON_OBJECT)
+	{
+		arena_checkpoint();
+		for (size_t i = 0; i < node->u.object.count; i++)
+		{
+			int			depth = measure_depth(node->u.object.members[i].value);
+
+			if (depth > deepest)
+				deepest = depth;
+		}
+		return deepest + 1;
+	}
+	return 0;
+}
+
+/*
+ * Undoes ~1 and ~0; any other tilde stands for itself.
+ */
+static JsonText
+decode_token(Arena *arena, const char *bytes, size_t len)
+{
+	JsonText	token = {bytes, len};
+	char	   *decoded;
+	char	   *to;
+
+	if (memchr(bytes, '~', len) == NULL)
+		return token;
+
+	decoded = to = arena_alloc(arena, len);
+	for (size_t i = 0; i < len; i++)
+	{
+		if (bytes[i] == '~' && i + 1 < len && (bytes[i + 1] == '0' || bytes[i + 1] == '1'))
+			*to++ = bytes[++i] == '0' ? '~' : '/';
+		else
+			*to++ = bytes[i];
+	}
+	token.bytes = decoded;
+	token.len = (size_t) (to - decoded);
+	return token;
+}
+
+/*
+ * A place in an array of count places, as Go's strconv.Atoi reads it; -1 is the last one.  False when it is no number or
+ * there is no such place.
+ */
+static bool
+parse_index(JsonText token, size_t count, size_t *index)
+{
+	const char *p = token.bytes;
+	const char *end = p + token.len;
+	bool		negative = false;
+	size_t		value = 0;
+
+	if (p < end && (*p == '+' || *p == '-'))
+		negative = *p++ == '-';
+	if (p == end)
+		return false;
+	for (; p < end; p++)
+	{
+		if (*p < '0' || *p > '9')
+			return false;
+		if (value > SIZE_MAX / 100)
+			return false;
+		value = value * 10 + (size_t) (*p - '0');
+	}
+	if (negative && value > 0)
+	{
+		if (value > count)
+			return false;
+		value = count - value;
+	}
+	*index = value;
+	return value < count;
+}
+
+/*
+ * The part of a container that a token names; NULL when there is none.
+ */
+static JsonNode *
+get_part(const JsonNode *container, JsonText token)
+{
+	size_t		index;
+
+	if (container->kind == JSON_OBJECT)
+		return json_get_text(container, token);
+	if (container->kind == JSON_ARRAY && parse_index(token, container->u.array.count, &index))
+		return container->u.array.items[index];
+	return NULL;
+}
+
+/*
+ * Follows the pointer in the operation's member of that name up to its last token.
+ */
+static bool
+find_target(Patching *patching, const JsonNode *operation, const char *member, Target *target)
+{
+	const JsonNode *pointer = json_get(operation, member);
+	JsonNode   *container = patching->root;
+	const char *p;
+	const char *end;
+
+	if (pointer == NULL || pointer->kind != JSON_STRING)
+		return fail(patching, arena_printf(patching->arena, "operation is missing its %s", member));
+	target->pointer = pointer->u.string;
+	target->depth = 0;
+	if (target->pointer.len == 0)
+		return fail(patching, "operation does not apply to the whole document");
+
+	p = target->pointer.bytes;
+	end = p + target->pointer.len;
+	p = memchr(p, '/', target->pointer.len);
+	if (p == NULL)
+		return fail_at(patching, "path does not exist", target->pointer);
+
+	for (;;)
+	{
+		const char *start = p + 1;
+		const char *slash = memchr(start, '/', (size_t) (end - start));
+		JsonText	token = decode_token(patching->arena, start, (size_t) ((slash != NULL ? slash : end) - start));
+
+		target->depth++;
+		if (slash == NULL)
+		{
+			target->token = token;
+			break;
+		}
+		container = get_part(container, token);
+		if (container == NULL)
+			return fail_at(patching, "path does not exist", target->pointer);
+		p = slash;
+	}
+
+	if (container->kind != JSON_OBJECT && container->kind != JSON_ARRAY)
+		return fail_at(patching, "path does not exist", target->pointer);
+	target->container = container;
+	return true;
+}
+
+/*
+ * A copy of the operation's value that the tree may keep and later operations may change.
+ */
+static JsonNode *
+copy_value(Patching *patching, const JsonNode *operation)
+{
+	const JsonNode *value = json_get(operation, "value");
+
+	return value != NULL ? json_copy(patching->arena, value) : json_new_null(patching->arena);
+}
+
+/*
+ * Accounts for a value of that many levels that is to be put at target.
+ */
+static bool
+check_depth(Patching *patching, const Target *target, int value_depth)
+{
+	int			depth = target->depth + value_depth;
+
+	if (depth > JSON_MAX_DEPTH)
+		return fail_at(patching, "exceeded max depth", target->pointer);
+	if (depth > patching->depth)
+		patching->depth = depth;
+	return true;
+}
+
+static bool
+put_at(Patching *patching, const Target *target, JsonNode *value)
+{
+	JsonNode   *container = target->container;
+	size_t		index;
+
+	if (container->kind == JSON_OBJECT)
+	{
+		json_set_text(patching->arena, container, target->token, value);
+		return true;
+	}
+
+	if (json_text_is(target->token, "-"))
+		index = container->u.array.count;
+	else if (!parse_index(target->token, container->u.array.count + 1, &index))
+		return fail_at(patching, "invalid array index", target->pointer);
+	json_insert(patching->arena, container, index, value);
+	return true;
+}
+
+static bool
+remove_at(Patching *patching, const Target *target)
+{
+	size_t		index;
+
+	if (target->container->kind == JSON_OBJECT)
+	{
+		if (!json_remove_text(target->container, target->token))
+			return fail_at(patching, "path does not exist", target->pointer);
+		return true;
+	}
+
+	if (!parse_index(target->token, target->container->u.array.count, &index))
+		return fail_at(patching, "invalid array index", target->pointer);
+	json_remove_item(target->container, index);
+	return true;
+}
+
+static bool
+apply_add(Patching *patching, const JsonNode *operation)
+{
+	Target		target;
+	JsonNode   *value;
+
+	if (!find_target(patching, operation, "path", &target))
+		return false;
+	value = copy_value(patching, operation);
+	return check_depth(patching, &target, measure_depth(value)) && put_at(patching, &target, value);
+}
+
+static bool
+apply_remove(Patching *patching, const JsonNode *operation)
+{
+	Target		target;
+
+	return find_target(patching, operation, "path", &target) && remove_at(patching, &target);
+}
+
+static bool
+apply_replace(Patching *patching, const JsonNode *operation)
+{
+	Target		target;
+	JsonNode   *value;
+	JsonNode   *old;
+
+	if (json_is_string(json_get(operation, "path"), ""))
+	{
+		value = copy_value(patching, operation);
+		if (value->kind != JSON_OBJECT && value->kind != JSON_ARRAY)
+			return fail(patching, "the document can only be replaced by an object or array");
+		patching->root = value;
+		patching->depth = measure_depth(value);
+		return true;
+	}
+
+	if (!find_target(patching, operation, "path", &target))
+		return false;
+	old = get_part(target.container, target.token);
+	if (old == NULL && target.container->kind == JSON_ARRAY)
+		return fail_at(patching, "path does not exist", target.pointer);
+	value = copy_value(patching, operation);
+	if (!check_depth(patching, &target, measure_depth(value)))
+		return false;
+	if (old == NULL)
+		return put_at(patching, &target, value);
+
+	/* The old value is in no other place of the tree: its node takes over the new one. */
+	*old = *value;
+	return true;
+}
+
+static bool
+apply_move(Patching *patching, const JsonNode *operation)
+{
+	Target		from;
+	Target		to;
+	JsonNode   *value;
+
+	if (!find_target(patching, operation, "from", &from))
+		return false;
+	value = get_part(from.container, from.token);
+	if (value == NULL)
+		return fail_at(patching, "path does not exist", from.pointer);
+
+	/* The value is gone before the destination is looked up, hence cannot become its own child. */
+	if (!remove_at(patching, &from) || !find_target(patching, operation, "path", &to))
+		return false;
+
+	if (to.depth > from.depth && to.depth - from.depth > JSON_MAX_DEPTH - patching->depth)
+	{
+		int			value_depth = measure_depth(value);
+
+		patching->depth = measure_depth(patching->root);
+		if (!check_depth(patching, &to, value_depth))
+			return false;
+	}
+	else if (to.depth > from.depth)
+	{
+		patching->depth += to.depth - from.depth;
+	}
+	return put_at(patching, &to, value);
+}
+
+static bool
+apply_copy(Patching *patching, const JsonNode *operation)
+{
+	Target		from;
+	Target		to;
+	const JsonNode *value;
+
+	if (!find_target(patching, operation, "from", &from))
+		return false;
+	value = get_part(from.container, from.token);
+	if (value == NULL && from.container->kind == JSON_ARRAY)
+		return fail_at(patching, "path does not exist", from.pointer);
+	if (!find_target(patching, operation, "path", &to))
+		return false;
+	if (value == NULL)
+		value = json_new_null(patching->arena);
+
+	patching->scratch.len = 0;
+	json_write(&patching->scratch, value);
+	patching->copied_bytes += patching->scratch.len;
+	if (patching->copied_bytes > MAX_COPIED_BYTES)
+		return fail(patching, "the copy operations of the patch copy too much");
+
+	return check_depth(patching, &to, measure_depth(value)) &&
+		put_at(patching, &to, json_copy(patching->arena, value));
+}
+
+static bool
+apply_test(Patching *patching, const JsonNode *operation)
+{
+	const JsonNode *expected = json_get(operation, "value");
+	const JsonNode *actual = patching->root;
+	Target		target;
+
+	target.pointer.bytes = "";
+	target.pointer.len = 0;
+	if (!json_is_string(json_get(operation, "path"), ""))
+	{
+		if (!find_target(patching, operation, "path", &target))
+			return false;
+		actual = get_part(target.container, target.token);
+		if (actual == NULL && target.container->kind == JSON_ARRAY)
+			return fail_at(patching, "invalid array index", target.pointer);
+	}
+
+	/* To be absent and to be null are the same here. */
+	if (actual == NULL || actual->kind == JSON_NULL)
+	{
+		if (expected == NULL || expected->kind == JSON_NULL)
+			return true;
+	}
+	else if (expected != NULL && json_equal(actual, expected))
+	{
+		return true;
+	}
+	return fail_at(patching, "test failed", target.pointer);
+}
+
+static bool
+apply_operation(Patching *patching, const JsonNode *operation)
+{
+	const JsonNode *name = json_get(operation, "op");
+
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+	{
+		if (json_is_string(name, operators[i].name))
+			return operators[i].apply(patching, operation);
+	}
+	return fail(patching, "unknown operation");
+}
+
+/*
+ * The complaint about a patch that is no list of operations; NULL when it is one.  Null stands for an empty list, an
+ * empty operation or an empty string.
+ */
+static const char *
+check_shape(Arena *arena, const JsonNode *patch, bool checked)
+{
+	static const char *const texts[] = {"op", "path", "from"};
+	const char *prefix = checked ? "error decoding patch: " : "";
+
+	if (patch->kind == JSON_NULL)
+		return NULL;
+	if (patch->kind != JSON_ARRAY)
+		return arena_printf(arena, "%sjson: cannot unmarshal %s into Go value of type %s", prefix,
+							json_go_kind_name(patch->kind), checked ? "[]handlers.jsonPatchOp" : "jsonpatch.Patch");
+
+	for (size_t i = 0; i < patch->u.array.count; i++)
+	{
+		const JsonNode *operation = patch->u.array.items[i];
+
+		if ((i & 0xff) == 0xff)
+			arena_checkpoint();
+		if (operation->kind == JSON_NULL)
+			continue;
+		if (operation->kind != JSON_OBJECT)
+			return arena_printf(arena, "%sjson: cannot unmarshal %s into Go value of type %s", prefix,
+								json_go_kind_name(operation->kind),
+								checked ? "handlers.jsonPatchOp" : "jsonpatch.Operation");
+		for (size_t t = 0; checked && t < sizeof(texts) / sizeof(texts[0]); t++)
+		{
+			const JsonNode *text = json_get(operation, texts[t]);
+
+			if (text != NULL && text->kind != JSON_STRING && text->kind != JSON_NULL)
+				return arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go struct field "
+									"jsonPatchOp.%s of type string", json_go_kind_name(text->kind), texts[t]);
+		}
+	}
+	return NULL;
+}
+
+PatchResult
+json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error)
+{
+	Patching	patching = {.arena = arena,.root = *document};
+	size_t		count = patch->kind == JSON_ARRAY ? patch->u.array.count : 0;
+
+	*error = check_shape(arena, patch, checked);
+	if (*error != NULL)
+		return PATCH_MALFORMED;
+	if (count > MAX_OPERATIONS)
+	{
+		*error = arena_printf(arena, "The allowed maximum operations in a JSON patch is %d, got %zu",
+							  MAX_OPERATIONS, count);
+		return PATCH_TOO_MANY;
+	}
+
+	patching.depth = measure_depth(*document);
+	strbuf_init(&patching.scratch, arena);
+	for (size_t i = 0; i < count; i++)
+	{
+		arena_checkpoint();
+		if (!apply_operation(&patching, patch->u.array.items[i]))
+		{
+			*error = patching.error;
+			return PATCH_FAILED;
+		}
+	}
+	if (patching.root->kind != JSON_OBJECT)
+	{
+		*error = "the patched document is no object";
+		return PATCH_FAILED;
+	}
+	*document = patching.root;
+	return PATCH_OK;
+}

@@ -1,0 +1,696 @@
+/*-------------------------------------------------------------------------
+ *
+ * write_document.c
+ *	  Documents of writes: decoding, shaping, checking, the owner's SQL.
+ *
+ * A document is the whole object: apiVersion, kind, metadata and the rest.
+ * Once write_shape_document() has accepted one of the endpoint's type, its
+ * metadata has the shape of ObjectMeta, nothing is in it that the schema does
+ * not know, and defaults are filled in.
+ *
+ * Reference: k8s-conformance REQ-05, REQ-06, section 8.1, CRE-08 to CRE-12.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "engine/writes/write_private.h"
+
+/* How much of a document without a kind is shown; upstream shows all of it. */
+#define SOURCE_SHOWN 1024
+
+/* How much of an unrecognized body is shown, as upstream. */
+#define SUMMARY_SHOWN 30
+
+typedef struct ComplaintState
+{
+	Arena	   *arena;
+	JsonNode   *complaints;		/* NULL: nobody asks */
+	const char *words;
+	bool		quoted;
+} ComplaintState;
+
+static void
+complain(void *state, const char *path)
+{
+	ComplaintState *complaint = state;
+	StrBuf		buf;
+
+	if (complaint->complaints->u.array.count >= COMPLAINTS_MAX)
+		return;
+	strbuf_init(&buf, complaint->arena);
+	strbuf_puts(&buf, complaint->words);
+	if (complaint->quoted)
+		quote_text(&buf, path, strlen(path));
+	else
+	{
+		strbuf_putc(&buf, '"');
+		strbuf_puts(&buf, path);
+		strbuf_putc(&buf, '"');
+	}
+	json_append(complaint->arena, complaint->complaints, json_new_string(complaint->arena, buf.bytes, buf.len));
+}
+
+/* Appends bytes of a client's, at most so many, as valid UTF-8. */
+static void
+append_shown(StrBuf *buf, const char *bytes, size_t len, size_t most)
+{
+	size_t		shown = len < most ? len : most;
+	size_t		width;
+
+	for (size_t at = 0; at < shown; at += width)
+	{
+		uint32_t	rune;
+
+		width = rune_decode(bytes + at, shown - at, &rune);
+		if (width > 0 && rune != 0)
+			strbuf_append(buf, bytes + at, width);
+		else
+		{
+			strbuf_puts(buf, "\xEF\xBF\xBD");
+			width = 1;
+		}
+	}
+	if (shown < len)
+		strbuf_puts(buf, " ...");
+}
+
+/* A string member as text; "" when it is absent. */
+static JsonText
+member_text(const JsonNode *object, const char *key)
+{
+	const JsonNode *node = json_get(object, key);
+	JsonText	none = {"", 0};
+
+	return node != NULL && node->kind == JSON_STRING ? node->u.string : none;
+}
+
+const char *
+metadata_text(Arena *arena, const JsonNode *document, const char *key)
+{
+	JsonText	text = member_text(json_get(document, "metadata"), key);
+
+	return arena_strndup(arena, text.bytes, text.len);
+}
+
+/* Of shaped metadata; 0 for none. */
+int64_t
+metadata_generation(const JsonNode *metadata)
+{
+	const JsonNode *node = json_get(metadata, "generation");
+
+	return node != NULL ? node->u.integer : 0;
+}
+
+/* One more; there is none after the last. */
+JsonNode *
+next_generation(Arena *arena, int64_t generation)
+{
+	return json_new_integer(arena, generation < INT64_MAX ? generation + 1 : generation);
+}
+
+/* The part of apiVersion after the slash, or all of it. */
+static JsonText
+version_part(const JsonNode *document)
+{
+	JsonText	version = member_text(document, "apiVersion");
+	const char *slash = version.len > 0 ? memchr(version.bytes, '/', version.len) : NULL;
+
+	if (slash != NULL)
+	{
+		version.len -= (size_t) (slash + 1 - version.bytes);
+		version.bytes = slash + 1;
+	}
+	return version;
+}
+
+/* What is found out about a body until it is refused. */
+typedef enum BodyState
+{
+	BODY_UNKNOWN,				/* it has no kind */
+	BODY_OF_KIND,				/* it has one, and does not fit it */
+	BODY_DECODED				/* it is an object of its kind, and only closer looked at no good one */
+} BodyState;
+
+/* Why a body cannot be an object of this kind. */
+static bool
+refuse_body(Writing *writing, const JsonNode *document, BodyState state, const char *why)
+{
+	static const char hex[] = "0123456789abcdef";
+	StrBuf		buf;
+
+	strbuf_init(&buf, writing->arena);
+	if (state != BODY_UNKNOWN)
+	{
+		JsonText	kind = member_text(document, "kind");
+		JsonText	version = version_part(document);
+
+		strbuf_append(&buf, kind.bytes, kind.len);
+		strbuf_puts(&buf, " in version ");
+		quote_text(&buf, version.bytes, version.len);
+		strbuf_puts(&buf, " cannot be handled as a ");
+		if (state == BODY_DECODED)
+			strbuf_append(&buf, kind.bytes, kind.len);
+		else
+			strbuf_puts(&buf, writing->definition->kind);
+		strbuf_printf(&buf, ": %s", why);
+		return write_bad_request(writing, buf.bytes);
+	}
+
+	strbuf_printf(&buf, "the object provided is unrecognized (must be of type %s): %s (",
+				  writing->definition->kind, why);
+	if (writing->body_len == 0)
+		strbuf_puts(&buf, "<empty>");
+	else if (writing->body[0] == '{')
+		append_shown(&buf, writing->body, writing->body_len, SUMMARY_SHOWN);
+	else
+	{
+		for (size_t i = 0; i < writing->body_len && i < SUMMARY_SHOWN; i++)
+		{
+			strbuf_putc(&buf, hex[(unsigned char) writing->body[i] >> 4]);
+			strbuf_putc(&buf, hex[(unsigned char) writing->body[i] & 15]);
+		}
+		if (writing->body_len > SUMMARY_SHOWN)
+			strbuf_puts(&buf, " ...");
+	}
+	strbuf_putc(&buf, ')');
+	return write_bad_request(writing, buf.bytes);
+}
+
+/* What upstream finds out first: that it is an object with a readable kind and apiVersion.  NULL when all is well. */
+static const char *
+check_type(Arena *arena, const JsonNode *document, JsonText source)
+{
+	static const char *const keys[] = {"apiVersion", "kind"};
+	JsonText	version;
+	const char *slash;
+	StrBuf		buf;
+
+	if (document->kind != JSON_OBJECT && document->kind != JSON_NULL)
+		return arena_printf(arena, "couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value "
+							"of type " GO_TYPE_META, json_go_kind_name(document->kind));
+	for (size_t i = 0; i < 2; i++)
+	{
+		const JsonNode *node = json_get(document, keys[i]);
+
+		if (node != NULL && node->kind != JSON_STRING && node->kind != JSON_NULL)
+			return arena_printf(arena, "couldn't get version/kind; json parse error: json: cannot unmarshal %s "
+								"into Go struct field .%s of type string", json_go_kind_name(node->kind), keys[i]);
+	}
+	version = member_text(document, "apiVersion");
+	slash = version.len > 0 ? memchr(version.bytes, '/', version.len) : NULL;
+	strbuf_init(&buf, arena);
+	if (slash != NULL && memchr(slash + 1, '/', (size_t) (version.bytes + version.len - slash - 1)) != NULL)
+	{
+		strbuf_puts(&buf, "unexpected GroupVersion string: ");
+		append_shown(&buf, version.bytes, version.len, SOURCE_SHOWN);
+		return buf.bytes;
+	}
+	if (member_text(document, "kind").len > 0)
+		return NULL;
+	strbuf_puts(&buf, "Object 'Kind' is missing in '");
+	append_shown(&buf, source.bytes, source.len, SOURCE_SHOWN);
+	strbuf_putc(&buf, '\'');
+	return buf.bytes;
+}
+
+/*
+ * Brings a decoded document into shape, in place.  False with *error when it
+ * is no object of any kind or its metadata cannot be read; *kind_known tells
+ * these apart.  Complaints (NULL: not wanted) are about what was dropped.  A
+ * document of another type keeps all it has: it will be refused later.
+ */
+bool
+write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
+					 bool *kind_known, const char **error)
+{
+	const Definition *definition = writing->definition;
+	ComplaintState state = {.arena = writing->arena,.complaints = complaints,.words = "unknown field "};
+	JsonText	source = {writing->body, writing->body_len};
+	JsonNode   *metadata;
+
+	if (writing->admitted->patch != NULL && member_text(document, "kind").len == 0)
+	{
+		StrBuf		text;
+
+		strbuf_init(&text, writing->arena);
+		json_write(&text, document);
+		source.bytes = text.bytes;
+		source.len = text.len;
+	}
+	*error = check_type(writing->arena, document, source);
+	*kind_known = *error == NULL;
+	if (*error != NULL)
+		return false;
+
+	metadata = json_get(document, "metadata");
+	if (metadata != NULL && metadata->kind == JSON_NULL)
+		json_set(writing->arena, document, "metadata", json_new_object(writing->arena));
+	else if (metadata != NULL &&
+			 !metadata_coerce(writing->arena, metadata, complaints != NULL ? complain : NULL, &state, error))
+		return false;
+	write_metadata(writing->arena, document);
+
+	if (!json_is_string(json_get(document, "kind"), definition->kind) ||
+		!json_is_string(json_get(document, "apiVersion"), definition->api_version) || definition->schema == NULL)
+		return true;
+	schema_prune(writing->arena, definition->schema, document, complaints != NULL ? complain : NULL, &state);
+	if (!schema_coerce_embedded(writing->arena, definition->schema, document, complaints != NULL ? complain : NULL, &state, error))
+		return false;
+	schema_default(writing->arena, definition->schema, document);
+	return true;
+}
+
+static bool
+has_duplicates(const Writing *writing)
+{
+	return writing->request->duplicates != NULL && writing->request->duplicates->u.array.count > 0;
+}
+
+/* Keys that a YAML body sets twice: upstream's reader makes one error of them all, and a warning of each. */
+static void
+complain_about_yaml(Writing *writing, StrBuf *buf, bool more)
+{
+	const JsonNode *duplicates = writing->request->duplicates;
+
+	if (!has_duplicates(writing))
+		return;
+	strbuf_puts(buf, "yaml: unmarshal errors:");
+	for (size_t i = 0; i < duplicates->u.array.count; i++)
+	{
+		JsonText	text = duplicates->u.array.items[i]->u.string;
+
+		strbuf_puts(buf, "\n  ");
+		strbuf_append(buf, text.bytes, text.len);
+		if (writing->admitted->options.validation == FIELD_VALIDATION_WARN)
+			write_warn(writing, arena_strndup(writing->arena, text.bytes, text.len));
+	}
+	strbuf_puts(buf, more ? ", " : "");
+}
+
+/* The body of a create or an update, shaped, with its complaints dealt with; NULL when it was refused. */
+JsonNode *
+write_decode_body(Writing *writing)
+{
+	Arena	   *arena = writing->arena;
+	bool		strict = writing->admitted->options.validation != FIELD_VALIDATION_IGNORE;
+	JsonNode   *complaints = strict ? json_new_array(arena) : NULL;
+	ComplaintState duplicates = {.arena = arena,.complaints = complaints,.words = "duplicate field ",.quoted = true};
+	JsonError	parse_error;
+	JsonNode   *document;
+	bool		kind_known;
+	const char *error;
+	StrBuf		buf;
+
+	if (writing->request->decode_error[0] != '\0')
+	{
+		refuse_body(writing, NULL, BODY_UNKNOWN, writing->request->decode_error);
+		return NULL;
+	}
+	document = json_parse(arena, writing->body, writing->body_len, strict ? complain : NULL, &duplicates, &parse_error);
+	if (document == NULL)
+	{
+		refuse_body(writing, NULL, BODY_UNKNOWN,
+					arena_printf(arena, "couldn't get version/kind; json parse error: %s", parse_error.message));
+		return NULL;
+	}
+	if (!write_shape_document(writing, document, complaints, &kind_known, &error))
+	{
+		refuse_body(writing, document, kind_known ? BODY_OF_KIND : BODY_UNKNOWN, error);
+		return NULL;
+	}
+	if (complaints == NULL || (complaints->u.array.count == 0 && !has_duplicates(writing)))
+		return document;
+
+	strbuf_init(&buf, arena);
+	strbuf_puts(&buf, "strict decoding error: ");
+	complain_about_yaml(writing, &buf, complaints->u.array.count > 0);
+	for (size_t i = 0; i < complaints->u.array.count; i++)
+	{
+		JsonText	text = complaints->u.array.items[i]->u.string;
+
+		if (writing->admitted->options.validation == FIELD_VALIDATION_WARN)
+			write_warn(writing, text.bytes);
+		if (i > 0)
+			strbuf_puts(&buf, ", ");
+		strbuf_append(&buf, text.bytes, text.len);
+	}
+	if (writing->admitted->options.validation == FIELD_VALIDATION_WARN)
+		return document;
+	refuse_body(writing, document, BODY_DECODED, buf.bytes);
+	return NULL;
+}
+
+bool
+write_check_version(Writing *writing, const JsonNode *document)
+{
+	JsonText	version = member_text(document, "apiVersion");
+	StrBuf		buf;
+
+	if (json_text_is(version, writing->definition->api_version))
+		return true;
+	if (version.len > 0 && version.bytes[0] == '/')
+	{
+		version.bytes++;
+		version.len--;
+	}
+	strbuf_init(&buf, writing->arena);
+	strbuf_puts(&buf, "the API version in the data (");
+	append_shown(&buf, version.bytes, version.len, SOURCE_SHOWN);
+	strbuf_printf(&buf, ") does not match the expected API version (%s)", writing->definition->api_version);
+	return write_bad_request(writing, buf.bytes);
+}
+
+/* The metadata of a document, made when it has none. */
+JsonNode *
+write_metadata(Arena *arena, JsonNode *document)
+{
+	JsonNode   *metadata = json_get(document, "metadata");
+
+	if (metadata == NULL)
+	{
+		metadata = json_new_object(arena);
+		json_set(arena, document, "metadata", metadata);
+	}
+	return metadata;
+}
+
+bool
+write_agree_namespace(Writing *writing, JsonNode *document)
+{
+	JsonNode   *metadata = json_get(document, "metadata");
+	const JsonNode *given = json_get(metadata, "namespace");
+	const char *wanted = writing->definition->namespaced ? writing->request->namespace_name : "";
+
+	if (wanted[0] == '\0')
+		json_remove(metadata, "namespace");
+	else if (given == NULL)
+		json_set(writing->arena, metadata, "namespace", json_new_cstring(writing->arena, wanted));
+	else if (!json_is_string(given, wanted))
+		return write_bad_request(writing, "the namespace of the provided object does not match the namespace "
+								 "sent on the request");
+	return true;
+}
+
+bool
+write_agree_name(Writing *writing, const JsonNode *document)
+{
+	const JsonNode *given = json_get(json_get(document, "metadata"), "name");
+	const char *name = writing->request->name;
+
+	if (given == NULL)
+		return write_bad_request(writing,
+								 arena_printf(writing->arena, "the name of the object (%s based on URL) was "
+											  "undeterminable: name must be provided", name));
+	if (json_is_string(given, name))
+		return true;
+	return write_bad_request(writing,
+							 arena_printf(writing->arena, "the name of the object (%s) does not match the name on "
+										  "the URL (%s)", metadata_text(writing->arena, document, "name"), name));
+}
+
+/* CRE-10; upstream looks at what a patch made only after mutating admission. */
+void
+write_dedup_owners(Writing *writing, JsonNode *document, bool patched)
+{
+	JsonNode   *duplicates = json_new_array(writing->arena);
+	StrBuf		buf;
+
+	metadata_dedup_owners(writing->arena, json_get(document, "metadata"), duplicates);
+	if (duplicates->u.array.count == 0)
+		return;
+	strbuf_init(&buf, writing->arena);
+	strbuf_printf(&buf, ".metadata.ownerReferences contains duplicate entries%s; API server dedups owner references in "
+				  "1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+				  "duplicate UID(s) observed: ", patched ? " after mutating admission happens" : "");
+	for (size_t i = 0; i < duplicates->u.array.count; i++)
+	{
+		JsonText	uid = duplicates->u.array.items[i]->u.string;
+
+		strbuf_puts(&buf, i > 0 ? ", " : "");
+		strbuf_append(&buf, uid.bytes, uid.len);
+	}
+	write_warn(writing, buf.bytes);
+}
+
+/* Only what is said of the status, for an update of nothing else. */
+static void
+keep_status_errors(FieldErrorList *errors)
+{
+	size_t		kept = 0;
+
+	for (size_t i = 0; i < errors->count; i++)
+	{
+		const char *field = errors->errors[i].field;
+
+		if (strncmp(field, "status", 6) == 0 && (field[6] == '\0' || field[6] == '.' || field[6] == '['))
+			errors->errors[kept++] = errors->errors[i];
+	}
+	errors->count = kept;
+}
+
+/*
+ * Everything that makes an object invalid: a 422 with all of it.  old is NULL for a create.  What was applied and is valid gets its last
+ * shape here.
+ */
+bool
+write_validate(Writing *writing, JsonNode *document, const OldObject *old)
+{
+	Arena	   *arena = writing->arena;
+	const Definition *definition = writing->definition;
+	const JsonNode *metadata = json_get(document, "metadata");
+	const JsonNode *kind = json_get(document, "kind");
+	const JsonNode *version = json_get(document, "apiVersion");
+	const char *group = definition->group;
+	bool		is_apply = writing->admitted->patch_type != NULL && writing->admitted->patch_type->apply == NULL;
+	bool		typed;
+	FieldErrorList errors;
+
+	field_errors_init(&errors, arena);
+	if (!json_is_string(kind, definition->kind))
+		field_error_at(&errors, FIELD_INVALID, "kind", kind, arena_printf(arena, "must be %s", definition->kind));
+	if (!json_is_string(version, definition->api_version))
+	{
+		JsonText	text = member_text(document, "apiVersion");
+		const char *slash = text.len > 0 ? memchr(text.bytes, '/', text.len) : NULL;
+
+		field_error_at(&errors, FIELD_INVALID, "apiVersion", version != NULL ? version : json_new_cstring(arena, ""),
+					   arena_printf(arena, "must be %s", definition->api_version));
+		group = slash != NULL ? arena_strndup(arena, text.bytes, (size_t) (slash - text.bytes)) : "";
+	}
+	typed = errors.count == 0;
+
+	/* Upstream looks at the metadata of what is not of this type when it updates, but not when it creates. */
+	if (old != NULL)
+		metadata_validate_update(arena, metadata, old->metadata, definition->namespaced, &errors);
+	else if (typed)
+		metadata_validate(arena, metadata, definition->namespaced, &errors);
+	if (typed)
+	{
+		if (definition->schema != NULL)
+			schema_validate(definition->schema, document, &errors);
+		if (writing->request->subresource[0] != '\0')
+			keep_status_errors(&errors);
+	}
+	else if (definition->schema != NULL)
+		schema_validate_rules(definition->schema, document, &errors);
+	if (errors.count == 0)
+	{
+		const char *why;
+
+		/* Nulls that an apply kept and no type refuses are not there for those who read; what is embedded has been validated. */
+		if (is_apply && definition->schema != NULL)
+		{
+			schema_default(arena, definition->schema, document);
+			schema_coerce_embedded(arena, definition->schema, document, NULL, NULL, &why);
+		}
+		return true;
+	}
+	status_invalid(&writing->reply, json_get_cstring(arena, document, "kind"), group,
+				   metadata_text(arena, document, "name"), &errors);
+	return write_refuse(writing, 422);
+}
+
+/* CRE-09: for finalizers that are new. */
+void
+write_warn_finalizers(Writing *writing, const JsonNode *document, const OldObject *old)
+{
+	JsonText   *added;
+	size_t		count = metadata_new_finalizers(writing->arena, json_get(document, "metadata"),
+												old != NULL ? old->metadata : NULL, &added);
+
+	for (size_t i = 0; i < count && i < COMPLAINTS_MAX; i++)
+	{
+		JsonText	name = added[i];
+		StrBuf		buf;
+
+		if (memchr(name.bytes, '/', name.len) != NULL || json_text_is(name, "orphan") ||
+			json_text_is(name, "foregroundDeletion") || json_text_is(name, "kubernetes"))
+			continue;
+		strbuf_init(&buf, writing->arena);
+		strbuf_puts(&buf, "metadata.finalizers: ");
+		quote_text(&buf, name.bytes, name.len);
+		strbuf_printf(&buf, ": prefer a domain-qualified finalizer name %sto avoid accidental conflicts with other "
+					  "finalizer writers",
+					  memchr(name.bytes, '.', name.len) != NULL ? "including a path (/) " : "");
+		write_warn(writing, buf.bytes);
+	}
+}
+
+/*
+ * Documents and their parts
+ */
+
+/* The members of an object in an object of its own, with room for some more. */
+static JsonNode *
+copy_members(Arena *arena, const JsonNode *object, size_t more)
+{
+	JsonNode   *copy = json_new_object(arena);
+	size_t		count = object != NULL ? object->u.object.count : 0;
+
+	copy->u.object.capacity = count + more;
+	copy->u.object.members = arena_alloc(arena, (count + more + 1) * sizeof(JsonMember));
+	copy->u.object.count = count;
+	if (count > 0)
+		memcpy(copy->u.object.members, object->u.object.members, count * sizeof(JsonMember));
+	return copy;
+}
+
+/* Puts a whole document together; the parts are shared. */
+JsonNode *
+document_join(Arena *arena, const Definition *definition, JsonNode *metadata, const JsonNode *body)
+{
+	JsonNode   *document = copy_members(arena, body, 3);
+
+	json_set(arena, document, "apiVersion", json_new_cstring(arena, definition->api_version));
+	json_set(arena, document, "kind", json_new_cstring(arena, definition->kind));
+	json_set(arena, document, "metadata", metadata);
+	return document;
+}
+
+/* The document without its type and metadata; the rest is shared. */
+JsonNode *
+document_body(Arena *arena, const JsonNode *document)
+{
+	JsonNode   *body = copy_members(arena, document, 0);
+
+	json_remove(body, "apiVersion");
+	json_remove(body, "kind");
+	json_remove(body, "metadata");
+	return body;
+}
+
+bool
+write_parse_stored(Writing *writing, bool with_body, OldObject *old)
+{
+	Arena	   *arena = writing->arena;
+	const StoredObject *stored = writing->stored;
+	JsonError	error;
+	const char *shape_error;
+	JsonNode   *metadata = json_parse(arena, stored->metadata.bytes, stored->metadata.len, NULL, NULL, &error);
+	JsonNode   *body = with_body ? json_parse(arena, stored->body.bytes, stored->body.len, NULL, NULL, &error) :
+		json_new_object(arena);
+
+	/* A restored row was stored as it came, so that the shape of its metadata is not certain. */
+	if (metadata == NULL || !metadata_coerce(arena, metadata, NULL, NULL, &shape_error) ||
+		body == NULL || body->kind != JSON_OBJECT)
+	{
+		static const char why[] = "the stored object cannot be read";
+		StatusCause cause = {.message = why};
+		StatusDetails details = {.causes = &cause,.cause_count = 1};
+
+		status_failure(&writing->reply, 500, "InternalError",
+					   arena_printf(arena, "Internal error occurred: %s", why), &details);
+		return write_refuse(writing, 500);
+	}
+	old->metadata = metadata;
+	old->document = document_join(arena, writing->definition, metadata, body);
+	if (with_body && writing->definition->schema != NULL)
+		schema_default(arena, writing->definition->schema, old->document);
+	return true;
+}
+
+/*
+ * The owner's SQL
+ */
+
+/* Keeps a member, takes the stored one, or makes it. */
+static void
+settle_member(Arena *arena, JsonNode *metadata, const JsonNode *old, const char *key, JsonNode *made)
+{
+	if (json_get(metadata, key) == NULL)
+		json_set(arena, metadata, key, json_get(old, key) != NULL ? json_get(old, key) : made);
+}
+
+/*
+ * Managed fields are not kept up to date by SQL: they stay as they are stored, unless the caller says otherwise.  Those
+ * that nobody could read are dropped.
+ */
+static void
+settle_owners(Arena *arena, JsonNode *metadata, const JsonNode *old)
+{
+	const JsonNode *given = json_get(metadata, "managedFields");
+
+	if (given == NULL && json_get(old, "managedFields") != NULL)
+		json_set(arena, metadata, "managedFields", json_get(old, "managedFields"));
+	else if (!field_owners_are_sound(arena, given))
+		json_remove(metadata, "managedFields");
+}
+
+bool
+write_document(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body,
+			   const StoredObject *stored, const WriteContext *context, FieldErrorList *errors)
+{
+	JsonNode   *old_metadata = NULL;
+	JsonNode   *old_body = NULL;
+	JsonNode   *document;
+	int64_t		generation;
+	const char *error;
+	JsonError	parse_error;
+
+	if (!metadata_coerce(arena, metadata, NULL, NULL, &error))
+	{
+		field_error_at(errors, FIELD_INVALID, "metadata", metadata, error);
+		return false;
+	}
+	if (body->kind != JSON_OBJECT)
+	{
+		field_error_at(errors, FIELD_TYPE_INVALID, "", body, "must be of type object");
+		return false;
+	}
+	if (stored != NULL)
+	{
+		old_metadata = json_parse(arena, stored->metadata.bytes, stored->metadata.len, NULL, NULL, &parse_error);
+		old_body = json_parse(arena, stored->body.bytes, stored->body.len, NULL, NULL, &parse_error);
+		if (old_metadata != NULL && !metadata_coerce(arena, old_metadata, NULL, NULL, &error))
+			old_metadata = NULL;
+	}
+
+	document = document_join(arena, definition, metadata, body);
+	if (definition->schema != NULL)
+	{
+		schema_prune(arena, definition->schema, document, NULL, NULL);
+		schema_default(arena, definition->schema, document);
+	}
+	json_remove(metadata, "resourceVersion");
+	settle_owners(arena, metadata, old_metadata);
+	if (context->fill_summary)
+		summary_fill(arena, document);
+	if (json_get(metadata, "name") == NULL && json_get(metadata, "generateName") != NULL)
+		json_set(arena, metadata, "name",
+				 json_new_cstring(arena, metadata_generate_name(arena, json_get_cstring(arena, metadata, "generateName"),
+																context->random)));
+	settle_member(arena, metadata, old_metadata, "uid", json_new_cstring(arena, arena_strdup(arena, context->uid)));
+	settle_member(arena, metadata, old_metadata, "creationTimestamp",
+				  json_new_cstring(arena, format_time(arena, context->now)));
+	settle_member(arena, metadata, old_metadata, "generation", json_new_integer(arena, 1));
+
+	/* A generation that moved is the caller's word; one that did not moves with the body. */
+	*body = *document_body(arena, document);
+	generation = metadata_generation(metadata);
+	if (old_body != NULL && !json_equal(body, old_body) && generation == metadata_generation(old_metadata))
+		json_set(arena, metadata, "generation", next_generation(arena, generation));
+
+	metadata_validate(arena, metadata, definition->namespaced, errors);
+	if (definition->schema != NULL)
+		schema_validate(definition->schema, document, errors);
+	return errors->count == 0;
+}

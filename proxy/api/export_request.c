@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * export_request.c
+ *	  What a request for an export asks of the database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/export_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/api/metadata.h"
+
+static const char prefix[] = "/v1/export/";
+static const char namespaces[] = "namespaces/";
+
+/* What a path asks for. */
+typedef struct ExportTarget
+{
+	const char *what;			/* results or events; a literal */
+	JsonText	namespace_name; /* bytes NULL: the whole cluster */
+} ExportTarget;
+
+static bool
+target_of(const char *path, ExportTarget *target)
+{
+	static const char *const whats[] = {"results", "events"};
+
+	*target = (ExportTarget) {0};
+	if (strncmp(path, prefix, sizeof(prefix) - 1) != 0)
+		return false;
+	path += sizeof(prefix) - 1;
+	if (strncmp(path, namespaces, sizeof(namespaces) - 1) == 0)
+	{
+		path += sizeof(namespaces) - 1;
+		target->namespace_name = (JsonText) {path, strcspn(path, "/")};
+		path += target->namespace_name.len;
+		if (!is_dns1123_label(target->namespace_name) || *path++ != '/')
+			return false;
+	}
+	for (size_t i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
+	{
+		if (strcmp(path, whats[i]) == 0)
+			target->what = whats[i];
+	}
+	return target->what != NULL;
+}
+
+bool
+export_path(const char *path)
+{
+	ExportTarget target;
+
+	return target_of(path, &target);
+}
+
+/* ---------- the format ---------- */
+
+typedef struct ExportFormat
+{
+	const char *media_type;		/* that asks for it */
+	const char *name;
+} ExportFormat;
+
+/* The first one is what anything goes for. */
+static const ExportFormat formats[] = {
+	{"application/x-ndjson", "jsonl"},
+	{"application/jsonl", "jsonl"},
+	{"text/csv", "csv"},
+	{"application/*", "jsonl"},
+	{"text/*", "csv"},
+	{"*/*", "jsonl"},
+};
+
+static const char *
+skip_blanks(const char *text)
+{
+	return text + strspn(text, " \t");
+}
+
+/* The weight of a media range: 1 unless it has a q. */
+static double
+range_weight(const char *range, size_t len)
+{
+	const char *end = range + len;
+
+	while ((range = memchr(range, ';', (size_t) (end - range))) != NULL)
+	{
+		range = skip_blanks(range + 1);
+		if ((range[0] == 'q' || range[0] == 'Q') && range[1] == '=')
+			return strtod(range + 2, NULL);
+	}
+	return 1;
+}
+
+/* The format of an Accept header, NULL when it allows none; the heaviest counts, the first of equals. */
+static const char *
+accepted_format(const char *accept)
+{
+	const char *best = NULL;
+	double		best_weight = 0;
+
+	/* An empty one says nothing, as upstream reads it. */
+	if (accept == NULL || *skip_blanks(accept) == '\0')
+		return formats[0].name;
+	while (*accept != '\0')
+	{
+		size_t		len = strcspn(accept, ",");
+		const char *range = skip_blanks(accept);
+		size_t		type_len = strcspn(range, ",; \t");
+		double		weight = range_weight(accept, len);
+
+		for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		{
+			if (weight > best_weight && strlen(formats[i].media_type) == type_len &&
+				strncasecmp(formats[i].media_type, range, type_len) == 0)
+			{
+				best = formats[i].name;
+				best_weight = weight;
+			}
+		}
+		accept += len + (accept[len] == ',');
+	}
+	return best;
+}
+
+/* The format that is asked for, by the parameter or else by the header; NULL with a code and why when there is none. */
+static const char *
+wanted_format(const Route *route, const char *accept, int *code, const char **why)
+{
+	const JsonText *parameter = route_parameter(route, "format");
+
+	if (parameter == NULL)
+	{
+		*code = 406;
+		*why = "only the following media types are accepted: application/x-ndjson, application/jsonl, text/csv";
+		return accepted_format(accept);
+	}
+	*code = 400;
+	*why = "parameter \"format\" is neither \"jsonl\" nor \"csv\"";
+	if (json_text_is(*parameter, "jsonl"))
+		return "jsonl";
+	return json_text_is(*parameter, "csv") ? "csv" : NULL;
+}
+
+/* ---------- the filter ---------- */
+
+/* The parameter of that key if it can stand only once, as those that are not texts or arrays of texts; else NULL.  A literal. */
+static const char *
+single_key(JsonText key)
+{
+	static const char *const keys[] = {"format", "after", "exempted", "score_from", "score_to", "properties", "since_from", "since_to",
+	"first_seen_from", "first_seen_to", "text", "from", "to"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	{
+		if (json_text_is(key, keys[i]))
+			return keys[i];
+	}
+	return NULL;
+}
+
+/* The query as a filter; NULL with *why when it cannot be one.  The database knows which members there are. */
+static JsonNode *
+query_filter(Arena *arena, const Route *route, const char **why)
+{
+	JsonNode   *filter = json_new_object(arena);
+
+	for (size_t i = 0; i < route->parameter_count; i++)
+	{
+		const RouteParameter *parameter = &route->parameters[i];
+		const char *single = single_key(parameter->key);
+		JsonNode   *given = json_get_text(filter, parameter->key);
+		JsonNode   *value = json_new_string(arena, parameter->value.bytes, parameter->value.len);
+		JsonError	error;
+
+		if (single != NULL && route_parameter(route, single) != &parameter->value)
+		{
+			*why = arena_printf(arena, "parameter \"%s\" is given more than once", single);
+			return NULL;
+		}
+		if (json_text_is(parameter->key, "format") || json_text_is(parameter->key, "after") || json_text_is(parameter->key, "timeout"))
+			continue;
+		if (json_text_is(parameter->key, "properties"))
+		{
+			value = json_parse(arena, parameter->value.bytes, parameter->value.len, NULL, NULL, &error);
+			if (value == NULL)
+			{
+				*why = arena_printf(arena, "parameter \"properties\": %s", error.message);
+				return NULL;
+			}
+			json_set_text(arena, filter, parameter->key, value);
+		}
+		else if (single != NULL)
+			json_set_text(arena, filter, parameter->key, value);
+		else
+		{
+			if (given == NULL)
+			{
+				given = json_new_array(arena);
+				json_set_text(arena, filter, parameter->key, given);
+			}
+			json_append(arena, given, value);
+		}
+	}
+	return filter;
+}
+
+/* ---------- the request ---------- */
+
+JsonText
+export_request(Arena *arena, const Route *route, const char *accept, int *code, const char **why)
+{
+	const JsonText *after = route_parameter(route, "after");
+	const char *format = wanted_format(route, accept, code, why);
+	JsonNode   *request = json_new_object(arena);
+	JsonNode   *filter;
+	JsonText	text = {NULL, 0};
+	ExportTarget target;
+	StrBuf		buf;
+
+	if (format == NULL)
+		return text;
+	*code = 400;
+	filter = query_filter(arena, route, why);
+	if (filter == NULL)
+		return text;
+	target_of(route->path, &target);
+	if (after != NULL && strcmp(target.what, "events") != 0)
+	{
+		*why = "parameter \"after\" is for events only";
+		return text;
+	}
+	json_set(arena, request, "what", json_new_cstring(arena, target.what));
+	json_set(arena, request, "format", json_new_cstring(arena, format));
+	if (target.namespace_name.bytes != NULL)
+		json_set(arena, request, "namespace", json_new_string(arena, target.namespace_name.bytes, target.namespace_name.len));
+	if (after != NULL)
+		json_set(arena, request, "after", json_new_string(arena, after->bytes, after->len));
+	json_set(arena, request, "filter", filter);
+	strbuf_init(&buf, arena);
+	json_write(&buf, request);
+	text = (JsonText) {buf.bytes, buf.len};
+	return text;
+}

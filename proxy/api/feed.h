@@ -1,0 +1,160 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.h
+ *	  The change log of a lane, read once for all watchers of this worker.
+ *
+ * A feed exists while its lane has watchers.  It reads the changes behind its
+ * position and keeps the newest ones in a ring (1,000 events or 8 MB).  A
+ * watcher follows the ring with a cursor of its own: that is its queue, and
+ * it costs nothing per watcher.  When the ring must drop an event that a
+ * watcher still has to be handed (its client does not read), that stream ends
+ * cleanly and the client resumes.
+ *
+ * position: everything up to it has been read.  It is only ever moved by what
+ * api_changes answered: wake-ups and polls are hints.  Events carry the
+ * representations that were in use when they were read; a watcher whose
+ * position is older than the ring, or than the first event that carries its
+ * representation, reads the log on its own until it has caught up.
+ *
+ * An event is encoded at most once per type and representation.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FEED_H
+#define FEED_H
+
+#include "db/pg.h"
+
+/* Bytes that several streams may be sending; counted. */
+typedef struct Frame
+{
+	unsigned	references;
+	size_t		len;
+	char		bytes[];
+} Frame;
+
+extern Frame *frame_new(const char *bytes, size_t len);
+extern Frame *frame_hold(Frame *frame);
+extern void frame_release(Frame *frame);	/* NULL is nothing */
+
+typedef enum EventType
+{
+	EVENT_ADDED,
+	EVENT_MODIFIED,
+	EVENT_DELETED,
+	EVENT_TYPE_COUNT
+} EventType;
+
+typedef struct EventLabel
+{
+	JsonText	key;
+	JsonText	value;
+} EventLabel;
+
+/* One representation of an event. */
+typedef struct EventView
+{
+	int			representation;
+	JsonText	object;
+	JsonText	old_object;		/* bytes NULL: the labels did not change */
+	Frame	   *frames[EVENT_TYPE_COUNT];
+} EventView;
+
+typedef struct Changes Changes;
+
+typedef struct Event
+{
+	Changes    *changes;		/* the answer that it points into */
+	int64_t		version;
+	char		operation;		/* A, M, D or X */
+	JsonText	namespace_name;
+	JsonText	name;
+	EventLabel *labels;
+	size_t		label_count;
+	EventLabel *old_labels;		/* of the state before; the same as labels when they did not change */
+	size_t		old_label_count;
+	EventView  *views;
+	size_t		view_count;
+	size_t		size;			/* of its objects */
+} Event;
+
+/* The answer of one api_changes, counted: every event in the ring holds it. */
+struct Changes
+{
+	unsigned	references;
+	Arena		arena;
+	PgResult   *result;
+	Event	   *events;
+	size_t		count;
+	size_t		size;
+};
+
+extern Changes *changes_new(PgResult *result, const int *representations, size_t representation_count);
+extern void changes_release(Changes *changes);
+
+/* The frame of an event, which stays the event's; NULL when the event does not carry the object in the representation. */
+extern Frame *event_frame(Event *event, EventType type, int representation);
+
+/* Tokens of representations, as small numbers that stay valid for the worker's life. */
+extern int representation_number(JsonText token);
+extern JsonText representation_token(int number);
+
+typedef struct Feed Feed;
+
+/* A watcher as its feed sees it; embedded in watch.c's Watch. */
+typedef struct Follower
+{
+	Feed	   *feed;
+	struct Follower *previous;
+	struct Follower *next;
+	uint64_t	cursor;			/* number of the next event to look at, when following */
+	bool		following;		/* the ring, and not reading on its own */
+	bool		wants_bookmark;
+	int			representation;
+	int			first_representation;	/* of the first event on the stream; -1 once that was sent */
+	bool		in_use;			/* it is one of those because of whom the feed's events carry representation, */
+	bool		first_in_use;	/* and first_representation */
+} Follower;
+
+/* What watch.c does for the feeds; set once. */
+typedef struct FeedEvents
+{
+	/* There may be something to hand over. */
+	void		(*pump) (Follower *follower);
+	/* The ring is about to drop the event at the cursor; the follower moves on or ends. */
+	void		(*dropping) (Follower *follower, Event *event);
+	/* The feed's position is gone.  The follower must ask for itself whether its own is too. */
+	void		(*unfollow) (Follower *follower);
+	void		(*bookmark) (Follower *follower, int64_t version, Frame *frame);
+} FeedEvents;
+
+/* Begins to poll. */
+extern void feed_start(const FeedEvents *events);
+
+/* False after two failed polls in a row, or before the first good one. */
+extern bool feed_database_answers(void);
+
+/* A write of this worker was committed. */
+extern void feed_wake(int lane, int64_t version);
+/* One of another worker was. */
+extern void feed_hear(int lane, int64_t version);
+
+extern void feed_attach(Follower *follower, int lane);
+extern void feed_detach(Follower *follower);
+
+/* Follows the ring if it reaches back to position, in the follower's representations. */
+extern bool feed_follow(Follower *follower, int64_t position);
+/* Stops asking for the first representation. */
+extern void feed_first_sent(Follower *follower);
+
+/* The event at the cursor; NULL when all have been looked at. */
+extern Event *feed_next(Follower *follower);
+
+/* -1 while it is not known. */
+extern int64_t feed_position(const Feed *feed);
+extern int feed_lane(const Feed *feed);
+
+/* The frame for wants_bookmark comes through FeedEvents.bookmark, now or later. */
+extern void feed_bookmark(Follower *follower);
+
+#endif							/* FEED_H */

@@ -1,0 +1,389 @@
+/*-------------------------------------------------------------------------
+ *
+ * list.c
+ *	  Lists of any size in bounded memory.
+ *
+ * Status and headers are those of the first piece.  A list of one piece is an
+ * ordinary answer with its length; a longer one is chunked, and when a later
+ * piece cannot be had the connection is reset, so that half a list never
+ * looks like a whole one.
+ *
+ * An export may last: each of its pieces has the time of a request.  Clients
+ * that take nothing are cut by http.c.
+ *
+ * The pieces of a deletecollection are steps without a body; its answer is
+ * that of the last step, or of the first one that failed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "api/reply.h"
+
+#define COLUMN_CODE 0
+#define COLUMN_BODY 4
+#define COLUMN_CURSOR 5
+#define SEND_BYTES ((size_t) 256 * 1024)
+
+/* ---------- pieces ---------- */
+
+static void
+piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Pieces	   *pieces = state;
+	size_t		last_row;
+
+	pieces->call = NULL;
+	if (pieces->on_standby && (outcome != PG_OK || pg_int4(result, 0, COLUMN_CODE) != 200))
+	{
+		/* It does not have the version, or it is the primary that has to refuse. */
+		pg_result_free(result);
+		pieces->try_standby = false;
+		pieces_fetch(pieces);
+		return;
+	}
+	if (outcome != PG_OK)
+	{
+		pieces->failed(pieces->state, outcome, error);
+		return;
+	}
+	pieces->ready = result;
+	free(pieces->cursor);
+	pieces->cursor = NULL;
+	last_row = pg_rows(result) - 1;
+	if (pg_is_null(result, last_row, COLUMN_CURSOR))
+		pieces->complete = true;
+	else
+	{
+		pieces->cursor = strdup(pg_text(result, last_row, COLUMN_CURSOR).bytes);
+		if (pieces->cursor == NULL)
+			abort();
+	}
+	pieces->arrived(pieces->state);
+}
+
+void
+pieces_fetch(Pieces *pieces)
+{
+	PgCall	   *call;
+
+	if (pieces->call != NULL || pieces->ready != NULL || pieces->complete)
+		return;
+	call = pg_call_new(pieces->statement);
+	pg_add_bytes(call, pieces->request.bytes, pieces->request.len);
+	if (pieces->statement == PG_DELETE_COLLECTION)
+		pg_add_bytes(call, pieces->body.bytes, pieces->body.len);
+	if (pieces->cursor != NULL)
+		pg_add_text(call, pieces->cursor);
+	else
+		pg_add_null(call);
+	pieces->on_standby = pieces->try_standby && pg_standby_ready();
+	if (pieces->on_standby)
+		pg_use_standby(call);
+	if (pieces->exempt)
+		pg_exempt(call);
+	pieces->call = call;
+	pg_send(call, false, pieces->time_left(pieces->state), piece_done, pieces);
+}
+
+PgResult *
+pieces_take(Pieces *pieces)
+{
+	PgResult   *result = pieces->ready;
+
+	pieces->ready = NULL;
+	if (result != NULL)
+		pieces_fetch(pieces);
+	return result;
+}
+
+void
+pieces_end(Pieces *pieces)
+{
+	if (pieces->call != NULL)
+		pg_cancel(pieces->call);
+	pg_result_free(pieces->ready);
+	free(pieces->cursor);
+	pieces->call = NULL;
+	pieces->ready = NULL;
+	pieces->cursor = NULL;
+	pieces->complete = true;
+}
+
+JsonText
+piece_bytes(const PgResult *piece, Arena *arena)
+{
+	size_t		rows = pg_rows(piece);
+	size_t		len = 0;
+	char	   *bytes;
+
+	if (rows == 1)
+		return pg_text(piece, 0, COLUMN_BODY);
+	for (size_t row = 0; row < rows; row++)
+		len += pg_text(piece, row, COLUMN_BODY).len;
+	bytes = arena_alloc(arena, len + 1);
+	len = 0;
+	for (size_t row = 0; row < rows; row++)
+	{
+		JsonText	part = pg_text(piece, row, COLUMN_BODY);
+
+		memcpy(bytes + len, part.bytes, part.len);
+		len += part.len;
+	}
+	return (JsonText) {bytes, len};
+}
+
+JsonText
+piece_take(PieceSending *sending, PgResult *piece)
+{
+	JsonText	bytes;
+
+	arena_init(&sending->arena);
+	bytes = piece_bytes(piece, &sending->arena);
+	if (pg_rows(piece) > 1)
+	{
+		pg_result_free(piece);
+		piece = NULL;
+	}
+	sending->result = piece;
+	sending->busy = true;
+	return bytes;
+}
+
+void
+piece_drop(PieceSending *sending)
+{
+	if (!sending->busy)
+		return;
+	sending->busy = false;
+	pg_result_free(sending->result);
+	sending->result = NULL;
+	arena_free(&sending->arena);
+}
+
+bool
+piece_send_more(PieceSending *sending, HttpRequest *http)
+{
+	size_t		len = sending->rest.len < SEND_BYTES ? sending->rest.len : SEND_BYTES;
+	const char *bytes = sending->rest.bytes;
+
+	if (len == 0)
+	{
+		piece_drop(sending);
+		return false;
+	}
+	sending->rest.bytes += len;
+	sending->rest.len -= len;
+	http_stream_send(http, bytes, len);
+	return true;
+}
+
+void
+piece_send(PieceSending *sending, JsonText bytes, HttpRequest *http)
+{
+	sending->rest = bytes;
+	piece_send_more(sending, http);
+}
+
+/* ---------- lists ---------- */
+
+typedef struct List
+{
+	Exchange   *exchange;
+	Pieces		pieces;
+	PieceSending sending;
+	Encoding   *encoding;		/* NULL: none */
+	bool		begun;			/* the head of a chunked answer is out */
+	uint64_t	patience;		/* of an export: how long it waits for a piece, in milliseconds; else 0 */
+} List;
+
+static void
+list_abort(List *list, const char *why)
+{
+	log_line(LOG_WARNING, "a list is cut off: %s", why);
+	pieces_end(&list->pieces);
+	http_abort(list->exchange->http);
+}
+
+/* An export may take as long as it goes on: the clock runs for the database alone, anew for each piece. */
+static void
+list_set_clock(List *list)
+{
+	LoopTimer  *deadline = &list->exchange->deadline;
+
+	if (list->patience == 0)
+		return;
+	if (list->sending.busy)
+		loop_timer_stop(deadline);
+	else
+		loop_timer_start(deadline, list->patience, deadline->fire, deadline->state);
+}
+
+/* Sends what has arrived; ends the answer behind the last piece. */
+static void
+list_advance(List *list)
+{
+	while (!list->sending.busy)
+	{
+		bool		last = list->pieces.complete;
+		PgResult   *result = pieces_take(&list->pieces);
+		JsonText	bytes;
+
+		if (result == NULL)
+		{
+			if (last)
+			{
+				loop_timer_stop(&list->exchange->deadline);
+				http_stream_end(list->exchange->http);
+			}
+			else
+				list_set_clock(list);
+			return;
+		}
+		if (pg_int4(result, 0, 0) != 200)
+		{
+			pg_result_free(result);
+			list_abort(list, "a later piece was refused");
+			return;
+		}
+		bytes = piece_take(&list->sending, result);
+		if (list->encoding != NULL && !encoding_next(list->encoding, bytes, last, &bytes))
+		{
+			piece_drop(&list->sending);
+			list_abort(list, "a piece could not be encoded");
+			return;
+		}
+		piece_send(&list->sending, bytes, list->exchange->http);
+	}
+	list_set_clock(list);
+}
+
+static void
+list_writable(void *state)
+{
+	List	   *list = state;
+
+	if (!piece_send_more(&list->sending, list->exchange->http))
+		list_advance(list);
+}
+
+static void
+list_arrived(void *state)
+{
+	List	   *list = state;
+	Exchange   *exchange = list->exchange;
+	Reply		reply;
+
+	if (list->begun)
+	{
+		list_advance(list);
+		return;
+	}
+	reply = reply_read(&exchange->arena, list->pieces.ready, 0);
+	if (reply.code != 200 || list->pieces.complete)
+	{
+		PgResult   *result = list->pieces.ready;
+
+		list->pieces.ready = NULL;
+		reply.body = piece_bytes(result, &exchange->arena);
+		reply_send(exchange, &reply, result);
+		return;
+	}
+	if (list->pieces.statement == PG_DELETE_COLLECTION)
+	{
+		pg_result_free(pieces_take(&list->pieces));
+		return;
+	}
+	if (exchange->head)
+	{
+		/* Headers are all there is to it; they are those of the chunked answer. */
+		loop_timer_stop(&exchange->deadline);
+		encoding_free(reply_encoding(exchange, &reply));
+		reply_stream_begin(exchange, &reply, list_writable, list);
+		pieces_end(&list->pieces);
+		return;
+	}
+	list->begun = true;
+	list->encoding = reply_encoding(exchange, &reply);
+	reply_stream_begin(exchange, &reply, list_writable, list);
+	list_advance(list);
+}
+
+static void
+list_failed(void *state, PgOutcome outcome, const PgError *error)
+{
+	List	   *list = state;
+
+	if (list->begun)
+		list_abort(list, error != NULL ? error->message : "the database is away");
+	else
+		reply_outcome(list->exchange, outcome, error);
+}
+
+static void
+list_expired(Exchange *exchange)
+{
+	List	   *list = exchange->work;
+
+	if (list->begun)
+		list_abort(list, "--request-timeout");
+	else
+	{
+		pieces_end(&list->pieces);
+		reply_timeout(exchange);
+	}
+}
+
+static void
+list_closed(Exchange *exchange)
+{
+	List	   *list = exchange->work;
+
+	pieces_end(&list->pieces);
+	piece_drop(&list->sending);
+	encoding_free(list->encoding);
+}
+
+static uint64_t
+list_time_left(void *state)
+{
+	List	   *list = state;
+
+	return list->patience > 0 ? list->patience : exchange_time_left(list->exchange);
+}
+
+/* A list that names no version shows everything that was ever answered: only the primary knows that. */
+static bool
+names_version(const Route *route)
+{
+	const JsonText *version = route_parameter(route, "resourceVersion");
+	const JsonText *token = route_parameter(route, "continue");
+
+	return (version != NULL && version->len > 0) || (token != NULL && token->len > 0);
+}
+
+void
+list_start(Exchange *exchange, PgStatement statement)
+{
+	List	   *list = arena_alloc0(&exchange->arena, sizeof(List));
+
+	list->exchange = exchange;
+	list->pieces.statement = statement;
+	list->pieces.request = exchange->request;
+	list->pieces.body = exchange->body;
+	list->pieces.exempt = exchange->exempt;
+	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
+	list->pieces.time_left = list_time_left;
+	list->patience = statement == PG_EXPORT ? exchange_time_left(exchange) : 0;
+	list->pieces.arrived = list_arrived;
+	list->pieces.failed = list_failed;
+	list->pieces.state = list;
+	exchange->work = list;
+	exchange->closed = list_closed;
+	exchange->expired = list_expired;
+	pieces_fetch(&list->pieces);
+}

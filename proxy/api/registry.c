@@ -1,0 +1,689 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry.c
+ *	  What is served, and the discovery and OpenAPI documents.
+ *
+ * A reading is two calls; the generation noted for it is one that was seen
+ * before them, so that a change in between leads to another reading.
+ *
+ * Types outlive their reading with the watches that began under it, for their
+ * metrics; the documents, which are large, are kept by answers alone.
+ *
+ * Reference: k8s-conformance DISC-01 to DISC-18, OAPI-01 to OAPI-20, NEG-01.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/api.h"
+#include "base/log.h"
+#include "api/reply.h"
+
+#define READ_TIMEOUT_MS 30000
+#define ASK_TIMEOUT_MS 5000		/* for the generation; then the last reading has to do */
+#define YEAR_SECONDS (365 * 24 * 3600)
+#define YAML_TYPE "application/yaml"
+#define CLAUSE_LIMIT 64			/* of an Accept header; those behind are ignored */
+
+typedef struct Document
+{
+	const char *path;
+	const char *content_type;
+	const char *etag;
+	JsonText	body;
+	bool		discovery;		/* offered as YAML, too */
+	size_t		row;			/* keeps the first row of a path first */
+
+	/* Other forms of the body, made when they are first asked for; in the arena. */
+	JsonText	yaml;
+	JsonText	gzip;
+	JsonText	yaml_gzip;
+} Document;
+
+/* Those of one reading. */
+typedef struct Documents
+{
+	unsigned	references;
+	Arena		arena;
+	Document   *entries;		/* by path, then row */
+	size_t		count;
+	PgResult   *rows;			/* holds the bodies */
+} Documents;
+
+struct Registry
+{
+	unsigned	references;
+	Arena		arena;
+	RegistryType *types;
+	size_t		type_count;
+};
+
+/* A request that waits for a question to be answered; in the arena of its exchange. */
+typedef struct Waiting
+{
+	Exchange   *exchange;
+	void		(*then) (Exchange *exchange);
+	struct Waiting **link;		/* what points to this one */
+	struct Waiting *next;
+} Waiting;
+
+static Registry *current;
+static Documents *current_documents;
+static int64_t known_generation = -1;	/* of current */
+static int64_t wanted_generation;
+static Registry *reading;		/* half read, NULL when none is being read */
+static int64_t reading_generation;
+
+static Waiting *waiting;		/* for the question that is under way */
+static Waiting *arriving;		/* for the next one: the one under way was asked before they came */
+static bool asking;
+static bool awaiting_reading;	/* the question was answered with a newer generation, */
+static int64_t asked_generation;	/* with this one */
+
+static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
+static void question_reading_ended(void);
+
+/* ---------- reading ---------- */
+
+void
+registry_generation(int64_t generation)
+{
+	wanted_generation = generation;
+	if (reading != NULL || (current != NULL && generation == known_generation))
+		return;
+	reading = calloc(1, sizeof(Registry));
+	if (reading == NULL)
+		abort();
+	reading->references = 1;
+	arena_init(&reading->arena);
+	reading_generation = generation;
+	pg_send(pg_call_new(PG_REGISTRY), true, READ_TIMEOUT_MS, read_types_done, NULL);
+}
+
+static void
+reading_failed(const char *what)
+{
+	log_line(LOG_WARNING, "the registry could not be read: %s", what);
+	registry_release(reading);
+	reading = NULL;
+	question_reading_ended();
+}
+
+static void
+documents_release(void *state)
+{
+	Documents  *documents = state;
+
+	if (documents == NULL || --documents->references > 0)
+		return;
+	pg_result_free(documents->rows);
+	arena_free(&documents->arena);
+	free(documents);
+}
+
+/* A copy of a text column. */
+static const char *
+keep(Arena *arena, const PgResult *result, size_t row, int column)
+{
+	JsonText	text = pg_text(result, row, column);
+
+	return arena_strndup(arena, text.bytes, text.len);
+}
+
+static void
+read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome != PG_OK)
+	{
+		reading_failed(error != NULL ? error->message : "no answer");
+		return;
+	}
+	reading->type_count = pg_rows(result);
+	reading->types = arena_alloc0(&reading->arena, (reading->type_count + 1) * sizeof(RegistryType));
+	for (size_t row = 0; row < reading->type_count; row++)
+	{
+		RegistryType *type = &reading->types[row];
+
+		type->lane = pg_int4(result, row, 0);
+		type->group = keep(&reading->arena, result, row, 1);
+		type->version = keep(&reading->arena, result, row, 2);
+		type->resource = keep(&reading->arena, result, row, 3);
+		type->kind = keep(&reading->arena, result, row, 4);
+		type->namespaced = pg_bool(result, row, 5);
+		type->status = pg_bool(result, row, 6);
+		type->deprecation = pg_is_null(result, row, 7) ? NULL : keep(&reading->arena, result, row, 7);
+	}
+	pg_result_free(result);
+	pg_send(pg_call_new(PG_DOCUMENTS), true, READ_TIMEOUT_MS, read_documents_done, NULL);
+}
+
+static int
+compare_documents(const void *left, const void *right)
+{
+	const Document *a = left;
+	const Document *b = right;
+	int			order = strcmp(a->path, b->path);
+
+	return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
+}
+
+static void
+read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Documents  *documents;
+
+	if (outcome != PG_OK)
+	{
+		reading_failed(error != NULL ? error->message : "no answer");
+		return;
+	}
+	documents = calloc(1, sizeof(Documents));
+	if (documents == NULL)
+		abort();
+	documents->references = 1;
+	arena_init(&documents->arena);
+	documents->rows = result;
+	documents->count = pg_rows(result);
+	documents->entries = arena_alloc0(&documents->arena, (documents->count + 1) * sizeof(Document));
+	for (size_t row = 0; row < documents->count; row++)
+	{
+		Document   *document = &documents->entries[row];
+
+		document->path = keep(&documents->arena, result, row, 0);
+		document->content_type = keep(&documents->arena, result, row, 1);
+		document->etag = keep(&documents->arena, result, row, 2);
+		document->body = pg_text(result, row, 3);
+		document->discovery = strncmp(document->path, "/api", 4) == 0;
+		document->row = row;
+
+		/* The header wants it quoted, whichever way it is kept. */
+		if (document->etag[0] != '\0' && document->etag[0] != '"')
+			document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
+	}
+	qsort(documents->entries, documents->count, sizeof(Document), compare_documents);
+
+	log_line(LOG_INFO, "registry read: %zu types, %zu documents, generation %lld", reading->type_count,
+			 documents->count, (long long) reading_generation);
+	registry_release(current);
+	documents_release(current_documents);
+	current = reading;
+	current_documents = documents;
+	known_generation = reading_generation;
+	reading = NULL;
+	if (wanted_generation != known_generation)
+		registry_generation(wanted_generation);
+	question_reading_ended();
+}
+
+Registry *
+registry_acquire(void)
+{
+	if (current != NULL)
+		current->references++;
+	return current;
+}
+
+void
+registry_release(Registry *registry)
+{
+	if (registry == NULL || --registry->references > 0)
+		return;
+	arena_free(&registry->arena);
+	free(registry);
+}
+
+bool
+registry_known(void)
+{
+	return current != NULL;
+}
+
+const RegistryType *
+registry_types(const Registry *registry, size_t *count)
+{
+	*count = registry->type_count;
+	return registry->types;
+}
+
+const RegistryType *
+registry_find(const Registry *registry, const char *group, const char *version, const char *resource, bool *version_known)
+{
+	*version_known = false;
+	for (size_t i = 0; i < registry->type_count; i++)
+	{
+		const RegistryType *type = &registry->types[i];
+
+		if (strcmp(type->version, version) != 0 || strcmp(type->group, group) != 0)
+			continue;
+		*version_known = true;
+		if (strcmp(type->resource, resource) == 0)
+			return type;
+	}
+	return NULL;
+}
+
+/* The documents of a path, the default one first; NULL when there are none. */
+static Document *
+find_documents(const char *path, size_t *count)
+{
+	Document   *entries = current_documents->entries;
+	size_t		low = 0;
+	size_t		high = current_documents->count;
+
+	*count = 0;
+	while (low < high)
+	{
+		size_t		middle = (low + high) / 2;
+
+		if (strcmp(entries[middle].path, path) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low + *count < current_documents->count && strcmp(entries[low + *count].path, path) == 0)
+		(*count)++;
+	return *count > 0 ? &entries[low] : NULL;
+}
+
+bool
+registry_serves(const Route *route)
+{
+	bool		version_known;
+	size_t		count;
+
+	if (current == NULL)
+		return true;
+	if (route->resource)
+		return registry_find(current, route->group, route->version, route->resource_name, &version_known) != NULL;
+	return find_documents(route->path, &count) != NULL;
+}
+
+/* ---------- asking whether there is a newer one ---------- */
+
+static void question_ask(void);
+
+static void
+waiting_end(Exchange *exchange)
+{
+	Waiting    *ended = exchange->work;
+
+	*ended->link = ended->next;
+	if (ended->next != NULL)
+		ended->next->link = ended->link;
+	exchange->work = NULL;
+	exchange->closed = NULL;
+	exchange->expired = NULL;
+}
+
+static void
+waiting_expired(Exchange *exchange)
+{
+	waiting_end(exchange);
+	reply_timeout(exchange);
+}
+
+static void
+question_done(void)
+{
+	asking = awaiting_reading = false;
+	while (waiting != NULL)
+	{
+		Exchange   *exchange = waiting->exchange;
+		void		(*then) (Exchange *exchange) = waiting->then;
+
+		waiting_end(exchange);
+		then(exchange);
+	}
+	if (arriving == NULL)
+		return;
+	waiting = arriving;
+	waiting->link = &waiting;
+	arriving = NULL;
+	question_ask();
+}
+
+/* A reading ended, well or not.  One that was under way when the question was answered may be too old; another one follows it. */
+static void
+question_reading_ended(void)
+{
+	if (awaiting_reading && (reading == NULL || known_generation >= asked_generation))
+		question_done();
+}
+
+static void
+question_answered(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome != PG_OK)
+	{
+		question_done();
+		return;
+	}
+	asked_generation = pg_int8(result, 0, 0);
+	pg_result_free(result);
+	awaiting_reading = true;
+	registry_generation(asked_generation);
+	question_reading_ended();
+}
+
+static void
+question_ask(void)
+{
+	PgCall	   *call = pg_call_new(PG_POLL);
+
+	asking = true;
+	pg_add_int4_array(call, NULL, 0);
+	pg_send(call, true, ASK_TIMEOUT_MS, question_answered, NULL);
+}
+
+void
+registry_refresh(Exchange *exchange, void (*then) (Exchange *exchange))
+{
+	Waiting    *newcomer = arena_alloc0(&exchange->arena, sizeof(Waiting));
+	Waiting   **list = asking ? &arriving : &waiting;
+
+	newcomer->exchange = exchange;
+	newcomer->then = then;
+	newcomer->link = list;
+	newcomer->next = *list;
+	if (*list != NULL)
+		(*list)->link = &newcomer->next;
+	*list = newcomer;
+	exchange->work = newcomer;
+	exchange->closed = waiting_end;
+	exchange->expired = waiting_expired;
+	if (!asking)
+		question_ask();
+}
+
+/* ---------- negotiation ---------- */
+
+/* The parameters that make a media type another one; empty when absent. */
+typedef struct MediaClause
+{
+	JsonText	type;			/* without parameters */
+	JsonText	g;
+	JsonText	v;
+	JsonText	as;
+	double		quality;
+} MediaClause;
+
+static JsonText
+trim(const char *begin, const char *end)
+{
+	JsonText	text;
+
+	while (begin < end && (*begin == ' ' || *begin == '\t'))
+		begin++;
+	while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	if (end - begin >= 2 && *begin == '"' && end[-1] == '"')
+	{
+		begin++;
+		end--;
+	}
+	text.bytes = begin;
+	text.len = (size_t) (end - begin);
+	return text;
+}
+
+static MediaClause
+parse_media_type(const char *begin, const char *end)
+{
+	MediaClause	media = {.quality = 1};
+	bool		first = true;
+
+	while (begin <= end)
+	{
+		const char *stop = memchr(begin, ';', (size_t) (end - begin));
+		const char *equals;
+
+		if (stop == NULL)
+			stop = end;
+		equals = memchr(begin, '=', (size_t) (stop - begin));
+		if (first)
+			media.type = trim(begin, stop);
+		else if (equals != NULL)
+		{
+			JsonText	key = trim(begin, equals);
+			JsonText	value = trim(equals + 1, stop);
+
+			if (json_text_is(key, "g"))
+				media.g = value;
+			else if (json_text_is(key, "v"))
+				media.v = value;
+			else if (json_text_is(key, "as"))
+				media.as = value;
+			else if (json_text_is(key, "q"))
+			{
+				char		digits[16] = "";
+
+				memcpy(digits, value.bytes, value.len < sizeof(digits) - 1 ? value.len : sizeof(digits) - 1);
+				media.quality = strtod(digits, NULL);
+				if (!(media.quality >= 0 && media.quality <= 1))
+					media.quality = 0;
+			}
+		}
+		first = false;
+		begin = stop + 1;
+	}
+	return media;
+}
+
+/* Media types compare without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the same. */
+static bool
+same_type(JsonText a, JsonText b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++)
+	{
+		char		x = a.bytes[i] == '@' ? '.' : a.bytes[i];
+		char		y = b.bytes[i] == '@' ? '.' : b.bytes[i];
+
+		if (x >= 'A' && x <= 'Z')
+			x = (char) (x + 32);
+		if (y >= 'A' && y <= 'Z')
+			y = (char) (y + 32);
+		if (x != y)
+			return false;
+	}
+	return true;
+}
+
+/* Whether a document is what a clause asks for; *yaml when it asks for YAML. */
+static bool
+clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
+{
+	MediaClause	offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
+
+	*yaml = false;
+	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
+		return is_default && clause->as.len == 0;
+	if (!same_type(clause->g, offered.g) || !same_type(clause->v, offered.v) || !same_type(clause->as, offered.as))
+		return false;
+	*yaml = document->discovery && same_type(clause->type, (JsonText) {YAML_TYPE, strlen(YAML_TYPE)});
+	return *yaml || same_type(clause->type, offered.type);
+}
+
+/* The document for an Accept header among those of one path, perhaps as YAML; NULL when nothing fits. */
+static Document *
+negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
+{
+	Document   *best = NULL;
+	double		best_quality = 0;
+	size_t		clauses = 0;
+
+	*yaml = false;
+	if (accept == NULL || accept[strspn(accept, " \t")] == '\0')
+		return documents;
+	for (const char *next = accept; *next != '\0' && clauses < CLAUSE_LIMIT; clauses++)
+	{
+		size_t		len = strcspn(next, ",");
+		MediaClause	clause = parse_media_type(next, next + len);
+
+		/* Among equal qualities the first clause wins. */
+		for (size_t i = 0; i < count && clause.quality > best_quality; i++)
+		{
+			bool		as_yaml;
+
+			if (!clause_accepts(&clause, &documents[i], i == 0, &as_yaml))
+				continue;
+			best = &documents[i];
+			*yaml = as_yaml;
+			best_quality = clause.quality;
+		}
+		next += len + (next[len] == ',');
+	}
+	return best;
+}
+
+/* If-None-Match: a list of entity tags, or *. */
+static bool
+etag_matches(const char *header, const char *etag)
+{
+	while (header != NULL && *header != '\0')
+	{
+		size_t		len = strcspn(header, ",");
+		JsonText	tag = trim(header, header + len);
+
+		/* trim() took the quotes of both away. */
+		if (tag.len > 2 && memcmp(tag.bytes, "W/", 2) == 0)
+			tag = trim(tag.bytes + 2, tag.bytes + tag.len);
+		if (json_text_is(tag, "*") || json_text_compare(tag, trim(etag, etag + strlen(etag))) == 0)
+			return true;
+		header += len + (header[len] == ',');
+	}
+	return false;
+}
+
+/* ---------- answers ---------- */
+
+void
+registry_answer_unknown(Exchange *exchange)
+{
+	StatusDetails details = {.retry_after_seconds = 5};
+
+	reply_status(exchange, 503, "ServiceUnavailable",
+				 "the request has been made before all known HTTP paths have been installed, please try again", &details);
+}
+
+/* Whether the request came through an index entry whose hash is still that of the document (OAPI-02). */
+static bool
+hash_matches(const Exchange *exchange, const Document *document)
+{
+	const JsonText *hash = route_parameter(exchange->route, "hash");
+
+	return hash != NULL && hash->len > 0 && strncmp(document->path, "/openapi/v3/", 12) == 0 &&
+		json_text_compare(*hash, trim(document->etag, document->etag + strlen(document->etag))) == 0;
+}
+
+/* The body in the form that was asked for. */
+static JsonText
+document_form(Document *document, bool yaml, bool gzip)
+{
+	Arena	   *arena = &current_documents->arena;
+	JsonText   *form = yaml ? &document->yaml : &document->body;
+
+	if (yaml && form->bytes == NULL)
+		*form = encode_yaml(arena, document->body);
+	if (gzip)
+	{
+		JsonText   *compressed = yaml ? &document->yaml_gzip : &document->gzip;
+
+		if (compressed->bytes == NULL)
+			*compressed = encode_gzip(arena, *form);
+		form = compressed;
+	}
+	return *form;
+}
+
+static void
+send_document(Exchange *exchange, Document *document, bool yaml)
+{
+	HttpHeader	headers[7] = {{"content-type", document->content_type}, {"vary", "Accept"}};
+	size_t		count = 2;
+	bool		gzip = document->body.len >= GZIP_FROM && encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
+	JsonText	body;
+
+	/* application/json with its parameters, under the other name. */
+	if (yaml)
+		headers[0].value = arena_printf(&exchange->arena, YAML_TYPE "%s",
+										document->content_type + strcspn(document->content_type, ";"));
+
+	if (document->etag[0] != '\0')
+		headers[count++] = (HttpHeader) {"etag", document->etag};
+	if (hash_matches(exchange, document))
+	{
+		time_t		then = time(NULL) + YEAR_SECONDS;
+		struct tm	tm;
+		char	   *expires = arena_alloc(&exchange->arena, 64);
+
+		strftime(expires, 64, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &tm));
+		headers[count++] = (HttpHeader) {"cache-control", "public, immutable"};
+		headers[count++] = (HttpHeader) {"expires", expires};
+	}
+	else if (strstr(document->content_type, "as=APIGroupDiscoveryList") != NULL)
+		headers[count++] = (HttpHeader) {"cache-control", "public"};
+
+	loop_timer_stop(&exchange->deadline);
+	if (document->etag[0] != '\0' && etag_matches(http_header(exchange->http, "if-none-match"), document->etag))
+	{
+		exchange->code = 304;
+		http_reply(exchange->http, 304, headers + 1, count - 1, "", 0);
+		return;
+	}
+	if (gzip)
+	{
+		headers[1].value = "Accept, Accept-Encoding";
+		headers[count++] = (HttpHeader) {"content-encoding", "gzip"};
+	}
+	exchange->code = 200;
+	body = document_form(document, yaml, gzip);
+	current_documents->references++;
+	http_reply_borrowed(exchange->http, 200, headers, count, body.bytes, body.len, documents_release, current_documents);
+}
+
+void
+registry_answer(Exchange *exchange)
+{
+	Document   *documents;
+	Document   *document;
+	size_t		count;
+	bool		yaml;
+
+	if (current == NULL)
+	{
+		registry_answer_unknown(exchange);
+		return;
+	}
+	documents = find_documents(exchange->route->path, &count);
+	if (documents == NULL)
+	{
+		reply_plain(exchange, 404, "404 page not found\n", 0);
+		return;
+	}
+	if (strcmp(exchange->route->method, "GET") != 0 && strcmp(exchange->route->method, "HEAD") != 0)
+	{
+		reply_method_not_allowed(exchange, NULL);
+		return;
+	}
+	document = negotiate(documents, count, http_header(exchange->http, "accept"), &yaml);
+	if (document == NULL)
+	{
+		StrBuf		message;
+
+		strbuf_init(&message, &exchange->arena);
+		strbuf_puts(&message, "only the following media types are accepted: ");
+		for (size_t i = 0; i < count; i++)
+			strbuf_printf(&message, "%s%s", i > 0 ? ", " : "", documents[i].content_type);
+		strbuf_puts(&message, documents->discovery ? ", " YAML_TYPE : "");
+		reply_status(exchange, 406, "NotAcceptable", message.bytes, NULL);
+		return;
+	}
+	send_document(exchange, document, yaml);
+}

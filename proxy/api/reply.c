@@ -1,0 +1,404 @@
+/*-------------------------------------------------------------------------
+ *
+ * reply.c
+ *	  Answers: replies of the extension's functions and Status objects of our own.
+ *
+ * An SQL error is a fault of ours or of the database, never the client's: the
+ * extension answers what a client did wrong with a reply.  Its text goes to
+ * the log, the client is told the SQLSTATE.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/reply.h"
+
+#include <string.h>
+
+#include "engine/api/request.h"
+
+#define WARNING_TOTAL 4096		/* code points of all warnings together; beyond, each is cut */
+#define WARNING_CUT 256
+#define WARNING_LIMIT 64		/* headers */
+
+typedef struct SqlStatus
+{
+	const char *sqlstate;		/* five characters, or a class of two */
+	int			code;
+	const char *reason;
+	const char *message;
+	int			retry_after;
+} SqlStatus;
+
+/* The first line that fits counts. */
+static const SqlStatus sql_statuses[] = {
+	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
+	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
+	{"55000", 503, "ServiceUnavailable", "a dump is being restored, please try again", 1},
+	{"55P03", 503, "ServiceUnavailable", "the operation waited too long for another one, please try again", 1},
+	{"57014", 504, "Timeout", "Timeout: request did not complete within the allotted timeout", 1},
+	{"53", 503, "ServiceUnavailable", "the database is out of resources, please try again", 1},
+	{"57", 503, "ServiceUnavailable", "the database is restarting, please try again", 1},
+	{"08", 503, "ServiceUnavailable", "the connection to the database was lost, please try again", 1},
+	{"25006", 503, "ServiceUnavailable", "the database is read-only, please try again", 1},
+	{"25P03", 503, "ServiceUnavailable", "the connection to the database was lost, please try again", 1},
+	{"", 500, "InternalError", NULL, 0},
+};
+
+static const SqlStatus *
+sql_status(const PgError *error)
+{
+	const SqlStatus *status = sql_statuses;
+
+	while (strncmp(error->sqlstate, status->sqlstate, strlen(status->sqlstate)) != 0)
+		status++;
+	return status;
+}
+
+/* The line of an error, its message and its details; what is not in the line lives in the arena. */
+static const SqlStatus *
+explain(Arena *arena, const PgError *error, const char **message, StatusDetails *details)
+{
+	const SqlStatus *status = sql_status(error);
+
+	*details = (StatusDetails) {.retry_after_seconds = status->retry_after};
+	*message = status->message;
+	if (*message == NULL)
+	{
+		StatusCause *cause = arena_alloc0(arena, sizeof(StatusCause));
+
+		*message = arena_printf(arena, "Internal error occurred: the database reported SQLSTATE %s", error->sqlstate);
+		cause->message = *message;
+		details->causes = cause;
+		details->cause_count = 1;
+	}
+	return status;
+}
+
+bool
+reply_is_transient(PgOutcome outcome, const PgError *error)
+{
+	return outcome != PG_FAILED || sql_status(error)->code != 500;
+}
+
+Reply
+reply_read(Arena *arena, const PgResult *result, size_t row)
+{
+	Reply		reply = {0};
+	PgArray		warnings = pg_array(result, row, 3);
+	JsonText	warning;
+
+	reply.code = pg_int4(result, row, 0);
+	reply.content_type = pg_is_null(result, row, 1) ? "application/json" : pg_text(result, row, 1).bytes;
+	reply.retry_after = pg_int4(result, row, 2);
+	reply.warnings = warnings.left > 0 ? arena_alloc(arena, warnings.left * sizeof(JsonText)) : NULL;
+	while (pg_array_next(&warnings, &warning))
+	{
+		if (warning.bytes != NULL)
+			reply.warnings[reply.warning_count++] = warning;
+	}
+	reply.body = pg_text(result, row, 4);
+	if (reply.code < 200 || reply.code > 599)
+		reply.code = 500;
+	return reply;
+}
+
+static size_t
+count_runes(JsonText text)
+{
+	size_t		count = 0;
+
+	for (size_t i = 0; i < text.len; i++)
+		count += ((unsigned char) text.bytes[i] & 0xC0) != 0x80;
+	return count;
+}
+
+/* WARN-01: 299 - "text", quoted, without control characters, at most limit code points of the text. */
+static char *
+warning_value(Arena *arena, JsonText text, size_t limit)
+{
+	StrBuf		buf;
+	size_t		runes = 0;
+
+	strbuf_init(&buf, arena);
+	strbuf_puts(&buf, "299 - \"");
+	for (size_t i = 0; i < text.len; i++)
+	{
+		unsigned char c = (unsigned char) text.bytes[i];
+
+		if ((c & 0xC0) != 0x80 && ++runes > limit)
+			break;
+		if (c < 0x20 || c == 0x7F)
+			continue;
+		if (c == '"' || c == '\\')
+			strbuf_putc(&buf, '\\');
+		strbuf_putc(&buf, (char) c);
+	}
+	strbuf_putc(&buf, '"');
+	return buf.bytes;
+}
+
+static bool
+warning_is_new(const Reply *reply, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+	{
+		if (json_text_compare(reply->warnings[i], reply->warnings[index]) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Every answer about a deprecated version says so, errors included. */
+static void
+append_deprecation(Exchange *exchange, HttpHeader *headers, size_t *count)
+{
+	const char *deprecation = exchange->type != NULL ? exchange->type->deprecation : NULL;
+	JsonText	text = {deprecation, deprecation != NULL ? strlen(deprecation) : 0};
+
+	if (deprecation != NULL)
+		headers[(*count)++] = (HttpHeader) {"warning", warning_value(&exchange->arena, text, WARNING_TOTAL)};
+}
+
+/* Headers of a reply in the exchange's arena; *count of them. */
+static HttpHeader *
+reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
+{
+	Arena	   *arena = &exchange->arena;
+	size_t		limit = reply->warning_count < WARNING_LIMIT ? reply->warning_count : WARNING_LIMIT;
+	HttpHeader *headers = arena_alloc(arena, (limit + 6) * sizeof(HttpHeader));
+	size_t		left = WARNING_TOTAL;
+	size_t		total = 0;
+
+	*count = 0;
+	headers[(*count)++] = (HttpHeader) {"content-type", reply->content_type};
+	if (reply->retry_after > 0)
+		headers[(*count)++] = (HttpHeader) {"retry-after", arena_printf(arena, "%d", reply->retry_after)};
+	if (reply->allow != NULL)
+		headers[(*count)++] = (HttpHeader) {"allow", reply->allow};
+	if (reply->gzip)
+	{
+		headers[(*count)++] = (HttpHeader) {"content-encoding", "gzip"};
+		headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
+	}
+	append_deprecation(exchange, headers, count);
+	for (size_t i = 0; i < reply->warning_count; i++)
+		total += count_runes(reply->warnings[i]);
+	for (size_t i = 0; i < limit; i++)
+	{
+		size_t		runes = count_runes(reply->warnings[i]);
+
+		if (total > WARNING_TOTAL && runes > WARNING_CUT)
+			runes = WARNING_CUT;
+		if (!warning_is_new(reply, i) || runes > left)
+			continue;
+		left -= runes;
+		headers[(*count)++] = (HttpHeader) {"warning", warning_value(arena, reply->warnings[i], runes)};
+	}
+	return headers;
+}
+
+/* The request is over for the database and for the clock; the answer may still be on its way. */
+static void
+exchange_answered(Exchange *exchange, int code)
+{
+	exchange->code = code;
+	loop_timer_stop(&exchange->deadline);
+	if (exchange->call != NULL)
+		pg_cancel(exchange->call);
+	exchange->call = NULL;
+}
+
+static void
+release_result(void *state)
+{
+	pg_result_free(state);
+}
+
+/* Whether the client wants this answer, which is JSON so far, as YAML. */
+static bool
+wants_yaml(const Exchange *exchange, const char *content_type, int code)
+{
+	const char *accept = http_header(exchange->http, "accept");
+	const char *verb = exchange->route->verb;
+	bool		list = strcmp(verb, "list") == 0 || strcmp(verb, "deletecollection") == 0;
+
+	return accept != NULL && strcmp(content_type, "application/json") == 0 &&
+		request_media_type(accept, list, code >= 400) == MEDIA_YAML;
+}
+
+/* REQ-11: reads alone; and exports, which are no verb of the API. */
+static bool
+wants_gzip(const Exchange *exchange, int code)
+{
+	const char *verb = exchange->route->verb;
+
+	return code == 200 && !exchange->head &&
+		(strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 || strcmp(exchange->verb, "export") == 0) &&
+		encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
+}
+
+void
+reply_send(Exchange *exchange, const Reply *given, PgResult *result)
+{
+	Reply		reply = *given;
+	bool		own = false;	/* the body is in the exchange's arena */
+	size_t		count;
+	HttpHeader *headers;
+
+	if (wants_yaml(exchange, reply.content_type, reply.code))
+	{
+		reply.content_type = "application/yaml";
+		reply.body = encode_yaml(&exchange->arena, reply.body);
+		own = true;
+	}
+	if (reply.body.len >= GZIP_FROM && wants_gzip(exchange, reply.code))
+	{
+		reply.gzip = true;
+		reply.body = encode_gzip(&exchange->arena, reply.body);
+		own = true;
+	}
+	headers = reply_headers(exchange, &reply, &count);
+	exchange_answered(exchange, reply.code);
+	if (own)
+	{
+		/* The headers' texts are the result's until they have been copied. */
+		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len, NULL, NULL);
+		pg_result_free(result);
+	}
+	else if (result != NULL)
+		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len,
+							release_result, result);
+	else
+		http_reply(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len);
+}
+
+Encoding *
+reply_encoding(Exchange *exchange, Reply *reply)
+{
+	bool		yaml = wants_yaml(exchange, reply->content_type, reply->code);
+
+	reply->gzip = wants_gzip(exchange, reply->code);
+	if (yaml)
+		reply->content_type = "application/yaml";
+	return yaml || reply->gzip ? encoding_new(yaml, reply->gzip) : NULL;
+}
+
+void
+reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (void *state), void *state)
+{
+	size_t		count;
+	HttpHeader *headers = reply_headers(exchange, reply, &count);
+
+	exchange->code = reply->code;
+	http_stream_begin(exchange->http, reply->code, headers, count, writable, state);
+}
+
+/* allow: methods, or NULL. */
+static void
+send_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details, const char *allow)
+{
+	HttpHeader	headers[5] = {{"content-type", "application/json"}};
+	size_t		count = 1;
+	JsonText	body;
+	StrBuf		buf;
+
+	strbuf_init(&buf, &exchange->arena);
+	status_failure(&buf, code, reason, message, details);
+	body = (JsonText) {buf.bytes, buf.len};
+	if (wants_yaml(exchange, headers[0].value, code))
+	{
+		headers[0].value = "application/yaml";
+		body = encode_yaml(&exchange->arena, body);
+	}
+	/* Of all Status documents upstream writes this one by a way of its own. */
+	if (code == 403)
+		headers[count++] = (HttpHeader) {"x-content-type-options", "nosniff"};
+	append_deprecation(exchange, headers, &count);
+	if (details != NULL && details->retry_after_seconds > 0)
+		headers[count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", details->retry_after_seconds)};
+	if (allow != NULL)
+		headers[count++] = (HttpHeader) {"allow", allow};
+	exchange_answered(exchange, code);
+	http_reply(exchange->http, code, headers, count, body.bytes, body.len);
+}
+
+void
+reply_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details)
+{
+	send_status(exchange, code, reason, message, details, NULL);
+}
+
+/* ERR-21 */
+void
+reply_method_not_allowed(Exchange *exchange, const char *allow)
+{
+	StatusDetails details = {0};
+
+	send_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details, allow);
+}
+
+void
+reply_plain(Exchange *exchange, int code, const char *text, int retry_after)
+{
+	HttpHeader	headers[3] = {{"content-type", "text/plain; charset=utf-8"}, {"x-content-type-options", "nosniff"}};
+	size_t		count = 2;
+
+	if (retry_after > 0)
+		headers[count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", retry_after)};
+	exchange_answered(exchange, code);
+	http_reply(exchange->http, code, headers, count, text, strlen(text));
+}
+
+void
+reply_too_many_requests(Exchange *exchange)
+{
+	StatusDetails details = {.retry_after_seconds = 1};
+
+	reply_status(exchange, 429, "TooManyRequests", "Too many requests, please try again later.", &details);
+}
+
+void
+reply_timeout(Exchange *exchange)
+{
+	reply_status(exchange, 504, "Timeout", "Timeout: request did not complete within the allotted timeout", NULL);
+}
+
+void
+reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error)
+{
+	StatusDetails details = {.retry_after_seconds = 1};
+	const SqlStatus *failed;
+	const char *message;
+
+	switch (outcome)
+	{
+		case PG_FAILED:
+			failed = explain(&exchange->arena, error, &message, &details);
+			reply_status(exchange, failed->code, failed->reason, message, &details);
+			break;
+		case PG_EXPIRED:
+			reply_timeout(exchange);
+			break;
+		case PG_BUSY:
+			reply_too_many_requests(exchange);
+			break;
+		case PG_LOST:
+			reply_status(exchange, 503, "ServiceUnavailable",
+						 "the connection to the database was lost; whether the operation took effect is not known", &details);
+			break;
+		default:
+			reply_status(exchange, 503, "ServiceUnavailable", "the database is not available, please try again", &details);
+	}
+}
+
+JsonText
+reply_failure(Arena *arena, const PgError *error)
+{
+	StatusDetails details;
+	const char *message;
+	const SqlStatus *status = explain(arena, error, &message, &details);
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	status_failure(&buf, status->code, status->reason, message, &details);
+	return (JsonText) {buf.bytes, buf.len};
+}

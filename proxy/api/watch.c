@@ -1,0 +1,892 @@
+/*-------------------------------------------------------------------------
+ *
+ * watch.c
+ *	  Watches: streams of events.
+ *
+ * position: the stream has been handed every event up to it that concerns it,
+ * and none behind it.  Events at or below it are never handed again, wherever
+ * they come from; a bookmark is sent only when nothing is left to hand over,
+ * and never below what the client knows of already.
+ *
+ * watch_pump() is the only place that sends.  It is called whenever something
+ * may have changed and does nothing while a send is under way.
+ *
+ * Reference: k8s-conformance section 15; watch-revisions 6.2, I5 and I6.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/api/selector.h"
+#include "base/config.h"
+#include "api/feed.h"
+#include "api/list.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "api/reply.h"
+#include "http/server.h"
+
+#define SEND_BYTES (64 * 1024)	/* events are gathered up to here; one larger event goes alone */
+#define SEND_FRAMES 64
+#define TICK_MS 1000
+#define RETRY_MS 1000
+#define TIMEOUT_LEAST_S 1800	/* when the client names none */
+#define TIMEOUT_SPREAD_S 1800
+#define BOOKMARK_LEAST_MS 50000
+#define BOOKMARK_SPREAD_MS 20000
+#define LAST_BOOKMARK_MS 2000	/* before the end */
+#define SHORT_MS 1000			/* a watch that ends sooner and without an event is a fault to client-go, which lists again then (W-04) */
+#define END_STEP_MS 100			/* at a shutdown watches end step by step, */
+#define ENDS_IN_STEP 20			/* so many at a time, or more when there is not time enough */
+#define PARTING_MS 30000		/* for a client to take what was sent before the end */
+#define READ_ROWS_FIRST 20		/* when reading alone */
+#define READ_ROWS_MOST 200
+#define READ_BYTES (256 * 1024) /* an answer should be about so large */
+#define READ_TIMEOUT_MS 10000
+
+/* Columns of api_watch. */
+enum
+{
+	COLUMN_LANE = 5,
+	COLUMN_VERSION,
+	COLUMN_CURSOR,
+	COLUMN_NAMESPACE,
+	COLUMN_LABELS,
+	COLUMN_FIELDS,
+	COLUMN_FIRST_REPRESENTATION,
+	COLUMN_REPRESENTATION,
+	COLUMN_BOOKMARKS,
+	COLUMN_END_BOOKMARK,
+	COLUMN_TIMEOUT
+};
+
+typedef struct Watch Watch;
+
+/* What comes before the events; freed when it has been sent. */
+typedef struct Initial
+{
+	Pieces		pieces;
+	bool		listing;		/* pieces are being sent */
+	Frame	   *end_bookmark;	/* NULL: none */
+} Initial;
+
+struct Watch
+{
+	Follower	follower;		/* first: a Follower is its Watch */
+	Exchange   *exchange;
+	Watch	   *previous;
+	Watch	   *next;
+	Arena		arena;			/* the selectors; empty without */
+	Selector   *labels;			/* NULL: all */
+	FieldSelector *fields;
+	char	   *namespace_name; /* NULL: all */
+	int64_t		position;
+	int64_t		sent;			/* the newest version that the client knows of */
+	Initial    *initial;
+	Frame	   *sending;		/* one of these two while a send is under way */
+	PieceSending sending_piece;
+	Frame	   *parting;		/* an ERROR event to end with */
+	bool		ending;
+	bool		ended;
+	bool		bookmarks;
+	bool		last_bookmark;	/* the one before the end was asked for */
+	bool		must_read;		/* alone, before it may follow */
+	bool		on_standby;		/* the reading under way */
+	bool		standby_done;	/* it has nothing more to read there */
+	PgCall	   *call;			/* of reading alone */
+	Changes    *changes;		/* what it gave */
+	size_t		next_change;
+	int			rows;
+	int64_t		caught_up;		/* the position that an answer with few rows leads to */
+	uint64_t	retry_at;		/* after a failure; 0 otherwise */
+	uint64_t	began_at;
+	uint64_t	ends_at;
+	uint64_t	bookmark_at;
+};
+
+static Watch *watches;
+static LoopTimer tick_timer;
+static LoopTimer end_timer;
+static size_t ends_in_step;		/* at a shutdown */
+
+static void watch_end(Watch *watch);
+static void watch_pump(Watch *watch);
+
+/* ---------- what concerns a watch ---------- */
+
+typedef struct LabelList
+{
+	const EventLabel *labels;
+	size_t		count;
+} LabelList;
+
+static bool
+find_label(void *state, JsonText key, JsonText *value)
+{
+	const LabelList *list = state;
+
+	for (size_t i = 0; i < list->count; i++)
+	{
+		if (json_text_compare(list->labels[i].key, key) == 0)
+		{
+			*value = list->labels[i].value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+matches_labels(const Watch *watch, const EventLabel *labels, size_t count)
+{
+	LabelList	list = {labels, count};
+
+	return watch->labels == NULL || selector_matches(watch->labels, find_label, &list);
+}
+
+/* Section 15.3: what an event is for this watch; EVENT_TYPE_COUNT when it is nothing. */
+static EventType
+event_type(const Watch *watch, const Event *event)
+{
+	bool		before;
+	bool		after;
+
+	if (event->version <= watch->position)
+		return EVENT_TYPE_COUNT;
+	if (watch->namespace_name != NULL && !json_text_is(event->namespace_name, watch->namespace_name))
+		return EVENT_TYPE_COUNT;
+	if (watch->fields != NULL && !field_selector_matches(watch->fields, event->namespace_name, event->name))
+		return EVENT_TYPE_COUNT;
+	before = event->operation != 'A' && matches_labels(watch, event->old_labels, event->old_label_count);
+	after = event->operation != 'D' && matches_labels(watch, event->labels, event->label_count);
+	if (after)
+		return before ? EVENT_MODIFIED : EVENT_ADDED;
+	return before ? EVENT_DELETED : EVENT_TYPE_COUNT;
+}
+
+/*
+ * Looks at an event and moves the position over it; the frame to send, or NULL.  An event that concerns the watch but cannot be
+ * shown (the watched version is served no more) ends the stream.
+ */
+static Frame *
+watch_take(Watch *watch, Event *event)
+{
+	Follower   *follower = &watch->follower;
+	EventType	type = event_type(watch, event);
+	bool		first = follower->first_representation >= 0;
+	Frame	   *frame = NULL;
+
+	if (type != EVENT_TYPE_COUNT)
+	{
+		frame = event_frame(event, type, first ? follower->first_representation : follower->representation);
+		if (frame == NULL)
+		{
+			watch_end(watch);
+			return NULL;
+		}
+		if (first)
+			feed_first_sent(follower);
+		watch->sent = event->version;
+		metrics_count(COUNTER_WATCH_EVENTS, 1);
+	}
+	if (event->version > watch->position)
+		watch->position = event->version;
+	return frame;
+}
+
+/* ---------- ending ---------- */
+
+static void
+watch_end(Watch *watch)
+{
+	if (watch->ending)
+		return;
+	watch->ending = true;
+	watch->follower.following = false;
+	if (watch->ends_at > loop_now())
+		watch->ends_at = loop_now();
+}
+
+/* An ERROR event with a Status, then the end. */
+static void
+watch_fail(Watch *watch, JsonText status)
+{
+	Arena		arena;
+	StrBuf		buf;
+
+	arena_init(&arena);
+	strbuf_init(&buf, &arena);
+	while (status.len > 0 && status.bytes[status.len - 1] == '\n')
+		status.len--;
+	strbuf_puts(&buf, "{\"type\":\"ERROR\",\"object\":");
+	strbuf_append(&buf, status.bytes, status.len);
+	strbuf_puts(&buf, "}\n");
+	watch->parting = frame_new(buf.bytes, buf.len);
+	arena_free(&arena);
+	watch_end(watch);
+}
+
+static void
+watch_expire(Watch *watch, const char *message)
+{
+	Arena		arena;
+	StrBuf		buf;
+	JsonText	status;
+
+	arena_init(&arena);
+	strbuf_init(&buf, &arena);
+	status_failure(&buf, 410, "Expired", message, NULL);
+	status.bytes = buf.bytes;
+	status.len = buf.len;
+	watch_fail(watch, status);
+	arena_free(&arena);
+}
+
+/*
+ * The position is no version that the log knows.  It may have gone on over events that do not concern this watch, into what a failed
+ * server gave last: the client knows of nothing behind sent, and up to the floor nothing concerned it.
+ */
+static void
+watch_lost(Watch *watch, int64_t floor)
+{
+	int64_t		known = watch->sent > floor ? watch->sent : floor;
+	char		message[80];
+
+	if (known < watch->position)
+	{
+		watch->position = known;
+		watch->must_read = true;
+		return;
+	}
+	snprintf(message, sizeof(message), "too old resource version: %lld (%lld)", (long long) watch->position, (long long) floor);
+	watch_expire(watch, message);
+}
+
+static void
+initial_free(Watch *watch)
+{
+	if (watch->initial == NULL)
+		return;
+	pieces_end(&watch->initial->pieces);
+	frame_release(watch->initial->end_bookmark);
+	free(watch->initial);
+	watch->initial = NULL;
+}
+
+static void
+watch_closed(Exchange *exchange)
+{
+	Watch	   *watch = exchange->work;
+
+	if (watch == NULL)
+		return;
+	if (watch->previous != NULL)
+		watch->previous->next = watch->next;
+	else
+		watches = watch->next;
+	if (watch->next != NULL)
+		watch->next->previous = watch->previous;
+	feed_detach(&watch->follower);
+	initial_free(watch);
+	if (watch->call != NULL)
+		pg_cancel(watch->call);
+	changes_release(watch->changes);
+	frame_release(watch->sending);
+	frame_release(watch->parting);
+	piece_drop(&watch->sending_piece);
+	arena_free(&watch->arena);
+	free(watch->namespace_name);
+	free(watch);
+	metrics_gauge_add(GAUGE_WATCHERS, -1);
+}
+
+/* ---------- sending ---------- */
+
+/* The stream's from here on: it is released when it has been sent. */
+static void
+watch_send(Watch *watch, Frame *frame)
+{
+	watch->sending = frame;
+	metrics_count(COUNTER_WATCH_BYTES, frame->len);
+	http_stream_send(watch->exchange->http, frame->bytes, frame->len);
+}
+
+/* Frames that are sent together; several become one. */
+typedef struct Gathered
+{
+	Frame	   *frames[SEND_FRAMES];
+	size_t		count;
+	size_t		size;
+} Gathered;
+
+/* Holds the frame; false when no more should be added. */
+static bool
+gather(Gathered *gathered, Frame *frame)
+{
+	gathered->frames[gathered->count++] = frame_hold(frame);
+	gathered->size += frame->len;
+	return gathered->count < SEND_FRAMES && gathered->size < SEND_BYTES;
+}
+
+static void
+watch_send_gathered(Watch *watch, Gathered *gathered)
+{
+	Frame	   *frame;
+	StrBuf		buf;
+	Arena		arena;
+
+	if (gathered->count == 1)
+	{
+		watch_send(watch, gathered->frames[0]);
+		return;
+	}
+	arena_init(&arena);
+	strbuf_init(&buf, &arena);
+	strbuf_reserve(&buf, gathered->size);
+	for (size_t i = 0; i < gathered->count; i++)
+	{
+		strbuf_append(&buf, gathered->frames[i]->bytes, gathered->frames[i]->len);
+		frame_release(gathered->frames[i]);
+	}
+	frame = frame_new(buf.bytes, buf.len);
+	arena_free(&arena);
+	watch_send(watch, frame);
+}
+
+static void
+read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Watch	   *watch = state;
+	int			representations[2] = {watch->follower.representation, watch->follower.first_representation};
+
+	watch->call = NULL;
+	if (watch->on_standby && (outcome != PG_OK || pg_rows(result) == 0 || pg_text(result, 0, 1).bytes[0] == 'X'))
+	{
+		/* What it has was handed over; the rest, and whether a position is lost, is the primary's to say. */
+		pg_result_free(result);
+		watch->standby_done = true;
+		watch_pump(watch);
+		return;
+	}
+	if (outcome != PG_OK)
+	{
+		watch->retry_at = loop_now() + RETRY_MS;
+		return;
+	}
+	watch->must_read = false;
+	watch->changes = changes_new(result, representations, representations[1] >= 0 ? 2 : 1);
+	watch->next_change = 0;
+	if (watch->changes->count > 0 && watch->changes->events[0].operation == 'X')
+	{
+		watch_lost(watch, watch->changes->events[0].version);
+		changes_release(watch->changes);
+		watch->changes = NULL;
+	}
+	else
+	{
+		/* An answer may be cut by its size: only an empty one leads to where the feed was. */
+		if (watch->changes->count > 0)
+			watch->caught_up = -1;
+		if (watch->changes->size > READ_BYTES)
+			watch->rows = watch->rows > 1 ? watch->rows / 2 : 1;
+		else
+			watch->rows = watch->rows < READ_ROWS_MOST / 2 ? watch->rows * 2 : READ_ROWS_MOST;
+	}
+	watch_pump(watch);
+}
+
+/* Reads the log behind the position, for this watch alone. */
+static void
+watch_read(Watch *watch)
+{
+	Follower   *follower = &watch->follower;
+	JsonText	representations[2];
+	size_t		count = 0;
+
+	representations[count++] = representation_token(follower->representation);
+	if (follower->first_representation >= 0)
+		representations[count++] = representation_token(follower->first_representation);
+	watch->caught_up = feed_position(follower->feed);
+	watch->call = pg_call_new(PG_CHANGES);
+	pg_add_int4(watch->call, feed_lane(follower->feed));
+	pg_add_int8(watch->call, watch->position);
+	pg_add_text_array(watch->call, representations, count);
+	pg_add_int4(watch->call, watch->rows);
+	watch->on_standby = !watch->standby_done && pg_standby_ready();
+	if (watch->on_standby)
+		pg_use_standby(watch->call);
+	pg_send(watch->call, false, READ_TIMEOUT_MS, read_done, watch);
+}
+
+/* The next event that the watch has not looked at, from the ring or from its own reading; NULL when there is none now. */
+static Event *
+watch_next_event(Watch *watch)
+{
+	Follower   *follower = &watch->follower;
+	int64_t		newest = feed_position(follower->feed);
+
+	if (watch->changes != NULL)
+	{
+		if (watch->next_change < watch->changes->count)
+			return &watch->changes->events[watch->next_change];
+		changes_release(watch->changes);
+		watch->changes = NULL;
+		if (watch->caught_up > watch->position)
+			watch->position = watch->caught_up;
+	}
+	if (!follower->following && watch->call == NULL && newest >= 0 && loop_now() >= watch->retry_at)
+	{
+		watch->retry_at = 0;
+		if ((watch->must_read || !feed_follow(follower, watch->position)) &&
+			(watch->must_read || watch->position < newest))
+			watch_read(watch);
+	}
+	if (follower->following)
+	{
+		Event	   *event = feed_next(follower);
+
+		if (event == NULL && newest > watch->position)
+			watch->position = newest;
+		return event;
+	}
+	return NULL;
+}
+
+static void
+watch_step(Watch *watch)
+{
+	if (watch->changes != NULL)
+		watch->next_change++;
+	else
+		watch->follower.cursor++;
+}
+
+/* The present state and the bookmark behind it; false when the events can begin. */
+static bool
+watch_send_initial(Watch *watch)
+{
+	Initial    *initial = watch->initial;
+
+	while (initial->listing)
+	{
+		PgResult   *result = pieces_take(&initial->pieces);
+		JsonText	body;
+
+		if (result == NULL && initial->pieces.complete)
+		{
+			initial->listing = false;
+			break;
+		}
+		if (result == NULL)
+			return true;
+		if (pg_int4(result, 0, 0) != 200)
+		{
+			watch_fail(watch, pg_text(result, 0, 4));
+			pg_result_free(result);
+			return true;
+		}
+		body = piece_take(&watch->sending_piece, result);
+		if (body.len > 0)
+			feed_first_sent(&watch->follower);
+		metrics_count(COUNTER_WATCH_BYTES, body.len);
+		piece_send(&watch->sending_piece, body, watch->exchange->http);
+		if (watch->sending_piece.busy)
+			return true;
+	}
+	if (initial->end_bookmark != NULL)
+	{
+		Frame	   *frame = initial->end_bookmark;
+
+		initial->end_bookmark = NULL;
+		watch_send(watch, frame);
+		return true;
+	}
+	initial_free(watch);
+
+	/* Nothing of the request is needed any more: an idle watch is small. */
+	arena_free(&watch->exchange->arena);
+	arena_init(&watch->exchange->arena);
+	watch->exchange->route = NULL;
+	watch->exchange->user = NULL;
+	http_forget_request(watch->exchange->http);
+	return false;
+}
+
+static void
+watch_pump(Watch *watch)
+{
+	HttpRequest *http = watch->exchange->http;
+	Gathered	gathered;
+	Event	   *event;
+	bool		more = true;
+
+	if (watch->ended || http_stream_busy(http))
+		return;
+	if (!watch->ending && watch->initial != NULL && watch_send_initial(watch) && !watch->ending)
+		return;
+	if (watch->ending)
+	{
+		Frame	   *frame = watch->parting;
+
+		watch->parting = NULL;
+		if (frame != NULL)
+			watch_send(watch, frame);
+		else
+		{
+			watch->ended = true;
+			http_stream_end(http);
+		}
+		return;
+	}
+
+	gathered.count = gathered.size = 0;
+	while (more && !watch->ending && (event = watch_next_event(watch)) != NULL)
+	{
+		Frame	   *frame = watch_take(watch, event);
+
+		if (frame != NULL)
+			more = gather(&gathered, frame);
+		watch_step(watch);
+	}
+	if (gathered.count > 0)
+		watch_send_gathered(watch, &gathered);
+	else if (watch->ending)
+		watch_pump(watch);
+}
+
+static void
+watch_writable(void *state)
+{
+	Watch	   *watch = state;
+
+	if (watch->sending_piece.busy && piece_send_more(&watch->sending_piece, watch->exchange->http))
+		return;
+	frame_release(watch->sending);
+	watch->sending = NULL;
+	watch_pump(watch);
+}
+
+/* ---------- told by the feed ---------- */
+
+static void
+follower_pump(Follower *follower)
+{
+	watch_pump((Watch *) follower);
+}
+
+static void
+follower_dropping(Follower *follower, Event *event)
+{
+	Watch	   *watch = (Watch *) follower;
+
+	watch_pump(watch);
+	if (!follower->following || feed_next(follower) != event)
+		return;
+	if (event_type(watch, event) == EVENT_TYPE_COUNT)
+	{
+		watch_take(watch, event);
+		follower->cursor++;
+		return;
+	}
+	metrics_count(COUNTER_WATCH_OVERFLOWS, 1);
+	watch_end(watch);
+}
+
+static void
+follower_unfollow(Follower *follower)
+{
+	Watch	   *watch = (Watch *) follower;
+
+	watch->must_read = true;
+}
+
+static void
+follower_bookmark(Follower *follower, int64_t version, Frame *frame)
+{
+	Watch	   *watch = (Watch *) follower;
+
+	/* The position may have gone on, over what does not concern this watch; the client must not be taken back. */
+	if (watch->ending || watch->initial != NULL || !follower->following || http_stream_busy(watch->exchange->http) ||
+		watch_next_event(watch) != NULL || watch->sent > version)
+		return;
+	follower->wants_bookmark = false;
+	watch->sent = version;
+	watch->bookmark_at = loop_now() + BOOKMARK_LEAST_MS + arc4random_uniform(BOOKMARK_SPREAD_MS);
+	watch_send(watch, frame_hold(frame));
+}
+
+static const FeedEvents feed_events = {
+	.pump = follower_pump,
+	.dropping = follower_dropping,
+	.unfollow = follower_unfollow,
+	.bookmark = follower_bookmark,
+};
+
+/* ---------- the clock ---------- */
+
+static void
+watch_tick(Watch *watch, uint64_t now)
+{
+	if (watch->ending)
+	{
+		if (now > watch->ends_at + PARTING_MS && !watch->ended)
+		{
+			watch->ended = true;
+			http_abort(watch->exchange->http);
+		}
+		return;
+	}
+	if (now >= watch->ends_at)
+	{
+		watch_end(watch);
+		watch_pump(watch);
+		return;
+	}
+	if (watch->retry_at != 0 && now >= watch->retry_at)
+	{
+		if (watch->initial != NULL)
+		{
+			watch->retry_at = 0;
+			pieces_fetch(&watch->initial->pieces);
+		}
+		watch_pump(watch);
+	}
+	if (watch->bookmarks && watch->initial == NULL)
+	{
+		if (!watch->last_bookmark && now + LAST_BOOKMARK_MS + TICK_MS > watch->ends_at)
+		{
+			watch->last_bookmark = true;
+			watch->follower.wants_bookmark = true;
+		}
+		if (watch->follower.wants_bookmark || now >= watch->bookmark_at)
+			feed_bookmark(&watch->follower);
+	}
+}
+
+static void
+tick(void *state)
+{
+	uint64_t	now = loop_now();
+	Watch	   *next;
+
+	for (Watch *watch = watches; watch != NULL; watch = next)
+	{
+		next = watch->next;
+		watch_tick(watch, now);
+	}
+	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
+}
+
+void
+watches_start(void)
+{
+	feed_start(&feed_events);
+	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
+}
+
+/* Ends the next few: clients that came back all at once would be a burden to the other proxies. */
+static void
+end_some(void *state)
+{
+	uint64_t	now = loop_now();
+	size_t		count = ends_in_step;
+	Watch	   *next;
+
+	for (Watch *watch = watches; watch != NULL && count > 0; watch = next)
+	{
+		next = watch->next;
+		if (watch->ending || now < watch->began_at + SHORT_MS)
+			continue;
+		count--;
+		watch_end(watch);
+		watch_pump(watch);
+	}
+	/* Some have only begun or are about to. */
+	loop_timer_start(&end_timer, END_STEP_MS, end_some, NULL);
+}
+
+void
+watches_end(uint64_t milliseconds)
+{
+	size_t		steps = (size_t) (milliseconds / END_STEP_MS) + 1;
+	size_t		open = 0;
+
+	for (Watch *watch = watches; watch != NULL; watch = watch->next)
+		open++;
+	ends_in_step = open / steps + 1 > ENDS_IN_STEP ? open / steps + 1 : ENDS_IN_STEP;
+	end_some(NULL);
+}
+
+/* ---------- the beginning ---------- */
+
+static void
+initial_arrived(void *state)
+{
+	watch_pump(state);
+}
+
+static void
+initial_failed(void *state, PgOutcome outcome, const PgError *error)
+{
+	Watch	   *watch = state;
+
+	/* The version of the state that was being sent may have been compacted away meanwhile. */
+	if (error != NULL && strcmp(error->sqlstate, "KR410") == 0)
+		watch_expire(watch, "The resourceVersion for the provided watch is too old.");
+	else if (reply_is_transient(outcome, error))
+	{
+		/* The same piece can be asked for again: its cursor has not moved. */
+		watch->retry_at = loop_now() + RETRY_MS;
+		return;
+	}
+	else
+	{
+		Arena		arena;
+
+		arena_init(&arena);
+		watch_fail(watch, reply_failure(&arena, error));
+		arena_free(&arena);
+	}
+	watch_pump(watch);
+}
+
+static uint64_t
+initial_time_left(void *state)
+{
+	return (uint64_t) config.request_timeout * 1000;
+}
+
+static bool
+watch_parse_selectors(Watch *watch, const PgResult *result)
+{
+	JsonText	labels = pg_text(result, 0, COLUMN_LABELS);
+	JsonText	fields = pg_text(result, 0, COLUMN_FIELDS);
+	const char *error = NULL;
+
+	if (labels.len > 0)
+	{
+		labels.bytes = arena_strndup(&watch->arena, labels.bytes, labels.len);
+		watch->labels = selector_parse(&watch->arena, labels.bytes, labels.len, &error);
+	}
+	if (fields.len > 0 && error == NULL)
+	{
+		fields.bytes = arena_strndup(&watch->arena, fields.bytes, fields.len);
+		watch->fields = field_selector_parse(&watch->arena, fields.bytes, fields.len, &error);
+	}
+	return (labels.len == 0 || watch->labels != NULL) && (fields.len == 0 || watch->fields != NULL);
+}
+
+static Initial *
+watch_prepare_initial(Watch *watch, const PgResult *result)
+{
+	Initial    *initial = calloc(1, sizeof(Initial));
+	JsonText	bookmark = pg_text(result, 0, COLUMN_END_BOOKMARK);
+
+	if (initial == NULL)
+		abort();
+	initial->pieces.complete = true;
+	if (bookmark.len > 0)
+		initial->end_bookmark = frame_new(bookmark.bytes, bookmark.len);
+	if (!pg_is_null(result, 0, COLUMN_CURSOR))
+	{
+		initial->listing = true;
+		initial->pieces.complete = false;
+		initial->pieces.statement = PG_LIST;
+		initial->pieces.request = watch->exchange->request;
+		initial->pieces.cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
+		initial->pieces.try_standby = true;
+		initial->pieces.exempt = watch->exchange->exempt;
+		initial->pieces.time_left = initial_time_left;
+		initial->pieces.arrived = initial_arrived;
+		initial->pieces.failed = initial_failed;
+		initial->pieces.state = watch;
+	}
+	return initial;
+}
+
+static void
+watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Exchange   *exchange = state;
+	Reply		reply;
+	Watch	   *watch;
+	uint64_t	now = loop_now();
+	int32_t		timeout;
+
+	exchange->call = NULL;
+	if (outcome != PG_OK)
+	{
+		reply_outcome(exchange, outcome, error);
+		return;
+	}
+	reply = reply_read(&exchange->arena, result, 0);
+	if (reply.code != 200)
+	{
+		reply_send(exchange, &reply, result);
+		return;
+	}
+	watch = calloc(1, sizeof(Watch));
+	if (watch == NULL)
+		abort();
+	arena_init(&watch->arena);
+	watch->exchange = exchange;
+	watch->follower.representation = representation_number(pg_text(result, 0, COLUMN_REPRESENTATION));
+	watch->follower.first_representation = representation_number(pg_text(result, 0, COLUMN_FIRST_REPRESENTATION));
+	if (!watch_parse_selectors(watch, result) || watch->follower.representation < 0 ||
+		watch->follower.first_representation < 0)
+	{
+		arena_free(&watch->arena);
+		free(watch);
+		pg_result_free(result);
+		reply_status(exchange, 500, "InternalError", "Internal error occurred: the watch could not be set up", NULL);
+		return;
+	}
+	if (watch->follower.first_representation == watch->follower.representation)
+		watch->follower.first_representation = -1;
+	if (!pg_is_null(result, 0, COLUMN_NAMESPACE) && pg_text(result, 0, COLUMN_NAMESPACE).len > 0)
+	{
+		watch->namespace_name = strdup(pg_text(result, 0, COLUMN_NAMESPACE).bytes);
+		if (watch->namespace_name == NULL)
+			abort();
+	}
+	watch->position = watch->sent = pg_int8(result, 0, COLUMN_VERSION);
+	watch->bookmarks = pg_bool(result, 0, COLUMN_BOOKMARKS);
+	watch->rows = READ_ROWS_FIRST;
+	timeout = pg_int4(result, 0, COLUMN_TIMEOUT);
+	if (timeout <= 0)
+		timeout = (int32_t) (TIMEOUT_LEAST_S + arc4random_uniform(TIMEOUT_SPREAD_S));
+	watch->began_at = now;
+	watch->ends_at = now + (uint64_t) timeout * 1000;
+	watch->bookmark_at = now + BOOKMARK_LEAST_MS + arc4random_uniform(BOOKMARK_SPREAD_MS);
+
+	watch->next = watches;
+	if (watches != NULL)
+		watches->previous = watch;
+	watches = watch;
+	metrics_gauge_add(GAUGE_WATCHERS, 1);
+	feed_attach(&watch->follower, pg_int4(result, 0, COLUMN_LANE));
+	watch->initial = watch_prepare_initial(watch, result);
+	exchange->work = watch;
+	exchange->closed = watch_closed;
+	loop_timer_stop(&exchange->deadline);
+
+	/* The first byte carries the headers out; a space belongs to the first frame's line. */
+	reply_stream_begin(exchange, &reply, watch_writable, watch);
+	pg_result_free(result);
+	http_stream_send(exchange->http, " ", 1);
+	pieces_fetch(&watch->initial->pieces);
+}
+
+void
+watch_start(Exchange *exchange)
+{
+	exchange->call = pg_call_new(PG_WATCH);
+	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	if (exchange->exempt)
+		pg_exempt(exchange->call);
+	pg_send(exchange->call, false, exchange_time_left(exchange), watch_begun, exchange);
+}

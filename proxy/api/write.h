@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * write.h
+ *	  Writes of one object each, gathered into batches.
+ *
+ * For every lane one batch is in flight; what arrives meanwhile forms the
+ * next one: at most 64 documents or 4 MB (a larger document goes alone), no
+ * object twice, later writes of an object behind earlier ones.  A write that
+ * finds its lane idle is sent at once.  When a batch of several fails, it was
+ * rolled back as a whole, and its members are sent one by one.
+ *
+ * At most 4,096 writes or 64 MB wait in a worker; beyond that 429.  A client
+ * that leaves before its write was sent takes it back; afterwards its outcome
+ * is only not told.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef WRITE_BATCH_H
+#define WRITE_BATCH_H
+
+#include "api/api.h"
+
+extern void write_start(Exchange *exchange);
+
+#endif							/* WRITE_BATCH_H */

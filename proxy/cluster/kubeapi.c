@@ -1,0 +1,310 @@
+/*-------------------------------------------------------------------------
+ *
+ * kubeapi.c
+ *	  The proxy as a client of kube-apiserver: calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cluster/kubeapi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "cluster/transfer.h"
+
+#define CALL_TIMEOUT_MS 10000L
+#define CALL_ANSWER_LIMIT (4 * 1024 * 1024)
+#define MAX_CALLS 1024
+
+#define ATTEMPTS 5
+#define FIRST_RETRY_MS 500.0
+#define RETRY_FACTOR 1.5
+#define RETRY_JITTER 0.2
+
+/* Certificates and CAs are renewed long before they end. */
+#define RELOAD_MS 60000
+
+struct KubeApi
+{
+	KubeApi    *next;
+	Arena		arena;			/* holds what kubeconfig points to */
+	KubeConfig	kubeconfig;
+	uint64_t	loaded_at;
+	char		path[];
+};
+
+struct KubeCall
+{
+	KubeApi    *api;
+	Arena		arena;			/* path, request and answer */
+	TransferRequest request;
+	Transfer   *transfer;		/* NULL between attempts */
+	StrBuf		received;
+	int			attempts;
+	double		delay;			/* before the next attempt, without jitter */
+	LoopTimer	timer;			/* the next attempt, or the refusal of a call too many */
+	KubeAnswer	answer;
+	void	   *state;
+};
+
+static KubeApi *apis;
+static size_t call_count;
+
+/* ---------- kubeconfigs ---------- */
+
+static bool
+kubeapi_load(KubeApi *api, Arena *arena, const char **why)
+{
+	KubeConfig	kubeconfig = {0};
+
+	if (!kubeconfig_load(arena, api->path, &kubeconfig, why))
+		return false;
+	api->kubeconfig = kubeconfig;
+	return true;
+}
+
+KubeApi *
+kubeapi_open(const char *path)
+{
+	KubeApi    *api;
+	const char *why = "";
+
+	if (path == NULL)
+		path = "";
+	for (api = apis; api != NULL; api = api->next)
+	{
+		if (strcmp(api->path, path) == 0)
+			return api;
+	}
+	api = calloc(1, sizeof(*api) + strlen(path) + 1);
+	if (api == NULL)
+		abort();
+	strcpy(api->path, path);
+	arena_init(&api->arena);
+	api->loaded_at = loop_now();
+	if (!kubeapi_load(api, &api->arena, &why))
+	{
+		log_line(LOG_ERROR, "cannot reach kube-apiserver: %s", why);
+		exit(1);
+	}
+	api->next = apis;
+	apis = api;
+	return api;
+}
+
+const KubeConfig *
+kubeapi_config(KubeApi *api)
+{
+	uint64_t	now = loop_now();
+	Arena		arena;
+	const char *why = "";
+
+	if (now - api->loaded_at < RELOAD_MS)
+		return &api->kubeconfig;
+	api->loaded_at = now;
+	arena_init(&arena);
+	if (kubeapi_load(api, &arena, &why))
+	{
+		arena_free(&api->arena);
+		api->arena = arena;
+	}
+	else
+	{
+		log_line(LOG_ERROR, "the kubeconfig cannot be read anew: %s", why);
+		arena_free(&arena);
+	}
+	return &api->kubeconfig;
+}
+
+/* ---------- calls ---------- */
+
+static void call_attempt(void *state);
+
+static void
+call_free(KubeCall *call)
+{
+	loop_timer_stop(&call->timer);
+	arena_free(&call->arena);
+	free(call);
+	call_count--;
+}
+
+static bool
+call_take(void *state, int status, const char *bytes, size_t len)
+{
+	KubeCall   *call = state;
+
+	if (call->received.len + len > CALL_ANSWER_LIMIT)
+		return false;
+	strbuf_append(&call->received, bytes, len);
+	return true;
+}
+
+static void
+call_finish(KubeCall *call, int status, const char *why)
+{
+	call->answer(call->state, status, status == 0 ? NULL : call->received.len > 0 ? call->received.bytes : "", call->received.len, why);
+	call_free(call);
+}
+
+static void
+call_done(void *state, int status, const char *why)
+{
+	KubeCall   *call = state;
+
+	call->transfer = NULL;
+	if ((status == 0 || status == 429 || status >= 500) && call->attempts < ATTEMPTS)
+	{
+		double		jitter = 1 + RETRY_JITTER * arc4random_uniform(1000) / 1000;
+
+		loop_timer_start(&call->timer, (uint64_t) (call->delay * jitter), call_attempt, call);
+		call->delay *= RETRY_FACTOR;
+		return;
+	}
+	call_finish(call, status, why);
+}
+
+static void
+call_attempt(void *state)
+{
+	KubeCall   *call = state;
+
+	call->attempts++;
+	call->received.len = 0;
+	call->transfer = transfer_start(kubeapi_config(call->api), &call->request);
+}
+
+static void
+call_refuse(void *state)
+{
+	call_finish(state, 0, "too many calls to kube-apiserver are under way");
+}
+
+static KubeCall *
+call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, KubeAnswer answer, void *state)
+{
+	KubeCall   *call = calloc(1, sizeof(*call));
+
+	if (call == NULL)
+		abort();
+	call->api = api;
+	call->delay = FIRST_RETRY_MS;
+	call->answer = answer;
+	call->state = state;
+	arena_init(&call->arena);
+	strbuf_init(&call->received, &call->arena);
+	call->request = (TransferRequest) {
+		.path = arena_strdup(&call->arena, path),
+		.body = body == NULL ? NULL : arena_strndup(&call->arena, body, len),
+		.body_len = len,
+		.patch = patch,
+		.timeout_ms = CALL_TIMEOUT_MS,
+		.take = call_take,
+		.done = call_done,
+		.state = call,
+	};
+	if (call_count++ < MAX_CALLS)
+		call_attempt(call);
+	else
+		loop_timer_start(&call->timer, 0, call_refuse, call);
+	return call;
+}
+
+KubeCall *
+kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+{
+	return call_start(api, path, body, len, false, answer, state);
+}
+
+KubeCall *
+kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+{
+	return call_start(api, path, body, len, true, answer, state);
+}
+
+KubeCall *
+kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state)
+{
+	return call_start(api, path, NULL, 0, false, answer, state);
+}
+
+void
+kubeapi_cancel(KubeCall *call)
+{
+	if (call->transfer != NULL)
+		transfer_cancel(call->transfer);
+	call_free(call);
+}
+
+/* ---------- for the parent ---------- */
+
+typedef struct Question
+{
+	Arena	   *arena;
+	StrBuf		received;
+	int			status;
+	const char *why;
+} Question;
+
+static bool
+question_take(void *state, int status, const char *bytes, size_t len)
+{
+	Question   *question = state;
+
+	if (question->received.len + len > CALL_ANSWER_LIMIT)
+		return false;
+	strbuf_append(&question->received, bytes, len);
+	return true;
+}
+
+static void
+question_done(void *state, int status, const char *why)
+{
+	Question   *question = state;
+
+	question->status = status;
+	question->why = status == 0 ? arena_strdup(question->arena, why) : NULL;
+}
+
+const JsonNode *
+kubeapi_read(Arena *arena, const KubeConfig *kubeconfig, const char *path, int *status, const char **why)
+{
+	Question	question = {.arena = arena};
+	TransferRequest request = {
+		.path = path,.timeout_ms = CALL_TIMEOUT_MS,.take = question_take,.done = question_done,.state = &question
+	};
+	const JsonNode *document;
+	JsonError	error;
+
+	strbuf_init(&question.received, arena);
+	transfer_run(kubeconfig, &request);
+	*status = question.status;
+	if (question.status == 0)
+	{
+		*why = arena_printf(arena, "%s: %s", kubeconfig->server, question.why);
+		return NULL;
+	}
+	if (question.status != 200)
+	{
+		*why = arena_printf(arena, "%s%s answered with status %d", kubeconfig->server, path, question.status);
+		return NULL;
+	}
+	document = json_parse(arena, question.received.bytes, question.received.len, NULL, NULL, &error);
+	if (document == NULL)
+		*why = arena_printf(arena, "%s%s: %s", kubeconfig->server, path, error.message);
+	return document;
+}
+
+const char *
+kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why)
+{
+	int			status;
+	const JsonNode *namespace = kubeapi_read(arena, kubeconfig, "/api/v1/namespaces/kube-system", &status, why);
+	const char *uid = json_get_cstring(arena, json_get(namespace, "metadata"), "uid");
+
+	if (namespace != NULL && uid == NULL)
+		*why = arena_printf(arena, "%s: the namespace kube-system has no uid", kubeconfig->server);
+	return uid;
+}

@@ -1,0 +1,361 @@
+/*-------------------------------------------------------------------------
+ *
+ * kubeapi_watch.c
+ *	  The proxy as a client of kube-apiserver: watches that last.
+ *
+ * A list of the newest state (no resourceVersion: never an old cache), in pages, then a
+ * watch from the list's version.  Bookmarks keep that version fresh while nothing
+ * happens.  A watch that ends is resumed where it was; when that is too long
+ * ago (410), or kube-apiserver says anything else but 200, it begins with a list again.
+ * For a handler that asks whether the watch is live it always does: nothing in
+ * a watch that is resumed tells when all that was missed has come.
+ *
+ * Memory is bounded by one page or one event: bytes are taken apart as they
+ * come, and what is too large ends the transfer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cluster/kubeapi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "cluster/transfer.h"
+
+#define PAGE_SIZE 250
+#define PAGE_LIMIT (64 * 1024 * 1024)
+#define PAGE_TIMEOUT_MS 60000L
+/* An object of etcd has at most 1.5 MiB. */
+#define EVENT_LIMIT (8 * 1024 * 1024)
+
+/* kube-apiserver ends a watch after a time of this range; a little later we do. */
+#define WATCH_LEAST_S 300
+#define WATCH_SPREAD_S 300
+#define WATCH_GRACE_S 30
+
+/* Before another attempt: doubled each time, until a watch has held for a while. */
+#define FIRST_DELAY_MS 200
+#define LAST_DELAY_MS 10000
+#define HELD_MS 5000
+
+typedef struct KubeWatch
+{
+	KubeApi    *api;
+	char	   *path;
+	char	   *query;			/* with a leading &, or "" */
+	const KubeWatchHandler *handler;
+	void	   *state;
+	Arena		arena;			/* of the present transfer */
+	StrBuf		received;		/* a page; or lines of a watch that were not looked at yet */
+	int			status;			/* of the present answer; 0 before it begins */
+	char	   *version;		/* to watch from; NULL: list first */
+	char	   *next_page;		/* of the list under way; NULL for the first */
+	bool		lost;			/* a watch: its place is gone */
+	bool		live;			/* as the handler was told */
+	uint64_t	begun_at;
+	uint64_t	delay;
+	LoopTimer	timer;			/* the next attempt */
+	LoopTimer	lines_timer;	/* lines wait to be looked at */
+} KubeWatch;
+
+static void lines_read(void *state);
+static void watch_go_on(void *state);
+
+static void
+replace(char **text, const char *value)
+{
+	free(*text);
+	*text = value == NULL ? NULL : strdup(value);
+	if (value != NULL && *text == NULL)
+		abort();
+}
+
+/* ---------- one transfer after the other ---------- */
+
+static void
+answer_begun(void *state, int status)
+{
+	KubeWatch  *watch = state;
+
+	watch->status = status;
+	if (status == 200 && watch->version != NULL)
+		loop_timer_start(&watch->lines_timer, 0, lines_read, watch);
+}
+
+static void
+watch_transfer(KubeWatch *watch, const char *path, long timeout_ms, bool (*take) (void *state, int status, const char *bytes, size_t len),
+			   void (*done) (void *state, int status, const char *why))
+{
+	watch->status = 0;
+	strbuf_init(&watch->received, &watch->arena);
+	transfer_start(kubeapi_config(watch->api),
+				   &(TransferRequest) {.path = path,.timeout_ms = timeout_ms,.begun = answer_begun,.take = take,.done = done,.state = watch});
+}
+
+static void
+watch_later(KubeWatch *watch)
+{
+	/* Neighbours that lost the same server do not come back all at once. */
+	uint64_t	delay = watch->delay + arc4random_uniform((uint32_t) watch->delay / 2 + 1);
+
+	arena_free(&watch->arena);
+	loop_timer_stop(&watch->lines_timer);
+	loop_timer_start(&watch->timer, delay, watch_go_on, watch);
+	watch->delay = watch->delay * 2 > LAST_DELAY_MS ? LAST_DELAY_MS : watch->delay * 2;
+}
+
+static void
+watch_failed(KubeWatch *watch, int status, const char *why)
+{
+	watch->handler->failed(watch->state, status, why);
+	watch_later(watch);
+}
+
+static void
+watch_set_live(KubeWatch *watch, bool live)
+{
+	if (watch->handler->live != NULL && watch->live != live)
+	{
+		watch->live = live;
+		watch->handler->live(watch->state, live);
+	}
+}
+
+/* ---------- the list ---------- */
+
+static bool
+page_take(void *state, int status, const char *bytes, size_t len)
+{
+	KubeWatch  *watch = state;
+
+	if (watch->received.len + len > PAGE_LIMIT)
+		return false;
+	strbuf_append(&watch->received, bytes, len);
+	return true;
+}
+
+static void
+watch_free(KubeWatch *watch)
+{
+	loop_timer_stop(&watch->lines_timer);
+	arena_free(&watch->arena);
+	free(watch->path);
+	free(watch->query);
+	free(watch->version);
+	free(watch->next_page);
+	free(watch);
+}
+
+static void
+page_done(void *state, int status, const char *why)
+{
+	KubeWatch  *watch = state;
+	Arena	   *arena = &watch->arena;
+	const JsonNode *page;
+	const JsonNode *items;
+	const char *version;
+	const char *next;
+	JsonError	error;
+
+	if (status == 404 && watch->handler->absent != NULL)
+	{
+		watch->handler->absent(watch->state);
+		watch_free(watch);
+		return;
+	}
+	if (status != 200)
+	{
+		/* Pages expire as well: from the beginning. */
+		replace(&watch->next_page, NULL);
+		watch_failed(watch, status, status == 0 ? why : arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
+		return;
+	}
+	page = json_parse(arena, watch->received.bytes, watch->received.len, NULL, NULL, &error);
+	items = json_get(page, "items");
+	version = json_get_cstring(arena, json_get(page, "metadata"), "resourceVersion");
+	if (version == NULL || items == NULL || (items->kind != JSON_ARRAY && items->kind != JSON_NULL))
+	{
+		replace(&watch->next_page, NULL);
+		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));
+		return;
+	}
+	if (watch->next_page == NULL)
+		watch->handler->begin(watch->state);
+	for (size_t i = 0; items->kind == JSON_ARRAY && i < items->u.array.count; i++)
+		watch->handler->item(watch->state, items->u.array.items[i]);
+	next = json_get_cstring(arena, json_get(page, "metadata"), "continue");
+	if (next != NULL && next[0] != '\0')
+		replace(&watch->next_page, next);
+	else
+	{
+		replace(&watch->next_page, NULL);
+		replace(&watch->version, version);
+		watch->handler->end(watch->state);
+	}
+	arena_free(arena);
+	watch_go_on(watch);
+}
+
+static void
+list_page(KubeWatch *watch)
+{
+	const char *path = arena_printf(&watch->arena, "%s?limit=%d%s%s%s", watch->path, PAGE_SIZE, watch->query,
+									watch->next_page == NULL ? "" : "&continue=",
+									watch->next_page == NULL ? "" : transfer_escape(&watch->arena, watch->next_page));
+
+	watch_transfer(watch, path, PAGE_TIMEOUT_MS, page_take, page_done);
+}
+
+/* ---------- the watch ---------- */
+
+/* One event: {"type":"ADDED","object":{...}}. */
+static void
+event_read(KubeWatch *watch, const char *line, size_t len)
+{
+	Arena		arena;
+	JsonError	error;
+	const JsonNode *event;
+	const JsonNode *object;
+	const JsonNode *code;
+	const char *type;
+	const char *version;
+	int			status;
+
+	arena_init(&arena);
+	event = json_parse(&arena, line, len, NULL, NULL, &error);
+	type = json_get_cstring(&arena, event, "type");
+	object = json_get(event, "object");
+	version = json_get_cstring(&arena, json_get(object, "metadata"), "resourceVersion");
+	if (type == NULL || version == NULL || strcmp(type, "ERROR") == 0)
+	{
+		code = json_get(object, "code");
+		status = code != NULL && code->kind == JSON_INTEGER ? (int) code->u.integer : 0;
+		watch_set_live(watch, false);
+		if (status != 410)
+			watch->handler->failed(watch->state, status, arena_printf(&arena, "the watch of %s has ended with %.*s", watch->path,
+																	  (int) (len < 200 ? len : 200), line));
+		watch->lost = true;
+	}
+	else
+	{
+		replace(&watch->version, version);
+		if (strcmp(type, "BOOKMARK") != 0)
+			watch->handler->event(watch->state, type, object);
+	}
+	arena_free(&arena);
+}
+
+static void
+lines_take(KubeWatch *watch)
+{
+	StrBuf	   *received = &watch->received;
+	size_t		from = 0;
+	char	   *newline;
+
+	while (from < received->len && !watch->lost &&
+		   (newline = memchr(received->bytes + from, '\n', received->len - from)) != NULL)
+	{
+		size_t		len = (size_t) (newline - received->bytes) - from;
+
+		event_read(watch, received->bytes + from, len);
+		from += len + 1;
+	}
+	if (from == 0)
+		return;
+	memmove(received->bytes, received->bytes + from, received->len - from);
+	received->len -= from;
+}
+
+/* Not in event_take(): the handler may want to start calls of its own. */
+static void
+lines_read(void *state)
+{
+	KubeWatch  *watch = state;
+
+	lines_take(watch);
+	if (!watch->lost)
+		watch_set_live(watch, true);
+}
+
+static bool
+event_take(void *state, int status, const char *bytes, size_t len)
+{
+	KubeWatch  *watch = state;
+
+	if (watch->received.len + len > EVENT_LIMIT)
+		return false;
+	strbuf_append(&watch->received, bytes, len);
+	if (status == 200 && memchr(bytes, '\n', len) != NULL)
+		loop_timer_start(&watch->lines_timer, 0, lines_read, watch);
+	return true;
+}
+
+static void
+watch_done(void *state, int status, const char *why)
+{
+	KubeWatch  *watch = state;
+
+	/* Also what came before a connection broke. */
+	if (watch->status == 200)
+		lines_take(watch);
+	watch_set_live(watch, false);
+	if (loop_now() - watch->begun_at >= HELD_MS)
+		watch->delay = FIRST_DELAY_MS;
+	/* After anything but an end or a broken connection, the version itself may be what is wrong. */
+	if (watch->lost || (status != 0 && status != 200) || watch->handler->live != NULL)
+		replace(&watch->version, NULL);
+	if (status == 0)
+		watch_failed(watch, status, why);
+	else if (status != 200 && status != 410)
+		watch_failed(watch, status, arena_printf(&watch->arena, "the watch of %s was answered with status %d", watch->path, status));
+	else
+		watch_later(watch);
+}
+
+static void
+watch_begin(KubeWatch *watch)
+{
+	int			seconds = WATCH_LEAST_S + (int) arc4random_uniform(WATCH_SPREAD_S);
+	const char *path = arena_printf(&watch->arena, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s",
+									watch->path, seconds, transfer_escape(&watch->arena, watch->version), watch->query);
+
+	watch->lost = false;
+	watch->begun_at = loop_now();
+	watch_transfer(watch, path, (seconds + WATCH_GRACE_S) * 1000L, event_take, watch_done);
+}
+
+static void
+watch_go_on(void *state)
+{
+	KubeWatch  *watch = state;
+
+	arena_init(&watch->arena);
+	if (watch->version == NULL)
+		list_page(watch);
+	else
+		watch_begin(watch);
+}
+
+void
+kubeapi_watch(KubeApi *api, const char *path, const char *query, const KubeWatchHandler *handler, void *state)
+{
+	KubeWatch  *watch = calloc(1, sizeof(*watch));
+	StrBuf		escaped;
+
+	if (watch == NULL)
+		abort();
+	watch->api = api;
+	watch->handler = handler;
+	watch->state = state;
+	watch->delay = FIRST_DELAY_MS;
+	replace(&watch->path, path);
+	arena_init(&watch->arena);
+	strbuf_init(&escaped, &watch->arena);
+	if (query != NULL)
+		strbuf_printf(&escaped, "&%s", query);
+	replace(&watch->query, escaped.len > 0 ? escaped.bytes : "");
+	arena_free(&watch->arena);
+	watch_go_on(watch);
+}

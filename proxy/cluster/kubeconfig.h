@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * kubeconfig.h
+ *	  How to reach kube-apiserver: a kubeconfig file, or what a pod is given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef KUBECONFIG_H
+#define KUBECONFIG_H
+
+#include "engine/base/json.h"
+
+typedef struct KubeConfig
+{
+	const char *server;			/* https://host:port, without a slash at the end */
+	JsonText	ca;				/* PEM; empty: the system's CAs */
+	JsonText	certificate;	/* PEM, of the client; empty for none */
+	JsonText	key;
+	const char *token;			/* bearer token; NULL for none */
+	const char *token_file;		/* read anew for every request, because it is rotated; NULL for none */
+} KubeConfig;
+
+/*
+ * Reads the current context of a kubeconfig file (YAML or JSON); path NULL or "": the service account of the pod this
+ * process runs in.  False with *why when that cannot be had.
+ */
+extern bool kubeconfig_load(Arena *arena, const char *path, KubeConfig *kubeconfig, const char **why);
+
+/* Whether there is anything to load: path is given, or this process runs in a pod. */
+extern bool kubeconfig_available(const char *path);
+
+#endif							/* KUBECONFIG_H */

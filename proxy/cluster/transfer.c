@@ -1,0 +1,367 @@
+/*-------------------------------------------------------------------------
+ *
+ * transfer.c
+ *	  HTTP requests that this process sends, without libcurl's types.
+ *
+ * libcurl does the talking: it is the best-kept HTTP client there is in C.
+ * Its multi interface tells which descriptors it waits for and when it wants
+ * to be called; both go to the worker's loop.  Connections are kept and used
+ * again by whoever comes next.
+ *
+ * HTTP/1.1 throughout, as between our own clients and us: one connection
+ * carries one call, so that a stalled one holds up nobody else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cluster/transfer.h"
+
+#include <curl/curl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loop.h"
+
+/* Further transfers wait for one of these; so many stay open while there is nothing to send. */
+#define MAX_CONNECTIONS 64L
+#define MAX_IDLE_CONNECTIONS 16L
+
+/* A peer that is silently gone is noticed after so long, also by a watch that waits. */
+#define KEEPALIVE_SECONDS 15
+#define UNACKNOWLEDGED_MS 30000
+
+struct Transfer
+{
+	CURL	   *curl;
+	struct curl_slist *headers;
+	bool		refused;		/* take said no */
+	void		(*begun) (void *state, int status);
+	bool		(*take) (void *state, int status, const char *bytes, size_t len);
+	void		(*done) (void *state, int status, const char *why);
+	void	   *state;
+	char		reason[CURL_ERROR_SIZE];
+};
+
+/* A descriptor of libcurl's that the loop watches. */
+typedef struct Channel
+{
+	LoopSocket *socket;
+	curl_socket_t fd;
+	bool		wants_write;
+	bool		notified;		/* the loop will call when it can be written to */
+} Channel;
+
+static CURLM *multi;
+static LoopTimer multi_timer;
+
+static void *
+need(void *pointer)
+{
+	if (pointer == NULL)
+		abort();
+	return pointer;
+}
+
+/* ---------- one transfer ---------- */
+
+static int
+transfer_status(Transfer *transfer)
+{
+	long		status = 0;
+
+	curl_easy_getinfo(transfer->curl, CURLINFO_RESPONSE_CODE, &status);
+	return (int) status;
+}
+
+static size_t
+take_bytes(char *bytes, size_t size, size_t count, void *state)
+{
+	Transfer   *transfer = state;
+
+	if (transfer->take(transfer->state, transfer_status(transfer), bytes, size * count))
+		return size * count;
+	transfer->refused = true;
+	/* Taking less than was given ends the transfer. */
+	return 0;
+}
+
+/* Line by line, the empty one last; that of an interim answer (1xx) ends nothing. */
+static size_t
+take_header(char *bytes, size_t size, size_t count, void *state)
+{
+	Transfer   *transfer = state;
+
+	if (bytes[0] == '\r' && transfer_status(transfer) >= 200)
+		transfer->begun(transfer->state, transfer_status(transfer));
+	return size * count;
+}
+
+static int
+set_socket_options(void *state, curl_socket_t fd, curlsocktype purpose)
+{
+	int			on = 1;
+	int			seconds = KEEPALIVE_SECONDS;
+	int			most = UNACKNOWLEDGED_MS;
+
+	/* None of them is worth failing for. */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof(most));
+	return CURL_SOCKOPT_OK;
+}
+
+static void
+set_blob(CURL *curl, CURLoption option, JsonText pem)
+{
+	struct curl_blob blob = {.data = (void *) pem.bytes,.len = pem.len,.flags = CURL_BLOB_COPY};
+
+	if (pem.len > 0)
+		curl_easy_setopt(curl, option, &blob);
+}
+
+static void
+add_header(Transfer *transfer, const char *header)
+{
+	transfer->headers = need(curl_slist_append(transfer->headers, header));
+}
+
+/* The Authorization header, unless the kubeconfig has no token. */
+static void
+add_bearer(Transfer *transfer, const KubeConfig *kubeconfig)
+{
+	static const char prefix[] = "Authorization: Bearer ";
+	char		header[16 * 1024];
+	FILE	   *file;
+	size_t		len = sizeof(prefix) - 1;
+
+	if (kubeconfig->token_file != NULL)
+	{
+		file = fopen(kubeconfig->token_file, "re");
+		if (file == NULL)
+			return;
+		memcpy(header, prefix, len);
+		len += fread(header + len, 1, sizeof(header) - 1 - len, file);
+		fclose(file);
+		header[len] = '\0';
+		header[strcspn(header, "\r\n")] = '\0';
+	}
+	else if (kubeconfig->token == NULL)
+		return;
+	else if (snprintf(header, sizeof(header), "%s%s", prefix, kubeconfig->token) >= (int) sizeof(header))
+		return;
+	add_header(transfer, header);
+}
+
+static Transfer *
+transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
+{
+	Transfer   *transfer = need(calloc(1, sizeof(*transfer)));
+	CURL	   *curl = need(curl_easy_init());
+	Arena		arena;
+
+	transfer->curl = curl;
+	transfer->begun = request->begun;
+	transfer->take = request->take;
+	transfer->done = request->done;
+	transfer->state = request->state;
+	add_header(transfer, "Accept: application/json");
+	add_bearer(transfer, kubeconfig);
+	if (request->body != NULL)
+	{
+		add_header(transfer, request->patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
+		/* No asking for leave to send a long body. */
+		add_header(transfer, "Expect:");
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
+		if (request->patch)
+			curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PATCH");
+	}
+	for (size_t i = 0; request->headers != NULL && request->headers[i] != NULL; i++)
+		add_header(transfer, request->headers[i]);
+	arena_init(&arena);
+	curl_easy_setopt(curl, CURLOPT_URL, arena_printf(&arena, "%s%s", kubeconfig->server, request->path));
+	arena_free(&arena);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
+	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(curl, CURLOPT_USERAGENT, "kube-reports-proxy/" KUBE_REPORTS_VERSION);
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, transfer->headers);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, request->timeout_ms);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 10000L);
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_SOCKOPTFUNCTION, set_socket_options);
+	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, transfer->reason);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
+	if (request->begun != NULL)
+	{
+		curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+		curl_easy_setopt(curl, CURLOPT_HEADERDATA, transfer);
+	}
+	curl_easy_setopt(curl, CURLOPT_PRIVATE, transfer);
+	set_blob(curl, CURLOPT_CAINFO_BLOB, kubeconfig->ca);
+	set_blob(curl, CURLOPT_SSLCERT_BLOB, kubeconfig->certificate);
+	set_blob(curl, CURLOPT_SSLKEY_BLOB, kubeconfig->key);
+	return transfer;
+}
+
+static void
+transfer_free(Transfer *transfer)
+{
+	curl_easy_cleanup(transfer->curl);
+	curl_slist_free_all(transfer->headers);
+	free(transfer);
+}
+
+static void
+transfer_end(Transfer *transfer, CURLcode code)
+{
+	if (code == CURLE_OK)
+		transfer->done(transfer->state, transfer_status(transfer), NULL);
+	else
+		transfer->done(transfer->state, 0, transfer->refused ? "the answer is too large" :
+					   transfer->reason[0] != '\0' ? transfer->reason : curl_easy_strerror(code));
+	transfer_free(transfer);
+}
+
+/* ---------- all of them, on the loop ---------- */
+
+static void
+multi_act(curl_socket_t fd, int events)
+{
+	int			count;
+	CURLMsg    *message;
+
+	curl_multi_socket_action(multi, fd, events, &count);
+	while ((message = curl_multi_info_read(multi, &count)) != NULL)
+	{
+		CURLcode	code = message->data.result;
+		char	   *transfer;
+
+		if (message->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+		/* The message is gone with this. */
+		curl_multi_remove_handle(multi, message->easy_handle);
+		transfer_end((Transfer *) transfer, code);
+	}
+}
+
+static void
+on_multi_timer(void *state)
+{
+	multi_act(CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int
+set_multi_timer(CURLM *curl, long timeout_ms, void *state)
+{
+	if (timeout_ms < 0)
+		loop_timer_stop(&multi_timer);
+	else
+		loop_timer_start(&multi_timer, (uint64_t) timeout_ms, on_multi_timer, NULL);
+	return 0;
+}
+
+static void
+on_readable(void *state)
+{
+	Channel    *channel = state;
+
+	multi_act(channel->fd, CURL_CSELECT_IN);
+}
+
+static void
+on_writable(void *state)
+{
+	Channel    *channel = state;
+
+	/* Asked again before libcurl acts: it may close the channel. */
+	channel->notified = channel->wants_write;
+	if (!channel->wants_write)
+		return;
+	loop_socket_notify_write(channel->socket, on_writable);
+	multi_act(channel->fd, CURL_CSELECT_OUT);
+}
+
+static int
+set_channel(CURL *curl, curl_socket_t fd, int what, void *state, void *socket_state)
+{
+	Channel    *channel = socket_state;
+
+	if (what == CURL_POLL_REMOVE)
+	{
+		if (channel != NULL)
+		{
+			loop_socket_close(channel->socket);
+			free(channel);
+		}
+		return 0;
+	}
+	if (channel == NULL)
+	{
+		channel = need(calloc(1, sizeof(*channel)));
+		channel->fd = fd;
+		channel->socket = loop_socket_open(fd, on_readable, channel);
+		if (channel->socket == NULL)
+		{
+			/* Out of descriptors: the transfer's time runs out. */
+			free(channel);
+			return 0;
+		}
+		curl_multi_assign(multi, fd, channel);
+	}
+	channel->wants_write = what == CURL_POLL_OUT || what == CURL_POLL_INOUT;
+	if (channel->wants_write && !channel->notified)
+	{
+		channel->notified = true;
+		loop_socket_notify_write(channel->socket, on_writable);
+	}
+	return 0;
+}
+
+Transfer *
+transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request)
+{
+	Transfer   *transfer = transfer_new(kubeconfig, request);
+
+	if (multi == NULL)
+	{
+		multi = need(curl_multi_init());
+		curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, set_channel);
+		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_multi_timer);
+		curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, MAX_CONNECTIONS);
+		curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, MAX_IDLE_CONNECTIONS);
+	}
+	/* It fails only without memory, or when called by libcurl itself. */
+	if (curl_multi_add_handle(multi, transfer->curl) != CURLM_OK)
+		abort();
+	return transfer;
+}
+
+void
+transfer_cancel(Transfer *transfer)
+{
+	curl_multi_remove_handle(multi, transfer->curl);
+	transfer_free(transfer);
+}
+
+void
+transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request)
+{
+	Transfer   *transfer = transfer_new(kubeconfig, request);
+
+	transfer_end(transfer, curl_easy_perform(transfer->curl));
+}
+
+const char *
+transfer_escape(Arena *arena, const char *text)
+{
+	char	   *escaped = need(curl_easy_escape(NULL, text, 0));
+	char	   *copy = arena_strdup(arena, escaped);
+
+	curl_free(escaped);
+	return copy;
+}

@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * transfer.h
+ *	  HTTP requests that this process sends, without libcurl's types.
+ *
+ * For kubeapi*.c and webhook.c alone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TRANSFER_H
+#define TRANSFER_H
+
+#include "cluster/kubeconfig.h"
+
+typedef struct Transfer Transfer;
+
+typedef struct TransferRequest
+{
+	const char *path;			/* with its query; escaped */
+	const char *body;			/* JSON of a POST; NULL: a GET.  Stays the caller's, until the end */
+	size_t		body_len;
+	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
+	bool		patch;			/* the body is a merge patch, and no POST */
+	long		timeout_ms;		/* for all of it */
+	/* The head of the answer has come; NULL: nobody asks.  As for take. */
+	void		(*begun) (void *state, int status);
+	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */
+	bool		(*take) (void *state, int status, const char *bytes, size_t len);
+	/* The end, from the loop.  status 0: there was no whole answer, and why says so.  The transfer is gone. */
+	void		(*done) (void *state, int status, const char *why);
+	void	   *state;
+} TransferRequest;
+
+extern Transfer *transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request);
+/* No callback comes afterwards. */
+extern void transfer_cancel(Transfer *transfer);
+/* Waits for the end, calling take and done: not in a worker. */
+extern void transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request);
+
+/* Percent-encoded, for a value in a query. */
+extern const char *transfer_escape(Arena *arena, const char *text);
+
+#endif							/* TRANSFER_H */

@@ -1,0 +1,766 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg.c
+ *	  Calls of the extension's functions over a pool of connections.
+ *
+ * Every connection is in libpq's pipeline mode and has a short row of steps,
+ * in the order in which they were sent: one for each statement that had to be
+ * prepared and one for each call, each between two Syncs of its own.  A CALL
+ * that commits inside is therefore alone in its implicit transaction, and an
+ * error never reaches the next call.
+ *
+ * No connection is closed while its results are being handed out: what must
+ * go is marked and closed by the sweep, which runs every 100 ms.
+ *
+ * libpq resolves host names in PQconnectStartParams, which blocks: give
+ * hostaddr where the resolver is slow.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "db/pg.h"
+#include "db/pg_choice.h"
+
+#define QUEUE_LIMIT 1000		/* waiting requests of a pool */
+#define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
+#define WRITE_CONNECTIONS 2
+#define SWEEP_MS 100
+#define AWAY_MS 2000			/* how long a call waits for a connection to come back */
+#define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
+#define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
+#define BACK_OFF_MIN_MS 100
+#define BACK_OFF_MAX_MS 2000
+
+static Pool reads;
+static Pool writes;
+static Pool standby;			/* no connections without --read-database */
+static LoopTimer sweep_timer;
+static char trouble[512] = "not connected yet";
+
+/* Identity of the store that the primary last showed; "" before. */
+static char store[40];
+
+static void connection_open(Connection *connection);
+static void connection_step(void *state);
+static void connection_writable(void *state);
+static void pool_dispatch(Pool *pool);
+
+/* ---------- calls ---------- */
+
+static void
+call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *error)
+{
+	PgDone		done = call->done;
+	void	   *state = call->state;
+
+	if (outcome != PG_OK)
+		metrics_count(COUNTER_DB_ERRORS, 1);
+	pg_call_free(call);
+	if (done != NULL)
+		done(state, outcome, (PgResult *) result, error);
+	else if (result != NULL)
+		PQclear(result);
+}
+
+/* ---------- the queue ---------- */
+
+static Pool *
+call_pool(const PgCall *call)
+{
+	if (call->standby)
+		return &standby;
+	return pg_statements[call->statement].writes ? &writes : &reads;
+}
+
+static void
+queue_insert(Pool *pool, PgCall *call, bool front)
+{
+	if (!call->urgent)
+	{
+		pool->waiting++;
+		metrics_gauge_add(GAUGE_DB_QUEUED, 1);
+	}
+	call->connection = NULL;
+	call->previous = front ? NULL : pool->last;
+	call->next = front ? pool->first : NULL;
+	if (call->previous != NULL)
+		call->previous->next = call;
+	else
+		pool->first = call;
+	if (call->next != NULL)
+		call->next->previous = call;
+	else
+		pool->last = call;
+}
+
+static void
+queue_remove(Pool *pool, PgCall *call)
+{
+	if (!call->urgent)
+	{
+		pool->waiting--;
+		metrics_gauge_add(GAUGE_DB_QUEUED, -1);
+	}
+	if (call->previous != NULL)
+		call->previous->next = call->next;
+	else
+		pool->first = call->next;
+	if (call->next != NULL)
+		call->next->previous = call->previous;
+	else
+		pool->last = call->previous;
+	call->previous = call->next = NULL;
+}
+
+static void
+refused_run(void *state)
+{
+	PgCall	   *call = state;
+
+	call_finish(call, call->outcome, NULL, NULL);
+}
+
+static void
+call_refuse(PgCall *call, PgOutcome outcome)
+{
+	call->refused = true;
+	call->outcome = outcome;
+	loop_defer(refused_run, call);
+}
+
+static void
+dispatch_run(void *state)
+{
+	pool_dispatch(state);
+}
+
+void
+pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state)
+{
+	Pool	   *pool = call_pool(call);
+
+	call->urgent = urgent;
+	call->done = done;
+	call->state = state;
+	call->queued_at = loop_now();
+	call->deadline = call->queued_at + timeout_ms;
+	metrics_count(COUNTER_DB_CALLS, 1);
+
+	if (pool->away_since != 0 && call->queued_at - pool->away_since > AWAY_MS)
+		call_refuse(call, PG_AWAY);
+	else if (!urgent && pool->waiting >= (call->exempt ? QUEUE_LIMIT + EXEMPT_LIMIT : QUEUE_LIMIT))
+		call_refuse(call, PG_BUSY);
+	else
+	{
+		queue_insert(pool, call, urgent);
+		pool_dispatch(pool);
+	}
+}
+
+void
+pg_cancel(PgCall *call)
+{
+	call->done = NULL;
+	if (call->refused)
+		return;
+	if (call->connection == NULL)
+	{
+		queue_remove(call_pool(call), call);
+		pg_call_free(call);
+	}
+	else
+		call->abandoned_at = loop_now();
+}
+
+/* ---------- connections ---------- */
+
+static void
+connection_close(Connection *connection)
+{
+	Pool	   *pool = connection->pool;
+
+	if (connection->state == CONNECTION_READY)
+	{
+		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
+		if (--pool->ready == 0)
+			pool->away_since = loop_now();
+	}
+	if (connection->call_count > 0)
+		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+	if (connection->socket != NULL)
+		loop_socket_close(connection->socket);
+	if (connection->result != NULL)
+		PQclear(connection->result);
+	PQfinish(connection->conn);
+	connection->socket = NULL;
+	connection->result = NULL;
+	connection->conn = NULL;
+	connection->state = CONNECTION_CLOSED;
+	connection->flushing = false;
+	connection->doomed = false;
+	memset(connection->prepared, 0, sizeof(connection->prepared));
+}
+
+static void
+connection_retry(void *state)
+{
+	connection_open(state);
+}
+
+/*
+ * Ends a connection.  When we closed it ourselves because a call took too long, the brief reads on it that still have time are
+ * sent again elsewhere.
+ */
+static void
+connection_end(Connection *connection)
+{
+	Pool	   *pool = connection->pool;
+	Step		steps[STEP_LIMIT];
+	size_t		count = connection->step_count;
+	bool		broken = connection->broken;
+	uint64_t	now = loop_now();
+
+	for (size_t i = 0; i < count; i++)
+		steps[i] = connection->steps[(connection->first_step + i) % STEP_LIMIT];
+	connection_close(connection);
+	connection->broken = false;
+	connection->first_step = connection->step_count = connection->call_count = 0;
+
+	if (connection->wanted)
+	{
+		connection->back_off = connection->back_off == 0 ? BACK_OFF_MIN_MS : connection->back_off * 2;
+		if (connection->back_off > BACK_OFF_MAX_MS)
+			connection->back_off = BACK_OFF_MAX_MS;
+		loop_timer_start(&connection->retry, connection->back_off, connection_retry, connection);
+	}
+
+	/* Backwards, so that they stand in the queue in their old order. */
+	for (size_t i = count; i-- > 0;)
+	{
+		PgCall	   *call = steps[i].call;
+
+		if (call == NULL)
+			continue;
+		if (call->internal)
+			call->done = NULL;
+		if (call->done == NULL)
+			call_finish(call, PG_LOST, NULL, NULL);
+		else if (!broken && pg_statements[call->statement].brief && now < call->deadline)
+			queue_insert(pool, call, true);
+		else
+			call_finish(call, now >= call->deadline ? PG_EXPIRED : PG_LOST, NULL, NULL);
+	}
+	pool_dispatch(pool);
+}
+
+/* Says why a connection cannot be used; it is closed by the next sweep. */
+static void
+connection_doom(Connection *connection, const char *why)
+{
+	if (connection->doomed)
+		return;
+	connection->doomed = true;
+	connection->broken = true;
+	if (why != NULL)
+	{
+		size_t		len;
+
+		snprintf(trouble, sizeof(trouble), "%s", why);
+		len = strlen(trouble);
+		while (len > 0 && trouble[len - 1] == '\n')
+			trouble[--len] = '\0';
+		log_line(LOG_WARNING, "database: %s", trouble);
+	}
+	if (connection->state == CONNECTION_READY)
+	{
+		/* It must not take another call before the sweep comes. */
+		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
+		if (--connection->pool->ready == 0)
+			connection->pool->away_since = loop_now();
+		connection->state = CONNECTION_GREETING;
+	}
+}
+
+static void
+connection_flush(Connection *connection)
+{
+	int			rest;
+
+	if (connection->flushing || connection->doomed)
+		return;
+	rest = PQflush(connection->conn);
+	if (rest < 0)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	else if (rest > 0)
+	{
+		connection->flushing = true;
+		loop_socket_notify_write(connection->socket, connection_writable);
+	}
+}
+
+static void
+connection_push_step(Connection *connection, PgCall *call, PgStatement statement)
+{
+	Step	   *step = &connection->steps[(connection->first_step + connection->step_count) % STEP_LIMIT];
+
+	step->call = call;
+	step->statement = statement;
+	connection->step_count++;
+	if (call != NULL && connection->call_count++ == 0)
+		metrics_gauge_add(GAUGE_DB_BUSY, 1);
+}
+
+static void
+connection_send(Connection *connection, PgCall *call)
+{
+	const PgStatementText *statement = &pg_statements[call->statement];
+	const char *values[PG_PARAMETERS];
+	bool		sent = true;
+
+	call->connection = connection;
+	if (!connection->prepared[call->statement])
+	{
+		sent = PQsendPrepare(connection->conn, statement->name, statement->text, 0, NULL) == 1 &&
+			PQpipelineSync(connection->conn) == 1;
+		connection->prepared[call->statement] = true;
+		connection_push_step(connection, NULL, call->statement);
+	}
+	for (int i = 0; i < call->parameter_count; i++)
+		values[i] = call->lengths[i] < 0 ? NULL : call->buffer + call->offsets[i];
+	sent = sent &&
+		PQsendQueryPrepared(connection->conn, statement->name, call->parameter_count, values,
+							call->lengths, call->formats, 1) == 1 &&
+		PQpipelineSync(connection->conn) == 1;
+	connection_push_step(connection, call, call->statement);
+
+	/* libpq has its own copy of the parameters now; a brief read keeps them because it may be sent again. */
+	if (!statement->brief)
+	{
+		free(call->buffer);
+		call->buffer = NULL;
+	}
+	if (sent)
+		connection_flush(connection);
+	else
+		connection_doom(connection, PQerrorMessage(connection->conn));
+}
+
+static void
+connection_writable(void *state)
+{
+	Connection *connection = state;
+
+	connection->flushing = false;
+	connection_flush(connection);
+}
+
+/* The first step has been answered. */
+static void
+connection_step_done(Connection *connection)
+{
+	Step		step = connection->steps[connection->first_step];
+	PGresult   *result = connection->result;
+	ExecStatusType status = result != NULL ? PQresultStatus(result) : PGRES_FATAL_ERROR;
+	const PgStatementText *statement = &pg_statements[step.statement];
+	PgError		error = {"XX000", "no answer"};
+
+	connection->result = NULL;
+	connection->first_step = (connection->first_step + 1) % STEP_LIMIT;
+	connection->step_count--;
+
+	if (step.call == NULL)
+	{
+		/* The call behind a failed preparation fails with 26000; what is wrong is in the log. */
+		if (status != PGRES_COMMAND_OK)
+		{
+			connection->prepared[step.statement] = false;
+			log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name,
+					 result != NULL ? PQresultErrorMessage(result) : "");
+		}
+		PQclear(result);
+		return;
+	}
+
+	if (--connection->call_count == 0)
+		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+	if (status == PGRES_TUPLES_OK)
+	{
+		if (PQnfields(result) >= statement->columns && (!statement->one_row || PQntuples(result) >= 1))
+		{
+			call_finish(step.call, PG_OK, result, NULL);
+			return;
+		}
+		error.message = "the function's answer has another shape than this proxy expects";
+	}
+	else if (result != NULL)
+	{
+		const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+		const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
+		if (sqlstate != NULL)
+			snprintf(error.sqlstate, sizeof(error.sqlstate), "%s", sqlstate);
+		if (message != NULL)
+			error.message = message;
+
+		/* A changed function leaves the prepared statement with the old result type. */
+		if (strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL)
+			connection_doom(connection, error.message);
+	}
+	if (step.call->done != NULL)
+		log_line(LOG_WARNING, "database: %s failed with %s: %s", statement->name, error.sqlstate, error.message);
+	call_finish(step.call, PG_FAILED, NULL, &error);
+	PQclear(result);
+}
+
+/* Hands out everything that has arrived. */
+static void
+connection_drain(Connection *connection)
+{
+	bool		ended = false;
+
+	while (!connection->doomed && connection->step_count > 0 && !PQisBusy(connection->conn))
+	{
+		PGresult   *result = PQgetResult(connection->conn);
+
+		/* One NULL ends the results of a statement; a second one means that a broken connection has nothing more to give. */
+		if (result == NULL)
+		{
+			if (ended)
+				break;
+			ended = true;
+			continue;
+		}
+		ended = false;
+		if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+		{
+			PQclear(result);
+			connection_step_done(connection);
+		}
+		else if (connection->result == NULL)
+			connection->result = result;
+		else
+			PQclear(result);
+	}
+}
+
+static void
+connection_readable(void *state)
+{
+	Connection *connection = state;
+
+	if (connection->doomed)
+		return;
+	if (PQconsumeInput(connection->conn) == 0)
+	{
+		/* The reason that the server gave (57P01 and the like) may already be there. */
+		connection_drain(connection);
+		connection_doom(connection, PQerrorMessage(connection->conn));
+		return;
+	}
+	connection_drain(connection);
+	if (!connection->doomed && PQstatus(connection->conn) == CONNECTION_BAD)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	if (!connection->doomed)
+		connection_flush(connection);
+	if (connection->state == CONNECTION_READY)
+		pool_dispatch(connection->pool);
+}
+
+/*
+ * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and count
+ * its versions differently.
+ */
+static bool
+is_same_store(const Connection *connection, const PgResult *hello)
+{
+	static bool told;
+	const char *shown = pg_text(hello, 0, 1).bytes;
+	bool		same;
+
+	if (connection->pool != &standby)
+	{
+		snprintf(store, sizeof(store), "%s", shown);
+		return true;
+	}
+	same = strcmp(store, shown) == 0;
+	/* Before the primary has answered it is nobody's mistake. */
+	if (!same && !told && store[0] != '\0')
+		log_line(LOG_ERROR, "--read-database is no standby of the database: it is not used");
+	told = !same && store[0] != '\0';
+	return same;
+}
+
+/* api_hello has been answered: the role is the right one, the cluster is known. */
+static void
+connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Connection *connection = state;
+	bool		same = outcome == PG_OK && is_same_store(connection, result);
+
+	pg_result_free(result);
+	if (!same)
+	{
+		connection_doom(connection, error != NULL ? error->message : outcome != PG_OK ? "connection lost while greeting" :
+						"not a standby of the database, or that is not known yet");
+		return;
+	}
+	connection->state = CONNECTION_READY;
+	connection->back_off = 0;
+	connection->pool->ready++;
+	connection->pool->away_since = 0;
+	metrics_gauge_add(GAUGE_DB_CONNECTIONS, 1);
+	pool_dispatch(connection->pool);
+}
+
+static void
+connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	pg_result_free(result);
+	if (outcome != PG_OK)
+		connection_doom(state, error != NULL ? error->message : "connection lost while greeting");
+}
+
+static void
+connection_greet(Connection *connection)
+{
+	PgCall	   *settings = pg_call_new(PG_SETTINGS);
+	PgCall	   *hello = pg_call_new(PG_HELLO);
+
+	connection->state = CONNECTION_GREETING;
+	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
+	settings->done = connection_set;
+	hello->done = connection_greeted;
+	settings->state = hello->state = connection;
+	settings->internal = hello->internal = true;
+	settings->urgent = hello->urgent = true;
+	settings->deadline = hello->deadline = connection->connect_deadline;
+	connection_send(connection, settings);
+	connection_send(connection, hello);
+}
+
+/* Watches libpq's socket; false when there is no descriptor left for that. */
+static bool
+connection_watch(Connection *connection, void (*readable) (void *state))
+{
+	connection->socket = loop_socket_open(PQsocket(connection->conn), readable, connection);
+	if (connection->socket == NULL)
+		connection_doom(connection, "no descriptor is left for the connection");
+	return connection->socket != NULL;
+}
+
+/* One step of connecting; libpq may have changed the socket, so it is watched anew. */
+static void
+connection_poll(Connection *connection)
+{
+	PostgresPollingStatusType status = PQconnectPoll(connection->conn);
+
+	if (connection->socket != NULL)
+		loop_socket_close(connection->socket);
+	connection->socket = NULL;
+	if (status == PGRES_POLLING_FAILED)
+	{
+		connection_doom(connection, PQerrorMessage(connection->conn));
+		return;
+	}
+	if (status == PGRES_POLLING_OK)
+	{
+		if (connection_watch(connection, connection_readable))
+			connection_greet(connection);
+		return;
+	}
+	if (connection_watch(connection, connection_step) && status == PGRES_POLLING_WRITING)
+		loop_socket_notify_write(connection->socket, connection_step);
+}
+
+static void
+connection_step(void *state)
+{
+	Connection *connection = state;
+
+	if (!connection->doomed && connection->state == CONNECTION_CONNECTING)
+		connection_poll(connection);
+}
+
+/* What libpq would print: every line of ours is JSON. */
+static void
+connection_notice(void *state, const char *message)
+{
+	log_line(LOG_WARNING, "database: %.*s", (int) strcspn(message, "\n"), message);
+}
+
+static void
+connection_open(Connection *connection)
+{
+	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
+	"tcp_user_timeout", "client_encoding", "dbname", NULL};
+	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL};
+
+	/* Without a connection string everything comes from libpq's environment. */
+	if (connection->pool->database == NULL || connection->pool->database[0] == '\0')
+		keywords[6] = NULL;
+	loop_timer_stop(&connection->retry);
+	connection->wanted = true;
+	connection->state = CONNECTION_CONNECTING;
+	connection->connect_deadline = loop_now() + CONNECT_MS;
+	connection->conn = PQconnectStartParams(keywords, values, 1);
+	if (connection->conn == NULL || PQstatus(connection->conn) == CONNECTION_BAD)
+	{
+		connection_doom(connection, connection->conn != NULL ? PQerrorMessage(connection->conn) : "out of memory");
+		return;
+	}
+	PQsetNoticeProcessor(connection->conn, connection_notice, NULL);
+	if (connection_watch(connection, connection_step))
+		loop_socket_notify_write(connection->socket, connection_step);
+}
+
+/* ---------- the pool ---------- */
+
+static void
+pool_dispatch(Pool *pool)
+{
+	bool		blocked[RANK_COUNT] = {false};
+	PgCall	   *next;
+
+	for (PgCall *call = pool->first; call != NULL; call = next)
+	{
+		CallRank	rank = call_rank(call);
+		Connection *connection;
+		Connection *closed;
+
+		next = call->next;
+		if (blocked[rank])
+			continue;
+		connection = pool_choose(pool, rank, &closed);
+		/* All are busy: one more may be opened, for this call or for the next. */
+		if (closed != NULL && pool->ready > 0)
+			connection_open(closed);
+		if (connection != NULL)
+		{
+			queue_remove(pool, call);
+			connection_send(connection, call);
+			continue;
+		}
+		blocked[rank] = true;
+		/* A list needs an idle connection: brief reads that overtake it would never leave it one. */
+		if (rank == RANK_LASTING && pool_owes_idle(pool))
+			blocked[RANK_BRIEF] = true;
+		if (blocked[RANK_LASTING] && blocked[RANK_BRIEF] && blocked[RANK_URGENT])
+			return;
+	}
+}
+
+static void
+pool_sweep(Pool *pool)
+{
+	uint64_t	now = loop_now();
+	bool		away = pool->away_since != 0 && now - pool->away_since > AWAY_MS;
+	PgCall	   *next;
+
+	for (int i = 0; i < pool->count; i++)
+	{
+		Connection *connection = &pool->connections[i];
+
+		if (connection->state == CONNECTION_CLOSED && !connection->doomed)
+			continue;
+		if (!connection->doomed && connection->state != CONNECTION_READY && now > connection->connect_deadline)
+			connection_doom(connection, "timeout while connecting");
+		/*
+		 * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang while
+		 * it is prepared.  An abandoned one costs something only while it runs.
+		 */
+		for (size_t s = 0; s < connection->step_count && !connection->doomed; s++)
+		{
+			PgCall	   *call = connection->steps[(connection->first_step + s) % STEP_LIMIT].call;
+			bool		runs = s == 0 || (s == 1 && connection->steps[connection->first_step].call == NULL);
+
+			if (call != NULL && ((call->done != NULL && now > call->deadline) ||
+								 (runs && call->done == NULL && now - call->abandoned_at > ABANDONED_MS)))
+			{
+				log_line(LOG_WARNING, "database: %s is cut off after %llu ms", pg_statements[call->statement].name,
+						 (unsigned long long) (now - call->queued_at));
+				connection_doom(connection, NULL);
+				connection->broken = false;
+			}
+		}
+		if (connection->doomed)
+			connection_end(connection);
+	}
+	for (PgCall *call = pool->first; call != NULL; call = next)
+	{
+		next = call->next;
+		if (now <= call->deadline && !(away && now - call->queued_at > AWAY_MS))
+			continue;
+		queue_remove(pool, call);
+		call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
+	}
+}
+
+static void
+sweep(void *state)
+{
+	pool_sweep(&reads);
+	pool_sweep(&writes);
+	pool_sweep(&standby);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+static void
+pool_start(Pool *pool, const char *database, int count, int kept)
+{
+	pool->database = database;
+	pool->kept = kept;
+	pool->count = count + kept;
+	pool->connections = calloc((size_t) pool->count, sizeof(Connection));
+	if (pool->connections == NULL)
+		abort();
+	pool->away_since = loop_now() > 0 ? loop_now() : 1;
+	for (int i = 0; i < pool->count; i++)
+		pool->connections[i].pool = pool;
+	connection_open(&pool->connections[0]);
+	loop_defer(dispatch_run, pool);
+}
+
+void
+pg_start(int worker)
+{
+	pool_start(&reads, config.database, config.connections, POOL_KEPT);
+	pool_start(&writes, config.database, WRITE_CONNECTIONS, 0);
+	if (config.read_database[0] != '\0')
+		pool_start(&standby, config.read_database, config.connections, 1);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+bool
+pg_standby_ready(void)
+{
+	return standby.ready > 0;
+}
+
+void
+pg_use_standby(PgCall *call)
+{
+	call->standby = true;
+}
+
+void
+pg_exempt(PgCall *call)
+{
+	call->exempt = true;
+}
+
+bool
+pg_connected(const char **why)
+{
+	if (why != NULL)
+		*why = trouble;
+	return reads.ready > 0;
+}

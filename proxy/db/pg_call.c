@@ -1,0 +1,363 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_call.c
+ *	  Calls of the extension's functions: statements, parameters, results.
+ *
+ * Everything travels in binary form, but for the cluster's uuid, which the
+ * server parses.  Results are read without trust in their lengths: the
+ * functions may be those of another version.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "db/pg_call.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+
+#define OID_BYTEA 17
+#define OID_INT4 23
+#define OID_TEXT 25
+
+const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
+	[PG_SETTINGS] = {"settings",
+		"SELECT pg_catalog.set_config('application_name', 'kube-reports-proxy', false),"
+		" pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', false),"
+		" pg_catalog.set_config('client_connection_check_interval', '1s', false),"
+		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
+	" pg_catalog.set_config('jit', 'off', false)", 1, true, false, true},
+	[PG_HELLO] = {"hello", "SELECT * FROM kube_reports.api_hello($1::uuid, $2::text)", 2, true, false, false},
+	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 8, false, false, false},
+	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports.api_documents($1::uuid)", 4, false, false, false},
+	[PG_GET] = {"get", "SELECT * FROM kube_reports.api_get($1::uuid, $2::text)", 5, true, false, true},
+	[PG_LIST] = {"list", "SELECT * FROM kube_reports.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_WRITE] = {"write",
+		"CALL kube_reports.api_write($1::uuid, $2::text[], $3::bytea[], NULL, NULL, NULL, NULL, NULL, NULL)",
+	6, true, true, false},
+	[PG_DELETE_COLLECTION] = {"delete_collection",
+		"CALL kube_reports.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
+	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
+	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports.api_watch($1::uuid, $2::text)", 16, true, false, true},
+	[PG_CHANGES] = {"changes",
+		"SELECT * FROM kube_reports.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
+	9, false, false, true},
+	[PG_BOOKMARK] = {"bookmark",
+		"SELECT kube_reports.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
+	[PG_POLL] = {"poll", "SELECT * FROM kube_reports.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
+	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, false, false},
+	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
+	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports.api_webhook_next($1::uuid)", 12, false, false, false},
+	[PG_WEBHOOK_DONE] = {"webhook_done",
+		"SELECT kube_reports.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text)",
+	1, true, false, false},
+	[PG_WEBHOOKS] = {"webhooks", "SELECT * FROM kube_reports.api_webhooks($1::uuid)", 4, false, false, false},
+	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, false, false},
+	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports.api_catch_up($1::uuid)", 1, true, false, false},
+	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports.api_aggregate($1::uuid, kube_reports.api_may_merge($1::uuid, $2::int8), NULL, NULL, NULL)",
+	3, true, false, false},
+	[PG_ACTIVE_POLICIES] = {"active_policies", "SELECT kube_reports.api_tell_policies($1::uuid, $2::text)", 1, true, false, false},
+	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports.api_namespaces($1::uuid, $2::text)", 3, false, false, false},
+	[PG_NAMESPACE] = {"namespace",
+	"SELECT * FROM kube_reports.api_namespace($1::uuid, $2::text, $3::text, $4::text, $5::int4 = 1)", 2, true, false, false},
+	[PG_SWEEP] = {"sweep",
+		"CALL kube_reports.api_sweep($1::uuid, $2::text, $3::text, $4::text, pg_catalog.to_timestamp($5::int8), NULL)",
+	1, true, true, false},
+};
+
+/* ---------- parameters ---------- */
+
+/* Appends to the call's buffer and returns where the new bytes are. */
+static char *
+call_extend(PgCall *call, size_t size)
+{
+	size_t		at = call->size;
+
+	if (call->size + size > call->capacity)
+	{
+		call->capacity = (call->size + size) * 2 + 64;
+		call->buffer = realloc(call->buffer, call->capacity);
+		if (call->buffer == NULL)
+			abort();
+	}
+	call->size += size;
+	return call->buffer + at;
+}
+
+static void
+call_begin_parameter(PgCall *call, int format)
+{
+	if (call->parameter_count == PG_PARAMETERS)
+		abort();
+	call->formats[call->parameter_count] = format;
+	call->offsets[call->parameter_count] = call->size;
+}
+
+static void
+call_end_parameter(PgCall *call)
+{
+	call->lengths[call->parameter_count] = (int) (call->size - call->offsets[call->parameter_count]);
+	call->parameter_count++;
+}
+
+static void
+put_int4(PgCall *call, int32_t value)
+{
+	uint32_t	big = htonl((uint32_t) value);
+
+	memcpy(call_extend(call, 4), &big, 4);
+}
+
+static void
+put_bytes(PgCall *call, const char *bytes, size_t len)
+{
+	char	   *at = call_extend(call, len);
+
+	if (len > 0)
+		memcpy(at, bytes, len);
+}
+
+static void
+put_array_header(PgCall *call, int32_t element_type, size_t count)
+{
+	put_int4(call, count > 0 ? 1 : 0);
+	put_int4(call, 0);
+	put_int4(call, element_type);
+	if (count > 0)
+	{
+		put_int4(call, (int32_t) count);
+		put_int4(call, 1);
+	}
+}
+
+PgCall *
+pg_call_new(PgStatement statement)
+{
+	PgCall	   *call = calloc(1, sizeof(PgCall));
+
+	if (call == NULL)
+		abort();
+	call->statement = statement;
+	if (statement != PG_SETTINGS)
+	{
+		/* The only parameter in text form, with its NUL: the server parses the uuid. */
+		call_begin_parameter(call, 0);
+		put_bytes(call, config.cluster_id, strlen(config.cluster_id) + 1);
+		call_end_parameter(call);
+	}
+	return call;
+}
+
+void
+pg_add_null(PgCall *call)
+{
+	call_begin_parameter(call, 1);
+	call->lengths[call->parameter_count++] = -1;
+}
+
+void
+pg_add_bytes(PgCall *call, const char *bytes, size_t len)
+{
+	call_begin_parameter(call, 1);
+	put_bytes(call, bytes, len);
+	call_end_parameter(call);
+}
+
+void
+pg_add_text(PgCall *call, const char *text)
+{
+	pg_add_bytes(call, text, strlen(text));
+}
+
+void
+pg_add_int4(PgCall *call, int32_t value)
+{
+	call_begin_parameter(call, 1);
+	put_int4(call, value);
+	call_end_parameter(call);
+}
+
+void
+pg_add_int8(PgCall *call, int64_t value)
+{
+	uint64_t	big = htobe64((uint64_t) value);
+
+	pg_add_bytes(call, (const char *) &big, 8);
+}
+
+void
+pg_add_int4_array(PgCall *call, const int32_t *values, size_t count)
+{
+	call_begin_parameter(call, 1);
+	put_array_header(call, OID_INT4, count);
+	for (size_t i = 0; i < count; i++)
+	{
+		put_int4(call, 4);
+		put_int4(call, values[i]);
+	}
+	call_end_parameter(call);
+}
+
+static void
+add_bytes_array(PgCall *call, int32_t element_type, const JsonText *values, size_t count)
+{
+	call_begin_parameter(call, 1);
+	put_array_header(call, element_type, count);
+	for (size_t i = 0; i < count; i++)
+	{
+		put_int4(call, (int32_t) values[i].len);
+		put_bytes(call, values[i].bytes, values[i].len);
+	}
+	call_end_parameter(call);
+}
+
+void
+pg_add_text_array(PgCall *call, const JsonText *values, size_t count)
+{
+	add_bytes_array(call, OID_TEXT, values, count);
+}
+
+void
+pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count)
+{
+	add_bytes_array(call, OID_BYTEA, values, count);
+}
+
+void
+pg_call_free(PgCall *call)
+{
+	free(call->buffer);
+	free(call);
+}
+
+/* ---------- results ---------- */
+
+size_t
+pg_rows(const PgResult *result)
+{
+	return (size_t) PQntuples((const PGresult *) result);
+}
+
+bool
+pg_is_null(const PgResult *result, size_t row, int column)
+{
+	return PQgetisnull((const PGresult *) result, (int) row, column) != 0;
+}
+
+JsonText
+pg_text(const PgResult *result, size_t row, int column)
+{
+	JsonText	text;
+
+	text.bytes = PQgetvalue((const PGresult *) result, (int) row, column);
+	text.len = (size_t) PQgetlength((const PGresult *) result, (int) row, column);
+	return text;
+}
+
+int32_t
+pg_array_int4(JsonText value)
+{
+	uint32_t	big;
+
+	if (value.bytes == NULL || value.len != 4)
+		return 0;
+	memcpy(&big, value.bytes, 4);
+	return (int32_t) ntohl(big);
+}
+
+int64_t
+pg_array_int8(JsonText value)
+{
+	uint64_t	big;
+
+	if (value.bytes == NULL || value.len != 8)
+		return 0;
+	memcpy(&big, value.bytes, 8);
+	return (int64_t) be64toh(big);
+}
+
+int32_t
+pg_int4(const PgResult *result, size_t row, int column)
+{
+	return pg_array_int4(pg_text(result, row, column));
+}
+
+int64_t
+pg_int8(const PgResult *result, size_t row, int column)
+{
+	return pg_array_int8(pg_text(result, row, column));
+}
+
+bool
+pg_bool(const PgResult *result, size_t row, int column)
+{
+	JsonText	text = pg_text(result, row, column);
+
+	return text.len == 1 && text.bytes[0] != 0;
+}
+
+void
+pg_result_free(PgResult *result)
+{
+	PQclear((PGresult *) result);
+}
+
+/* Takes 4 bytes from the front; 0 when there are not so many. */
+static int32_t
+array_take_int4(PgArray *array)
+{
+	JsonText	text = {array->next, 4};
+
+	if (array->end - array->next < 4)
+	{
+		array->next = array->end;
+		return 0;
+	}
+	array->next += 4;
+	return pg_array_int4(text);
+}
+
+PgArray
+pg_array(const PgResult *result, size_t row, int column)
+{
+	JsonText	text = pg_text(result, row, column);
+	PgArray		array = {text.bytes, text.bytes + text.len, 0};
+	int32_t		dimensions = array_take_int4(&array);
+
+	array_take_int4(&array);	/* whether there are NULLs */
+	array_take_int4(&array);	/* element type */
+	if (dimensions == 1)
+	{
+		int32_t		count = array_take_int4(&array);
+
+		array_take_int4(&array);	/* lower bound */
+		array.left = count > 0 ? (size_t) count : 0;
+	}
+	return array;
+}
+
+bool
+pg_array_next(PgArray *array, JsonText *value)
+{
+	int32_t		len;
+
+	value->bytes = NULL;
+	value->len = 0;
+	if (array->left == 0 || array->end - array->next < 4)
+		return false;
+	array->left--;
+	len = array_take_int4(array);
+	if (len >= 0)
+	{
+		if (len > array->end - array->next)
+			return false;
+		value->bytes = array->next;
+		value->len = (size_t) len;
+		array->next += len;
+	}
+	return true;
+}

@@ -1,0 +1,60 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_call.h
+ *	  Calls of the extension's functions, as pg.c sees them.
+ *
+ * Private to pg.c, which moves calls over connections, and pg_call.c, which
+ * knows the statements and the binary forms of what goes in and comes out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PG_CALL_H
+#define PG_CALL_H
+
+#include "db/pg.h"
+
+#define PG_PARAMETERS 7			/* of one statement, at most */
+
+struct PgConnection;
+
+typedef struct PgStatementText
+{
+	const char *name;
+	const char *text;
+	int			columns;		/* at least so many in the answer */
+	bool		one_row;
+	bool		writes;			/* goes to the pool for writes */
+	bool		brief;			/* may be pipelined */
+} PgStatementText;
+
+extern const PgStatementText pg_statements[PG_STATEMENT_COUNT];
+
+struct PgCall
+{
+	PgStatement statement;
+	PgDone		done;			/* NULL when nobody wants the answer any more */
+	void	   *state;
+	struct PgConnection *connection;		/* NULL while it waits */
+	bool		urgent;
+	bool		standby;		/* goes to the standby's pool */
+	bool		exempt;			/* has further places in the queue */
+	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
+	bool		internal;		/* part of a connection's greeting: ends with it */
+	uint64_t	queued_at;
+	uint64_t	deadline;
+	uint64_t	abandoned_at;
+	PgOutcome	outcome;		/* of a refused call */
+	PgCall	   *previous;		/* in the queue */
+	PgCall	   *next;
+	int			parameter_count;
+	int			formats[PG_PARAMETERS];
+	int			lengths[PG_PARAMETERS];	/* -1 is NULL */
+	size_t		offsets[PG_PARAMETERS];
+	char	   *buffer;
+	size_t		size;
+	size_t		capacity;
+};
+
+extern void pg_call_free(PgCall *call);
+
+#endif							/* PG_CALL_H */

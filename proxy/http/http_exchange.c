@@ -1,0 +1,383 @@
+/*-------------------------------------------------------------------------
+ *
+ * http_exchange.c
+ *	  What a request asked and what the head of its answer says.
+ *
+ * Every answer carries an audit id (the client's own when it sent a reasonable
+ * one) and says that it must not be cached, unless its maker says otherwise.
+ * Header values may hold a client's text and never end their line.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "http/http_exchange.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/config.h"
+#include "base/log.h"
+
+#define MAX_AUDIT_ID 64
+
+/* Of the arena: enough for most requests, and less than it would take itself. */
+#define FIRST_ROOM 2048
+
+static const char audit_id_bytes[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._";
+
+static uint64_t
+microseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000000 + (uint64_t) now.tv_nsec / 1000;
+}
+
+/* HttpRequest is http.c's, but begins with an HttpExchange. */
+static HttpExchange *
+http_exchange_of(HttpRequest *request)
+{
+	return (HttpExchange *) request;
+}
+
+/* Gives an exchange an arena with so much room. */
+static void
+begin_arena(HttpExchange *exchange, size_t room)
+{
+	exchange->room = malloc(room);
+	if (exchange->room == NULL)
+		abort();
+	arena_init(&exchange->arena);
+	exchange->arena.next = exchange->room;
+	exchange->arena.end = exchange->room + room;
+}
+
+void
+http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+				   size_t header_capacity)
+{
+	const char *question;
+
+	memset(exchange, 0, sizeof(*exchange));
+	begin_arena(exchange, FIRST_ROOM);
+	exchange->begun_at = microseconds();
+	exchange->method = arena_strndup(&exchange->arena, method, method_len);
+	exchange->is_head = strcmp(exchange->method, "HEAD") == 0;
+	exchange->uri = arena_strndup(&exchange->arena, target, target_len);
+	question = strchr(exchange->uri, '?');
+	if (question != NULL)
+	{
+		exchange->path = arena_strndup(&exchange->arena, exchange->uri, (size_t) (question - exchange->uri));
+		exchange->query = question + 1;
+	}
+	else
+	{
+		exchange->path = exchange->uri;
+		exchange->query = "";
+	}
+	exchange->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader) * (header_capacity + 1));
+}
+
+void
+http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len)
+{
+	HttpHeader *header = &exchange->headers[exchange->header_count++];
+
+	header->name = arena_strndup(&exchange->arena, name, name_len);
+	header->value = arena_strndup(&exchange->arena, value, value_len);
+}
+
+void
+http_exchange_ready(HttpExchange *exchange)
+{
+	const char *given = http_header((HttpRequest *) exchange, "audit-id");
+	unsigned char bytes[16];
+
+	if (given != NULL && given[0] != '\0' && strlen(given) <= MAX_AUDIT_ID && given[strspn(given, audit_id_bytes)] == '\0')
+	{
+		exchange->audit_id = given;
+		return;
+	}
+	while (getrandom(bytes, sizeof(bytes), 0) < 0 && errno == EINTR)
+		;
+	/* A random UUID, version 4. */
+	bytes[6] = (bytes[6] & 0x0f) | 0x40;
+	bytes[8] = (bytes[8] & 0x3f) | 0x80;
+	exchange->audit_id = arena_printf(&exchange->arena,
+									  "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+									  bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
+									  bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]);
+}
+
+double
+http_exchange_seconds(const HttpExchange *exchange)
+{
+	return (double) (microseconds() - exchange->begun_at) / 1e6;
+}
+
+void
+http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
+{
+	LogAccess	access = {
+		.audit_id = exchange->audit_id,
+		.method = exchange->method,
+		.uri = exchange->uri,
+		.verb = exchange->verb,
+		.user = exchange->user,
+		.groups = exchange->groups,
+		.group_count = exchange->group_count,
+		.user_agent = http_header((HttpRequest *) exchange, "user-agent"),
+		.status = exchange->status,
+		.latency = http_exchange_seconds(exchange),
+		.bytes = bytes_sent,
+		.complete = complete,
+	};
+
+	log_access(&access);
+	arena_free(&exchange->arena);
+	free(exchange->room);
+}
+
+/* --- The request, as http.h shows it --- */
+
+const char *
+http_method(HttpRequest *request)
+{
+	return http_exchange_of(request)->method;
+}
+
+const char *
+http_path(HttpRequest *request)
+{
+	return http_exchange_of(request)->path;
+}
+
+const char *
+http_query(HttpRequest *request)
+{
+	return http_exchange_of(request)->query;
+}
+
+const char *
+http_header(HttpRequest *request, const char *lower_case_name)
+{
+	const HttpExchange *exchange = http_exchange_of(request);
+
+	for (size_t i = 0; i < exchange->header_count; i++)
+		if (strcmp(exchange->headers[i].name, lower_case_name) == 0)
+			return exchange->headers[i].value;
+	return NULL;
+}
+
+const HttpHeader *
+http_headers(HttpRequest *request, size_t *count)
+{
+	const HttpExchange *exchange = http_exchange_of(request);
+
+	*count = exchange->header_count;
+	return exchange->headers;
+}
+
+Arena *
+http_arena(HttpRequest *request)
+{
+	return &http_exchange_of(request)->arena;
+}
+
+void
+http_set_warning(HttpRequest *request, const char *text)
+{
+	http_exchange_of(request)->warning = text;
+}
+
+void
+http_set_verb(HttpRequest *request, const char *verb)
+{
+	HttpExchange *exchange = http_exchange_of(request);
+
+	exchange->verb = arena_strdup(&exchange->arena, verb);
+}
+
+void
+http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count)
+{
+	HttpExchange *exchange = http_exchange_of(request);
+
+	exchange->user = arena_strdup(&exchange->arena, user);
+	exchange->groups = arena_alloc(&exchange->arena, (group_count + 1) * sizeof(char *));
+	for (size_t i = 0; i < group_count; i++)
+		exchange->groups[i] = arena_strdup(&exchange->arena, groups[i]);
+	exchange->group_count = group_count;
+}
+
+/* --- What is left of it while a stream goes on --- */
+
+/* What the arena takes for a copy. */
+static size_t
+size_of_copy(const char *text)
+{
+	return text != NULL ? strlen(text) / 8 * 8 + 8 : 0;
+}
+
+static const char *
+copy(HttpExchange *exchange, const char *text)
+{
+	return text != NULL ? arena_strdup(&exchange->arena, text) : NULL;
+}
+
+void
+http_forget_request(HttpRequest *request)
+{
+	static const char user_agent[] = "user-agent";
+	HttpExchange *exchange = http_exchange_of(request);
+	HttpExchange whole = *exchange;
+	const char *agent = http_header(request, user_agent);
+	size_t		room = sizeof(HttpHeader) + (whole.group_count + 1) * sizeof(char *) + size_of_copy(whole.method) +
+		size_of_copy(whole.uri) + size_of_copy(whole.audit_id) + size_of_copy(whole.verb) + size_of_copy(whole.user) +
+		size_of_copy(agent);
+
+	for (size_t i = 0; i < whole.group_count; i++)
+		room += size_of_copy(whole.groups[i]);
+	begin_arena(exchange, room);
+	exchange->method = copy(exchange, whole.method);
+	exchange->uri = copy(exchange, whole.uri);
+	exchange->audit_id = copy(exchange, whole.audit_id);
+	exchange->verb = copy(exchange, whole.verb);
+	exchange->path = exchange->query = "";
+	exchange->warning = NULL;
+	if (whole.user != NULL)
+		http_set_user(request, whole.user, whole.groups, whole.group_count);
+	exchange->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader));
+	exchange->headers->name = user_agent;
+	exchange->headers->value = copy(exchange, agent);
+	exchange->header_count = agent != NULL;
+	arena_free(&whole.arena);
+	free(whole.room);
+}
+
+/* --- The answer --- */
+
+static const char *
+status_reason(int status)
+{
+	static const struct
+	{
+		int			status;
+		const char *reason;
+	}			reasons[] =
+	{
+		{200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"}, {304, "Not Modified"},
+		{400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"},
+		{406, "Not Acceptable"}, {409, "Conflict"}, {410, "Gone"}, {413, "Request Entity Too Large"},
+		{415, "Unsupported Media Type"}, {417, "Expectation Failed"}, {422, "Unprocessable Entity"}, {429, "Too Many Requests"},
+		{500, "Internal Server Error"}, {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
+		{504, "Gateway Timeout"},
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	return "Unknown";
+}
+
+static void
+append_header(HttpExchange *exchange, AnswerHead *head, const char *name, const char *value)
+{
+	HttpHeader *header = &head->headers[head->header_count++];
+	char	   *copy = arena_strdup(&exchange->arena, value);
+
+	for (char *byte = copy; *byte != '\0'; byte++)
+		if ((unsigned char) *byte < 0x20 || *byte == 0x7f)
+			*byte = ' ';
+	header->name = arena_strdup(&exchange->arena, name);
+	header->value = copy;
+}
+
+void
+http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+					 AnswerHead *head)
+{
+	bool		has_audit_id = false;
+	bool		has_cache_control = false;
+	bool		has_type_options = false;
+	bool		is_text = false;
+
+	memset(head, 0, sizeof(*head));
+	exchange->status = status;
+	head->reason = status_reason(status);
+	head->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader) * (header_count + 4));
+	head->length = length;
+	for (size_t i = 0; i < header_count; i++)
+	{
+		const char *name = headers[i].name;
+		const char *value = headers[i].value;
+
+		if (strcmp(name, "date") == 0 || strcmp(name, "transfer-encoding") == 0)
+			continue;
+		if (strcmp(name, "content-length") == 0)
+		{
+			if (length == SIZE_MAX)
+				head->length = strtoull(value, NULL, 10);
+			continue;
+		}
+		if (strcmp(name, "connection") == 0)
+		{
+			head->close |= strcasecmp(value, "close") == 0;
+			continue;
+		}
+		has_audit_id |= strcmp(name, "audit-id") == 0;
+		has_cache_control |= strcmp(name, "cache-control") == 0;
+		has_type_options |= strcmp(name, "x-content-type-options") == 0;
+		is_text |= strcmp(name, "content-type") == 0 && strncmp(value, "text/", 5) == 0;
+		append_header(exchange, head, name, value);
+	}
+	if (!has_audit_id)
+		append_header(exchange, head, "audit-id", exchange->audit_id);
+	if (!has_cache_control)
+		append_header(exchange, head, "cache-control", "no-cache, private");
+	if (exchange->warning != NULL)
+		append_header(exchange, head, "warning", arena_printf(&exchange->arena, "299 - \"%s\"", exchange->warning));
+	if (is_text && !has_type_options)
+		append_header(exchange, head, "x-content-type-options", "nosniff");
+	/* These two have no body at all. */
+	if (status == 204 || status == 304)
+		head->length = SIZE_MAX;
+}
+
+const char *
+http_exchange_refusal(HttpExchange *exchange, int status, size_t *len)
+{
+	const char *reason = "BadRequest";
+	const char *message = "the request could not be understood";
+	const char *text;
+
+	if (status == 404)
+	{
+		reason = "NotFound";
+		message = "the server could not find the requested resource";
+	}
+	else if (status == 413)
+	{
+		reason = "RequestEntityTooLarge";
+		message = arena_printf(&exchange->arena, "Request entity too large: limit is %zu", config.max_request_body_bytes);
+	}
+	text = arena_printf(&exchange->arena,
+						"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"%s\","
+						"\"reason\":\"%s\",\"code\":%d}\n", message, reason, status);
+	*len = strlen(text);
+	return text;
+}
+
+/* The copy is in the arena: nobody has to release it. */
+void
+http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count, const char *body, size_t len)
+{
+	const char *copy = arena_strndup(http_arena(request), body, http_exchange_of(request)->is_head ? 0 : len);
+
+	http_reply_borrowed(request, status, headers, header_count, copy, len, NULL, NULL);
+}

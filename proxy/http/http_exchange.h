@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * http_exchange.h
+ *	  What a request asked and what the head of its answer says.
+ *
+ * The part of an HttpRequest that needs no HTTP library.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
+
+#include "http/http.h"
+
+/* The first member of every HttpRequest.  All strings are in the arena. */
+typedef struct HttpExchange
+{
+	Arena		arena;
+	char	   *room;			/* its first memory, malloc'ed */
+	const char *method;
+	const char *uri;			/* as sent */
+	const char *path;
+	const char *query;
+	const char *audit_id;
+	const char *warning;		/* NULL: none */
+	const char *verb;			/* these three for the access log */
+	const char *user;
+	const char **groups;
+	size_t		group_count;
+	HttpHeader *headers;
+	size_t		header_count;
+	bool		is_head;
+	uint64_t	begun_at;		/* microseconds of the monotonic clock */
+	int			status;			/* of the answer; 0 before there is one */
+} HttpExchange;
+
+/* header_capacity: how many headers will be added at most. */
+extern void http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+							   size_t header_capacity);
+extern void http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value,
+									 size_t value_len);
+/* After the last header: settles the audit id. */
+extern void http_exchange_ready(HttpExchange *exchange);
+extern double http_exchange_seconds(const HttpExchange *exchange);
+/* Writes the access log and frees the arena. */
+extern void http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete);
+
+/* The head of an answer, complete but for what the library writes itself (date, connection, content-length). */
+typedef struct AnswerHead
+{
+	const char *reason;
+	HttpHeader *headers;
+	size_t		header_count;
+	size_t		length;			/* SIZE_MAX: not known */
+	bool		close;			/* connection: close was asked for */
+} AnswerHead;
+
+extern void http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+								 AnswerHead *head);
+
+/* A Status document (400, 404, 413) for a request that no handler gets to see. */
+extern const char *http_exchange_refusal(HttpExchange *exchange, int status, size_t *len);
+
+#endif							/* HTTP_EXCHANGE_H */

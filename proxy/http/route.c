@@ -1,0 +1,544 @@
+/*-------------------------------------------------------------------------
+ *
+ * route.c
+ *	  What a request line asks for: method, path and query become a struct.
+ *
+ * A path is split before it is decoded, so that an encoded slash can never
+ * move a border between segments; it is refused instead.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "http/route.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/json_scan.h"
+#include "engine/api/status.h"
+
+#define PATH_LIMIT 4096
+#define QUERY_LIMIT (256 * 1024)
+#define PARAMETER_LIMIT 200
+#define SEGMENT_LIMIT 12		/* more than any path that is served has */
+
+static bool parse_path(Arena *arena, const char *path, const char **segments, size_t *count, const char **error);
+static bool parse_query(Arena *arena, const char *query, Route *route, const char **error);
+static void classify(Route *route, const char **segments, size_t count);
+
+bool
+route_parse(Arena *arena, const char *method, const char *path, const char *query, Route *route, const char **error)
+{
+	const char *segments[SEGMENT_LIMIT];
+	size_t		count;
+	StrBuf		decoded;
+
+	memset(route, 0, sizeof(*route));
+	route->method = arena_strdup(arena, method);
+	route->verb = route->group = route->version = route->resource_name = "";
+	route->namespace_name = route->name = route->subresource = "";
+	route->path = "/";
+
+	if (!parse_path(arena, path, segments, &count, error) || !parse_query(arena, query, route, error))
+		return false;
+
+	strbuf_init(&decoded, arena);
+	for (size_t i = 0; i < count; i++)
+	{
+		strbuf_putc(&decoded, '/');
+		strbuf_puts(&decoded, segments[i]);
+	}
+	if (count > 0)
+		route->path = decoded.bytes;
+	classify(route, segments, count);
+	return true;
+}
+
+JsonText
+route_valid_utf8(Arena *arena, const char *bytes, size_t len)
+{
+	JsonText	text = {bytes, len};
+	StrBuf		copy;
+	size_t		good = 0;
+
+	while (good < len)
+	{
+		uint32_t	rune;
+		size_t		width = (unsigned char) bytes[good] < 0x80 ? 1 : rune_decode(bytes + good, len - good, &rune);
+
+		if (width == 0)
+			break;
+		good += width;
+	}
+	if (good == len)
+		return text;
+
+	strbuf_init(&copy, arena);
+	for (size_t i = 0; i < len;)
+	{
+		uint32_t	rune;
+		size_t		width = rune_decode(bytes + i, len - i, &rune);
+
+		if (width == 0)
+		{
+			strbuf_puts(&copy, "\xEF\xBF\xBD");
+			i++;
+		}
+		else
+		{
+			strbuf_append(&copy, bytes + i, width);
+			i += width;
+		}
+	}
+	text.bytes = copy.bytes;
+	text.len = copy.len;
+	return text;
+}
+
+/* Percent-decodes; false when an escape is bad.  The result is NUL-terminated valid UTF-8. */
+static bool
+decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText *text)
+{
+	char	   *copy = arena_alloc(arena, len + 1);
+	size_t		out = 0;
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (bytes[i] == '%')
+		{
+			int			high = len - i > 2 ? hex_digit(bytes[i + 1]) : -1;
+			int			low = len - i > 2 ? hex_digit(bytes[i + 2]) : -1;
+
+			if (high < 0 || low < 0)
+				return false;
+			copy[out++] = (char) (high * 16 + low);
+			i += 2;
+		}
+		else
+			copy[out++] = bytes[i] == '+' && plus_is_space ? ' ' : bytes[i];
+	}
+	copy[out] = '\0';
+	*text = route_valid_utf8(arena, copy, out);
+	return true;
+}
+
+static bool
+parse_path(Arena *arena, const char *path, const char **segments, size_t *count, const char **error)
+{
+	size_t		len = strlen(path);
+
+	*count = 0;
+	if (len > PATH_LIMIT)
+	{
+		*error = "the request path is too long";
+		return false;
+	}
+	if (path[0] != '/')
+	{
+		*error = "the request path must begin with /";
+		return false;
+	}
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+
+	for (size_t at = 0; at < len;)
+	{
+		const char *begin = path + at + 1;
+		const char *slash = memchr(begin, '/', len - at - 1);
+		size_t		size = slash != NULL ? (size_t) (slash - begin) : len - at - 1;
+		JsonText	text;
+
+		at += size + 1;
+		if (!decode(arena, begin, size, false, &text))
+		{
+			*error = "the request path has an invalid escape";
+			return false;
+		}
+		if (memchr(text.bytes, '\0', text.len) != NULL)
+		{
+			*error = "the request path must not contain NUL";
+			return false;
+		}
+		if (json_text_is(text, ".") || json_text_is(text, "..") || memchr(text.bytes, '/', text.len) != NULL ||
+			memchr(text.bytes, '%', text.len) != NULL)
+		{
+			StrBuf		message;
+
+			strbuf_init(&message, arena);
+			strbuf_puts(&message, "Name parameter invalid: ");
+			quote_text(&message, text.bytes, text.len);
+			if (text.bytes[0] == '.' && text.len <= 2)
+				strbuf_printf(&message, ": may not be '%s'", text.bytes);
+			else
+				strbuf_printf(&message, ": may not contain '%s'",
+							  memchr(text.bytes, '/', text.len) != NULL ? "/" : "%");
+			*error = message.bytes;
+			return false;
+		}
+
+		/* What is deeper than anything served stays visible as one more segment. */
+		if (*count < SEGMENT_LIMIT)
+			segments[(*count)++] = text.bytes;
+		arena_checkpoint();
+	}
+	return true;
+}
+
+static bool
+parse_query(Arena *arena, const char *query, Route *route, const char **error)
+{
+	size_t		len = strlen(query);
+	size_t		limit = 1;
+
+	if (len > QUERY_LIMIT)
+	{
+		*error = "the query of the request is too long";
+		return false;
+	}
+	for (size_t i = 0; i < len; i++)
+		limit += query[i] == '&';
+	if (limit > PARAMETER_LIMIT)
+	{
+		*error = "the query of the request has too many parameters";
+		return false;
+	}
+	route->parameters = arena_alloc(arena, limit * sizeof(RouteParameter));
+
+	for (const char *next = query; next < query + len;)
+	{
+		const char *end = memchr(next, '&', (size_t) (query + len - next));
+		const char *equals;
+		RouteParameter *parameter = &route->parameters[route->parameter_count];
+
+		if (end == NULL)
+			end = query + len;
+
+		/* As Go does: a parameter with a raw semicolon is not one. */
+		if (end > next && memchr(next, ';', (size_t) (end - next)) == NULL)
+		{
+			equals = memchr(next, '=', (size_t) (end - next));
+			if (!decode(arena, next, (size_t) ((equals != NULL ? equals : end) - next), true, &parameter->key) ||
+				!decode(arena, equals != NULL ? equals + 1 : end, equals != NULL ? (size_t) (end - equals - 1) : 0,
+						true, &parameter->value))
+			{
+				*error = "the query of the request has an invalid escape";
+				return false;
+			}
+			if (memchr(parameter->key.bytes, '\0', parameter->key.len) != NULL ||
+				memchr(parameter->value.bytes, '\0', parameter->value.len) != NULL)
+			{
+				*error = "the query of the request must not contain NUL";
+				return false;
+			}
+			route->parameter_count++;
+		}
+		next = end + 1;
+	}
+	return true;
+}
+
+const JsonText *
+route_parameter(const Route *route, const char *key)
+{
+	for (size_t i = 0; i < route->parameter_count; i++)
+	{
+		if (json_text_is(route->parameters[i].key, key))
+			return &route->parameters[i].value;
+	}
+	return NULL;
+}
+
+/* RequestInfo's reading of ?watch: there, and neither 0 nor false in any case. */
+static bool
+asks_for_watch(const Route *route)
+{
+	const JsonText *watch = route_parameter(route, "watch");
+
+	return watch != NULL && !json_text_is(*watch, "0") &&
+		!(watch->len == strlen("false") && strncasecmp(watch->bytes, "false", watch->len) == 0);
+}
+
+static const char *
+verb_of(const Route *route, bool watch)
+{
+	bool		named = route->name[0] != '\0';
+	bool		get = strcmp(route->method, "GET") == 0;
+
+	if (watch)
+		return get && route->subresource[0] == '\0' ? "watch" : "";
+	if (get && route->subresource[0] == '\0' && asks_for_watch(route))
+		return "watch";
+	if (get || strcmp(route->method, "HEAD") == 0)
+		return named ? "get" : "list";
+	if (strcmp(route->method, "POST") == 0)
+		return "create";
+	if (strcmp(route->method, "PUT") == 0)
+		return "update";
+	if (strcmp(route->method, "PATCH") == 0)
+		return "patch";
+	if (strcmp(route->method, "DELETE") == 0)
+		return named ? "delete" : "deletecollection";
+	return "";
+}
+
+/* Section 5.1: the parts of a path below /apis/<group>/<version> or /api/<version>. */
+static void
+classify(Route *route, const char **segments, size_t count)
+{
+	bool		legacy = count >= 1 && strcmp(segments[0], "api") == 0;
+	bool		watch = false;
+	bool		proxied = false;
+	size_t		prefix = legacy ? 2 : 3;
+
+	if (count <= prefix || (!legacy && strcmp(segments[0], "apis") != 0))
+		return;
+
+	/* An empty segment would shift the meaning of those behind it: such a path is no resource. */
+	for (size_t i = 0; i < count; i++)
+	{
+		if (segments[i][0] == '\0')
+			return;
+	}
+	route->group = legacy ? "" : segments[1];
+	route->version = segments[prefix - 1];
+	segments += prefix;
+	count -= prefix;
+
+	/* Verbs that a path may begin with.  Nothing is proxied here, but a review is asked about it as upstream does. */
+	if (count > 1)
+	{
+		watch = strcmp(segments[0], "watch") == 0;
+		proxied = strcmp(segments[0], "proxy") == 0;
+		segments += watch || proxied;
+		count -= watch || proxied;
+	}
+	if (strcmp(segments[0], "namespaces") == 0 && count > 1)
+	{
+		/* A namespace is in itself, and so are its subresources. */
+		route->namespace_name = segments[1];
+		if (count > 2 && strcmp(segments[2], "status") != 0 && strcmp(segments[2], "finalize") != 0)
+		{
+			segments += 2;
+			count -= 2;
+		}
+	}
+	route->resource = true;
+	route->resource_name = segments[0];
+	if (count > 1)
+		route->name = segments[1];
+	if (count > 2 && !proxied)
+		route->subresource = segments[2];
+	route->watch_path = watch;
+	route->overlong = count > 3;
+	route->verb = proxied ? "proxy" : verb_of(route, watch);
+}
+
+bool
+route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error)
+{
+	static const struct
+	{
+		const char *name;
+		double		milliseconds;
+	}			units[] = {{"ns", 1e-6}, {"us", 1e-3}, {"\xC2\xB5s", 1e-3}, {"ms", 1}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}};
+	const JsonText *value = route_parameter(route, "timeout");
+	const char *next;
+	const char *end;
+	double		sum = 0;
+	bool		negative;
+	bool		valid;
+
+	*milliseconds = 0;
+	if (value == NULL || value->len == 0)
+		return true;
+	next = value->bytes;
+	end = next + value->len;
+	negative = *next == '-';
+	if (*next == '+' || negative)
+		next++;
+	valid = next < end;
+	if (end - next == 1 && *next == '0')
+		return true;
+	while (valid && next < end)
+	{
+		double		number = 0;
+		double		scale = 1;
+		bool		digits = false;
+		size_t		best = 0;
+		double		unit = 0;
+
+		for (; next < end && *next >= '0' && *next <= '9'; next++, digits = true)
+			number = number * 10 + (*next - '0');
+		if (next < end && *next == '.')
+		{
+			for (next++; next < end && *next >= '0' && *next <= '9'; next++, digits = true)
+				number += (scale /= 10) * (*next - '0');
+		}
+		for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		{
+			size_t		len = strlen(units[i].name);
+
+			if (len > best && (size_t) (end - next) >= len && memcmp(next, units[i].name, len) == 0)
+			{
+				best = len;
+				unit = units[i].milliseconds;
+			}
+		}
+		valid = digits && best > 0;
+		next += best;
+		sum += number * unit;
+	}
+	if (!valid)
+	{
+		StrBuf		message;
+
+		strbuf_init(&message, arena);
+		strbuf_puts(&message, "invalid timeout specified in the request URL - time: invalid duration ");
+		quote_text(&message, value->bytes, value->len);
+		*error = message.bytes;
+		return false;
+	}
+
+	/* Upstream takes what is not positive for absent. */
+	if (negative)
+		return true;
+
+	/* A day is longer than any limit that applies. */
+	*milliseconds = sum > 86400e3 ? 86400000 : (uint64_t) sum;
+	if (*milliseconds == 0 && sum > 0)
+		*milliseconds = 1;
+	return true;
+}
+
+/* ---------- metadata.name of a body ---------- */
+
+typedef struct Scan
+{
+	const char *next;
+	const char *end;
+} Scan;
+
+static void
+skip_space(Scan *scan)
+{
+	while (scan->next < scan->end &&
+		   (*scan->next == ' ' || *scan->next == '\t' || *scan->next == '\n' || *scan->next == '\r'))
+		scan->next++;
+}
+
+static bool
+take(Scan *scan, char c)
+{
+	skip_space(scan);
+	if (scan->next == scan->end || *scan->next != c)
+		return false;
+	scan->next++;
+	return true;
+}
+
+/* A string literal; text is what stands between the quotes, *plain whether that is its value. */
+static bool
+take_string(Scan *scan, JsonText *text, bool *plain)
+{
+	if (!take(scan, '"'))
+		return false;
+	text->bytes = scan->next;
+	*plain = true;
+	while (scan->next < scan->end && *scan->next != '"')
+	{
+		if (*scan->next == '\\')
+		{
+			*plain = false;
+			scan->next++;
+			if (scan->next == scan->end)
+				return false;
+		}
+		scan->next++;
+	}
+	if (scan->next == scan->end)
+		return false;
+	text->len = (size_t) (scan->next - text->bytes);
+	scan->next++;
+	return true;
+}
+
+/* Steps over a value without looking at its grammar: the extension parses it. */
+static bool
+skip_value(Scan *scan)
+{
+	size_t		depth = 0;
+
+	skip_space(scan);
+	while (scan->next < scan->end)
+	{
+		char		c = *scan->next;
+		JsonText	text;
+		bool		plain;
+
+		if (c == '"')
+		{
+			if (!take_string(scan, &text, &plain))
+				return false;
+			if (depth == 0)
+				return true;
+			continue;
+		}
+		if (depth == 0 && (c == ',' || c == '}' || c == ']'))
+			return true;
+		if (c == '{' || c == '[')
+			depth++;
+		else if (c == '}' || c == ']')
+			depth--;
+		scan->next++;
+		if (depth == 0 && (c == '}' || c == ']'))
+			return true;
+	}
+	return false;
+}
+
+/* Walks the members of an object up to the one wanted each time; the last of equal keys counts. */
+static BodyName
+scan_member(Scan *scan, const char *wanted, bool inner, JsonText *name)
+{
+	BodyName	found = BODY_NAME_ABSENT;
+
+	if (!take(scan, '{'))
+		return BODY_NAME_UNKNOWN;
+	if (take(scan, '}'))
+		return found;
+	do
+	{
+		JsonText	key;
+		bool		plain;
+
+		if (!take_string(scan, &key, &plain) || !plain || !take(scan, ':'))
+			return BODY_NAME_UNKNOWN;
+		skip_space(scan);
+		if (!json_text_is(key, wanted))
+		{
+			if (!skip_value(scan))
+				return BODY_NAME_UNKNOWN;
+		}
+		else if (inner)
+		{
+			if (!take_string(scan, name, &plain) || !plain)
+				return BODY_NAME_UNKNOWN;
+			found = name->len > 0 ? BODY_NAME_GIVEN : BODY_NAME_ABSENT;
+		}
+		else
+		{
+			found = scan_member(scan, "name", true, name);
+			if (found == BODY_NAME_UNKNOWN)
+				return found;
+		}
+	}
+	while (take(scan, ','));
+	return take(scan, '}') ? found : BODY_NAME_UNKNOWN;
+}
+
+BodyName
+route_body_name(const char *body, size_t len, JsonText *name)
+{
+	Scan		scan = {body, body + len};
+
+	return scan_member(&scan, "metadata", false, name);
+}

@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * route.h
+ *	  What a request line asks for: method, path and query become a struct.
+ *
+ * Plain C without libpq and libh2o, because it meets the client's bytes first
+ * (fuzz target regress/fuzz/route_fuzz.c).  Whether the resource is served is
+ * not known here: that is registry.c.
+ *
+ * Decoded once, bounded, and valid UTF-8 afterwards (bad bytes are U+FFFD).
+ * Refused with 400: bad escapes, NUL, encoded slashes in the path, "." and
+ * ".." segments, a path over 4 KiB, a query over 256 KiB or of more than
+ * 200 parameters.
+ *
+ * Reference: k8s-conformance 5.1, REQ-03, REQ-04, REQ-07, TR-10, W-60.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ROUTE_H
+#define ROUTE_H
+
+#include "engine/base/json.h"
+
+typedef struct RouteParameter
+{
+	JsonText	key;
+	JsonText	value;
+} RouteParameter;
+
+typedef struct Route
+{
+	bool		resource;		/* else only path and method count: discovery, health, unknown */
+	const char *method;
+	const char *path;			/* decoded, without slashes at its end; "/" for the root */
+	const char *verb;			/* get list watch create update patch delete deletecollection; "" when not allowed here */
+	const char *group;			/* strings are never NULL; "" when absent */
+	const char *version;
+	const char *resource_name;
+	const char *namespace_name;
+	const char *name;			/* also of a watch of one object */
+	const char *subresource;
+	bool		watch_path;		/* the legacy form: /watch/ stands in the path */
+	bool		overlong;		/* segments after the subresource: nothing is served there */
+	RouteParameter *parameters; /* in the order of the query */
+	size_t		parameter_count;
+} Route;
+
+/* False with *error, upstream's words for a 400. */
+extern bool route_parse(Arena *arena, const char *method, const char *path, const char *query,
+						Route *route, const char **error);
+
+/* First value of a parameter; NULL when absent. */
+extern const JsonText *route_parameter(const Route *route, const char *key);
+
+/*
+ * The timeout parameter (a Go duration such as 32s or 1m30s) in milliseconds; 0 when absent, 0 or negative.
+ * False with *error when it is none.
+ */
+extern bool route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error);
+
+/* The same bytes, or a copy in which bad UTF-8 is U+FFFD. */
+extern JsonText route_valid_utf8(Arena *arena, const char *bytes, size_t len);
+
+/*
+ * metadata.name of a JSON body, found without building a tree; used to keep two writes of one object out of one batch.
+ * UNKNOWN: not JSON, or a name that would have to be unescaped.
+ */
+typedef enum BodyName
+{
+	BODY_NAME_GIVEN,
+	BODY_NAME_ABSENT,
+	BODY_NAME_UNKNOWN
+} BodyName;
+
+extern BodyName route_body_name(const char *body, size_t len, JsonText *name);
+
+#endif							/* ROUTE_H */

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * access_review.h
+ *	  May the user do that?  SubjectAccessReview by kube-apiserver.
+ *
+ * Reference: k8s-conformance 5.1, 5.2, AUTHZ-01 to AUTHZ-12; upstream's plugin/pkg/authorizer/webhook.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ACCESS_REVIEW_H
+#define ACCESS_REVIEW_H
+
+#include "identity/review.h"
+#include "http/route.h"
+#include "trust/user.h"
+
+/* What is asked for; strings are never NULL, "" when absent. */
+typedef struct AccessAttributes
+{
+	bool		resource;		/* else path and verb alone count, and verb is the method in lower case */
+	const char *verb;
+	const char *path;
+	const char *group;
+	const char *version;
+	const char *resource_name;
+	const char *subresource;
+	const char *namespace_name;
+	const char *name;			/* also that of fieldSelector=metadata.name=x (AUTHZ-02) */
+	const char *label_selector; /* of a list, watch or deletecollection; as sent, it may be none */
+	const char *field_selector;
+} AccessAttributes;
+
+extern void access_attributes(Arena *arena, const Route *route, AccessAttributes *attributes);
+
+extern void access_reviews_start(KubeApi *api);
+
+/* done is told of a positive answer when it is allowed; the text is the reviewer's reason. */
+extern void access_review_ask(Arena *arena, const User *user, const AccessAttributes *attributes, ReviewWaiter *waiter, ReviewDone done,
+							  void *state);
+
+#endif							/* ACCESS_REVIEW_H */

@@ -1,0 +1,358 @@
+/*-------------------------------------------------------------------------
+ *
+ * review.c
+ *	  Questions that kube-apiserver answers, each asked once and remembered for a while.
+ *
+ * Answers are found by a keyed digest of the whole document: no two documents
+ * share one, nobody can aim at a bucket, and a token is not kept in memory
+ * once it has been asked about.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "identity/review.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+
+#define DIGEST_SIZE 32
+
+/* A review ends after so long, however often it was tried; milliseconds. */
+#define REVIEW_TIMEOUT 10000
+
+/* Larger answers are not remembered, so that the memory of a cache is bounded. */
+#define ANSWER_LIMIT 8192
+
+/* Failures are logged at most this often, in milliseconds. */
+#define FAILURE_LOG_INTERVAL 5000
+
+typedef struct Review Review;
+
+struct Review
+{
+	ReviewCache *cache;
+	Review	   *next_in_bucket;
+	Review	   *newer;			/* remembered ones, in the order of their last use */
+	Review	   *older;
+	unsigned char digest[DIGEST_SIZE];
+	KubeCall   *call;			/* NULL: not under way */
+	LoopTimer	timeout;
+	bool		remember;
+	bool		told;			/* its waiters are being told: it stays */
+	uint64_t	expires_at;		/* of a remembered one */
+	ReviewAnswer answer;		/* text is malloc'ed */
+	ReviewWaiter *waiters;
+};
+
+struct ReviewCache
+{
+	KubeApi    *api;
+	const ReviewKind *kind;
+	Review	  **buckets;
+	size_t		bucket_mask;
+	Review	   *newest;
+	Review	   *oldest;
+	size_t		remembered;
+	size_t		under_way;
+	uint64_t	failure_logged_at;
+};
+
+static void
+make_digest(const char *document, size_t len, unsigned char *digest)
+{
+	static unsigned char key[DIGEST_SIZE];
+	static bool known;
+	unsigned int size;
+
+	if (!known && getrandom(key, sizeof(key), 0) != sizeof(key))
+		abort();
+	known = true;
+	if (HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *) document, len, digest, &size) == NULL)
+		abort();
+}
+
+ReviewCache *
+review_cache_new(KubeApi *api, const ReviewKind *kind)
+{
+	ReviewCache *cache = calloc(1, sizeof(*cache));
+	size_t		size = 64;
+
+	while (size < kind->capacity)
+		size *= 2;
+	if (cache != NULL)
+		cache->buckets = calloc(size, sizeof(Review *));
+	if (cache == NULL || cache->buckets == NULL)
+		abort();
+	cache->api = api;
+	cache->kind = kind;
+	cache->bucket_mask = size - 1;
+	return cache;
+}
+
+/* --- What is remembered --- */
+
+static Review **
+bucket_of(ReviewCache *cache, const unsigned char *digest)
+{
+	uint64_t	number;
+
+	memcpy(&number, digest, sizeof(number));
+	return &cache->buckets[number & cache->bucket_mask];
+}
+
+static void
+unlink_use(Review *review)
+{
+	ReviewCache *cache = review->cache;
+
+	*(review->newer != NULL ? &review->newer->older : &cache->newest) = review->older;
+	*(review->older != NULL ? &review->older->newer : &cache->oldest) = review->newer;
+	cache->remembered--;
+}
+
+static void
+link_use(Review *review)
+{
+	ReviewCache *cache = review->cache;
+
+	review->newer = NULL;
+	review->older = cache->newest;
+	*(cache->newest != NULL ? &cache->newest->newer : &cache->oldest) = review;
+	cache->newest = review;
+	cache->remembered++;
+}
+
+/* Takes a review out of its bucket and frees it; nobody waits for it, and it is not remembered. */
+static void
+review_free(Review *review)
+{
+	Review	  **link = bucket_of(review->cache, review->digest);
+
+	while (*link != review)
+		link = &(*link)->next_in_bucket;
+	*link = review->next_in_bucket;
+	free((char *) review->answer.text.bytes);
+	free(review);
+}
+
+static void
+forget(Review *review)
+{
+	unlink_use(review);
+	review->expires_at = 0;
+	if (!review->told)
+		review_free(review);
+}
+
+static Review *
+find(ReviewCache *cache, const unsigned char *digest)
+{
+	Review	   *review = *bucket_of(cache, digest);
+
+	while (review != NULL && memcmp(review->digest, digest, DIGEST_SIZE) != 0)
+		review = review->next_in_bucket;
+	return review;
+}
+
+static void
+keep(Review *review)
+{
+	const ReviewKind *kind = review->cache->kind;
+	uint64_t	age = review->answer.positive ? kind->positive_ms : kind->negative_ms;
+
+	if (!review->remember || age == 0 || review->answer.text.len > ANSWER_LIMIT)
+		return;
+	while (review->cache->remembered >= kind->capacity)
+		forget(review->cache->oldest);
+	review->expires_at = loop_now() + age;
+	link_use(review);
+}
+
+/* --- Reviews under way --- */
+
+static void
+log_failure(ReviewCache *cache, const char *why)
+{
+	uint64_t	now = loop_now();
+
+	if (cache->failure_logged_at != 0 && now - cache->failure_logged_at < FAILURE_LOG_INTERVAL)
+		return;
+	cache->failure_logged_at = now;
+	log_line(LOG_ERROR, "%s failed: %s", cache->kind->name, why);
+}
+
+static void
+remove_waiter(ReviewWaiter *waiter)
+{
+	Review	   *review = waiter->review;
+
+	*(waiter->previous != NULL ? &waiter->previous->next : &review->waiters) = waiter->next;
+	if (waiter->next != NULL)
+		waiter->next->previous = waiter->previous;
+	waiter->review = NULL;
+}
+
+/* Tells everybody who waits; what they do may cancel others, ask anew, or fill the cache. */
+static void
+tell(Review *review, ReviewOutcome outcome)
+{
+	review->told = true;
+	while (review->waiters != NULL)
+	{
+		ReviewWaiter *waiter = review->waiters;
+
+		remove_waiter(waiter);
+		waiter->done(waiter->state, outcome, outcome == REVIEW_ANSWERED ? &review->answer : NULL);
+	}
+	review->told = false;
+	if (review->expires_at == 0)
+		review_free(review);
+}
+
+static void
+end_call(Review *review)
+{
+	review->call = NULL;
+	review->cache->under_way--;
+	loop_timer_stop(&review->timeout);
+}
+
+/* Reads the answer into the review; false with *why when there is none. */
+static bool
+read_answer(Review *review, Arena *arena, int status, const char *body, size_t len, const char **why)
+{
+	ReviewAnswer answer = {0};
+	const JsonNode *document;
+	JsonError	error;
+	char	   *text;
+
+	if (status == 0)
+		return false;
+	if (status != 200 && status != 201)
+	{
+		*why = arena_printf(arena, "kube-apiserver answered with status %d%s", status,
+							status == 403 ? "; the ClusterRole system:auth-delegator is needed" : "");
+		return false;
+	}
+	document = json_parse(arena, body, len, NULL, NULL, &error);
+	*why = "the answer is no JSON";
+	if (document == NULL || !review->cache->kind->read(arena, document, &answer, why))
+		return false;
+	text = malloc(answer.text.len + 1);
+	if (text == NULL)
+		abort();
+	if (answer.text.len > 0)
+		memcpy(text, answer.text.bytes, answer.text.len);
+	text[answer.text.len] = '\0';
+	review->answer.positive = answer.positive;
+	review->answer.text.bytes = text;
+	review->answer.text.len = answer.text.len;
+	return true;
+}
+
+static void
+on_answer(void *state, int status, const char *body, size_t len, const char *why)
+{
+	Review	   *review = state;
+	Arena		arena;
+	bool		answered;
+
+	end_call(review);
+	arena_init(&arena);
+	answered = read_answer(review, &arena, status, body, len, &why);
+	if (answered)
+		keep(review);
+	else
+		log_failure(review->cache, why);
+	arena_free(&arena);
+	tell(review, answered ? REVIEW_ANSWERED : REVIEW_FAILED);
+}
+
+static void
+on_timeout(void *state)
+{
+	Review	   *review = state;
+
+	kubeapi_cancel(review->call);
+	end_call(review);
+	log_failure(review->cache, "kube-apiserver did not answer in time");
+	tell(review, REVIEW_FAILED);
+}
+
+static Review *
+start(ReviewCache *cache, const char *document, size_t len, const unsigned char *digest)
+{
+	Review	  **bucket = bucket_of(cache, digest);
+	Review	   *review = calloc(1, sizeof(*review));
+
+	if (review == NULL)
+		abort();
+	review->cache = cache;
+	memcpy(review->digest, digest, DIGEST_SIZE);
+	review->next_in_bucket = *bucket;
+	*bucket = review;
+	cache->under_way++;
+	loop_timer_start(&review->timeout, REVIEW_TIMEOUT, on_timeout, review);
+	review->call = kubeapi_post(cache->api, cache->kind->path, document, len, on_answer, review);
+	return review;
+}
+
+void
+review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, ReviewWaiter *waiter, ReviewDone done, void *state)
+{
+	unsigned char digest[DIGEST_SIZE];
+	Review	   *review;
+
+	make_digest(document, len, digest);
+	review = find(cache, digest);
+	if (review != NULL && review->call == NULL && (review->expires_at == 0 || review->expires_at <= loop_now()))
+	{
+		/* One that is being told and will not be remembered is not found again. */
+		if (review->expires_at != 0)
+			forget(review);
+		review = NULL;
+	}
+	if (review != NULL && review->call == NULL)
+	{
+		ReviewAnswer answer = review->answer;
+		char		text[ANSWER_LIMIT + 1];
+
+		/* What done does may push the review out. */
+		memcpy(text, answer.text.bytes, answer.text.len + 1);
+		answer.text.bytes = text;
+		unlink_use(review);
+		link_use(review);
+		done(state, REVIEW_ANSWERED, &answer);
+		return;
+	}
+	if (review == NULL)
+	{
+		if (cache->under_way >= cache->kind->most_under_way)
+		{
+			done(state, REVIEW_REFUSED, NULL);
+			return;
+		}
+		review = start(cache, document, len, digest);
+	}
+	review->remember |= remember;
+	waiter->review = review;
+	waiter->previous = NULL;
+	waiter->next = review->waiters;
+	if (review->waiters != NULL)
+		review->waiters->previous = waiter;
+	review->waiters = waiter;
+	waiter->done = done;
+	waiter->state = state;
+}
+
+void
+review_cancel(ReviewWaiter *waiter)
+{
+	if (waiter->review != NULL)
+		remove_waiter(waiter);
+}

@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * token_review.h
+ *	  Whose bearer token is it?  TokenReview by kube-apiserver.
+ *
+ * Reference: k8s-conformance 4.2, AUTHN-04, AUTHN-06; upstream's plugin/pkg/authenticator/token/webhook.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef TOKEN_REVIEW_H
+#define TOKEN_REVIEW_H
+
+#include "identity/review.h"
+#include "trust/user.h"
+
+extern void token_reviews_start(KubeApi *api);
+/* False: tokens cannot be reviewed and say nothing. */
+extern bool token_reviews_possible(void);
+
+/* done is told of a positive answer when the token is good; token_review_user() takes the user from it. */
+extern void token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDone done, void *state);
+extern void token_review_user(Arena *arena, const ReviewAnswer *answer, User *user);
+
+#endif							/* TOKEN_REVIEW_H */

@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * request_header.c
+ *	  The user whom a front proxy names in the headers of a request.
+ *
+ * What is done here with odd input is what kube-apiserver does: of a header
+ * that comes twice the first value names the user, an empty one none; a key
+ * whose escapes are wrong is taken as it is.  One difference: an escaped NUL
+ * counts as a wrong escape, because a key that ends early would be another.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "trust/request_header.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/base/json_scan.h"
+
+static void
+append_name(Arena *arena, NameList *list, size_t capacity, const char *bytes, size_t len)
+{
+	if (list->names == NULL)
+		list->names = arena_alloc(arena, capacity * sizeof(char *));
+	list->names[list->count++] = arena_strndup(arena, bytes, len);
+}
+
+bool
+name_list_split(Arena *arena, const char *text, NameList *list)
+{
+	size_t		capacity = 1;
+
+	memset(list, 0, sizeof(*list));
+	if (*text == '\0')
+		return true;
+	for (const char *c = text; *c != '\0'; c++)
+		capacity += *c == ',';
+	for (;;)
+	{
+		size_t		len = strcspn(text, ",");
+		const char *next = text + len;
+
+		while (len > 0 && isspace((unsigned char) text[len - 1]))
+			len--;
+		while (len > 0 && isspace((unsigned char) *text))
+		{
+			text++;
+			len--;
+		}
+		if (len == 0)
+			return false;
+		append_name(arena, list, capacity, text, len);
+		if (*next == '\0')
+			return true;
+		text = next + 1;
+	}
+}
+
+bool
+name_list_parse(Arena *arena, const char *text, NameList *list)
+{
+	JsonError	error;
+	JsonNode   *array;
+
+	memset(list, 0, sizeof(*list));
+	if (text == NULL || *text == '\0')
+		return true;
+	array = json_parse(arena, text, strlen(text), NULL, NULL, &error);
+	if (array != NULL && array->kind == JSON_NULL)
+		return true;
+	if (array == NULL || array->kind != JSON_ARRAY)
+		return false;
+	for (size_t i = 0; i < array->u.array.count; i++)
+	{
+		const JsonNode *item = array->u.array.items[i];
+
+		if (item->kind != JSON_STRING || item->u.string.len == 0 ||
+			memchr(item->u.string.bytes, '\0', item->u.string.len) != NULL)
+			return false;
+		append_name(arena, list, array->u.array.count, item->u.string.bytes, item->u.string.len);
+	}
+	return true;
+}
+
+bool
+name_list_has(const NameList *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++)
+	{
+		if (strcmp(list->names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The first value of the first header of the list whose first value is not empty; NULL when there is none. */
+static const char *
+first_value(const NameList *names, const HttpHeader *headers, size_t count)
+{
+	for (size_t i = 0; i < names->count; i++)
+	{
+		for (size_t k = 0; k < count; k++)
+		{
+			if (strcasecmp(headers[k].name, names->names[i]) != 0)
+				continue;
+			if (headers[k].value[0] != '\0')
+				return headers[k].value;
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void
+take_groups(Arena *arena, const NameList *names, const HttpHeader *headers, size_t count, User *user)
+{
+	user->groups = arena_alloc(arena, (names->count * count + 1) * sizeof(char *));
+	user->group_count = 0;
+	for (size_t i = 0; i < names->count; i++)
+	{
+		for (size_t k = 0; k < count; k++)
+		{
+			if (strcasecmp(headers[k].name, names->names[i]) == 0 && headers[k].value[0] != '\0')
+				user->groups[user->group_count++] = headers[k].value;
+		}
+	}
+}
+
+/* The key of an extra: in lower case first, then without its escapes, unless one of them is wrong. */
+static const char *
+extra_key(Arena *arena, const char *escaped)
+{
+	size_t		len = strlen(escaped);
+	char	   *lower = arena_alloc(arena, len + 1);
+	char	   *key = arena_alloc(arena, len + 1);
+	size_t		key_len = 0;
+
+	for (size_t i = 0; i <= len; i++)
+		lower[i] = (char) tolower((unsigned char) escaped[i]);
+	for (size_t i = 0; i < len; i++)
+	{
+		int			high;
+		int			low;
+
+		if (lower[i] != '%')
+		{
+			key[key_len++] = lower[i];
+			continue;
+		}
+		high = len - i > 2 ? hex_digit(lower[i + 1]) : -1;
+		low = len - i > 2 ? hex_digit(lower[i + 2]) : -1;
+		if (high < 0 || low < 0 || high + low == 0)
+			return lower;
+		key[key_len++] = (char) (high * 16 + low);
+		i += 2;
+	}
+	key[key_len] = '\0';
+	return key;
+}
+
+typedef struct ExtraHeader
+{
+	const char *key;			/* NULL once it has been taken */
+	const char *value;
+} ExtraHeader;
+
+/* Takes a key with the values of all headers that have it. */
+static void
+take_extra_key(Arena *arena, ExtraHeader *headers, size_t count, UserExtra *extra)
+{
+	size_t		values = 0;
+
+	extra->key = headers[0].key;
+	for (size_t i = 0; i < count; i++)
+		values += headers[i].key != NULL && strcmp(headers[i].key, extra->key) == 0;
+	extra->values = arena_alloc(arena, values * sizeof(char *));
+	extra->value_count = 0;
+	for (size_t i = 0; extra->value_count < values; i++)
+	{
+		if (headers[i].key == NULL || strcmp(headers[i].key, extra->key) != 0)
+			continue;
+		extra->values[extra->value_count++] = headers[i].value;
+		headers[i].key = NULL;
+	}
+}
+
+static void
+take_extra(Arena *arena, const NameList *prefixes, const HttpHeader *headers, size_t count, User *user)
+{
+	ExtraHeader *found = arena_alloc(arena, (prefixes->count * count + 1) * sizeof(ExtraHeader));
+	size_t		found_count = 0;
+
+	for (size_t i = 0; i < prefixes->count; i++)
+	{
+		size_t		prefix_len = strlen(prefixes->names[i]);
+
+		for (size_t k = 0; k < count; k++)
+		{
+			if (strncasecmp(headers[k].name, prefixes->names[i], prefix_len) != 0)
+				continue;
+			found[found_count].key = extra_key(arena, headers[k].name + prefix_len);
+			found[found_count++].value = headers[k].value;
+		}
+	}
+	user->extra = arena_alloc(arena, (found_count + 1) * sizeof(UserExtra));
+	user->extra_count = 0;
+	for (size_t i = 0; i < found_count; i++)
+	{
+		if (found[i].key != NULL)
+			take_extra_key(arena, found + i, found_count - i, &user->extra[user->extra_count++]);
+		arena_checkpoint();
+	}
+}
+
+bool
+request_header_user(Arena *arena, const RequestHeaderNames *names, const HttpHeader *headers, size_t count, User *user)
+{
+	memset(user, 0, sizeof(*user));
+	user->name = first_value(&names->username, headers, count);
+	if (user->name == NULL)
+		return false;
+	user->uid = first_value(&names->uid, headers, count);
+	take_groups(arena, &names->group, headers, count, user);
+	take_extra(arena, &names->extra, headers, count, user);
+	return true;
+}
+
+const char *
+bearer_token(Arena *arena, const char *authorization, bool *spaced)
+{
+	const char *space;
+	size_t		len;
+
+	*spaced = false;
+	while (isspace((unsigned char) *authorization))
+		authorization++;
+	space = strchr(authorization, ' ');
+	if (space == NULL || space - authorization != 6 || strncasecmp(authorization, "bearer", 6) != 0)
+		return NULL;
+	len = strcspn(space + 1, " ");
+	*spaced = len == 0 && space[1] == ' ';
+	/* What is trimmed at the end is the header's, not the token's. */
+	while (len > 0 && isspace((unsigned char) space[len]))
+		len--;
+	return len > 0 ? arena_strndup(arena, space + 1, len) : NULL;
+}

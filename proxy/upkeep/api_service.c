@@ -1,0 +1,293 @@
+/*-------------------------------------------------------------------------
+ *
+ * api_service.c
+ *	  The APIServices by which kube-apiserver finds this server.
+ *
+ * kube-apiserver verifies our certificate by the caBundle of an APIService, so
+ * that whoever makes the certificate has to follow a new CA there (AUTHN-12).
+ * Where that is nobody else, --apiservice-ca-file names the CAs and we do: at
+ * the start, whenever the file or the certificate changes, and every minute.
+ *
+ * A caBundle by which the certificate in use can be verified is never touched,
+ * nor is one that has a newer CA than the file: of two proxies that change
+ * their certificates one after the other, the one that is behind does not
+ * undo what the other did.
+ *
+ * Reference: k8s-conformance AUTHN-12.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/api_service.h"
+
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/base64.h"
+#include "trust/ca_bundle.h"
+#include "base/config.h"
+#include "cluster/kubeapi.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "api/registry.h"
+#include "http/tls.h"
+#include "base/watched_file.h"
+
+#define COLLECTION "/apis/apiregistration.k8s.io/v1/apiservices/"
+#define TICK_MS 1000
+#define ROUND_MS 60000
+
+/* One version of a group that is or was served; lives as long as the worker. */
+typedef struct ApiService
+{
+	struct ApiService *next;
+	KubeCall   *call;			/* of its read or patch; NULL: none */
+	char		name[];			/* version.group */
+} ApiService;
+
+static KubeApi *kube_api;
+static ApiService *services;
+static LoopTimer timer;
+static WatchedFile ca_file;
+static SSL_CTX *seen_context;	/* compared alone: its certificate was looked at */
+static uint64_t next_round;
+
+/* The CAs of the last round; no store: they are of no use. */
+static struct
+{
+	Arena		arena;
+	JsonText	pem;
+	X509_STORE *store;
+}			cas;
+
+/* ---------- certificates ---------- */
+
+/* Whether the certificate that new connections see chains to one of these CAs, as Go's verification has it. */
+static bool
+is_verified_by(X509_STORE *store)
+{
+	X509_STORE_CTX *verification = X509_STORE_CTX_new();
+	STACK_OF(X509) *chain = NULL;
+	bool		good;
+
+	SSL_CTX_get0_chain_certs(tls_context(), &chain);
+	good = verification != NULL &&
+		X509_STORE_CTX_init(verification, store, SSL_CTX_get0_certificate(tls_context()), chain) == 1;
+	if (good)
+	{
+		X509_STORE_CTX_set_purpose(verification, X509_PURPOSE_SSL_SERVER);
+		X509_STORE_CTX_set_flags(verification, X509_V_FLAG_PARTIAL_CHAIN);
+		good = X509_verify_cert(verification) == 1;
+	}
+	X509_STORE_CTX_free(verification);
+	return good;
+}
+
+/* Reads the file of CAs; false, with a line in the log, when it is of no use for the certificate in use. */
+static bool
+read_cas(void)
+{
+	const char *path = config.apiservice_ca_file;
+	char		why[512];
+
+	X509_STORE_free(cas.store);
+	cas.store = NULL;
+	arena_free(&cas.arena);
+	arena_init(&cas.arena);
+	if (!ca_bundle_read(&cas.arena, path, &cas.pem, why, sizeof(why)) ||
+		!ca_bundle_load(&cas.store, NULL, cas.pem, path, why, sizeof(why)))
+		log_line(LOG_ERROR, "APIServices are not looked after: %s", why);
+	else if (is_verified_by(cas.store))
+		return true;
+	else
+		log_line(LOG_WARNING, "APIServices are not looked after: the server's certificate cannot be verified by %s", path);
+	X509_STORE_free(cas.store);
+	cas.store = NULL;
+	return false;
+}
+
+/* Whether a caBundle has to become ours. */
+static bool
+is_outdated(Arena *arena, const ApiService *service, const char *bundle)
+{
+	X509_STORE *store = NULL;
+	JsonText	pem;
+	char		why[512];
+	bool		outdated = true;
+
+	if (bundle != NULL && bundle[0] != '\0' && base64_decode(arena, bundle, &pem) &&
+		ca_bundle_load(&store, NULL, pem, service->name, why, sizeof(why)))
+	{
+		if (is_verified_by(store))
+			outdated = false;
+		else if (ca_bundle_is_newer(store, cas.store))
+		{
+			log_line(LOG_WARNING, "the APIService %s has a newer CA than %s and is left as it is", service->name,
+					 config.apiservice_ca_file);
+			outdated = false;
+		}
+	}
+	X509_STORE_free(store);
+	return outdated;
+}
+
+/* ---------- one APIService ---------- */
+
+static const char *
+service_path(Arena *arena, const ApiService *service)
+{
+	return arena_printf(arena, COLLECTION "%s", service->name);
+}
+
+static void
+complain(const ApiService *service, const char *what, int status, const char *why)
+{
+	if (why != NULL)
+		log_line(LOG_WARNING, "the APIService %s cannot be %s: %s", service->name, what, why);
+	else
+		log_line(LOG_WARNING, "the APIService %s cannot be %s: kube-apiserver answered with status %d%s", service->name, what, status,
+				 status == 403 ? "; a ClusterRole has to allow get and patch of apiservices.apiregistration.k8s.io" : "");
+}
+
+static void
+patch_done(void *state, int status, const char *body, size_t len, const char *why)
+{
+	ApiService *service = state;
+
+	service->call = NULL;
+	if (status == 200)
+		log_line(LOG_INFO, "the APIService %s has the CAs of %s now", service->name, config.apiservice_ca_file);
+	else if (status == 409)
+		next_round = 0;			/* somebody else changed it meanwhile */
+	else
+		complain(service, "patched", status, why);
+}
+
+static void
+patch_service(ApiService *service, const JsonNode *document)
+{
+	Arena		arena;
+	StrBuf		patch;
+	JsonNode   *root;
+	JsonNode   *metadata;
+	JsonNode   *spec;
+
+	arena_init(&arena);
+	root = json_new_object(&arena);
+	metadata = json_new_object(&arena);
+	spec = json_new_object(&arena);
+	json_set(&arena, metadata, "resourceVersion",
+			 json_new_cstring(&arena, json_get_cstring(&arena, json_get(document, "metadata"), "resourceVersion")));
+	json_set(&arena, spec, "caBundle", json_new_cstring(&arena, base64_encode(&arena, cas.pem)));
+	json_set(&arena, root, "metadata", metadata);
+	json_set(&arena, root, "spec", spec);
+	strbuf_init(&patch, &arena);
+	json_write(&patch, root);
+	service->call = kubeapi_patch(kube_api, service_path(&arena, service), patch.bytes, patch.len, patch_done, service);
+	arena_free(&arena);
+}
+
+static void
+read_done(void *state, int status, const char *body, size_t len, const char *why)
+{
+	ApiService *service = state;
+	const JsonNode *document;
+	const JsonNode *spec;
+	const JsonNode *target;
+	const JsonNode *insecure;
+	JsonError	error;
+	Arena		arena;
+
+	service->call = NULL;
+	/* What is not registered is not looked for by anybody. */
+	if (status == 404)
+		return;
+	if (status != 200)
+	{
+		complain(service, "read", status, why);
+		return;
+	}
+	arena_init(&arena);
+	document = json_parse(&arena, body, len, NULL, NULL, &error);
+	spec = json_get(document, "spec");
+	target = json_get(spec, "service");
+	insecure = json_get(spec, "insecureSkipTLSVerify");
+
+	/* Without a service kube-apiserver serves the group itself. */
+	if (target != NULL && target->kind == JSON_OBJECT &&
+		(insecure == NULL || insecure->kind != JSON_BOOL || !insecure->u.boolean) &&
+		json_get_cstring(&arena, json_get(document, "metadata"), "resourceVersion") != NULL && cas.store != NULL &&
+		is_outdated(&arena, service, json_get_cstring(&arena, spec, "caBundle")))
+		patch_service(service, document);
+	arena_free(&arena);
+}
+
+/* ---------- all of them ---------- */
+
+/* Looks after one, unless that is under way. */
+static void
+look_after(const char *name)
+{
+	ApiService *service;
+	Arena		arena;
+
+	for (service = services; service != NULL && strcmp(service->name, name) != 0;)
+		service = service->next;
+	if (service == NULL)
+	{
+		service = calloc(1, sizeof(*service) + strlen(name) + 1);
+		if (service == NULL)
+			abort();
+		strcpy(service->name, name);
+		service->next = services;
+		services = service;
+	}
+	if (service->call != NULL)
+		return;
+	arena_init(&arena);
+	service->call = kubeapi_get(kube_api, service_path(&arena, service), read_done, service);
+	arena_free(&arena);
+}
+
+static void
+begin_round(Registry *registry)
+{
+	size_t		count;
+	const RegistryType *types = registry_types(registry, &count);
+	Arena		arena;
+
+	if (!read_cas())
+		return;
+	arena_init(&arena);
+	for (size_t i = 0; i < count; i++)
+		look_after(arena_printf(&arena, "%s.%s", types[i].version, types[i].group));
+	arena_free(&arena);
+}
+
+static void
+tick(void *state)
+{
+	Registry   *registry = registry_acquire();
+
+	if (watched_file_changed(&ca_file, config.apiservice_ca_file) || tls_context() != seen_context)
+		next_round = 0;
+	seen_context = tls_context();
+	if (registry != NULL && loop_now() >= next_round)
+	{
+		next_round = loop_now() + ROUND_MS;
+		begin_round(registry);
+	}
+	if (registry != NULL)
+		registry_release(registry);
+	loop_timer_start(&timer, TICK_MS, tick, NULL);
+}
+
+void
+api_services_start(void)
+{
+	if (config.apiservice_ca_file[0] == '\0')
+		return;
+	kube_api = kubeapi_open(config.authentication_kubeconfig);
+	arena_init(&cas.arena);
+	loop_timer_start(&timer, 0, tick, NULL);
+}

@@ -1,0 +1,888 @@
+/*-------------------------------------------------------------------------
+ *
+ * namespaces.c
+ *	  Which namespaces the cluster has: NamespaceLifecycle, and the sweep.
+ *
+ * Every worker watches the namespaces.  A create needs to know that its
+ * namespace is active, by the watch, and that the store counts the objects of
+ * that name as that namespace's (sql/store/namespaces.sql).  Where the two do not
+ * agree, a namespace is settled: the store's row is read, then kube-apiserver is
+ * asked for that one namespace, and the answer is noted in the store; when the row's
+ * namespace is dead, its objects are swept, and it begins again.  One settling at a
+ * time for each namespace; what the watch tells meanwhile starts it over.
+ *
+ * Worker 0 settles also what nobody asks for: namespaces that are new, change
+ * or go, and once a minute whatever the store has and the cluster has not.
+ *
+ * Nothing is concluded from what is absent: neither from a list that is empty nor from an
+ * answer that is an error.  And nothing is noted in the store unless the kube-apiserver
+ * is this cluster's, by the uid of kube-system.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/namespaces.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/api/metadata.h"
+#include "base/config.h"
+#include "cluster/kubeapi.h"
+#include "base/log.h"
+#include "api/reply.h"
+
+#define COLLECTION "/api/v1/namespaces"
+#define SYSTEM_NAMESPACE "kube-system"
+
+/* How long a create waits for the watch to tell of its namespace before kube-apiserver is asked. */
+#define GRACE_MS 50
+
+/* How long anybody waits for the answer. */
+#define PATIENCE_MS 10000
+
+#define STORE_TIMEOUT_MS 30000
+#define RECONCILE_MS 60000
+#define RECONCILE_AGAIN_MS 5000
+
+/* Settlings that nobody waits for, at a time. */
+#define BACKGROUND 4
+
+/* Those that somebody waits for.  More are refused: names that there are not must not take all connections to kube-apiserver. */
+#define FOREGROUND 16
+
+/* How often one settling may begin again before it gives up. */
+#define ROUNDS 10
+
+#define BUCKETS 1024
+
+/* Whether the kube-apiserver is that of the cluster whose reports are served. */
+typedef enum Trust
+{
+	TRUST_UNKNOWN,
+	TRUSTED,
+	UNTRUSTED					/* its namespaces are enforced, but nothing in the store is said to belong to them */
+} Trust;
+
+typedef struct Namespace Namespace;
+typedef struct Waiter Waiter;
+
+/* An exchange that waits; in its arena. */
+struct Waiter
+{
+	Exchange   *exchange;
+	Namespace  *namespace;
+	void		(*then) (Exchange *exchange);
+	bool		anyway;			/* goes on also when the namespace could not be looked up */
+	bool		fresh;			/* wants what kube-apiserver says in a round that begins after this one */
+	unsigned	round;
+	LoopTimer	patience;
+	Waiter	   *previous;
+	Waiter	   *next;
+};
+
+struct Namespace
+{
+	Namespace  *next;			/* in its bucket */
+	char	   *uid;			/* as kube-apiserver last said; NULL: there is none */
+	bool		terminating;
+	char	   *stored;			/* uid that the store has as active, when that is known */
+	unsigned	list;			/* the last list that had it */
+	Waiter	   *waiters;
+	LoopTimer	grace;
+
+	/* The settling. */
+	bool		settling;
+	bool		background;		/* nobody waited when it began */
+	bool		wanted;			/* in the queue for one */
+	bool		stale;			/* the watch told something meanwhile */
+	unsigned	round;			/* counts all there ever were */
+	int			rounds;			/* of this settling */
+	char	   *old_uid;		/* of the store's row; "" for no row */
+	bool		old_dead;		/* the row's namespace is dead */
+	int64_t		created;		/* of the namespace that kube-apiserver has, when it was asked */
+	Namespace  *next_wanted;
+	char		name[];
+};
+
+static KubeApi *api;
+static int	worker_number;
+static Namespace *buckets[BUCKETS];
+static Namespace *first_wanted;
+static Namespace **last_wanted = &first_wanted;
+static int	background_count;
+static int	foreground_count;
+static unsigned list_number;
+static Trust trust;
+static bool list_trusted;		/* the list under way has kube-system with the right uid */
+static bool failing;
+static LoopTimer reconcile_timer;
+
+static void settle_begin(Namespace *namespace);
+static void settle_read(Namespace *namespace);
+static void settle_pump(void);
+static void reconcile(void *state);
+
+/* ---------- the table ---------- */
+
+static Namespace **
+bucket_of(const char *name)
+{
+	uint32_t	hash = 2166136261u;
+
+	for (; *name != '\0'; name++)
+		hash = (hash ^ (unsigned char) *name) * 16777619u;
+	return &buckets[hash % BUCKETS];
+}
+
+static Namespace *
+namespace_find(const char *name)
+{
+	Namespace  *namespace = *bucket_of(name);
+
+	while (namespace != NULL && strcmp(namespace->name, name) != 0)
+		namespace = namespace->next;
+	return namespace;
+}
+
+static Namespace *
+namespace_get(const char *name)
+{
+	Namespace  *namespace = namespace_find(name);
+	Namespace **bucket = bucket_of(name);
+
+	if (namespace != NULL)
+		return namespace;
+	namespace = calloc(1, sizeof(*namespace) + strlen(name) + 1);
+	if (namespace == NULL)
+		abort();
+	strcpy(namespace->name, name);
+	namespace->next = *bucket;
+	*bucket = namespace;
+	return namespace;
+}
+
+static void
+set_text(char **text, const char *value)
+{
+	free(*text);
+	*text = value == NULL ? NULL : strdup(value);
+	if (value != NULL && *text == NULL)
+		abort();
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+/* Forgets a namespace that is not there and that nobody cares about. */
+static void
+namespace_release(Namespace *namespace)
+{
+	Namespace **link = bucket_of(namespace->name);
+
+	if (namespace->uid != NULL || namespace->waiters != NULL || namespace->settling || namespace->wanted || namespace->grace.running)
+		return;
+	while (*link != namespace)
+		link = &(*link)->next;
+	*link = namespace->next;
+	free(namespace->stored);
+	free(namespace->old_uid);
+	free(namespace);
+}
+
+/* ---------- who waits ---------- */
+
+static void
+waiter_detach(Exchange *exchange)
+{
+	Waiter	   *waiter = exchange->work;
+
+	if (waiter == NULL)
+		return;
+	loop_timer_stop(&waiter->patience);
+	if (waiter->previous != NULL)
+		waiter->previous->next = waiter->next;
+	else
+		waiter->namespace->waiters = waiter->next;
+	if (waiter->next != NULL)
+		waiter->next->previous = waiter->previous;
+	exchange->work = NULL;
+	exchange->closed = NULL;
+	exchange->expired = NULL;
+}
+
+static void
+waiter_expired(Exchange *exchange)
+{
+	waiter_detach(exchange);
+	reply_timeout(exchange);
+}
+
+/* There is no answer. */
+static void
+waiter_fail(Waiter *waiter, const char *why)
+{
+	Exchange   *exchange = waiter->exchange;
+	const char *name = waiter->namespace->name;
+
+	waiter_detach(exchange);
+	if (waiter->anyway)
+		waiter->then(exchange);
+	else
+		reply_status(exchange, 503, "ServiceUnavailable",
+					 arena_printf(&exchange->arena, "namespace \"%s\" could not be looked up: %s", name, why),
+					 &(StatusDetails) {.retry_after_seconds = 1});
+}
+
+static void
+waiter_impatient(void *state)
+{
+	Waiter	   *waiter = state;
+	Namespace  *namespace = waiter->namespace;
+
+	waiter_fail(waiter, "kube-apiserver does not answer");
+	namespace_release(namespace);
+}
+
+static void
+waiter_add(Namespace *namespace, Exchange *exchange, void (*then) (Exchange *exchange), bool fresh, bool anyway)
+{
+	Waiter	   *waiter = arena_alloc0(&exchange->arena, sizeof(*waiter));
+
+	waiter->exchange = exchange;
+	waiter->namespace = namespace;
+	waiter->then = then;
+	waiter->fresh = fresh;
+	waiter->round = namespace->round;
+	waiter->anyway = anyway;
+	waiter->next = namespace->waiters;
+	if (waiter->next != NULL)
+		waiter->next->previous = waiter;
+	namespace->waiters = waiter;
+	exchange->work = waiter;
+	exchange->closed = waiter_detach;
+	exchange->expired = waiter_expired;
+	loop_timer_start(&waiter->patience, PATIENCE_MS, waiter_impatient, waiter);
+}
+
+/* What the exchange is to know. */
+static void
+tell(Exchange *exchange, const Namespace *namespace)
+{
+	exchange->namespace_uid = NULL;
+	exchange->namespace_state = NULL;
+	if (namespace == NULL || namespace->uid == NULL)
+		exchange->namespace_state = "missing";
+	else if (namespace->terminating)
+		exchange->namespace_state = "terminating";
+	else if (trust == TRUSTED)
+		exchange->namespace_uid = arena_strdup(&exchange->arena, namespace->uid);
+}
+
+/* Whether nothing has to be asked.  Also while it is being settled: the store looks at the uid again, under the lane's lock. */
+static bool
+is_known(const Namespace *namespace)
+{
+	return namespace != NULL && namespace->uid != NULL &&
+		(namespace->terminating || trust == UNTRUSTED || same_text(namespace->uid, namespace->stored));
+}
+
+/* Tells those for whom what is known is fresh enough: that which the store confirms, or (looked) a round that has ended. */
+static void
+waiters_tell(Namespace *namespace, bool looked)
+{
+	Waiter	   *waiter = namespace->waiters;
+
+	while (waiter != NULL)
+	{
+		Exchange   *exchange = waiter->exchange;
+
+		if (waiter->fresh && (!looked || waiter->round == namespace->round))
+		{
+			waiter = waiter->next;
+			continue;
+		}
+		waiter_detach(exchange);
+		tell(exchange, namespace);
+		waiter->then(exchange);
+		/* Others may have gone or come meanwhile. */
+		waiter = namespace->waiters;
+	}
+}
+
+static void
+waiters_fail(Namespace *namespace, const char *why)
+{
+	while (namespace->waiters != NULL)
+		waiter_fail(namespace->waiters, why);
+}
+
+/* ---------- settling ---------- */
+
+static void
+settle_over(Namespace *namespace)
+{
+	namespace->settling = false;
+	if (namespace->background)
+		background_count--;
+	else
+		foreground_count--;
+	namespace->background = false;
+}
+
+/* The watch is right, or kube-apiserver, or the store has been put right. */
+static void
+settle_done(Namespace *namespace)
+{
+	settle_over(namespace);
+	waiters_tell(namespace, true);
+	if (namespace->waiters != NULL)
+		settle_begin(namespace);
+	namespace_release(namespace);
+	settle_pump();
+}
+
+/* Whoever waits may try again; else the next reconciliation does. */
+static void
+settle_failed(Namespace *namespace, const char *why)
+{
+	log_line(LOG_WARNING, "namespace \"%s\" could not be settled: %s", namespace->name, why);
+	settle_over(namespace);
+	waiters_fail(namespace, why);
+	namespace_release(namespace);
+	settle_pump();
+}
+
+static void
+settle_again(Namespace *namespace)
+{
+	if (++namespace->rounds < ROUNDS)
+		settle_read(namespace);
+	else
+		settle_failed(namespace, "it keeps changing");
+}
+
+static void
+settle_store_failed(Namespace *namespace, const PgError *error)
+{
+	settle_failed(namespace, error != NULL ? error->message : "the database does not answer");
+}
+
+static void settle_sweep(Namespace *namespace);
+
+static void
+settle_swept(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Namespace  *namespace = state;
+	bool		more;
+
+	if (outcome != PG_OK)
+	{
+		settle_store_failed(namespace, error);
+		return;
+	}
+	more = pg_bool(result, 0, 0);
+	pg_result_free(result);
+	if (more && !namespace->stale)
+		settle_sweep(namespace);
+	else
+		settle_again(namespace);
+}
+
+static void
+settle_sweep(Namespace *namespace)
+{
+	PgCall	   *call = pg_call_new(PG_SWEEP);
+
+	pg_add_text(call, namespace->name);
+	pg_add_text(call, namespace->old_uid);
+	pg_add_text(call, namespace->uid == NULL ? "" : namespace->uid);
+	pg_add_int8(call, namespace->created);
+	pg_send(call, false, STORE_TIMEOUT_MS, settle_swept, namespace);
+}
+
+/* The store's row after what was found has been noted. */
+static void
+settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Namespace  *namespace = state;
+	const char *uid;
+	bool		same;
+	bool		active;
+
+	if (outcome != PG_OK)
+	{
+		settle_store_failed(namespace, error);
+		return;
+	}
+	uid = pg_text(result, 0, 0).bytes;
+	active = json_text_is(pg_text(result, 0, 1), "active");
+	same = namespace->uid == NULL ? pg_is_null(result, 0, 0) : !pg_is_null(result, 0, 0) && same_text(uid, namespace->uid);
+	pg_result_free(result);
+	/* A namespace that was marked dead is swept after kube-apiserver has been asked once more: what it says then cannot be overtaken. */
+	if (!same || namespace->stale)
+		settle_again(namespace);
+	else
+	{
+		set_text(&namespace->stored, active ? namespace->uid : NULL);
+		/* Another proxy may have seen more. */
+		if (namespace->uid != NULL && !active)
+			namespace->terminating = true;
+		settle_done(namespace);
+	}
+}
+
+/* True when an answer of 404 is kube-apiserver's own about this namespace. */
+static bool
+says_not_found(const Namespace *namespace, const JsonNode *status)
+{
+	const JsonNode *details = json_get(status, "details");
+
+	return json_is_string(json_get(status, "reason"), "NotFound") && json_is_string(json_get(details, "name"), namespace->name) &&
+		json_is_string(json_get(details, "kind"), "namespaces");
+}
+
+static bool
+is_terminating(const JsonNode *document)
+{
+	return json_get(json_get(document, "metadata"), "deletionTimestamp") != NULL ||
+		json_is_string(json_get(json_get(document, "status"), "phase"), "Terminating");
+}
+
+static bool
+read_created(const JsonNode *document, int64_t *created)
+{
+	const JsonNode *text = json_path(document, "metadata", "creationTimestamp", NULL);
+
+	return text != NULL && text->kind == JSON_STRING && parse_time(text->u.string, created);
+}
+
+static void
+settle_found(void *state, int status, const char *body, size_t len, const char *why)
+{
+	Namespace  *namespace = state;
+	Arena		arena;
+	JsonError	error;
+	const JsonNode *document;
+	const char *uid;
+
+	arena_init(&arena);
+	document = json_parse(&arena, body, len, NULL, NULL, &error);
+	uid = json_get_cstring(&arena, json_get(document, "metadata"), "uid");
+	if (status == 200 && uid != NULL && uid[0] != '\0' && read_created(document, &namespace->created))
+	{
+		set_text(&namespace->uid, uid);
+		namespace->terminating = is_terminating(document);
+	}
+	else if (status == 404 && says_not_found(namespace, document))
+		set_text(&namespace->uid, NULL);
+	else
+	{
+		settle_failed(namespace, status == 0 ? why : arena_printf(&arena, "kube-apiserver answered with status %d", status));
+		arena_free(&arena);
+		return;
+	}
+	arena_free(&arena);
+	if (namespace->stale)
+	{
+		settle_again(namespace);
+		return;
+	}
+	if (trust == UNTRUSTED)
+		settle_done(namespace);
+	else if (namespace->old_dead)
+		settle_sweep(namespace);
+	else
+	{
+		PgCall	   *call = pg_call_new(PG_NAMESPACE);
+
+		pg_add_text(call, namespace->name);
+		pg_add_text(call, namespace->old_uid);
+		pg_add_text(call, namespace->uid == NULL ? "" : namespace->uid);
+		pg_add_int4(call, namespace->uid != NULL && namespace->terminating);
+		pg_send(call, false, STORE_TIMEOUT_MS, settle_noted, namespace);
+	}
+}
+
+/* Only labels are asked for: they need no escaping. */
+static void
+settle_look(Namespace *namespace)
+{
+	Arena		arena;
+
+	arena_init(&arena);
+	kubeapi_get(api, arena_printf(&arena, COLLECTION "/%s", namespace->name), settle_found, namespace);
+	arena_free(&arena);
+}
+
+static void
+settle_was_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Namespace  *namespace = state;
+	bool		there;
+	bool		same;
+	bool		active;
+
+	if (outcome != PG_OK)
+	{
+		settle_store_failed(namespace, error);
+		return;
+	}
+	there = pg_rows(result) > 0;
+	set_text(&namespace->old_uid, there ? pg_text(result, 0, 1).bytes : "");
+	active = there && json_text_is(pg_text(result, 0, 2), "active");
+	namespace->old_dead = there && json_text_is(pg_text(result, 0, 2), "dead");
+	same = there && same_text(namespace->old_uid, namespace->uid);
+	pg_result_free(result);
+	if (same && active && !namespace->terminating && !namespace->stale)
+	{
+		set_text(&namespace->stored, namespace->uid);
+		waiters_tell(namespace, false);
+		if (namespace->waiters == NULL)
+		{
+			settle_done(namespace);
+			return;
+		}
+	}
+	settle_look(namespace);
+}
+
+/* Before the first list. */
+static void
+settle_trusted(void *state, int status, const char *body, size_t len, const char *why)
+{
+	Namespace  *namespace = state;
+	Arena		arena;
+	JsonError	error;
+	const char *uid;
+
+	arena_init(&arena);
+	uid = json_get_cstring(&arena, json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid");
+	if (trust == TRUST_UNKNOWN && status == 200 && uid != NULL)
+		trust = strcasecmp(uid, config.cluster_id) == 0 ? TRUSTED : UNTRUSTED;
+	if (trust == TRUST_UNKNOWN)
+		settle_failed(namespace, status == 0 ? why : arena_printf(&arena, "kube-apiserver answered with status %d", status));
+	else
+		settle_read(namespace);
+	arena_free(&arena);
+}
+
+static void
+settle_read(Namespace *namespace)
+{
+	PgCall	   *call;
+
+	namespace->stale = false;
+	namespace->round++;
+	if (trust != TRUSTED)
+	{
+		if (trust == UNTRUSTED)
+			settle_look(namespace);
+		else
+			kubeapi_get(api, COLLECTION "/" SYSTEM_NAMESPACE, settle_trusted, namespace);
+		return;
+	}
+	call = pg_call_new(PG_NAMESPACES);
+	pg_add_text(call, namespace->name);
+	pg_send(call, false, STORE_TIMEOUT_MS, settle_was_read, namespace);
+}
+
+static void
+settle_begin(Namespace *namespace)
+{
+	loop_timer_stop(&namespace->grace);
+	if (namespace->settling)
+		return;
+	namespace->settling = true;
+	if (!namespace->background)
+		foreground_count++;
+	namespace->rounds = 0;
+	settle_read(namespace);
+}
+
+/* For those who wait.  Of namespaces that the watch knows there are only so many, and the store is asked first. */
+static void
+settle_asked(Namespace *namespace)
+{
+	if (namespace->settling || namespace->uid != NULL || foreground_count < FOREGROUND)
+		settle_begin(namespace);
+	else
+	{
+		waiters_fail(namespace, "too many namespaces are being looked up");
+		namespace_release(namespace);
+	}
+}
+
+static void
+settle_pump(void)
+{
+	while (first_wanted != NULL && background_count < BACKGROUND)
+	{
+		Namespace  *namespace = first_wanted;
+
+		first_wanted = namespace->next_wanted;
+		if (first_wanted == NULL)
+			last_wanted = &first_wanted;
+		namespace->wanted = false;
+		if (namespace->settling)
+			continue;
+		namespace->background = true;
+		background_count++;
+		settle_begin(namespace);
+	}
+}
+
+/* To be settled, by and by. */
+static void
+settle_want(Namespace *namespace)
+{
+	if (trust != TRUSTED || namespace->wanted || namespace->settling)
+		return;
+	namespace->wanted = true;
+	namespace->next_wanted = NULL;
+	*last_wanted = namespace;
+	last_wanted = &namespace->next_wanted;
+	settle_pump();
+}
+
+/* ---------- the watch ---------- */
+
+/* kube-apiserver says that there is a namespace (uid), or that there is none any more (NULL). */
+static void
+namespace_changed(Namespace *namespace, const char *uid, bool terminating)
+{
+	bool		was_stored = namespace->stored != NULL;
+
+	if ((uid == NULL && namespace->uid == NULL) || (same_text(uid, namespace->uid) && terminating == namespace->terminating))
+		return;
+	set_text(&namespace->uid, uid);
+	namespace->terminating = terminating;
+	namespace->stale = true;
+	if (!same_text(uid, namespace->stored) || terminating)
+		set_text(&namespace->stored, NULL);
+	if (namespace->grace.running)
+		settle_begin(namespace);
+	else if (worker_number == 0 || was_stored)
+		settle_want(namespace);
+}
+
+static Namespace *
+namespace_told(const JsonNode *document, bool gone)
+{
+	Arena		arena;
+	const JsonNode *metadata = json_get(document, "metadata");
+	const char *name;
+	const char *uid;
+	Namespace  *namespace = NULL;
+
+	arena_init(&arena);
+	name = json_get_cstring(&arena, metadata, "name");
+	uid = json_get_cstring(&arena, metadata, "uid");
+	if (name != NULL && uid != NULL && name[0] != '\0' && uid[0] != '\0')
+	{
+		namespace = namespace_get(name);
+		if (!gone)
+			namespace_changed(namespace, uid, is_terminating(document));
+		else if (same_text(namespace->uid, uid))
+			namespace_changed(namespace, NULL, false);
+		if (!gone && strcmp(name, SYSTEM_NAMESPACE) == 0)
+			list_trusted = strcasecmp(uid, config.cluster_id) == 0;
+	}
+	arena_free(&arena);
+	return namespace;
+}
+
+static void
+list_begin(void *state)
+{
+	list_number++;
+	list_trusted = false;
+}
+
+static void
+list_item(void *state, const JsonNode *object)
+{
+	Namespace  *namespace = namespace_told(object, false);
+
+	if (namespace != NULL)
+		namespace->list = list_number;
+}
+
+static void
+list_end(void *state)
+{
+	if (failing)
+		log_line(LOG_INFO, "kube-apiserver tells of the namespaces again");
+	failing = false;
+	if (!list_trusted)
+		log_line(LOG_ERROR, "the kube-apiserver is not that of cluster %s, by the uid of its namespace " SYSTEM_NAMESPACE
+				 ": objects of namespaces that are gone are not deleted", config.cluster_id);
+	trust = list_trusted ? TRUSTED : UNTRUSTED;
+	for (size_t i = 0; i < BUCKETS; i++)
+	{
+		Namespace  *next;
+
+		for (Namespace *namespace = buckets[i]; namespace != NULL; namespace = next)
+		{
+			next = namespace->next;
+			if (namespace->list == list_number)
+				continue;
+			namespace_changed(namespace, NULL, false);
+			namespace_release(namespace);
+		}
+	}
+	reconcile(NULL);
+}
+
+static void
+on_event(void *state, const char *type, const JsonNode *object)
+{
+	bool		gone = strcmp(type, "DELETED") == 0;
+	Namespace  *namespace = namespace_told(object, gone);
+
+	if (namespace == NULL)
+		return;
+	namespace->list = list_number;
+	namespace_release(namespace);
+}
+
+static void
+on_failure(void *state, int status, const char *why)
+{
+	log_line(failing ? LOG_DEBUG : LOG_ERROR, "kube-apiserver does not tell of the namespaces: %s", why);
+	failing = true;
+}
+
+static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_event, on_failure, NULL, NULL};
+
+/* ---------- the store and the cluster ---------- */
+
+/* What the store has, compared with what the watch knows. */
+static void
+reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
+	{
+		const char *name = pg_text(result, row, 0).bytes;
+		const char *uid = pg_text(result, row, 1).bytes;
+		Namespace  *namespace = namespace_find(name);
+
+		if (namespace != NULL && same_text(namespace->uid, uid) && !namespace->terminating &&
+			json_text_is(pg_text(result, row, 2), "active"))
+		{
+			if (!namespace->settling)
+				set_text(&namespace->stored, uid);
+		}
+		else if (worker_number == 0 && is_dns1123_label(pg_text(result, row, 0)) &&
+				 !(namespace != NULL && same_text(namespace->uid, uid) && namespace->terminating &&
+				   json_text_is(pg_text(result, row, 2), "terminating")))
+			settle_want(namespace_get(name));
+	}
+	pg_result_free(result);
+	for (size_t i = 0; outcome == PG_OK && worker_number == 0 && i < BUCKETS; i++)
+	{
+		Namespace  *next;
+
+		for (Namespace *namespace = buckets[i]; namespace != NULL; namespace = next)
+		{
+			next = namespace->next;
+			if (namespace->uid != NULL && !namespace->terminating && namespace->stored == NULL)
+				settle_want(namespace);
+		}
+	}
+	/* The other workers need it only once: what they do not know they find out when they are asked. */
+	if (outcome != PG_OK || worker_number == 0)
+		loop_timer_start(&reconcile_timer, outcome == PG_OK ? RECONCILE_MS : RECONCILE_AGAIN_MS, reconcile, NULL);
+}
+
+static void
+reconcile(void *state)
+{
+	PgCall	   *call;
+
+	loop_timer_stop(&reconcile_timer);
+	if (trust != TRUSTED)
+		return;
+	call = pg_call_new(PG_NAMESPACES);
+	pg_add_null(call);
+	pg_send(call, false, STORE_TIMEOUT_MS, reconcile_read, NULL);
+}
+
+/* ---------- for the others ---------- */
+
+void
+namespaces_start(int worker)
+{
+	if (!config.namespace_lifecycle)
+		return;
+	worker_number = worker;
+	api = kubeapi_open(config.authentication_kubeconfig);
+	kubeapi_watch(api, COLLECTION, NULL, &handler, NULL);
+}
+
+bool
+namespaces_followed(void)
+{
+	return config.namespace_lifecycle;
+}
+
+bool
+namespaces_concern(const Exchange *exchange)
+{
+	return config.namespace_lifecycle && exchange->type->namespaced &&
+		(strcmp(exchange->route->verb, "create") == 0 || exchange_applies(exchange));
+}
+
+static void
+grace_over(void *state)
+{
+	settle_asked(state);
+}
+
+void
+namespaces_ask(Exchange *exchange, const char *name, void (*then) (Exchange *exchange))
+{
+	Namespace  *namespace = namespace_find(name);
+
+	/* No namespace has any other name. */
+	if (is_known(namespace) || !is_dns1123_label((JsonText) {name, strlen(name)}))
+	{
+		tell(exchange, namespace);
+		then(exchange);
+		return;
+	}
+	namespace = namespace_get(name);
+	waiter_add(namespace, exchange, then, false, false);
+	if (namespace->uid != NULL)
+		settle_asked(namespace);
+	else if (!namespace->settling && !namespace->grace.running)
+		loop_timer_start(&namespace->grace, GRACE_MS, grace_over, namespace);
+}
+
+static void
+ask_in_any_case(Exchange *exchange, const char *name, void (*then) (Exchange *exchange), bool anyway)
+{
+	Namespace  *namespace = namespace_get(name);
+
+	waiter_add(namespace, exchange, then, true, anyway);
+	settle_asked(namespace);
+}
+
+void
+namespaces_ask_again(Exchange *exchange, const char *name, void (*then) (Exchange *exchange))
+{
+	set_text(&namespace_get(name)->stored, NULL);
+	ask_in_any_case(exchange, name, then, false);
+}
+
+void
+namespaces_refresh(Exchange *exchange, const char *name, void (*then) (Exchange *exchange))
+{
+	if (is_dns1123_label((JsonText) {name, strlen(name)}))
+		ask_in_any_case(exchange, name, then, true);
+	else
+		then(exchange);
+}

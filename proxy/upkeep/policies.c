@@ -1,0 +1,661 @@
+/*-------------------------------------------------------------------------
+ *
+ * policies.c
+ *	  Which policies the cluster has, for the database that merges reports.
+ *
+ * A result that is dropped for want of its policy is gone for good.  So the worker that merges
+ * does so only while it has the whole view: while it can say of every kind of policy that can have
+ * results which ones there are now, and the database has been told.  Otherwise merging
+ * rests, and what the database was told stays.
+ *
+ * A kind that is served is listed and watched.  Its part of the view holds while
+ * kube-apiserver keeps that watch open; when it ends, however it ends, there is
+ * a list before the next one.
+ *
+ * Which kinds are served says discovery, and because nothing tells when one comes, it is asked
+ * every other second: a kind counts as absent as of the last look, and the view holds
+ * only while that look is young.  That is also how a kube-apiserver that silently went
+ * out of reach is noticed.  Kyverno takes longer than that from the definition of a kind to the first result,
+ * so that kube-reports may be there first.
+ *
+ * A kind may be missing for a moment, while a kube-apiserver starts or a definition is
+ * replaced.  It counts as absent, and its policies as gone, when every look of a while
+ * has missed it; until then nothing is known of it, and merging rests.
+ *
+ * Each proxy has a view of its own, those of different moments differ, and what is told may
+ * be late.  So the database gives what is stored a version, each merge names that of what this
+ * proxy has told, and is refused when another set is stored (sql/aggregation/policy_view.sql).
+ * It is told again every few seconds: sets that agree have one version.
+ *
+ * Nothing is told unless the kube-apiserver is this cluster's, by the uid of kube-system.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/policies.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "engine/results/kyverno_policy.h"
+#include "base/config.h"
+#include "cluster/kubeapi.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "db/pg.h"
+
+#define SYSTEM_NAMESPACE "/api/v1/namespaces/kube-system"
+
+/* Changes come together, such as the lists at the start. */
+#define COLLECT_MS 200
+#define AGAIN_MS 5000
+#define TELL_TIMEOUT_MS 30000
+#define TELL_AGAIN_MS 5000
+
+/* Between two looks at what is served; how long one counts, from its beginning; how long a kind is missed before it is absent. */
+#define LOOK_MS 2000
+#define LOOK_HOLDS_MS 6000
+#define ABSENT_MS 15000
+
+#define VERSIONS 3
+
+typedef struct PolicyGroup
+{
+	const char *name;
+	const char *versions[VERSIONS]; /* whichever is served, the first ones rather; the others NULL */
+} PolicyGroup;
+
+static const PolicyGroup groups[] = {
+	{"kyverno.io", {"v1"}},
+	{"policies.kyverno.io", {"v1", "v1beta1", "v1alpha1"}},
+	{"admissionregistration.k8s.io", {"v1", "v1beta1", "v1alpha1"}},
+};
+
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+
+typedef struct PolicyKind
+{
+	const PolicyGroup *group;
+	const char *plural;
+	const char *source;			/* as results name it; "" for those with rules */
+} PolicyKind;
+
+static const PolicyKind kinds[] = {
+	{&groups[0], "clusterpolicies", ""},
+	{&groups[0], "policies", ""},
+	{&groups[1], "validatingpolicies", "KyvernoValidatingPolicy"},
+	{&groups[1], "namespacedvalidatingpolicies", "KyvernoValidatingPolicy"},
+	{&groups[1], "imagevalidatingpolicies", "KyvernoImageValidatingPolicy"},
+	{&groups[1], "namespacedimagevalidatingpolicies", "KyvernoImageValidatingPolicy"},
+	{&groups[1], "generatingpolicies", "KyvernoGeneratingPolicy"},
+	{&groups[1], "namespacedgeneratingpolicies", "KyvernoGeneratingPolicy"},
+	{&groups[1], "mutatingpolicies", "KyvernoMutatingPolicy"},
+	{&groups[1], "namespacedmutatingpolicies", "KyvernoMutatingPolicy"},
+	{&groups[2], "validatingadmissionpolicies", "ValidatingAdmissionPolicy"},
+	{&groups[2], "mutatingadmissionpolicies", "MutatingAdmissionPolicy"},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+typedef struct Policy
+{
+	struct Policy *next;
+	unsigned	list;			/* the last list that had it */
+	char	   *active;			/* what is told of it; NULL: nothing */
+	char		uid[];
+} Policy;
+
+typedef struct PolicyWatch
+{
+	const PolicyKind *kind;
+	bool		watched;		/* it is served, as far as is known, and followed */
+	bool		live;			/* what was told of it is how things are */
+	bool		absent;			/* every look of ABSENT_MS has missed it */
+	bool		asked;			/* the look under way asks for it */
+	uint64_t	missed_since;	/* the first look that did; 0: none */
+	unsigned	served;			/* versions that the look under way has found, by their bits */
+	unsigned	list;
+	Policy	   *policies;
+} PolicyWatch;
+
+/* The resources of a group in one version, as discovery has them. */
+typedef struct Document
+{
+	const PolicyGroup *group;
+	size_t		version;
+} Document;
+
+static PolicyWatch watches[KINDS];
+static KubeApi *api;
+static bool following;
+static bool wanted;				/* the database does not merge without */
+static bool telling;			/* a call is under way */
+static bool telling_news;		/* and what it tells is not what was told before */
+static bool changed = true;		/* there is something to tell */
+static int64_t stored_version;	/* of what was told last */
+static LoopTimer tell_timer;
+static LoopTimer tell_again_timer;
+static LoopTimer begin_timer;
+
+static Document documents[GROUPS][VERSIONS];
+static LoopTimer look_timer;
+static size_t look_asked;		/* documents that the look under way waits for */
+static bool look_failed;
+static uint64_t look_begun;
+static uint64_t looked_at;		/* when the last look began that was answered; 0: none was */
+
+static const char not_told[] = "kube-apiserver does not tell of the policies";
+
+/* Why merging rests, as the log has it: the first cause, and the next one when that is mended. */
+static bool resting;
+static const void *blamed;
+static int	blamed_status;
+
+static void tell(void *state);
+
+/* ---------- the view ---------- */
+
+static bool
+kind_known(const PolicyWatch *watch)
+{
+	return watch->watched ? watch->live : watch->absent;
+}
+
+static bool
+look_holds(void)
+{
+	return looked_at != 0 && loop_now() - looked_at <= LOOK_HOLDS_MS;
+}
+
+static bool
+view_whole(void)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (!kind_known(&watches[i]))
+			return false;
+	return look_holds();
+}
+
+/* After the view has become better, or another one. */
+static void
+tell_soon(void)
+{
+	if (changed && !telling && !tell_timer.running && view_whole())
+		loop_timer_start(&tell_timer, COLLECT_MS, tell, NULL);
+}
+
+static void
+note_change(void)
+{
+	changed = true;
+	tell_soon();
+}
+
+/* ---------- the log ---------- */
+
+/*
+ * Merging rests because of something, any pointer that tells it from others.  An operator hears it once, and again
+ * when the same is answered otherwise.
+ */
+static void
+note_rest(const void *because, int status, const char *what, const char *why)
+{
+	bool		news = wanted && (blamed == NULL || (blamed == because && blamed_status != status));
+
+	log_line(news ? LOG_ERROR : LOG_DEBUG, "%s, and reports are not merged until it does: %s%s", what, why,
+			 status == 401 ? "; the kubeconfig's credentials, or those of the service account, have to be renewed" :
+			 status == 403 ? "; what the service account must be allowed is in docs/security.md" : "; it is tried again");
+	if (!news)
+		return;
+	resting = true;
+	blamed = because;
+	blamed_status = status;
+}
+
+static void
+note_mended(const void *cause)
+{
+	if (blamed == cause)
+		blamed = NULL;
+}
+
+/* ---------- what is known ---------- */
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Removes a policy; where points to it. */
+static void
+policy_remove(Policy **where)
+{
+	Policy	   *gone = *where;
+
+	*where = gone->next;
+	if (gone->active != NULL)
+		note_change();
+	free(gone->active);
+	free(gone);
+}
+
+/* Told by uid: a name that comes again is another policy. */
+static Policy **
+policy_find(PolicyWatch *watch, const char *uid)
+{
+	Policy	  **where = &watch->policies;
+
+	while (*where != NULL && strcmp((*where)->uid, uid) != 0)
+		where = &(*where)->next;
+	return where;
+}
+
+static void
+policy_note(PolicyWatch *watch, const JsonNode *object, bool gone)
+{
+	Arena		arena;
+	Policy	  **where;
+	JsonNode   *active;
+	StrBuf		text;
+	const char *uid;
+
+	arena_init(&arena);
+	uid = json_get_cstring(&arena, json_get(object, "metadata"), "uid");
+	where = uid != NULL ? policy_find(watch, uid) : NULL;
+	if (where != NULL && gone && *where != NULL)
+		policy_remove(where);
+	else if (where != NULL && !gone)
+	{
+		if (*where == NULL)
+		{
+			*where = calloc(1, sizeof(Policy) + strlen(uid) + 1);
+			if (*where == NULL)
+				abort();
+			strcpy((*where)->uid, uid);
+		}
+		(*where)->list = watch->list;
+		active = kyverno_policy_active(&arena, object, watch->kind->source);
+		strbuf_init(&text, &arena);
+		if (active != NULL)
+			json_write(&text, active);
+		if (!same_text((*where)->active, text.bytes))
+		{
+			free((*where)->active);
+			(*where)->active = text.bytes != NULL ? strdup(text.bytes) : NULL;
+			if (text.bytes != NULL && (*where)->active == NULL)
+				abort();
+			note_change();
+		}
+	}
+	arena_free(&arena);
+}
+
+/* ---------- telling ---------- */
+
+static void
+told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	telling = false;
+	if (outcome == PG_OK)
+		stored_version = pg_int8(result, 0, 0);
+	pg_result_free(result);
+	if (outcome != PG_OK && telling_news)
+	{
+		note_rest(&telling, 0, "the database does not take which policies are active", error != NULL ? error->message : "it does not answer");
+		changed = true;
+		loop_timer_start(&tell_timer, AGAIN_MS, tell, NULL);
+		return;
+	}
+	/* What was told before is told again anyway. */
+	if (outcome == PG_OK)
+		note_mended(&telling);
+	tell_soon();
+}
+
+static void
+tell(void *state)
+{
+	PgCall	   *call;
+	Arena		arena;
+	StrBuf		text;
+
+	/* What others have told may be better; it is told when the view is whole again. */
+	if (!view_whole())
+		return;
+	call = pg_call_new(PG_ACTIVE_POLICIES);
+	arena_init(&arena);
+	strbuf_init(&text, &arena);
+	strbuf_putc(&text, '[');
+	for (size_t i = 0; i < KINDS; i++)
+		for (const Policy *policy = watches[i].policies; policy != NULL; policy = policy->next)
+			if (policy->active != NULL)
+			{
+				strbuf_puts(&text, text.len > 1 ? "," : "");
+				strbuf_puts(&text, policy->active);
+			}
+	strbuf_putc(&text, ']');
+	pg_add_text(call, text.bytes);
+	arena_free(&arena);
+	telling_news = changed;
+	changed = false;
+	telling = true;
+	pg_send(call, false, TELL_TIMEOUT_MS, told, NULL);
+}
+
+/* Somebody else may have told what he knew before. */
+static void
+tell_again(void *state)
+{
+	loop_timer_start(&tell_again_timer, TELL_AGAIN_MS, tell_again, NULL);
+	if (wanted && !telling && !tell_timer.running)
+		tell(NULL);
+}
+
+/* ---------- the watches ---------- */
+
+static void
+list_begin(void *state)
+{
+	PolicyWatch *watch = state;
+
+	watch->list++;
+}
+
+static void
+list_item(void *state, const JsonNode *object)
+{
+	policy_note(state, object, false);
+}
+
+/* What the last list did not have is gone. */
+static void
+list_end(void *state)
+{
+	PolicyWatch *watch = state;
+	Policy	  **where = &watch->policies;
+
+	while (*where != NULL)
+	{
+		if ((*where)->list == watch->list)
+			where = &(*where)->next;
+		else
+			policy_remove(where);
+	}
+}
+
+static void
+on_event(void *state, const char *type, const JsonNode *object)
+{
+	policy_note(state, object, strcmp(type, "DELETED") == 0);
+}
+
+static void
+on_failure(void *state, int status, const char *why)
+{
+	note_rest(state, status, not_told, why);
+}
+
+static void
+on_live(void *state, bool live)
+{
+	PolicyWatch *watch = state;
+
+	watch->live = live;
+	if (live)
+	{
+		note_mended(watch);
+		tell_soon();
+	}
+}
+
+/* It was there a moment ago: the next looks tell. */
+static void
+on_absence(void *state)
+{
+	PolicyWatch *watch = state;
+	Arena		arena;
+
+	watch->watched = false;
+	arena_init(&arena);
+	note_rest(watch, 404, not_told, arena_printf(&arena, "the list of %s was answered with status 404", watch->kind->plural));
+	arena_free(&arena);
+}
+
+static const KubeWatchHandler handler = {
+	.begin = list_begin,
+	.item = list_item,
+	.end = list_end,
+	.event = on_event,
+	.failed = on_failure,
+	.live = on_live,
+	.absent = on_absence,
+};
+
+/* ---------- which kinds there are ---------- */
+
+static void look(void *state);
+
+static void
+kind_served(PolicyWatch *watch)
+{
+	const PolicyGroup *group = watch->kind->group;
+	size_t		version = 0;
+	Arena		arena;
+
+	while ((watch->served & 1u << version) == 0)
+		version++;
+	watch->watched = true;
+	watch->absent = false;
+	watch->missed_since = 0;
+	arena_init(&arena);
+	kubeapi_watch(api, arena_printf(&arena, "/apis/%s/%s/%s", group->name, group->versions[version], watch->kind->plural), NULL, &handler, watch);
+	arena_free(&arena);
+}
+
+static void
+kind_missed(PolicyWatch *watch)
+{
+	if (watch->missed_since == 0)
+		watch->missed_since = look_begun;
+	if (watch->absent || look_begun - watch->missed_since < ABSENT_MS)
+		return;
+	watch->absent = true;
+	note_mended(watch);
+	while (watch->policies != NULL)
+		policy_remove(&watch->policies);
+}
+
+static void
+look_end(void)
+{
+	uint64_t	took = loop_now() - look_begun;
+
+	loop_timer_start(&look_timer, took < LOOK_MS ? LOOK_MS - took : 0, look, NULL);
+	/* What took long to be answered says little of now. */
+	if (took > LOOK_HOLDS_MS)
+		look_failed = true;
+	looked_at = look_failed ? 0 : look_begun;
+	if (!look_failed)
+		note_mended(&look_timer);
+	for (size_t i = 0; i < KINDS; i++)
+	{
+		if (watches[i].watched || !watches[i].asked)
+			continue;
+		if (look_failed)
+			watches[i].missed_since = 0;
+		else if (watches[i].served != 0)
+			kind_served(&watches[i]);
+		else
+			kind_missed(&watches[i]);
+	}
+	tell_soon();
+}
+
+static void
+note_served(const Document *document, const char *plural)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (watches[i].kind->group == document->group && strcmp(watches[i].kind->plural, plural) == 0)
+			watches[i].served |= 1u << document->version;
+}
+
+static void
+look_answered(void *state, int status, const char *body, size_t len, const char *why)
+{
+	const Document *document = state;
+	const JsonNode *resources;
+	const char *plural;
+	Arena		arena;
+	JsonError	error;
+
+	arena_init(&arena);
+	resources = status == 200 ? json_get(json_parse(&arena, body, len, NULL, NULL, &error), "resources") : NULL;
+	if (resources != NULL && resources->kind == JSON_ARRAY)
+	{
+		note_mended(document);
+		for (size_t i = 0; i < resources->u.array.count; i++)
+			if ((plural = json_get_cstring(&arena, resources->u.array.items[i], "name")) != NULL)
+				note_served(document, plural);
+	}
+	else if (status == 404)
+		note_mended(document);
+	else
+	{
+		look_failed = true;
+		note_rest(document, status, not_told,
+				  why != NULL ? why : arena_printf(&arena, "/apis/%s/%s was answered with status %d", document->group->name,
+												   document->group->versions[document->version], status));
+	}
+	arena_free(&arena);
+	if (--look_asked == 0)
+		look_end();
+}
+
+static bool
+look_wanted(const PolicyGroup *group)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (watches[i].kind->group == group && watches[i].asked)
+			return true;
+	return false;
+}
+
+/* Only where kinds are missing, but one document always: kube-apiserver answers. */
+static void
+look(void *state)
+{
+	Arena		arena;
+
+	if (!wanted)
+	{
+		looked_at = 0;
+		loop_timer_start(&look_timer, LOOK_MS, look, NULL);
+		return;
+	}
+	look_begun = loop_now();
+	look_failed = false;
+	for (size_t i = 0; i < KINDS; i++)
+	{
+		watches[i].served = 0;
+		watches[i].asked = !watches[i].watched;
+	}
+	arena_init(&arena);
+	for (size_t i = 0; i < GROUPS; i++)
+		for (size_t version = 0; version < VERSIONS && groups[i].versions[version] != NULL; version++)
+			if (i == 0 || look_wanted(&groups[i]))
+			{
+				documents[i][version] = (Document) {&groups[i], version};
+				look_asked++;
+				kubeapi_get(api, arena_printf(&arena, "/apis/%s/%s", groups[i].name, groups[i].versions[version]), look_answered,
+							&documents[i][version]);
+			}
+	arena_free(&arena);
+}
+
+static void begin(void *state);
+
+static void
+begin_answered(void *state, int status, const char *body, size_t len, const char *why)
+{
+	Arena		arena;
+	JsonError	error;
+	const char *uid;
+
+	arena_init(&arena);
+	uid = status == 200 ? json_get_cstring(&arena, json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid") : NULL;
+	if (uid == NULL)
+	{
+		note_rest(&begin_timer, status, "kube-apiserver does not say which cluster it is",
+				  why != NULL ? why : arena_printf(&arena, SYSTEM_NAMESPACE " was answered with status %d", status));
+		loop_timer_start(&begin_timer, AGAIN_MS, begin, NULL);
+	}
+	else if (strcasecmp(uid, config.cluster_id) != 0)
+		log_line(LOG_ERROR, "reports are not merged: the kube-apiserver is not that of cluster %s, by the uid of its namespace kube-system;"
+				 " the proxy has to be started again with another --authentication-kubeconfig", config.cluster_id);
+	else
+	{
+		note_mended(&begin_timer);
+		for (size_t i = 0; i < KINDS; i++)
+			watches[i].kind = &kinds[i];
+		look(NULL);
+		tell_again(NULL);
+	}
+	arena_free(&arena);
+}
+
+static void
+begin(void *state)
+{
+	kubeapi_get(api, SYSTEM_NAMESPACE, begin_answered, NULL);
+}
+
+/* ---------- for the others ---------- */
+
+static bool
+can_ask(void)
+{
+	static int	answer = -1;
+
+	if (answer < 0)
+		answer = kubeconfig_available(config.authentication_kubeconfig);
+	return answer == 1;
+}
+
+void
+policies_follow(bool by_proxies, bool stored)
+{
+	if (!can_ask())
+		return;
+	wanted = by_proxies;
+	if (!wanted)
+	{
+		resting = false;
+		blamed = NULL;
+	}
+	else if (!following)
+	{
+		following = true;
+		api = kubeapi_open(config.authentication_kubeconfig);
+		begin(NULL);
+	}
+	else if (!stored && !changed && !telling)
+		note_change();
+}
+
+bool
+policies_known(int64_t *version)
+{
+	bool		known = !can_ask() || (following && view_whole() && !changed && !(telling && telling_news));
+
+	if (looked_at != 0 && !look_holds())
+		note_rest(&look_timer, 0, not_told, "it does not answer in time");
+	if (known && resting)
+	{
+		log_line(LOG_ERROR, "reports are merged again: the active policies are known");
+		resting = false;
+		blamed = NULL;
+	}
+	*version = can_ask() ? stored_version : 0;
+	return known;
+}

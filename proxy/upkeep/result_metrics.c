@@ -1,0 +1,293 @@
+/*-------------------------------------------------------------------------
+ *
+ * result_metrics.c
+ *	  policy_report_result and cluster_policy_report_result: how many results
+ *	  there are, for Prometheus.
+ *
+ * The finished text is in memory that all workers share: the kernel gives each
+ * scrape to a worker of its choice, and series must not jump between the
+ * readings of different ones.  There is room for two texts.  A reading is
+ * written where the one before the last was; a worker that copies the last
+ * one notices afterwards when it was overtaken, and copies again.  Only one
+ * worker writes, under a robust mutex that is never waited for: when it dies
+ * at that, the reading that was shown before is still whole.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/result_metrics.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/config.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "db/pg.h"
+
+#define READ_TIMEOUT_MS 3000
+
+/* A reading is shown no longer than this; four intervals when they are longer. */
+#define MOST_AGE_MS 60000
+
+/* Room for a text: for so many bytes of each series, on the average. */
+#define SERIES_BYTES 512
+#define TEXT_BYTES ((size_t) config.result_series * SERIES_BYTES)
+
+/* Columns of api_result_counts(). */
+enum
+{
+	COLUMN_NAMESPACE,
+	COLUMN_POLICY,
+	COLUMN_STATUS,
+	COLUMN_SEVERITY,
+	COLUMN_CATEGORY,
+	COLUMN_SOURCE,
+	COLUMN_COUNT,
+	COLUMN_SERIES
+};
+
+typedef struct Reading
+{
+	uint64_t	read_at;		/* milliseconds of the monotonic clock */
+	double		read_time;		/* seconds since 1970 */
+	long long	series;			/* that there are */
+	long long	cut;			/* of them, not shown */
+	size_t		len;			/* of the text */
+} Reading;
+
+typedef struct Board
+{
+	pthread_mutex_t writing;
+	_Atomic uint64_t asked_at;	/* when somebody last began to read; 0: never */
+	_Atomic uint64_t begun;		/* number of the reading that is or was last written */
+	_Atomic uint64_t shown;		/* number of the one to be shown; 0: none.  Number n is in place n % 2 */
+	Reading		readings[2];
+	char		texts[];
+} Board;
+
+static Board *board;			/* NULL: not wanted */
+static ResultScrape *waiting;
+static bool reading;			/* this worker */
+
+void
+result_metrics_init(void)
+{
+	pthread_mutexattr_t robust;
+
+	if (config.result_series == 0)
+		return;
+	/* Pages that are not written to cost nothing. */
+	board = mmap(NULL, sizeof(Board) + 2 * TEXT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (board == MAP_FAILED)
+	{
+		perror("kube-reports-proxy: shared memory for --result-metrics-series");
+		exit(1);
+	}
+	pthread_mutexattr_init(&robust);
+	pthread_mutexattr_setpshared(&robust, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&board->writing, &robust);
+	pthread_mutexattr_destroy(&robust);
+}
+
+/* ---------- writing ---------- */
+
+static void
+write_line(StrBuf *line, const PgResult *result, size_t row, bool namespaced)
+{
+	static const char *const labels[] = {
+		[COLUMN_NAMESPACE] = "namespace",[COLUMN_POLICY] = "policy",[COLUMN_STATUS] = "status",
+		[COLUMN_SEVERITY] = "severity",[COLUMN_CATEGORY] = "category",[COLUMN_SOURCE] = "source"
+	};
+	int			first = namespaced ? COLUMN_NAMESPACE : COLUMN_POLICY;
+
+	strbuf_puts(line, namespaced ? "policy_report_result" : "cluster_policy_report_result");
+	for (int column = first; column <= COLUMN_SOURCE; column++)
+	{
+		strbuf_putc(line, column == first ? '{' : ',');
+		metrics_write_label(line, labels[column], pg_text(result, row, column).bytes);
+	}
+	strbuf_printf(line, "} %lld\n", (long long) pg_int8(result, row, COLUMN_COUNT));
+}
+
+/* One of the two metrics; what does not fit is left out.  Returns how many series were written. */
+static long long
+write_metric(char *text, size_t *len, Arena *arena, const PgResult *result, bool namespaced)
+{
+	long long	written = 0;
+	StrBuf		line;
+
+	strbuf_init(&line, arena);
+	if (namespaced)
+		metrics_write_head(&line, "policy_report_result", "gauge", "Results of reports in namespaces, by policy.");
+	else
+		metrics_write_head(&line, "cluster_policy_report_result", "gauge", "Results of reports of cluster scope, by policy.");
+	for (size_t row = 0; row <= pg_rows(result); row++)
+	{
+		/* The head, then the line of the row before. */
+		if (*len + line.len <= TEXT_BYTES)
+		{
+			memcpy(text + *len, line.bytes, line.len);
+			*len += line.len;
+			written += row > 0 && line.len > 0;
+		}
+		line.len = 0;
+		if (row < pg_rows(result) && (pg_text(result, row, COLUMN_NAMESPACE).len > 0) == namespaced)
+			write_line(&line, result, row, namespaced);
+	}
+	return written;
+}
+
+static void
+write_reading(const PgResult *result)
+{
+	uint64_t	number = atomic_load(&board->shown) + 1;
+	Reading    *next = &board->readings[number % 2];
+	char	   *text = board->texts + (number % 2) * TEXT_BYTES;
+	long long	written;
+	struct timespec now;
+	Arena		arena;
+
+	atomic_store(&board->begun, number);
+	atomic_thread_fence(memory_order_seq_cst);
+	clock_gettime(CLOCK_REALTIME, &now);
+	next->read_time = (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+	next->read_at = loop_now();
+	next->series = pg_rows(result) > 0 ? (long long) pg_int8(result, 0, COLUMN_SERIES) : 0;
+	next->len = 0;
+	arena_init(&arena);
+	written = write_metric(text, &next->len, &arena, result, false);
+	written += write_metric(text, &next->len, &arena, result, true);
+	arena_free(&arena);
+	next->cut = next->series - written;
+	atomic_store(&board->shown, number);
+}
+
+/* ---------- reading ---------- */
+
+static void
+answer_waiting(void)
+{
+	while (waiting != NULL)
+	{
+		ResultScrape *scrape = waiting;
+		void		(*ready) (void *state) = scrape->ready;
+
+		result_metrics_cancel(scrape);
+		ready(scrape->state);
+	}
+}
+
+static void
+counts_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	int			locked = outcome == PG_OK ? pthread_mutex_trylock(&board->writing) : EBUSY;
+
+	reading = false;
+	if (locked == EOWNERDEAD)
+		locked = pthread_mutex_consistent(&board->writing);
+	if (locked == 0)
+	{
+		write_reading(result);
+		pthread_mutex_unlock(&board->writing);
+	}
+	pg_result_free(result);
+	answer_waiting();
+}
+
+/* Whether it is this worker's turn to read: then nobody else will begin before the interval is over. */
+static bool
+take_turn(void)
+{
+	uint64_t	asked_at = atomic_load(&board->asked_at);
+	uint64_t	now = loop_now();
+
+	return (asked_at == 0 || now >= asked_at + (uint64_t) config.result_interval) &&
+		atomic_compare_exchange_strong(&board->asked_at, &asked_at, now);
+}
+
+void
+result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state)
+{
+	if (board == NULL || (!reading && !take_turn()))
+	{
+		ready(state);
+		return;
+	}
+	scrape->ready = ready;
+	scrape->state = state;
+	scrape->previous = NULL;
+	scrape->next = waiting;
+	if (waiting != NULL)
+		waiting->previous = scrape;
+	waiting = scrape;
+	if (!reading)
+	{
+		PgCall	   *call = pg_call_new(PG_RESULT_COUNTS);
+
+		reading = true;
+		pg_add_int4(call, config.result_series);
+		pg_send(call, false, READ_TIMEOUT_MS, counts_read, NULL);
+	}
+}
+
+void
+result_metrics_cancel(ResultScrape *scrape)
+{
+	if (scrape->ready == NULL)
+		return;
+	if (scrape->previous != NULL)
+		scrape->previous->next = scrape->next;
+	else
+		waiting = scrape->next;
+	if (scrape->next != NULL)
+		scrape->next->previous = scrape->previous;
+	scrape->ready = NULL;
+}
+
+/* ---------- the text ---------- */
+
+void
+result_metrics_write(StrBuf *buf)
+{
+	size_t		start = buf->len;
+	uint64_t	most_age = 4 * (uint64_t) config.result_interval;
+	uint64_t	number;
+	Reading		copy;
+
+	if (board == NULL)
+		return;
+	if (most_age < MOST_AGE_MS)
+		most_age = MOST_AGE_MS;
+	do
+	{
+		number = atomic_load(&board->shown);
+		if (number == 0)
+			return;
+		copy = board->readings[number % 2];
+		if (copy.len > TEXT_BYTES)
+			copy.len = 0;
+		buf->len = start;
+		strbuf_append(buf, board->texts + (number % 2) * TEXT_BYTES, copy.len);
+		atomic_thread_fence(memory_order_seq_cst);
+		/* The next but one is written over this one. */
+	} while (atomic_load(&board->begun) > number + 1);
+	if (loop_now() > copy.read_at + most_age)
+	{
+		buf->len = start;
+		return;
+	}
+	metrics_write_head(buf, "kube_reports_result_series", "gauge",
+					   "Series that policy_report_result and cluster_policy_report_result have together.");
+	strbuf_printf(buf, "kube_reports_result_series %lld\n", copy.series);
+	metrics_write_head(buf, "kube_reports_result_series_cut", "gauge", "How many of them are left out, see --result-metrics-series.");
+	strbuf_printf(buf, "kube_reports_result_series_cut %lld\n", copy.cut);
+	metrics_write_head(buf, "kube_reports_result_read_timestamp_seconds", "gauge", "When they were read from the database.");
+	strbuf_printf(buf, "kube_reports_result_read_timestamp_seconds %.3f\n", copy.read_time);
+}

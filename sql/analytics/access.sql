@@ -1,0 +1,129 @@
+-- access.sql
+--	  Which clusters and namespaces a reader sees.
+--
+-- Readers have no privilege on tables.  They read security_barrier views,
+-- which keep rows of others from whatever a reader's predicate does, and call
+-- functions over these views.  Row-level security would do the same for the
+-- views but not for searches: operators of jsonb, arrays and trigrams are not
+-- leakproof, and would be evaluated row by row after the policy.  A search
+-- therefore runs as the owner of the extension, resolves its caller to the
+-- clusters and namespaces granted, and applies these beside fixed operators.
+--
+-- Who calls is current_user where a view is read.  Inside a SECURITY DEFINER
+-- function that is the function's owner, and session_user is no substitute:
+-- a function of somebody else that a powerful session calls (or autovacuum,
+-- for an index) would read with that session's grants.  So the callers of
+-- searches read their own name from the view caller, under a seal that only
+-- this store can make, and the search checks the seal.  It holds for one
+-- transaction: what has been revoked since is not read with one that was kept.
+
+CREATE TABLE kube_reports.reader_grant (
+	role		text NOT NULL,
+	cluster_id	integer REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	namespace	text COLLATE "C",
+	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
+);
+COMMENT ON TABLE kube_reports.reader_grant IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
+COMMENT ON COLUMN kube_reports.reader_grant.cluster_id IS 'null: every cluster, also those to come';
+COMMENT ON COLUMN kube_reports.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
+SELECT pg_catalog.pg_extension_config_dump('kube_reports.reader_grant', '');
+
+CREATE TABLE kube_reports.caller_secret (
+	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')
+);
+COMMENT ON TABLE kube_reports.caller_secret IS 'one row: what seals of callers are made with; never dumped';
+INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
+
+---- who reads a view ----
+
+-- A grant goes by the role's name, for dumps.  A role without the privilege that came with it, its own, is another one of that name, after
+-- DROP ROLE or RENAME; one that was dropped is null.
+CREATE VIEW kube_reports.held_grant AS
+	SELECT g.role, g.cluster_id, g.namespace, to_regrole(quote_ident(g.role))::oid AS holder
+	FROM kube_reports.reader_grant g
+	WHERE aclcontains((SELECT n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'),
+		makeaclitem(to_regrole(quote_ident(g.role)), (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
+COMMENT ON VIEW kube_reports.held_grant IS 'the grants of roles that are still those that they were given to';
+
+-- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
+CREATE VIEW kube_reports.caller_grant AS
+	SELECT g.cluster_id, g.namespace
+	FROM kube_reports.held_grant g
+	WHERE pg_has_role(g.holder, 'USAGE')
+	UNION ALL
+	SELECT NULL, NULL FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(e.extowner, 'USAGE');
+COMMENT ON VIEW kube_reports.caller_grant IS 'the grants that hold for whoever reads the view';
+
+CREATE VIEW kube_reports.caller_cluster AS
+	SELECT c.id FROM kube_reports.cluster c
+	WHERE EXISTS (SELECT FROM kube_reports.caller_grant g WHERE g.namespace IS NULL AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
+COMMENT ON VIEW kube_reports.caller_cluster IS 'the clusters that whoever reads the view sees whole';
+
+CREATE VIEW kube_reports.caller_namespace AS
+	SELECT DISTINCT c.id AS cluster_id, g.namespace
+	FROM kube_reports.caller_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+	WHERE g.namespace IS NOT NULL;
+COMMENT ON VIEW kube_reports.caller_namespace IS 'the single namespaces that whoever reads the view sees';
+
+CREATE VIEW kube_reports.caller WITH (security_barrier) AS
+	SELECT c.role, sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
+	FROM kube_reports.caller_secret s, (SELECT current_user::text) c(role);
+COMMENT ON VIEW kube_reports.caller
+	IS 'whoever reads the view, and the seal that proves it to a search of the same transaction; hashed twice, because of one hash a longer name''s could be computed';
+
+---- what is not all there ----
+
+CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
+	SELECT s.restore_pending, s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild b WHERE b.restoring) AS results_pending
+	FROM kube_reports.status s;
+COMMENT ON VIEW kube_reports.restore_status
+	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents, so that views and searches miss some';
+
+CREATE FUNCTION kube_reports.warn_pending() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (SELECT s.results_pending FROM kube_reports.restore_status s) THEN
+		RAISE WARNING 'results are still made again from the documents: some are missing'
+			USING HINT = 'The view kube_reports.restore_status tells when it is over. After a restore, after_restore() does it at once.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.warn_pending() IS 'warns whoever asks for results while some are missing';
+
+---- who calls a search ----
+
+CREATE FUNCTION kube_reports.caller_scope(role text, seal bytea,
+	OUT clusters integer[], OUT namespace_clusters integer[], OUT namespaces text[])
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- The role may have been dropped since: then nothing is granted to it.
+	caller		oid := to_regrole(quote_ident(caller_scope.role));
+BEGIN
+	IF caller IS NULL OR NOT EXISTS (SELECT FROM kube_reports.caller_secret s
+			WHERE sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller_scope.role), 'UTF8')))
+				= caller_scope.seal) THEN
+		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller_scope.role
+			USING ERRCODE = 'insufficient_privilege', HINT = 'Call the search function: it reads its caller from the view kube_reports.caller.';
+	END IF;
+	PERFORM kube_reports.warn_pending();
+	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
+		OR EXISTS (SELECT FROM kube_reports.held_grant g
+			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, g.holder, 'USAGE')) THEN
+		RETURN;
+	END IF;
+	SELECT coalesce(array_agg(DISTINCT c.id) FILTER (WHERE g.namespace IS NULL), '{}') INTO clusters
+		FROM kube_reports.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+		WHERE pg_has_role(caller, g.holder, 'USAGE');
+	SELECT coalesce(array_agg(n.cluster_id), '{}'), coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
+		FROM (SELECT DISTINCT c.id AS cluster_id, g.namespace
+			FROM kube_reports.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+			WHERE pg_has_role(caller, g.holder, 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.caller_scope(text, bytea)
+	IS 'what a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and namespace; nulls: everything. Raises 42501 for a wrong seal';

@@ -1,0 +1,168 @@
+-- dashboard.sql
+--	  What a look at the store should tell, in numbers.
+--
+-- dashboard() asks, dashboard_html() shows (analytics/dashboard_page.sql).  Whatever
+-- the store holds, the answer has a bounded size: the first ones of each list,
+-- at most 92 days of each line.  It reads the reader's views and searches, so
+-- that it shows what its caller may see.
+--
+-- Counts by severity are arrays: critical, high, medium, low, other (info and
+-- unknown).  Failing are results that warn, fail or are in error.
+
+CREATE FUNCTION kube_reports.dashboard(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+DECLARE
+	max_days CONSTANT integer := 92;
+	max_rows CONSTANT integer := 10;
+	max_oldest CONSTANT integer := 6;
+	today CONSTANT date := (now() AT TIME ZONE 'UTC')::date;
+	last_day	date := least(to_day, today);
+	first_day	date := coalesce(from_day, last_day - 29);
+	step		integer;
+	clusters	text[];
+	namespaces	text[];
+	sources		text[];
+	lists		jsonb;
+	trends		jsonb;
+	ages		jsonb;
+	oldest		jsonb;
+	fresh		jsonb;
+BEGIN
+	IF NOT isfinite(first_day) OR NOT isfinite(last_day) OR first_day > last_day THEN
+		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Give the first day and the last, or neither for the last 30 days.';
+	END IF;
+	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a dashboard has',
+		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
+	PERFORM kube_reports.warn_pending();
+	clusters := kube_reports.filter_strings(filter, 'cluster');
+	namespaces := kube_reports.filter_strings(filter, 'namespace');
+	sources := kube_reports.filter_strings(filter, 'source');
+	step := (last_day - first_day) / max_days + 1;
+
+	-- What fails now: one pass over the counts.
+	WITH counted AS MATERIALIZED (
+		SELECT c.cluster, c.cluster_name, c.namespace, c.source, c.policy, c.policy ~ '^(CVE|GHSA)-' AS vulnerability, sum(c.pass) AS pass,
+			sum(c.failing) AS failing, sum(c.failing * (c.severity = 'critical')::integer) AS critical, sum(c.failing * (c.severity = 'high')::integer) AS high,
+			sum(c.failing * (c.severity = 'medium')::integer) AS medium, sum(c.failing * (c.severity = 'low')::integer) AS low,
+			sum(c.failing * (c.severity IN ('info', 'unknown'))::integer) AS other
+		FROM (SELECT r.*, CASE r.status WHEN 'pass' THEN r.count ELSE 0 END AS pass,
+				CASE WHEN r.status IN ('warn', 'fail', 'error') THEN r.count ELSE 0 END AS failing
+			FROM kube_reports.result_count r
+			WHERE (clusters IS NULL OR r.cluster::text = ANY (clusters) OR r.cluster_name = ANY (clusters))
+				AND (namespaces IS NULL OR r.namespace = ANY (namespaces)) AND (sources IS NULL OR r.source = ANY (sources))
+				AND NOT kube_reports.excluded_from_score(r.native_status)) c
+		GROUP BY c.cluster, c.cluster_name, c.namespace, c.source, c.policy
+	), policy AS (
+		SELECT c.source, c.policy, c.vulnerability, sum(c.pass) AS pass, sum(c.failing) AS failing, count(*) FILTER (WHERE c.failing > 0) AS places,
+			sum(c.critical) AS critical, sum(c.high) AS high, sum(c.medium) AS medium, sum(c.low) AS low, sum(c.other) AS other
+		FROM counted c GROUP BY c.source, c.policy, c.vulnerability
+	), namespace AS (
+		SELECT c.cluster, c.cluster_name, c.namespace, sum(c.pass) AS pass, sum(c.failing) AS failing,
+			round(sum(c.pass) / nullif(sum(c.pass + c.failing), 0), 6) AS score,
+			jsonb_build_array(sum(c.critical), sum(c.high), sum(c.medium), sum(c.low), sum(c.other)) AS parts
+		FROM counted c GROUP BY c.cluster, c.cluster_name, c.namespace
+	)
+	SELECT jsonb_build_object(
+		'sources', (SELECT count(DISTINCT p.source) FROM policy p),
+		'policies', (SELECT count(*) FROM policy p WHERE NOT p.vulnerability),
+		'failing_policies', (SELECT count(*) FROM policy p WHERE NOT p.vulnerability AND p.failing > 0),
+		'vulnerabilities', (SELECT count(DISTINCT p.policy) FROM policy p WHERE p.vulnerability AND p.failing > 0),
+		'namespaces', (SELECT count(*) FROM namespace n),
+		'failing_namespaces', (SELECT count(*) FROM namespace n WHERE n.failing > 0),
+		'top_policies', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.policy, t.source), '[]') FROM (
+			SELECT p.source, p.policy, p.pass, p.failing, p.places, jsonb_build_array(p.critical, p.high, p.medium, p.low, p.other) AS parts
+			FROM policy p WHERE NOT p.vulnerability AND p.failing > 0 ORDER BY p.failing DESC, p.policy, p.source LIMIT max_rows) t),
+		'top_namespaces', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.namespace, t.cluster), '[]') FROM (
+			SELECT n.* FROM namespace n WHERE n.failing > 0 ORDER BY n.failing DESC, n.namespace, n.cluster LIMIT max_rows) t),
+		'top_vulnerabilities', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.score DESC NULLS LAST, t.failing DESC, t.policy, t.source), '[]') FROM (
+			SELECT p.source, p.policy, p.failing, p.places, CASE WHEN p.critical > 0 THEN 'critical' WHEN p.high > 0 THEN 'high' WHEN p.medium > 0 THEN 'medium'
+					WHEN p.low > 0 THEN 'low' ELSE 'other' END AS severity,
+				f.score, f.package, f.installed_version, f.fixed_version
+			FROM (SELECT p.* FROM policy p WHERE p.vulnerability AND p.failing > 0
+					ORDER BY p.critical > 0 DESC, p.high > 0 DESC, p.medium > 0 DESC, p.low > 0 DESC, p.failing DESC, p.policy, p.source LIMIT max_rows) p,
+				-- What is known of a vulnerability stands in each of its results: a hundred of them tell.
+				LATERAL (SELECT max(r.score) AS score, min(coalesce(r.properties->>'resource', r.properties->>'pkgName')) AS package,
+						min(nullif(r.properties->>'installedVersion', '')) AS installed_version, max(nullif(r.properties->>'fixedVersion', '')) AS fixed_version
+					FROM kube_reports.search_results(filter || jsonb_build_object('source', p.source, 'policy', p.policy,
+						'status', '["warn", "fail", "error"]'::jsonb), 100) r) f) t))
+		INTO lists;
+
+	-- How it went: counts at the end of each step, of all and of the clusters that fail most.
+	WITH added AS MATERIALIZED (
+		SELECT s.cluster, s.cluster_name, last_day - (last_day - greatest(s.day, first_day)) / step * step AS day,
+			sum(s.pass) AS pass, sum(s.warn) AS warn, sum(s.fail) AS fail, sum(s.error) AS error, sum(s.skip) AS skip, sum(s.excluded) AS excluded,
+			sum(s.failing) AS failing, sum(s.failing * (s.severity = 'critical')::integer) AS critical, sum(s.failing * (s.severity = 'high')::integer) AS high,
+			sum(s.failing * (s.severity = 'medium')::integer) AS medium, sum(s.failing * (s.severity = 'low')::integer) AS low,
+			sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other,
+			sum(s.pass * s.weight) AS weighted_pass, sum((s.pass + s.failing) * s.weight) AS weighted
+		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing, kube_reports.severity_weight(s.severity) AS weight FROM kube_reports.score_change s) s
+		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters) OR s.cluster_name = ANY (clusters))
+			AND (sources IS NULL OR s.source = ANY (sources))
+			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*' AND s.namespace = ANY (namespaces) END
+		GROUP BY 1, 2, 3
+	), day AS (
+		SELECT last_day - number * step AS day FROM generate_series(0, (last_day - first_day) / step) number
+	), total AS (
+		SELECT t.day, t.pass, t.warn, t.fail, t.error, t.skip, t.excluded, t.failing, round(t.pass / nullif(t.pass + t.failing, 0), 6) AS score,
+			round(t.weighted_pass / nullif(t.weighted, 0), 6) AS weighted_score, jsonb_build_array(t.critical, t.high, t.medium, t.low, t.other) AS parts
+		FROM (SELECT d.day, sum(sum(a.pass)) OVER w AS pass, sum(sum(a.warn)) OVER w AS warn, sum(sum(a.fail)) OVER w AS fail,
+				sum(sum(a.error)) OVER w AS error, sum(sum(a.skip)) OVER w AS skip, sum(sum(a.excluded)) OVER w AS excluded,
+				sum(sum(a.failing)) OVER w AS failing, sum(sum(a.critical)) OVER w AS critical, sum(sum(a.high)) OVER w AS high,
+				sum(sum(a.medium)) OVER w AS medium, sum(sum(a.low)) OVER w AS low, sum(sum(a.other)) OVER w AS other,
+				sum(sum(a.weighted_pass)) OVER w AS weighted_pass, sum(sum(a.weighted)) OVER w AS weighted
+			FROM day d LEFT JOIN added a ON a.day = d.day GROUP BY d.day WINDOW w AS (ORDER BY d.day)) t
+	), cluster AS (
+		SELECT a.cluster, a.cluster_name, sum(a.pass) AS pass, sum(a.failing) AS failing, round(sum(a.pass) / nullif(sum(a.pass + a.failing), 0), 6) AS score,
+			jsonb_build_array(sum(a.critical), sum(a.high), sum(a.medium), sum(a.low), sum(a.other)) AS parts
+		FROM added a GROUP BY a.cluster, a.cluster_name
+	)
+	SELECT jsonb_build_object(
+		'trend', (SELECT jsonb_agg(to_jsonb(t) ORDER BY t.day) FROM total t),
+		'top_clusters', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.cluster), '[]') FROM (
+			SELECT c.*, f.evaluated_at, f.silent_for,
+				(SELECT jsonb_agg(x.score ORDER BY x.day) FROM (
+					SELECT d.day, round(sum(sum(a.pass)) OVER w / nullif(sum(sum(a.pass + a.failing)) OVER w, 0), 6) AS score
+					FROM day d LEFT JOIN added a ON a.day = d.day AND a.cluster = c.cluster GROUP BY d.day WINDOW w AS (ORDER BY d.day)) x) AS scores
+			FROM (SELECT c.* FROM cluster c ORDER BY c.failing DESC, c.cluster LIMIT max_rows) c
+				LEFT JOIN kube_reports.fleet_freshness f ON f.cluster = c.cluster) t))
+		INTO trends;
+
+	-- Since when what fails does.
+	SELECT jsonb_build_object(
+		'ages', jsonb_agg(jsonb_build_array(coalesce(a.critical, 0), coalesce(a.high, 0), coalesce(a.medium, 0), coalesce(a.low, 0), coalesce(a.other, 0)) ORDER BY age),
+		'new', coalesce(sum(a.new), 0), 'overdue', coalesce(sum(a.critical) FILTER (WHERE age >= 2), 0))
+		INTO ages
+		FROM generate_series(0, 4) age
+			LEFT JOIN (SELECT width_bucket(o.age, ARRAY['1 day', '7 days', '30 days', '90 days']::interval[]) AS age,
+				count(*) FILTER (WHERE o.severity = 'critical') AS critical, count(*) FILTER (WHERE o.severity = 'high') AS high,
+				count(*) FILTER (WHERE o.severity = 'medium') AS medium, count(*) FILTER (WHERE o.severity = 'low') AS low,
+				count(*) FILTER (WHERE o.severity IN ('info', 'unknown')) AS other,
+				count(*) FILTER (WHERE o.since >= first_day::timestamp AT TIME ZONE 'UTC') AS new
+			FROM kube_reports.open_failures o
+			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
+				AND (namespaces IS NULL OR o.namespace = ANY (namespaces)) AND (sources IS NULL OR o.source = ANY (sources))
+				AND NOT kube_reports.excluded_from_score(o.native_status)
+			GROUP BY 1) a USING (age);
+	SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.since, kube_reports.severity_weight(t.severity) DESC, t.policy, t.subject_name), '[]') INTO oldest
+		FROM (SELECT o.cluster, o.cluster_name, o.namespace, o.policy, o.rule, o.severity, o.subject_kind, o.subject_name, o.since
+			FROM kube_reports.open_failures o
+			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
+				AND (namespaces IS NULL OR o.namespace = ANY (namespaces)) AND (sources IS NULL OR o.source = ANY (sources))
+				AND NOT kube_reports.excluded_from_score(o.native_status)
+			ORDER BY o.since, kube_reports.severity_weight(o.severity) DESC, o.policy, o.subject_name LIMIT max_oldest) t;
+
+	SELECT jsonb_build_object('clusters', count(*), 'evaluated_at', max(f.evaluated_at),
+			'cluster_names', to_jsonb((array_agg(coalesce(nullif(f.cluster_name, ''), f.cluster::text) ORDER BY f.cluster_name, f.cluster))[:3]))
+		INTO fresh
+		FROM kube_reports.fleet_freshness f
+		WHERE clusters IS NULL OR f.cluster::text = ANY (clusters) OR f.cluster_name = ANY (clusters);
+	RETURN jsonb_build_object('made_at', now(), 'reader', current_user, 'filter', filter, 'from_day', first_day, 'to_day', last_day, 'today', today,
+		'oldest', oldest) || lists || trends || ages || fresh;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)
+	IS 'what dashboard_html() shows, as numbers: score and counts day by day, what fails most now by policy, namespace, cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source; days (UTC) are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';

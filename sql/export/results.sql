@@ -1,0 +1,499 @@
+-- results.sql
+--	  Results and history on their way out: by COPY, and by the proxy.
+--
+-- Both ways give the same bytes: columns are texts, numbers and JSON that no
+-- setting of a session changes, and times are in UTC.
+--
+-- An event is a row of history.  Its id, version and key, is its place in
+-- history's order: versions of a lane become visible in their order, but lanes
+-- do not wait for each other, and what is gone may come back until it has
+-- settled.  So whoever follows history reads up to a horizon below which
+-- nothing more can appear (event_horizon()), and goes on behind the last id.
+
+---- what goes out ----
+
+CREATE FUNCTION kube_reports.utc_text(at timestamptz) RETURNS text
+LANGUAGE sql STABLE
+RETURN to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+COMMENT ON FUNCTION kube_reports.utc_text(timestamptz) IS 'a time in RFC 3339, in UTC, with microseconds';
+
+CREATE TYPE kube_reports.exported_result AS (
+	cluster		uuid,
+	cluster_name text,
+	namespace	text,
+	report_group text,
+	report_resource text,
+	report		text,
+	source		text,
+	policy		text,
+	rule		text,
+	category	text,
+	severity	text,
+	status		text,
+	native_status text,
+	score		numeric,
+	subject_api_version text,
+	subject_kind text,
+	subject_namespace text,
+	subject_name text,
+	subject_uid text,
+	message		text,
+	properties	jsonb,
+	exceptions	jsonb,
+	first_seen	text,
+	since		text
+);
+COMMENT ON TYPE kube_reports.exported_result IS 'a result as it is exported: see typed_result';
+
+CREATE TYPE kube_reports.exported_event AS (
+	id			text,
+	at			text,
+	cluster		uuid,
+	cluster_name text,
+	namespace	text,
+	report_group text,
+	report_resource text,
+	report		text,
+	source		text,
+	policy		text,
+	rule		text,
+	category	text,
+	severity	text,
+	subject_api_version text,
+	subject_kind text,
+	subject_namespace text,
+	subject_name text,
+	subject_uid text,
+	old_status	text,
+	new_status	text,
+	first_seen	text,
+	old_since	text,
+	actor		text
+);
+COMMENT ON TYPE kube_reports.exported_event IS 'an event of history as it is exported: see result_event';
+
+CREATE FUNCTION kube_reports.csv_line(line json) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT string_agg(CASE WHEN e.value = '' OR e.value ~ '[",\n\r]' THEN '"' || replace(e.value, '"', '""') || '"' ELSE coalesce(e.value, '') END, ','
+		ORDER BY e.ordinality)
+	FROM json_each_text(line) WITH ORDINALITY e(key, value, ordinality);
+END;
+COMMENT ON FUNCTION kube_reports.csv_line(json)
+	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair of quotes for an empty text';
+
+---- places in history ----
+
+CREATE FUNCTION kube_reports.event_id(version bigint, key bigint) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN version || '-' || lpad(to_hex(key), 16, '0');
+COMMENT ON FUNCTION kube_reports.event_id(bigint, bigint) IS 'the id of an event: the version of its report''s change, and its result''s key in hexadecimal digits';
+
+CREATE FUNCTION kube_reports.event_place(id text, OUT version bigint, OUT key bigint)
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF id !~ '^[0-9]{1,18}-[0-9a-f]{16}$' THEN
+		RAISE EXCEPTION 'this is no id of an event: %', left(id, 100) USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Give the id of the last event that came.';
+	END IF;
+	version := split_part(id, '-', 1)::bigint;
+	key := ('x' || split_part(id, '-', 2))::bit(64)::bigint;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.event_place(text) IS 'version and key of an event''s id. Raises 22023';
+
+-- A version is drawn with the lane's lock, or the store's, held until it is visible.  So: first the newest version that was drawn, then who
+-- holds locks, then what can be seen.  A version drawn before the first step is visible in the third unless its writer was seen
+-- holding a lock in the second; and of that lane everything is visible up to the newest version that is.  In a lane that is seldom
+-- written to that may be an old one: so such lanes are looked at again, as most writers are done in a moment.
+CREATE FUNCTION kube_reports.event_horizon(cluster_ids integer[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	looks CONSTANT integer := 20;
+	newest		bigint;
+	locked		oid[];
+	-- Lanes in which a version up to the newest may yet become visible.
+	pending		integer[];
+BEGIN
+	IF pg_is_in_recovery() OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+		RAISE EXCEPTION 'history can only be followed in READ COMMITTED transactions on a primary server' USING ERRCODE = 'feature_not_supported',
+			HINT = 'The view result_event shows what there is everywhere.';
+	END IF;
+	SELECT s.last_value INTO newest FROM kube_reports.version_seq s;
+	FOR look IN 1..looks LOOP
+		IF look > 1 THEN
+			PERFORM pg_sleep(0.005);
+		END IF;
+		locked := ARRAY(SELECT l.objid FROM pg_locks l
+			WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 2 AND l.classid = kube_reports.lock_class()::oid
+				AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
+		pending := ARRAY(SELECT l.id FROM kube_reports.lane l
+			WHERE l.cluster_id = ANY (cluster_ids) AND (pending IS NULL OR l.id = ANY (pending))
+				AND (l.id::oid = ANY (locked) OR 0::oid = ANY (locked)) AND kube_reports.lane_version(l.id) < newest);
+		EXIT WHEN pending = '{}';
+	END LOOP;
+	RETURN least(newest, (SELECT min(kube_reports.lane_version(l.id)) FROM kube_reports.lane l WHERE l.id = ANY (pending)));
+END
+$$;
+COMMENT ON FUNCTION kube_reports.event_horizon(integer[])
+	IS 'a version up to which nothing more can appear in the history of some clusters, but for what is gone and settles. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
+
+-- What is gone waits for settles_at, and what came after it waits with it: ids must not appear behind those that have been given.
+CREATE FUNCTION kube_reports.settled_horizon(cluster_ids integer[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	horizon		bigint := kube_reports.event_horizon(cluster_ids);
+BEGIN
+	-- settle_window is at most a day.
+	RETURN least(horizon, (SELECT min(h.version) - 1 FROM kube_reports.result_change h
+		WHERE h.settles_at > now() AND h.at > now() - interval '1 day' AND h.cluster_id = ANY (cluster_ids)));
+END
+$$;
+COMMENT ON FUNCTION kube_reports.settled_horizon(integer[]) IS 'a version up to which the history of some clusters is final';
+
+---- filters of events ----
+
+CREATE TYPE kube_reports.event_filter AS (
+	clusters	integer[],
+	namespaces	text[],
+	reports		text[],
+	sources		text[],
+	policies	text[],
+	rules		text[],
+	categories	text[],
+	severities	text[],
+	statuses	text[],
+	old_statuses text[],
+	subject_kinds text[],
+	subject_namespaces text[],
+	subject_names text[],
+	from_time	timestamptz,
+	to_time		timestamptz,
+	new_only	boolean,
+	scope_clusters integer[],
+	scope_namespace_clusters integer[],
+	scope_namespaces text[]
+);
+COMMENT ON TYPE kube_reports.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters are named; new_only: the old status is none of statuses, which are named then';
+
+-- Times mean the same for everybody who gives them.
+CREATE FUNCTION kube_reports.read_event_filter(filter jsonb) RETURNS kube_reports.event_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET timezone = 'UTC'
+SET datestyle = 'ISO, MDY'
+AS $$
+DECLARE
+	-- Empty: none, it appeared or is gone.
+	statuses CONSTANT text[] := kube_reports.status_words() || ''::text;
+	wanted		kube_reports.event_filter;
+	given		text[];
+BEGIN
+	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+		'old_status', 'subject_kind', 'subject_namespace', 'subject_name', 'from', 'to'],
+		'the filter has', 'docs/export.md lists the members of a filter of events.');
+	given := kube_reports.filter_strings(filter, 'cluster');
+	wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE given IS NULL OR c.uid::text = ANY (given) OR c.name = ANY (given) ORDER BY c.id);
+	wanted.namespaces := kube_reports.filter_strings(filter, 'namespace');
+	wanted.reports := kube_reports.filter_strings(filter, 'report');
+	wanted.sources := kube_reports.filter_strings(filter, 'source');
+	wanted.policies := kube_reports.filter_strings(filter, 'policy');
+	wanted.rules := kube_reports.filter_strings(filter, 'rule');
+	wanted.categories := kube_reports.filter_strings(filter, 'category');
+	wanted.severities := kube_reports.filter_words(filter, 'severity', kube_reports.severity_words());
+	wanted.statuses := kube_reports.filter_words(filter, 'status', statuses);
+	wanted.old_statuses := kube_reports.filter_words(filter, 'old_status', statuses);
+	wanted.subject_kinds := kube_reports.filter_strings(filter, 'subject_kind');
+	wanted.subject_namespaces := kube_reports.filter_strings(filter, 'subject_namespace');
+	wanted.subject_names := kube_reports.filter_strings(filter, 'subject_name');
+	BEGIN
+		wanted.from_time := (filter->>'from')::timestamptz;
+		wanted.to_time := (filter->>'to')::timestamptz;
+	EXCEPTION WHEN data_exception THEN
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+	END;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.read_event_filter(jsonb) IS 'a filter of events, checked. Raises 22023 for members that are unknown or of another form';
+
+---- the next events ----
+
+-- However few of them match, a step looks at max_rows rows of history.
+CREATE FUNCTION kube_reports.next_events(wanted kube_reports.event_filter, after_version bigint, after_key bigint, horizon bigint, max_rows integer,
+		OUT events kube_reports.exported_event[], OUT origins bigint[], OUT last_version bigint, OUT last_key bigint, OUT more boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+	WITH scanned AS MATERIALIZED (
+		SELECT h.*
+		FROM unnest(wanted.clusters) i(id) CROSS JOIN LATERAL (
+			SELECT h.* FROM kube_reports.result_change h
+			WHERE h.cluster_id = i.id AND h.version >= after_version AND (h.version, h.key) > (after_version, after_key) AND h.version <= horizon
+				AND h.at >= coalesce(wanted.from_time, '-infinity') AND h.at < coalesce(wanted.to_time, 'infinity')
+			ORDER BY h.version, h.key LIMIT max_rows) h
+		ORDER BY h.version, h.key LIMIT max_rows
+	), matching AS (
+		SELECT h.version, h.key, h.origin,
+			ROW(kube_reports.event_id(h.version, h.key), kube_reports.utc_text(h.at), c.uid, c.name, h.namespace, t."group", t.plural, g.name,
+				k.source, k.policy, k.rule, k.category, k.severity, s.api_version, s.kind, s.namespace, s.name, s.uid,
+				kube_reports.status_name(h.old_status), kube_reports.status_name(h.new_status),
+				kube_reports.utc_text(h.first_seen), kube_reports.utc_text(h.old_since), a.name)::kube_reports.exported_event AS event
+		FROM scanned h
+			JOIN kube_reports.cluster c ON c.id = h.cluster_id
+			JOIN kube_reports.criterion k ON k.id = h.criterion
+			LEFT JOIN kube_reports.subject s ON s.id = h.subject
+			LEFT JOIN kube_reports.origin g ON g.id = h.origin
+			LEFT JOIN kube_reports.resource_type t ON t.id = g.resource_type
+			LEFT JOIN kube_reports.actor a ON a.id = h.actor
+		WHERE (h.settles_at IS NULL OR h.settles_at <= now())
+			AND (wanted.scope_clusters IS NULL OR h.cluster_id = ANY (wanted.scope_clusters) OR (h.cluster_id, h.namespace) IN
+				(SELECT * FROM unnest(wanted.scope_namespace_clusters, wanted.scope_namespaces)))
+			AND (wanted.new_only IS NULL OR h.old_status IS NULL OR kube_reports.status_name(h.old_status) <> ALL (wanted.statuses))
+			AND (wanted.namespaces IS NULL OR h.namespace = ANY (wanted.namespaces))
+			AND (wanted.reports IS NULL OR g.name = ANY (wanted.reports))
+			AND (wanted.sources IS NULL OR k.source = ANY (wanted.sources))
+			AND (wanted.policies IS NULL OR k.policy = ANY (wanted.policies))
+			AND (wanted.rules IS NULL OR k.rule = ANY (wanted.rules))
+			AND (wanted.categories IS NULL OR k.category = ANY (wanted.categories))
+			AND (wanted.severities IS NULL OR k.severity = ANY (wanted.severities))
+			AND (wanted.statuses IS NULL OR coalesce(kube_reports.status_name(h.new_status), '') = ANY (wanted.statuses))
+			AND (wanted.old_statuses IS NULL OR coalesce(kube_reports.status_name(h.old_status), '') = ANY (wanted.old_statuses))
+			AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
+			AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
+			AND (wanted.subject_names IS NULL OR s.name = ANY (wanted.subject_names))
+	), seen AS (
+		SELECT count(*) AS count, (array_agg(h.version ORDER BY h.version DESC, h.key DESC))[1] AS version,
+			(array_agg(h.key ORDER BY h.version DESC, h.key DESC))[1] AS key
+		FROM scanned h
+	)
+	SELECT coalesce(m.events, '{}'), coalesce(m.origins, '{}'), n.version, n.key, n.count = max_rows
+		INTO events, origins, last_version, last_key, more
+		FROM seen n, (SELECT array_agg(m.event ORDER BY m.version, m.key) AS events, array_agg(m.origin ORDER BY m.version, m.key) AS origins
+			FROM matching m) m;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.next_events(kube_reports.event_filter, bigint, bigint, bigint, integer)
+	IS 'events behind a place, up to a horizon, in order, with the origins of their results: those that match among the next max_rows of history; last_version and last_key: the last one that was looked at (null: there was none); more: there may be others';
+
+-- The cursor is the horizon, and the place of what was looked at last.
+CREATE FUNCTION kube_reports.event_step(wanted kube_reports.event_filter, after text, max_rows integer, INOUT "cursor" text,
+		OUT events kube_reports.exported_event[])
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	horizon		bigint;
+	place		record;
+	step		record;
+BEGIN
+	IF "cursor" IS NULL THEN
+		SELECT e.version, e.key INTO place FROM kube_reports.event_place(coalesce(after, '0-0000000000000000')) e;
+		horizon := kube_reports.settled_horizon(wanted.clusters);
+	ELSE
+		SELECT (c.place->>0)::bigint AS horizon, (c.place->>1)::bigint AS version, (c.place->>2)::bigint AS key INTO place
+			FROM (SELECT "cursor"::jsonb AS place) c;
+		horizon := place.horizon;
+	END IF;
+	step := kube_reports.next_events(wanted, place.version, place.key, horizon, max_rows);
+	events := step.events;
+	"cursor" := CASE WHEN step.more THEN jsonb_build_array(horizon, step.last_version, step.last_key)::text END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.event_step(kube_reports.event_filter, text, integer, text)
+	IS 'the next events behind an id (null: from the beginning), step by step: call again with the cursor until it is null. All steps share the horizon of the first one. Raises 22023 for a wrong id';
+
+---- the next results ----
+
+-- A step ends early where messages and properties are large: behind the first result with which they are more than max_bytes, as stored.
+CREATE FUNCTION kube_reports.result_step(wanted kube_reports.result_filter, max_rows integer, INOUT "cursor" text,
+		OUT results kube_reports.exported_result[])
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_bytes CONSTANT integer := 1048576;
+BEGIN
+	SELECT coalesce(array_agg(ROW(f.cluster, f.cluster_name, f.namespace, f.report_group, f.report_resource, f.report, f.source, f.policy, f.rule,
+				f.category, f.severity, f.status, f.native_status, f.score::numeric, f.subject_api_version, f.subject_kind, f.subject_namespace,
+				f.subject_name, f.subject_uid, f.message, f.properties, to_jsonb(f.exceptions), kube_reports.utc_text(f.first_seen),
+				kube_reports.utc_text(f.since))::kube_reports.exported_result ORDER BY f.ordinality), '{}'),
+			CASE WHEN count(*) = max_rows OR count(*) < max(f.found) THEN (array_agg(f.place ORDER BY f.ordinality DESC))[1] END
+		INTO results, "cursor"
+		FROM (SELECT f.*, count(*) OVER () AS found, sum(pg_column_size(f.message) + pg_column_size(f.properties))
+				OVER (ORDER BY f.ordinality ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+			FROM kube_reports.matching_results(wanted, max_rows, "cursor") WITH ORDINALITY f) f
+		WHERE f.bytes_before IS NULL OR f.bytes_before < max_bytes;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.result_step(kube_reports.result_filter, integer, text)
+	IS 'the next results that match a filter that has been read, step by step: call again with the cursor until it is null';
+
+---- for readers ----
+
+CREATE FUNCTION kube_reports.find_exported(role text, seal bytea, filter jsonb, INOUT "cursor" text, OUT results kube_reports.exported_result[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	SELECT s."cursor", s.results INTO "cursor", results FROM kube_reports.result_step(kube_reports.read_filter(filter, role, seal), 10000, "cursor") s;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.find_exported(text, bytea, jsonb, text)
+	IS 'the half of export_results() that runs as the owner: role and seal are those of the view caller';
+
+CREATE FUNCTION kube_reports.export_results(filter jsonb DEFAULT '{}') RETURNS SETOF kube_reports.exported_result
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	step		record;
+	place		text;
+BEGIN
+	LOOP
+		SELECT f."cursor", f.results INTO step FROM kube_reports.caller c, LATERAL kube_reports.find_exported(c.role, c.seal, filter, place) f;
+		RETURN QUERY SELECT * FROM unnest(step.results);
+		place := step."cursor";
+		EXIT WHEN place IS NULL;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.export_results(jsonb)
+	IS 'all results that match a filter of search_results(), as they are exported, in the order of search_results(); for COPY. Raises 22023 for a wrong filter';
+
+CREATE FUNCTION kube_reports.find_events(role text, seal bytea, filter jsonb, after text, INOUT "cursor" text, OUT events kube_reports.exported_event[])
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wanted		kube_reports.event_filter := kube_reports.read_event_filter(filter);
+	scope		record := kube_reports.caller_scope(role, seal);
+BEGIN
+	wanted.scope_clusters := scope.clusters;
+	wanted.scope_namespace_clusters := scope.namespace_clusters;
+	wanted.scope_namespaces := scope.namespaces;
+	IF scope.clusters IS NOT NULL THEN
+		wanted.clusters := ARRAY(SELECT c FROM unnest(wanted.clusters) c WHERE c = ANY (scope.clusters) OR c = ANY (scope.namespace_clusters));
+	END IF;
+	SELECT s."cursor", s.events INTO "cursor", events FROM kube_reports.event_step(wanted, after, 10000, "cursor") s;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.find_events(text, bytea, jsonb, text, text)
+	IS 'the half of export_events() that runs as the owner: role and seal are those of the view caller';
+
+CREATE FUNCTION kube_reports.export_events(filter jsonb DEFAULT '{}', after text DEFAULT NULL) RETURNS SETOF kube_reports.exported_event
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	step		record;
+	place		text;
+BEGIN
+	LOOP
+		SELECT f."cursor", f.events INTO step FROM kube_reports.caller c, LATERAL kube_reports.find_events(c.role, c.seal, filter, after, place) f;
+		RETURN QUERY SELECT * FROM unnest(step.events);
+		place := step."cursor";
+		EXIT WHEN place IS NULL;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.export_events(jsonb, text)
+	IS 'all events of history that are final and match a filter, behind the event with an id (null: from the beginning), in the order of their ids; for COPY. Raises 22023 for a wrong filter or id, 0A000 on a standby and in transactions that are not READ COMMITTED';
+
+---- for the proxy ----
+
+CREATE FUNCTION kube_reports.export_body(format text, first boolean, lines json[], header json) RETURNS bytea
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT convert_to(concat(
+		CASE WHEN format = 'csv' AND first THEN (SELECT string_agg(k, ',' ORDER BY ordinality) FROM json_object_keys(header) WITH ORDINALITY h(k, ordinality)) || E'\n' END,
+		(SELECT string_agg(CASE format WHEN 'csv' THEN kube_reports.csv_line(l.line) ELSE l.line::text END || E'\n', '' ORDER BY l.ordinality)
+			FROM unnest(lines) WITH ORDINALITY l(line, ordinality))), 'UTF8');
+END;
+COMMENT ON FUNCTION kube_reports.export_body(text, boolean, json[], json)
+	IS 'lines in a format (csv or jsonl); header: an object with the members of a line, for the first line of CSV';
+
+-- The request names one cluster, the proxy's, and the namespace that its client was authorized for, if it was for one.
+CREATE FUNCTION kube_reports.api_export(cluster uuid, request text, "cursor" text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- About a megabyte of results; rows of history that are looked at.
+	page_rows CONSTANT integer := 1500;
+	step_rows CONSTANT integer := 5000;
+	asked		jsonb;
+	filter		jsonb;
+	format		text;
+	only_namespace text;
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster AND kube_reports.may_serve(c.id));
+	caller		record;
+	results		kube_reports.result_filter;
+	events		kube_reports.event_filter;
+	lines		json[];
+	header		json;
+BEGIN
+	IF served IS NULL THEN
+		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster USING ERRCODE = 'insufficient_privilege';
+	END IF;
+	BEGIN
+		BEGIN
+			asked := request::jsonb;
+		EXCEPTION WHEN data_exception THEN
+			-- JSON, but with what no text or number of this database can be.
+			RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+		END;
+		filter := coalesce(asked->'filter', '{}');
+		format := asked->>'format';
+		only_namespace := asked->>'namespace';
+		IF filter ? 'cluster' THEN
+			RAISE EXCEPTION 'the filter has no member "cluster"' USING ERRCODE = 'invalid_parameter_value';
+		END IF;
+		IF asked->>'what' = 'results' THEN
+			SELECT c.role, c.seal INTO caller FROM kube_reports.caller c;
+			results := kube_reports.read_filter(filter, caller.role, caller.seal);
+			results.clusters := ARRAY[served];
+			IF only_namespace IS NOT NULL THEN
+				results.scope_clusters := '{}';
+				results.scope_namespace_clusters := ARRAY[served];
+				results.scope_namespaces := ARRAY[only_namespace];
+			END IF;
+			SELECT s."cursor", ARRAY(SELECT to_json(r) FROM unnest(s.results) r) INTO next_cursor, lines
+				FROM kube_reports.result_step(results, page_rows, "cursor") s;
+			header := to_json(json_populate_record(NULL::kube_reports.exported_result, '{}'));
+		ELSE
+			events := kube_reports.read_event_filter(filter);
+			events.clusters := ARRAY[served];
+			IF only_namespace IS NOT NULL THEN
+				events.scope_clusters := '{}';
+				events.scope_namespace_clusters := ARRAY[served];
+				events.scope_namespaces := ARRAY[only_namespace];
+			END IF;
+			SELECT s."cursor", ARRAY(SELECT to_json(e) FROM unnest(s.events) e) INTO next_cursor, lines
+				FROM kube_reports.event_step(events, asked->>'after', step_rows, "cursor") s;
+			header := to_json(json_populate_record(NULL::kube_reports.exported_event, '{}'));
+		END IF;
+		body := kube_reports.export_body(format, "cursor" IS NULL, lines, header);
+		code := 200;
+		content_type := CASE format WHEN 'csv' THEN 'text/csv; charset=utf-8; header=present' ELSE 'application/x-ndjson' END;
+	EXCEPTION WHEN invalid_parameter_value THEN
+		code := 400;
+		content_type := 'application/json';
+		body := kube_reports.status_document(400, 'BadRequest', SQLERRM, NULL);
+		next_cursor := NULL;
+	END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_export(uuid, text, text)
+	IS 'results or events of a cluster as JSON lines or CSV, piece by piece: call again with next_cursor until it is null. request: {"what": "results" or "events", "format": "jsonl" or "csv", "namespace": the only one, "filter": {}, "after": id of an event}';

@@ -1,0 +1,485 @@
+-- derive.sql
+--	  Keeps results, history and counts in step with the documents.
+--
+-- Every way of writing (the API, DML by the owner, unregister(), sweeps) logs
+-- into change, and calls record_results() in the same transaction for what it
+-- has logged: the log has the documents from before, object those of now, and
+-- C gives the difference.  A caller holds the lane's lock, or the store's, so
+-- that nobody else touches results of the lane's reports; what lanes share
+-- (criterion, subject, detail, actor) is inserted in the order of the tables
+-- and of their ids, so that two writers wait for each other only while both
+-- are the first to say the same thing, and never in a circle.
+
+---- history's partitions ----
+
+CREATE FUNCTION kube_reports.make_history(at timestamptz) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET client_min_messages = warning
+AS $$
+DECLARE
+	month		timestamp := date_trunc('month', make_history.at AT TIME ZONE 'UTC');
+	partition	text := 'result_change_' || to_char(month, 'YYYY_MM');
+BEGIN
+	IF to_regclass('kube_reports.' || partition) IS NOT NULL THEN
+		RETURN;
+	END IF;
+	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -4);
+	-- Read, not looked up by name: an advisory lock lets no cache learn that there was none a moment ago.
+	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relname = partition) THEN
+		RETURN;
+	END IF;
+	EXECUTE format('CREATE TABLE kube_reports.%I (LIKE kube_reports.result_change)', partition);
+	EXECUTE format('COMMENT ON TABLE kube_reports.%I IS %L', partition, 'history of one month (UTC)');
+	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an entry.
+	EXECUTE format('CREATE INDEX ON kube_reports.%I (cluster_id, namespace, at)', partition);
+	-- In the order of versions for those who follow history; they come in that order, too.
+	EXECUTE format('CREATE INDEX ON kube_reports.%I (cluster_id, version)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports.%I (origin)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports.%I (subject)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports.%I USING brin (at) WITH (pages_per_range = 32)', partition);
+	EXECUTE format('ALTER TABLE kube_reports.result_change ATTACH PARTITION kube_reports.%I FOR VALUES FROM (%L) TO (%L)', partition,
+		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.make_history(timestamptz) IS 'makes the partition of result_change for a time unless it is there';
+
+---- from documents to rows ----
+
+CREATE FUNCTION kube_reports.status_name(status "char") RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error' WHEN 's' THEN 'skip' END;
+COMMENT ON FUNCTION kube_reports.status_name("char") IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
+
+-- The reports are given by their keys.  first and last versions are those of their changes; null: nothing changed, their results are
+-- to be made again from the documents, and history stays as it is.
+-- One statement: it sees one state, and what it learns of the documents is at hand for every table.  Rows are probed for one by one
+-- (LATERAL ... LIMIT 1) whatever the statistics say, because the plan is kept.
+CREATE FUNCTION kube_reports.apply_results(lane integer, namespaces text[], names text[], firsts bigint[], lasts bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+DECLARE
+	written_at	timestamptz := clock_timestamp();
+	today		date := (written_at AT TIME ZONE 'UTC')::date;
+	settle_window interval := kube_reports.setting('settle_window')::interval;
+	-- Rows that are not there yet may go all the same, and those that come back are not new.
+	restoring	boolean := (SELECT b.restoring FROM kube_reports.result_rebuild b WHERE b.lane = apply_results.lane);
+	target		record;
+BEGIN
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_results.lane;
+	PERFORM kube_reports.make_history(written_at);
+	IF restoring THEN
+		PERFORM kube_reports.count_restored(apply_results.lane, namespaces, names, firsts);
+	END IF;
+
+	WITH entry AS MATERIALIZED (
+		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, w.actor,
+			coalesce(kube_reports.field_hash('actor', w.actor), 0) AS actor_id,
+			b.old_metadata, b.old_body, o.metadata, o.body,
+			g.id IS NOT NULL AS known, coalesce(g.id, nextval('kube_reports.origin_id_seq')) AS origin,
+			coalesce(g.first_seen, written_at) AS origin_first_seen
+		FROM unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
+			LEFT JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports.change c
+				WHERE c.lane = apply_results.lane AND c.version = k.first LIMIT 1) b ON true
+			LEFT JOIN LATERAL (SELECT c.actor FROM kube_reports.change c
+				WHERE c.lane = apply_results.lane AND c.version = k.last LIMIT 1) w ON true
+			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
+			LEFT JOIN LATERAL (SELECT g.id, g.first_seen FROM kube_reports.origin g
+				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
+					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
+	), difference AS MATERIALIZED (
+		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace, e.name AS origin_name, e.version, e.actor_id, d.*
+		FROM entry e CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			e.old_metadata, e.old_body, e.metadata, e.body) d
+	), wanted AS MATERIALIZED (
+		-- What the documents want, and beside it the row that there is.
+		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id, d.key, d.wanted, d.old_status,
+			d.criterion, d.subject, d.kind, d.status, d.native_status, d.score, d.detail,
+			r.place, r.criterion AS row_criterion, r.subject AS row_subject, r.status AS row_status, r.native_status AS row_native_status,
+			r.first_seen AS row_first_seen, r.since AS row_since,
+			r.place IS NOT NULL AND (r.criterion, r.subject, r.detail, r.status, r.native_status, r.score)
+				<> (d.criterion, d.subject, d.detail, d.status, d.native_status, d.score) AS differs
+		FROM difference d
+			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports.result r
+				WHERE d.known AND r.origin = d.origin AND r.key = d.key LIMIT 1) r ON true
+		UNION ALL
+		-- Made again, the documents say everything: rows that they do not want are too many.
+		SELECT e.origin, true, true, e.origin_first_seen, e.namespace, e.name, NULL, 0, r.key, false, NULL,
+			NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+			r.ctid, r.criterion, r.subject, r.status, r.native_status, r.first_seen, r.since, true
+		FROM entry e JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports.result r
+				WHERE r.origin = e.origin OFFSET 0) r ON true
+			LEFT JOIN difference d ON d.origin = r.origin AND d.key = r.key
+		WHERE e.again AND e.known AND d.key IS NULL
+	), taken_back AS (
+		DELETE FROM kube_reports.result_change c
+			USING (SELECT l.partition, l.place FROM wanted w
+				JOIN LATERAL (SELECT c.tableoid AS partition, c.ctid AS place FROM kube_reports.result_change c
+					WHERE c.origin = w.origin AND c.key = w.key AND c.new_status IS NULL
+						AND c.settles_at > written_at AND c.at > written_at - interval '1 day' OFFSET 0) l ON true
+				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) g
+			WHERE c.tableoid = g.partition AND c.ctid = g.place
+			RETURNING c.origin, c.key, c.first_seen, c.old_since, c.old_status
+	), added AS MATERIALIZED (
+		SELECT w.origin, w.known, w.again, w.origin_first_seen, w.namespace, w.origin_name, w.version, w.actor_id, w.key,
+			w.criterion, w.subject, w.kind, w.status, w.native_status, w.score, w.detail,
+			coalesce(t.old_status, w.old_status) AS was,
+			coalesce(t.first_seen, s.first_seen, CASE WHEN w.again OR w.old_status IS NOT NULL THEN w.origin_first_seen END, written_at) AS first_seen,
+			CASE WHEN t.old_status = w.status THEN t.old_since
+				WHEN w.again OR w.old_status = w.status THEN coalesce(s.since, w.origin_first_seen)
+				ELSE written_at END AS since,
+			coalesce(t.first_seen, s.first_seen, w.origin_first_seen) AS was_first_seen,
+			coalesce(t.old_since, s.since, w.origin_first_seen) AS was_since
+		FROM wanted w
+			LEFT JOIN taken_back t ON t.origin = w.origin AND t.key = w.key
+			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s
+				WHERE w.known AND (w.again OR w.old_status IS NOT NULL) AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
+		WHERE w.wanted AND w.place IS NULL
+	), history AS MATERIALIZED (
+		SELECT a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, a.was AS old_status, a.status AS new_status, a.namespace,
+				CASE WHEN a.was IS NOT NULL THEN a.was_first_seen END AS first_seen,
+				CASE WHEN a.was IS NOT NULL THEN a.was_since END AS old_since, NULL::timestamptz AS settles_at
+			FROM added a WHERE NOT a.again AND a.was IS DISTINCT FROM a.status
+		UNION ALL
+		SELECT w.version, w.origin, w.key, w.criterion, w.subject, w.actor_id, w.row_status, w.status, w.namespace, w.row_first_seen, w.row_since, NULL
+			FROM wanted w WHERE NOT w.again AND w.wanted AND w.place IS NOT NULL AND w.row_status <> w.status
+		UNION ALL
+		SELECT w.version, w.origin, w.key, coalesce(w.row_criterion, w.criterion), coalesce(w.row_subject, w.subject), w.actor_id,
+				coalesce(w.row_status, w.old_status), NULL, w.namespace,
+				coalesce(w.row_first_seen, s.first_seen, w.origin_first_seen), coalesce(w.row_since, s.since, w.origin_first_seen),
+				written_at + settle_window
+			FROM wanted w
+				LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s
+					WHERE restoring IS NOT NULL AND w.place IS NULL AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
+			WHERE NOT w.again AND NOT w.wanted AND (w.place IS NOT NULL OR restoring IS NOT NULL)
+	), new_origin AS (
+		INSERT INTO kube_reports.origin (id, first_seen, cluster_id, resource_type, namespace, name)
+			SELECT DISTINCT a.origin, written_at, target.cluster_id, target.resource_type, a.namespace, a.origin_name
+			FROM added a WHERE NOT a.known
+	), new_criterion AS (
+		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
+			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
+			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM difference d WHERE d.wanted) i
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.criterion c WHERE c.id = i.id LIMIT 1) c ON true
+				WHERE c.stored IS NULL) m ON m.id = d.criterion
+			WHERE d.wanted
+			ORDER BY d.criterion
+			ON CONFLICT DO NOTHING
+	), new_subject AS (
+		INSERT INTO kube_reports.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid
+			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM difference d WHERE d.wanted) i
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.subject s WHERE s.id = i.id LIMIT 1) s ON true
+				WHERE s.stored IS NULL) m ON m.id = d.subject
+			WHERE d.wanted
+			ORDER BY d.subject
+			ON CONFLICT DO NOTHING
+	), new_detail AS (
+		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
+			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
+			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM difference d WHERE d.wanted) i
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.detail t WHERE t.id = i.id LIMIT 1) t ON true
+				WHERE t.stored IS NULL) m ON m.id = d.detail
+			WHERE d.wanted
+			ORDER BY d.detail
+			ON CONFLICT DO NOTHING
+	), new_actor AS (
+		INSERT INTO kube_reports.actor (id, name)
+			SELECT e.actor_id, e.actor
+			FROM (SELECT DISTINCT e.actor_id, e.actor FROM entry e WHERE NOT e.again) e
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.actor a WHERE a.id = e.actor_id LIMIT 1) a ON true
+			WHERE a.stored IS NULL AND EXISTS (SELECT FROM history h WHERE h.actor_id = e.actor_id)
+			ORDER BY e.actor_id
+			ON CONFLICT DO NOTHING
+	), new_result AS (
+		INSERT INTO kube_reports.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
+			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, a.first_seen, a.since, target.cluster_id, a.score, a.status, a.namespace,
+				a.native_status
+			FROM added a
+	), changed_result AS (
+		UPDATE kube_reports.result r
+			SET criterion = w.criterion, subject = w.subject, detail = w.detail, score = w.score, status = w.status, native_status = w.native_status,
+				since = CASE WHEN w.again OR w.row_status = w.status THEN r.since ELSE written_at END
+			FROM wanted w
+			WHERE w.wanted AND w.differs AND r.ctid = w.place
+	), gone_result AS (
+		DELETE FROM kube_reports.result r USING wanted w
+			WHERE NOT w.wanted AND r.ctid = w.place
+	), new_since AS (
+		INSERT INTO kube_reports.result_since AS s (origin, key, first_seen, since)
+			SELECT a.origin, a.key, a.first_seen, a.since FROM added a
+				WHERE NOT a.again AND (a.first_seen, a.since) <> (a.origin_first_seen, a.origin_first_seen)
+			UNION ALL
+			SELECT w.origin, w.key, w.row_first_seen, written_at FROM wanted w
+				WHERE NOT w.again AND w.wanted AND w.place IS NOT NULL AND w.row_status <> w.status
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
+	), gone_since AS (
+		DELETE FROM kube_reports.result_since s
+			USING (SELECT w.origin, w.key, l.place FROM wanted w
+				JOIN LATERAL (SELECT s.ctid AS place FROM kube_reports.result_since s WHERE s.origin = w.origin AND s.key = w.key LIMIT 1) l ON true
+				WHERE NOT w.wanted) g
+			WHERE s.ctid = g.place
+	), counted AS (
+		SELECT a.namespace, a.criterion, a.kind, a.status, a.native_status, a.again, 1 AS count FROM added a
+		UNION ALL
+		SELECT w.namespace, w.criterion, w.kind, w.status, w.native_status, w.again, 1 FROM wanted w
+			WHERE w.wanted AND w.differs
+		UNION ALL
+		SELECT w.namespace, w.row_criterion, coalesce(s.kind, ''), w.row_status, w.row_native_status, w.again, -1 FROM wanted w
+			LEFT JOIN LATERAL (SELECT s.kind FROM kube_reports.subject s WHERE s.id = w.row_subject LIMIT 1) s ON true
+			WHERE w.place IS NOT NULL AND (w.differs OR NOT w.wanted)
+	), new_delta AS (
+		INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+			SELECT target.cluster_id, CASE WHEN NOT d.again OR NOT restoring THEN today END, d.namespace, d.kind,
+				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
+			FROM (SELECT c.namespace, c.criterion, c.kind, c.status, c.native_status, c.again, sum(c.count) AS count
+				FROM counted c
+				GROUP BY c.namespace, c.criterion, c.kind, c.status, c.native_status, c.again
+				HAVING sum(c.count) <> 0) d
+			GROUP BY d.namespace, d.kind, d.again
+	)
+	INSERT INTO kube_reports.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
+			first_seen, old_since, settles_at)
+		SELECT written_at, h.version, h.origin, h.key, h.criterion, h.subject, h.actor_id, target.cluster_id, h.old_status, h.new_status, h.namespace,
+			h.first_seen, h.old_since, h.settles_at
+		FROM history h;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.apply_results(integer, text[], text[], bigint[], bigint[])
+	IS 'brings results, history and counts of some reports of a lane into step with their documents';
+
+-- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made again has never been
+-- added to the counts of now, and so nothing is to be taken from them; from those of the day it is.
+CREATE FUNCTION kube_reports.count_restored(lane integer, namespaces text[], names text[], firsts bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+BEGIN
+	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		WHERE l.id = count_restored.lane AND t.results = 'current';
+	INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+		SELECT target.cluster_id, x.day, k.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status), array_agg(x.count)
+		FROM unnest(namespaces, names, firsts) k(namespace, name, first)
+			CROSS JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports.change c
+				WHERE c.lane = count_restored.lane AND c.version = k.first LIMIT 1) c
+			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
+			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
+					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
+			CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+				c.old_metadata, c.old_body, o.metadata, o.body) d
+			JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+				NULL, NULL, c.old_metadata, c.old_body) w ON w.key = d.key
+			CROSS JOIN (VALUES ((now() AT TIME ZONE 'UTC')::date, -1), (NULL, 1)) x(day, count)
+		WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.origin = g.id AND r.key = d.key OFFSET 0)
+		GROUP BY x.day, k.namespace, w.kind;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.count_restored(integer, text[], text[], bigint[])
+	IS 'takes results that a dump has brought, and that changed before they were made again, from the counts of the day';
+
+-- What most writes are: reports that were never there, so that every result appears, none has a row or a past.  The same rows as
+-- apply_results() would make, without looking for what is not there.
+CREATE FUNCTION kube_reports.apply_new_results(lane integer, namespaces text[], names text[], versions bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+DECLARE
+	written_at	timestamptz := clock_timestamp();
+	target		record;
+BEGIN
+	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_new_results.lane;
+	PERFORM kube_reports.make_history(written_at);
+
+	WITH entry AS MATERIALIZED (
+		SELECT k.namespace, k.name, k.version, c.actor, kube_reports.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
+			nextval('kube_reports.origin_id_seq') AS origin
+		FROM unnest(namespaces, names, versions) k(namespace, name, version)
+			CROSS JOIN LATERAL (SELECT c.actor FROM kube_reports.change c
+				WHERE c.lane = apply_new_results.lane AND c.version = k.version LIMIT 1) c
+			CROSS JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o
+	), added AS MATERIALIZED (
+		SELECT e.origin, e.namespace, e.version, e.actor_id, d.key, d.criterion, d.subject, d.detail, d.kind, d.status, d.native_status, d.score,
+			d.source, d.policy, d.rule, d.category, d.severity, d.api_version, d.subject_namespace, d.subject_name, d.subject_uid,
+			d.message, d.properties, d.exceptions
+		FROM entry e CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			NULL, NULL, e.metadata, e.body) d
+	), new_origin AS (
+		INSERT INTO kube_reports.origin (id, first_seen, cluster_id, resource_type, namespace, name)
+			SELECT e.origin, written_at, target.cluster_id, target.resource_type, e.namespace, e.name
+			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
+	), new_criterion AS (
+		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
+			SELECT DISTINCT ON (a.criterion) a.criterion, a.source, a.policy, a.rule, a.category, a.severity
+			FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
+				WHERE NOT EXISTS (SELECT FROM kube_reports.criterion c WHERE c.id = i.id OFFSET 0))
+			ORDER BY a.criterion
+			ON CONFLICT DO NOTHING
+	), new_subject AS (
+		INSERT INTO kube_reports.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+			SELECT DISTINCT ON (a.subject) a.subject, target.cluster_id, a.api_version, a.kind, a.subject_namespace, a.subject_name, a.subject_uid
+			FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
+				WHERE NOT EXISTS (SELECT FROM kube_reports.subject s WHERE s.id = i.id OFFSET 0))
+			ORDER BY a.subject
+			ON CONFLICT DO NOTHING
+	), new_detail AS (
+		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
+			SELECT DISTINCT ON (a.detail) a.detail, a.message, a.properties::jsonb, a.exceptions
+			FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
+				WHERE NOT EXISTS (SELECT FROM kube_reports.detail t WHERE t.id = i.id OFFSET 0))
+			ORDER BY a.detail
+			ON CONFLICT DO NOTHING
+	), new_actor AS (
+		INSERT INTO kube_reports.actor (id, name)
+			SELECT DISTINCT ON (e.actor_id) e.actor_id, e.actor
+			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
+				AND NOT EXISTS (SELECT FROM kube_reports.actor a WHERE a.id = e.actor_id OFFSET 0)
+			ORDER BY e.actor_id
+			ON CONFLICT DO NOTHING
+	), new_result AS (
+		INSERT INTO kube_reports.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
+			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, written_at, written_at, target.cluster_id, a.score, a.status, a.namespace,
+				a.native_status
+			FROM added a
+	), new_delta AS (
+		INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+			SELECT target.cluster_id, (written_at AT TIME ZONE 'UTC')::date, d.namespace, d.kind,
+				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
+			FROM (SELECT a.namespace, a.kind, a.criterion, a.status, a.native_status, count(*) AS count
+				FROM added a
+				GROUP BY a.namespace, a.kind, a.criterion, a.status, a.native_status) d
+			GROUP BY d.namespace, d.kind
+	)
+	INSERT INTO kube_reports.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, new_status, namespace)
+		SELECT written_at, a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, target.cluster_id, a.status, a.namespace
+		FROM added a;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.apply_new_results(integer, text[], text[], bigint[])
+	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are current';
+
+CREATE FUNCTION kube_reports.record_results(lane integer, after_version bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	-- Several thousand results at a time.
+	max_changes CONSTANT integer := 256;
+	first_version CONSTANT bigint := after_version;
+	target		record;
+	step		record;
+BEGIN
+	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		WHERE l.id = record_results.lane AND t.results = 'current';
+	IF NOT FOUND THEN
+		RETURN after_version;
+	END IF;
+	LOOP
+		-- A report that one statement changed twice changed once: from what it was before the first to what it is now.
+		SELECT array_agg(k.namespace ORDER BY k.last) AS namespaces, array_agg(k.name ORDER BY k.last) AS names,
+				array_agg(k.first ORDER BY k.last) AS firsts, array_agg(k.last ORDER BY k.last) AS lasts, max(k.last) AS last,
+				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports.origin g WHERE g.cluster_id = target.cluster_id
+					AND g.resource_type = target.resource_type AND g.namespace = k.namespace AND g.name = k.name)) AS all_new
+			INTO step
+			FROM (SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, bool_and(c.operation = 'A') AS created
+				FROM (SELECT c.namespace, c.name, c.version, c.operation FROM kube_reports.change c
+					WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
+				GROUP BY c.namespace, c.name) k;
+		EXIT WHEN step.last IS NULL;
+		IF step.all_new THEN
+			PERFORM kube_reports.apply_new_results(record_results.lane, step.namespaces, step.names, step.lasts);
+		ELSE
+			PERFORM kube_reports.apply_results(record_results.lane, step.namespaces, step.names, step.firsts, step.lasts);
+		END IF;
+		after_version := step.last;
+	END LOOP;
+	-- Proxies fold once a second; without one, what is left to readers to add up must not grow for ever.
+	IF after_version / 8192 <> first_version / 8192 THEN
+		PERFORM kube_reports.fold_rollups();
+	END IF;
+	RETURN after_version;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.record_results(integer, bigint)
+	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; does nothing unless the type''s results are current; returns the last version looked at';
+
+---- what a document says, stored or not ----
+
+CREATE FUNCTION kube_reports.mapping_for(document kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	api_version text := kube_reports.string_at(document, 'apiVersion');
+	document_kind text := kube_reports.string_at(document, 'kind');
+BEGIN
+	IF api_version IS NULL OR document_kind IS NULL THEN
+		RAISE EXCEPTION 'the document has no apiVersion or no kind' USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'A stored one with both is in column document of the view stored_report.';
+	END IF;
+	SELECT t.mapping_id, t.mapping INTO mapping_id, mapping
+		FROM kube_reports.resource_type t
+		WHERE t."group" = split_part(api_version, '/', 1) AND t.kind = document_kind;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'kind "%" of "%" is not registered', document_kind, api_version
+			USING ERRCODE = 'undefined_object', HINT = 'register_crd() serves further types.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.mapping_for(kube_reports.report)
+	IS 'where results stand in a document of this apiVersion and kind; nulls for a type without results';
+
+CREATE FUNCTION kube_reports.results(document kube_reports.report)
+	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text, status text, native_status text,
+		score real, api_version text, kind text, namespace text, name text, uid text, message text, properties jsonb, exceptions text[],
+		evaluated_at timestamptz, key bigint)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT d."position", d.source, d.policy, d.rule, d.category, d.severity, kube_reports.status_name(d.status),
+		coalesce(nullif(d.native_status, ''), kube_reports.status_name(d.status)), nullif(d.score, 0),
+		d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid, d.message, d.properties::jsonb, d.exceptions, d.evaluated_at, d.key
+	FROM kube_reports.mapping_for(document) m,
+		LATERAL kube_reports.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, document) d
+	ORDER BY d."position", d.subject_namespace, d.subject_name, d.key;
+END;
+COMMENT ON FUNCTION kube_reports.results(kube_reports.report)
+	IS 'the results of a document of any registered type, stored or not: one row for each result and resource it is about';
+
+CREATE FUNCTION kube_reports.summary(document kube_reports.report, OUT pass integer, OUT fail integer, OUT warn integer, OUT error integer, OUT skip integer)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT count(*) FILTER (WHERE r.status = 'pass'), count(*) FILTER (WHERE r.status = 'fail'), count(*) FILTER (WHERE r.status = 'warn'),
+		count(*) FILTER (WHERE r.status = 'error'), count(*) FILTER (WHERE r.status = 'skip')
+	FROM (SELECT DISTINCT r."position", r.status FROM kube_reports.results(document) r) r;
+END;
+COMMENT ON FUNCTION kube_reports.summary(kube_reports.report) IS 'how many results of a document have each status, as a report''s summary counts them';
+

@@ -1,0 +1,167 @@
+-- mappings.sql
+--	  Where the results of the types that are known stand in their documents.
+--
+-- docs/architecture.md, "Mappings", describes the language.  What stands here
+-- is used for the built-in types, and for a CustomResourceDefinition of one
+-- of the others as soon as it is registered.
+
+CREATE TABLE kube_reports.known_mapping (
+	"group"		text COLLATE "C" NOT NULL,
+	plural		text COLLATE "C" NOT NULL,
+	results		text NOT NULL,
+	mapping		kube_reports.report NOT NULL,
+	PRIMARY KEY ("group", plural)
+);
+COMMENT ON TABLE kube_reports.known_mapping IS 'results and mappings of types that need not be told where their results stand; changes with the version of the extension';
+
+-- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
+INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('wgpolicyk8s.io', 'policyreports'),
+		('wgpolicyk8s.io', 'clusterpolicyreports'),
+		('openreports.io', 'reports'),
+		('openreports.io', 'clusterreports')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$.results",
+	"source": [".source", "$.source"],
+	"policy": ".policy",
+	"rule": ".rule",
+	"category": ".category",
+	"severity": ".severity",
+	"status": ".result",
+	"score": [".properties.score", ".properties.cvssScore"],
+	"message": ".message",
+	"properties": ".properties",
+	"exceptions": [".properties.exceptions", ".properties.exception"],
+	"time": ".timestamp",
+	"key": ".properties.resource",
+	"subjects": [
+		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind", "namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
+		{"apiVersion": "$.scope.apiVersion", "kind": "$.scope.kind", "namespace": ["$.scope.namespace", "$.metadata.namespace"], "name": "$.scope.name", "uid": "$.scope.uid"},
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
+	]
+}$mapping$)) m(mapping);
+
+-- Kyverno's intermediate reports.
+INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+	SELECT t."group", t.plural, 'intermediate', m.mapping::kube_reports.report
+	FROM (VALUES
+		('reports.kyverno.io', 'ephemeralreports'),
+		('reports.kyverno.io', 'clusterephemeralreports'),
+		('kyverno.io', 'admissionreports'),
+		('kyverno.io', 'clusteradmissionreports'),
+		('kyverno.io', 'backgroundscanreports'),
+		('kyverno.io', 'clusterbackgroundscanreports')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$.spec.results",
+	"source": ".source",
+	"policy": ".policy",
+	"rule": ".rule",
+	"category": ".category",
+	"severity": ".severity",
+	"status": ".result",
+	"score": ".properties.score",
+	"message": ".message",
+	"properties": ".properties",
+	"exceptions": [".properties.exceptions", ".properties.exception"],
+	"time": ".timestamp",
+	"key": ".properties.resource",
+	"subjects": [
+		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind", "namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
+		{"apiVersion": "$.spec.owner.apiVersion", "kind": "$.spec.owner.kind", "namespace": "$.metadata.namespace", "name": "$.spec.owner.name", "uid": "$.spec.owner.uid"},
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
+	]
+}$mapping$)) m(mapping);
+
+-- Trivy: vulnerabilities of an image; each is a failure of the policy that is its CVE.
+INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('aquasecurity.github.io', 'vulnerabilityreports'),
+		('aquasecurity.github.io', 'clustervulnerabilityreports')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$.report.vulnerabilities",
+	"source": {"value": "Trivy Vulnerability"},
+	"policy": ".vulnerabilityID",
+	"category": {"value": "Vulnerability Scan"},
+	"severity": ".severity",
+	"status": {"value": "fail"},
+	"score": [".score", ".cvss.nvd.V3Score", ".cvss.ghsa.V3Score", ".cvss.redhat.V3Score", ".cvss.*.V3Score", ".cvss.nvd.V40Score", ".cvss.*.V40Score"],
+	"message": ".title",
+	"properties": {
+		"resource": ".resource",
+		"installedVersion": ".installedVersion",
+		"fixedVersion": ".fixedVersion",
+		"primaryLink": ".primaryLink",
+		"target": ".target",
+		"class": ".class",
+		"packageType": ".packageType",
+		"packagePURL": ".packagePURL",
+		"artifact.repository": "$.report.artifact.repository",
+		"artifact.tag": "$.report.artifact.tag",
+		"artifact.digest": "$.report.artifact.digest",
+		"registry.server": "$.report.registry.server"
+	},
+	"time": "$.report.updateTimestamp",
+	"key": [".resource", ".target", ".packagePath"],
+	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
+		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
+	]
+}$mapping$)) m(mapping);
+
+-- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
+INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+	SELECT t."group", t.plural, 'current', (m.mapping || jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
+	FROM (VALUES
+		('aquasecurity.github.io', 'configauditreports', 'Trivy ConfigAudit'),
+		('aquasecurity.github.io', 'clusterconfigauditreports', 'Trivy ConfigAudit'),
+		('aquasecurity.github.io', 'rbacassessmentreports', 'Trivy RbacAssessment'),
+		('aquasecurity.github.io', 'clusterrbacassessmentreports', 'Trivy RbacAssessment'),
+		('aquasecurity.github.io', 'infraassessmentreports', 'Trivy InfraAssessment'),
+		('aquasecurity.github.io', 'clusterinfraassessmentreports', 'Trivy InfraAssessment')) t("group", plural, source),
+		(VALUES ($mapping${
+	"list": "$.report.checks",
+	"policy": ".checkID",
+	"category": ".category",
+	"severity": ".severity",
+	"status": {"path": ".success", "map": {"true": "pass", "false": "fail"}},
+	"message": [".messages[0]", ".title"],
+	"properties": {"title": ".title", "remediation": ".remediation"},
+	"time": "$.report.updateTimestamp",
+	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
+		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
+	]
+}$mapping$::jsonb)) m(mapping);
+
+-- Compliance Operator: the document itself is the result.
+INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+	FROM (VALUES
+		('compliance.openshift.io', 'compliancecheckresults')) t("group", plural),
+		(VALUES ($mapping${
+	"list": "$",
+	"source": {"value": "Compliance Operator"},
+	"policy": ["$.metadata.labels.compliance\\.openshift\\.io/scan-name", "$.metadata.name"],
+	"rule": ["$.metadata.annotations.compliance\\.openshift\\.io/rule", "$.id"],
+	"category": "$.metadata.labels.compliance\\.openshift\\.io/suite",
+	"severity": "$.severity",
+	"status": {"path": "$.status", "map": {"MANUAL": "skip", "NOT-APPLICABLE": "skip", "INFO": "skip", "INCONSISTENT": "error"}},
+	"message": "$.description",
+	"properties": {
+		"id": "$.id",
+		"instructions": "$.instructions",
+		"automated-remediation": {"path": "$.metadata.labels.compliance\\.openshift\\.io/automated-remediation", "map": {"": "true"}}
+	},
+	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp", "$.metadata.creationTimestamp"],
+	"subjects": [
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
+	]
+}$mapping$)) m(mapping);

@@ -1,0 +1,215 @@
+-- grants.sql
+--	  Roles.  The script makes none: they are global to a server.  A DBA makes
+--	  them and calls these functions.
+
+CREATE FUNCTION kube_reports.grant_proxy(role name, cluster uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	bound		record;
+	function	regprocedure;
+BEGIN
+	SELECT c.uid, c.id INTO bound FROM kube_reports.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+		WHERE p.role = grant_proxy.role;
+	IF FOUND AND bound.uid <> cluster THEN
+		RAISE EXCEPTION 'role "%" is bound to cluster % already', role, bound.uid
+			USING ERRCODE = 'object_in_use', HINT = 'Each cluster''s proxies use a role of their own.';
+	END IF;
+	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
+	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
+		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proname LIKE 'api\_%'
+			OR p.oid = 'kube_reports.write_batch(uuid, text[], bytea[], integer)'::regprocedure
+			OR p.oid = 'kube_reports.delete_piece(uuid, text, bytea, text)'::regprocedure
+			OR p.oid = 'kube_reports.sweep_piece(uuid, text, text, text, timestamptz)'::regprocedure
+			OR p.oid = 'kube_reports.aggregate_piece(uuid, boolean)'::regprocedure
+	LOOP
+		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
+	END LOOP;
+	INSERT INTO kube_reports.proxy_role (role, cluster_id)
+		VALUES (grant_proxy.role, kube_reports.register_cluster(cluster))
+		ON CONFLICT ON CONSTRAINT proxy_role_pkey DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_proxy(name, uuid)
+	IS 'lets a role serve one cluster, named by the uid of its namespace kube-system; makes the cluster known';
+
+CREATE FUNCTION kube_reports.reader_objects() RETURNS TABLE (kind text, object text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	-- No view without the barrier is for readers, and every view with it is.
+	SELECT 'TABLE', c.oid::regclass::text FROM pg_class c
+		WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
+	UNION ALL
+	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
+		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
+			-- What views and searches are made of.
+			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter', 'filter_strings', 'filter_words',
+			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
+			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
+			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
+			'dashboard', 'dashboard_html',
+			-- What the page is made of.
+			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows', 'chart_top', 'chart_path', 'chart_trend',
+			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends', 'dashboard_clusters', 'dashboard_lists',
+			'dashboard_page')
+$$;
+COMMENT ON FUNCTION kube_reports.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
+
+CREATE FUNCTION kube_reports.reader_timeout() RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '60s';
+END;
+COMMENT ON FUNCTION kube_reports.reader_timeout() IS 'the statement_timeout of readers that were given none: theirs when they log in, not that of who inherits from them';
+
+CREATE FUNCTION kube_reports.add_reader(role name, cluster uuid, namespace text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		record;
+	granted_cluster integer;
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = add_reader.role) THEN
+		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
+	END IF;
+	IF cluster IS NOT NULL THEN
+		granted_cluster := kube_reports.known_cluster(cluster);
+	END IF;
+	-- What another role of that name had is not for this one.
+	DELETE FROM kube_reports.reader_grant g
+		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports.held_grant h WHERE h.role = g.role);
+	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
+	FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
+		EXECUTE format('GRANT %s ON %s %s TO %I', CASE given.kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, given.kind, given.object, role);
+	END LOOP;
+	INSERT INTO kube_reports.reader_grant (role, cluster_id, namespace) VALUES (add_reader.role, granted_cluster, add_reader.namespace)
+		ON CONFLICT DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.add_reader(name, uuid, text)
+	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 for an unknown role or cluster';
+
+CREATE FUNCTION kube_reports.limit_reader(role name) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- Nobody's own choice is changed.
+	IF NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
+			WHERE s.setrole IN (0, to_regrole(quote_ident(role)))
+				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) AND c.setting LIKE 'statement_timeout=%') THEN
+		BEGIN
+			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET statement_timeout = %L', role, current_database(), kube_reports.reader_timeout());
+		EXCEPTION WHEN insufficient_privilege THEN
+			RAISE NOTICE 'role "%" has no statement_timeout: its queries may run for ever', role
+				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET statement_timeout = %L', role, kube_reports.reader_timeout());
+		END;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.limit_reader(name) IS 'gives a role that has no statement_timeout reader_timeout() in this database; a notice where the caller may not';
+
+CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.add_reader(role, NULL, NULL);
+	PERFORM kube_reports.limit_reader(role);
+	EXECUTE format('GRANT SELECT ON kube_reports.status TO %I', role);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_reader(name)
+	IS 'lets a role read everything, of all clusters, through views and functions; gives it a statement_timeout of reader_timeout() if it has none';
+
+CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF cluster IS NULL THEN
+		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_reader() lets a role see all clusters.';
+	END IF;
+	PERFORM kube_reports.add_reader(role, cluster, NULL);
+	PERFORM kube_reports.limit_reader(role);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
+	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; gives it a statement_timeout as grant_reader() does';
+
+CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF namespace IS NULL THEN
+		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_cluster() lets a role see all namespaces.';
+	END IF;
+	PERFORM kube_reports.add_reader(role, cluster, namespace);
+	PERFORM kube_reports.limit_reader(role);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
+	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope; gives it a statement_timeout as grant_reader() does';
+
+CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		record;
+	removed		bigint;
+BEGIN
+	DELETE FROM kube_reports.reader_grant g
+		WHERE g.role = revoke_reader.role
+			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
+				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = revoke_reader.cluster)
+					AND g.namespace IS NOT DISTINCT FROM revoke_reader.namespace
+					AND (revoke_reader.cluster IS NULL OR g.cluster_id IS NOT NULL));
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	IF NOT EXISTS (SELECT FROM kube_reports.reader_grant g WHERE g.role = revoke_reader.role)
+		AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = revoke_reader.role) THEN
+		FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
+			EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
+		END LOOP;
+		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
+		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports FROM %I', role);
+		IF EXISTS (SELECT FROM pg_db_role_setting s
+				WHERE s.setrole = to_regrole(quote_ident(role)) AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+					AND 'statement_timeout=' || kube_reports.reader_timeout() = ANY (s.setconfig)) THEN
+			BEGIN
+				EXECUTE format('ALTER ROLE %I IN DATABASE %I RESET statement_timeout', role, current_database());
+			EXCEPTION WHEN insufficient_privilege THEN
+				RAISE NOTICE 'role "%" keeps its statement_timeout', role;
+			END;
+		END IF;
+	END IF;
+	RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
+	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and a statement_timeout of reader_timeout() too; returns how many';
+
+CREATE FUNCTION kube_reports.grant_admin(role name) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	function	regprocedure;
+BEGIN
+	PERFORM kube_reports.add_reader(role, NULL, NULL);
+	EXECUTE format('GRANT ALL ON ALL TABLES IN SCHEMA kube_reports TO %I', role);
+	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports TO %I', role);
+	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
+	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
+		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send')
+	LOOP
+		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.grant_admin(name) IS 'lets a role use every table and function, for every cluster; only the owner grants and upgrades';
+

@@ -1,0 +1,222 @@
+-- namespaces.sql
+--	  Which namespaces the objects belong to, and what happens when one is gone.
+--
+-- All objects under a namespace's name belong to the namespace with the uid in
+-- table namespace.  A create of a proxy that knows namespaces carries the uid
+-- that the proxy saw, and goes through only while that very uid is active
+-- there.  Objects of a dead namespace are deleted; then its row goes, and
+-- whoever creates in the next namespace of that name begins with nothing.
+--
+-- Why nothing is left behind: namespace, then lane.  A namespace is marked dead in
+-- a transaction of its own, and the sweep takes a lane's lock afterwards.  A
+-- create looks at the mark under the same lock: either it came before, and the sweep
+-- sees its object, or it sees the mark.
+--
+-- Why nothing else is deleted: uids never come back.  A proxy reads the row,
+-- then asks kube-apiserver for that one namespace, and only an answer with
+-- another uid, or that there is none, marks the row, if it still has
+-- the uid that was read.  Nothing follows from what somebody does not know.
+--
+-- A namespace is terminating before it is gone, and the namespace controller then
+-- has its content deleted here, which makes the proxy note that it is terminating: from
+-- then on nothing is created with its uid.  Where nobody noted it, a proxy whose
+-- watch is behind may have created objects with the old uid when the next namespace was there
+-- already.  They are the next one's, and are told from the others by their time of creation, to the second, as far as the clocks of
+-- the two servers agree.
+
+-- The names under which there are objects: one probe of the primary key for each type and name.
+CREATE FUNCTION kube_reports.used_namespaces(cluster_id integer) RETURNS SETOF text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+BEGIN
+	RETURN QUERY WITH RECURSIVE used AS (
+		SELECT l.resource_type, (SELECT min(o.namespace) FROM kube_reports.object o
+				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace > '') AS namespace
+			FROM kube_reports.lane l WHERE l.cluster_id = used_namespaces.cluster_id
+		UNION ALL
+		SELECT u.resource_type, (SELECT min(o.namespace) FROM kube_reports.object o
+				WHERE o.cluster_id = used_namespaces.cluster_id AND o.resource_type = u.resource_type AND o.namespace > u.namespace)
+			FROM used u WHERE u.namespace IS NOT NULL
+	)
+	SELECT DISTINCT u.namespace FROM used u WHERE u.namespace IS NOT NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.used_namespaces(integer) IS 'the names of the namespaces in which a cluster has objects';
+
+CREATE FUNCTION kube_reports.namespace_objects(cluster_id integer, name text, born_before timestamptz, max_rows integer,
+		OUT resource_type integer, OUT object_name text, OUT size integer)
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+	RETURN QUERY SELECT o.resource_type, o.name, kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body)
+		FROM kube_reports.lane l
+			CROSS JOIN LATERAL (SELECT * FROM kube_reports.object o
+				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = namespace_objects.name
+					AND (born_before = 'infinity'
+						OR coalesce(kube_reports.string_at(o.metadata, 'creationTimestamp')::timestamptz, '-infinity') < born_before)
+				ORDER BY o.name
+				LIMIT max_rows) o
+		WHERE l.cluster_id = namespace_objects.cluster_id
+		ORDER BY o.resource_type, o.name
+		LIMIT max_rows;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.namespace_objects(integer, text, timestamptz, integer)
+	IS 'the first objects under the name of a namespace, of all types, that were created before a time';
+
+CREATE FUNCTION kube_reports.api_namespaces(cluster uuid, only_name text, OUT name text, OUT uid text, OUT state text)
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	served		integer;
+BEGIN
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	IF only_name IS NOT NULL THEN
+		RETURN QUERY SELECT n.name, n.uid, n.state FROM kube_reports.namespace n WHERE n.cluster_id = served AND n.name = only_name;
+	ELSE
+		RETURN QUERY SELECT coalesce(n.name, u.name), coalesce(n.uid, ''), coalesce(n.state, 'unknown')
+			FROM (SELECT * FROM kube_reports.namespace n WHERE n.cluster_id = served) n
+				FULL JOIN kube_reports.used_namespaces(served) u(name) ON u.name = n.name;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_namespaces(uuid, text)
+	IS 'one namespace as it is noted here, or (only_name null) all of them; state unknown: there are objects under that name, and nobody knows of which namespace';
+
+CREATE FUNCTION kube_reports.api_namespace(cluster uuid, name text, old_uid text, new_uid text, terminating boolean,
+		OUT uid text, OUT state text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '2s'
+AS $$
+DECLARE
+	served		integer;
+BEGIN
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster
+			USING ERRCODE = 'insufficient_privilege';
+	END IF;
+	IF old_uid = new_uid AND terminating THEN
+		-- Creates that are under way are waited for: whoever deletes the content next sees what they made.
+		IF EXISTS (SELECT FROM kube_reports.namespace n
+				WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state = 'active') THEN
+			PERFORM kube_reports.lock_store_shared();
+			PERFORM kube_reports.lock_lanes(served);
+		END IF;
+		UPDATE kube_reports.namespace n SET state = 'terminating', orderly = true, noted_at = now()
+			WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state = 'active';
+	ELSIF old_uid <> new_uid AND old_uid <> '' THEN
+		UPDATE kube_reports.namespace n SET state = 'dead', noted_at = now()
+			WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state <> 'dead';
+	ELSIF new_uid <> '' THEN
+		INSERT INTO kube_reports.namespace AS n (cluster_id, name, uid, state, orderly)
+			VALUES (served, api_namespace.name, new_uid, CASE WHEN terminating THEN 'terminating' ELSE 'active' END, terminating)
+			ON CONFLICT ON CONSTRAINT namespace_pkey DO NOTHING;
+	ELSE
+		INSERT INTO kube_reports.namespace AS n (cluster_id, name, uid, state)
+			SELECT served, api_namespace.name, '', 'dead'
+			WHERE EXISTS (SELECT FROM kube_reports.namespace_objects(served, api_namespace.name, 'infinity', 1))
+			ON CONFLICT ON CONSTRAINT namespace_pkey DO NOTHING;
+	END IF;
+	SELECT n.uid, n.state INTO uid, state FROM kube_reports.namespace n
+		WHERE n.cluster_id = served AND n.name = api_namespace.name;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_namespace(uuid, text, text, text, boolean)
+	IS 'notes what kube-apiserver said of one namespace (new_uid empty: there is none), asked after the row was read with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then is; nulls: none';
+
+-- The finalizers of a dead namespace's objects are not waited for: a namespace goes when nothing is left in it, so that
+-- whoever was to remove them has had his time, and kube-apiserver would let nobody finish in a namespace that does not exist.
+CREATE FUNCTION kube_reports.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz, OUT more boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET lock_timeout = '2s'
+AS $$
+DECLARE
+	served		integer;
+	born_before timestamptz;
+	target		integer;
+	requests	text[];
+	written		record;
+	failed		integer;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	-- One at a time: others then find the next piece, or nothing left to do.
+	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -2);
+	SELECT CASE WHEN n.orderly OR new_uid = '' THEN 'infinity' ELSE new_created END INTO born_before
+		FROM kube_reports.namespace n
+		WHERE n.cluster_id = served AND n.name = sweep_piece.name AND n.uid = dead_uid AND n.state = 'dead';
+	more := FOUND;
+	IF NOT more THEN
+		RETURN;
+	END IF;
+
+	SELECT s.resource_type INTO target FROM kube_reports.namespace_objects(served, name, born_before, 1) s;
+	IF FOUND THEN
+		SELECT array_agg(jsonb_build_object('verb', 'delete', 'group', t."group", 'version', t.version,
+				'resource', t.plural, 'namespace', sweep_piece.name, 'namespaceState', 'dead', 'name', s.object_name,
+				'user', jsonb_build_object('username', 'system:kube-reports:namespaces'))::text ORDER BY s.object_name)
+			INTO requests
+			FROM (SELECT o.object_name, sum(o.size) OVER (ORDER BY o.object_name) - o.size AS before
+					FROM kube_reports.namespace_objects(served, sweep_piece.name, born_before, 500) o
+					WHERE o.resource_type = target) s
+				CROSS JOIN (SELECT t."group", t.plural, v.version
+					FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
+					WHERE t.id = target ORDER BY v.priority LIMIT 1) t
+			WHERE s.before < 4000000;
+		SELECT * INTO written FROM kube_reports.write_batch(cluster, requests, array_fill(''::bytea, ARRAY[cardinality(requests)]));
+		SELECT min(w.position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
+			WHERE w.code >= 400 AND w.code <> 404;
+		IF failed IS NOT NULL THEN
+			RAISE EXCEPTION 'an object of the dead namespace "%" could not be deleted', name
+				USING DETAIL = convert_from(written.replies[failed], 'UTF8');
+		END IF;
+		RETURN;
+	END IF;
+
+	-- Nothing to be seen.  Creates that are under way and came before the mark hold their lanes: they are waited for.
+	PERFORM kube_reports.lock_store_shared();
+	PERFORM kube_reports.lock_lanes(served);
+	IF EXISTS (SELECT FROM kube_reports.namespace_objects(served, name, born_before, 1)) THEN
+		RETURN;
+	END IF;
+	IF new_uid = '' THEN
+		DELETE FROM kube_reports.namespace n WHERE n.cluster_id = served AND n.name = sweep_piece.name;
+	ELSE
+		UPDATE kube_reports.namespace n SET uid = new_uid, state = 'active', orderly = false, noted_at = now()
+			WHERE n.cluster_id = served AND n.name = sweep_piece.name;
+	END IF;
+	more := false;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.sweep_piece(uuid, text, text, text, timestamptz)
+	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers, and at last notes what kube-apiserver, asked after the namespace was marked, has under that name (new_uid empty: nothing). False: done, or that namespace is not the dead one';
+
+CREATE PROCEDURE kube_reports.api_sweep(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz, INOUT more boolean)
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	SELECT s.more INTO more FROM kube_reports.sweep_piece(cluster, name, dead_uid, new_uid, new_created) s;
+	COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports.api_sweep(uuid, text, text, text, timestamptz, boolean) IS 'sweep_piece() in a transaction of its own';

@@ -1,0 +1,124 @@
+-- proxy.sql
+--	  What a proxy asks besides reports: who it is, what is served, upkeep.
+
+CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text, OUT generation bigint, OUT store text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster
+			USING ERRCODE = 'insufficient_privilege',
+				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
+	END IF;
+	IF NOT pg_is_in_recovery() THEN
+		IF NOT kube_reports.finish_restore() THEN
+			PERFORM kube_reports.check_incarnation();
+		END IF;
+		-- Before the first write: making a partition takes longer than a write should wait.
+		PERFORM kube_reports.make_history(now());
+		UPDATE kube_reports.cluster c SET last_seen = now(), name = coalesce(nullif(api_hello.name, ''), c.name)
+			WHERE c.uid = cluster AND (c.last_seen IS NULL OR c.last_seen < now() - interval '10 seconds'
+				OR c.name IS DISTINCT FROM coalesce(nullif(api_hello.name, ''), c.name));
+	END IF;
+	PERFORM kube_reports.keep_memory();
+	SELECT s.generation, s.identity INTO generation, store FROM kube_reports.store s;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_hello(uuid, text)
+	IS 'a proxy introduces itself: checks its role, finishes a restore, moves to a new incarnation when the server changed';
+
+CREATE FUNCTION kube_reports.api_registry(cluster uuid,
+		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean,
+		OUT deprecation text)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced, (v.definition::jsonb->>'status')::boolean,
+		v.definition::jsonb->>'deprecationWarning'
+	FROM kube_reports.cluster c
+		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		JOIN kube_reports.resource_version v ON v.resource_type = t.id
+	WHERE c.uid = $1 AND kube_reports.may_serve(c.id)
+	ORDER BY t."group", v.priority, v.version, t.plural
+$$;
+COMMENT ON FUNCTION kube_reports.api_registry(uuid) IS 'what is served in a cluster';
+
+CREATE FUNCTION kube_reports.api_documents(cluster uuid, OUT path text, OUT content_type text, OUT etag text, OUT body bytea)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT d.path, d.content_type, d.etag, d.body
+	FROM kube_reports.served_documents(ARRAY(
+		SELECT v.definition
+		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		ORDER BY t."group", v.priority, v.version, t.plural)) WITH ORDINALITY d(path, content_type, etag, body, position)
+	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id))
+	ORDER BY d.position
+$$;
+COMMENT ON FUNCTION kube_reports.api_documents(uuid) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
+
+CREATE FUNCTION kube_reports.api_counts(cluster uuid, OUT "group" text, OUT resource text, OUT objects bigint)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT t."group", t.plural, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id AND o.resource_type = t.id)
+	FROM kube_reports.cluster c
+		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports.resource_type t ON t.id = l.resource_type
+	WHERE c.uid = $1 AND kube_reports.may_serve(c.id)
+	ORDER BY t."group", t.plural
+$$;
+COMMENT ON FUNCTION kube_reports.api_counts(uuid) IS 'stored objects of each type, for metrics';
+
+-- What is left out are series of results that pass or are skipped, as long as there are any.
+CREATE FUNCTION kube_reports.api_result_counts(cluster uuid, max_rows integer,
+		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text, OUT count bigint, OUT series bigint)
+	RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT s.namespace, s.policy, CASE s.status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error' ELSE 'skip' END,
+		s.severity, s.category, s.source, s.count, count(*) OVER ()
+	FROM (SELECT r.namespace, k.policy, r.status, nullif(k.severity, 'unknown') AS severity, coalesce(nullif(k.category, ''), 'Other') AS category, k.source,
+			sum(r.count)::bigint AS count
+		FROM kube_reports.current_rollup r JOIN kube_reports.criterion k ON k.id = r.criterion
+		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id))
+		GROUP BY 1, 2, 3, 4, 5, 6) s
+	ORDER BY s.status IN ('w', 'f', 'e') DESC, s.namespace, s.policy, s.source, s.category, s.severity, s.status
+	LIMIT max_rows
+$$;
+COMMENT ON FUNCTION kube_reports.api_result_counts(uuid, integer)
+	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for reports of cluster scope, severity null where there is none, category Other where there is none; at most max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
+
+CREATE FUNCTION kube_reports.api_maintain(cluster uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+		RETURN false;
+	END IF;
+	RETURN kube_reports.maintain();
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_maintain(uuid) IS 'one small step of upkeep; true when there is more to do';
+
+CREATE FUNCTION kube_reports.api_catch_up(cluster uuid) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF pg_is_in_recovery()
+			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+		RETURN false;
+	END IF;
+	RETURN kube_reports.catch_up();
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_catch_up(uuid) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
+

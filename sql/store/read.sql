@@ -1,0 +1,377 @@
+-- read.sql
+--	  Get and list.
+--
+-- A list is read in pieces, each a short query of its own at one version, so
+-- that neither a slow client nor a page that is continued an hour later holds
+-- a snapshot.  The state at version R is what is stored now with a version of
+-- at most R, and for every key that changed after R the state before its first
+-- such change.
+
+CREATE FUNCTION kube_reports.version_too_large(asked bigint, current bigint) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT kube_reports.status_document(504, 'Timeout',
+		format('Timeout: Too large resource version: %s, current: %s', asked, current),
+		'{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}');
+END;
+COMMENT ON FUNCTION kube_reports.version_too_large(bigint, bigint) IS 'the Status for a version that has not been given yet';
+
+CREATE FUNCTION kube_reports.api_get(cluster uuid, request text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	asked		jsonb := request::jsonb;
+	target		record;
+	plan		record;
+	stored		record;
+BEGIN
+	content_type := 'application/json';
+	retry_after := 0;
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	IF NOT FOUND THEN
+		code := 404;
+		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN;
+	END IF;
+	SELECT * INTO plan FROM kube_reports.get_plan(target.definition_id, target.definition, request);
+	code := plan.code;
+	IF code <> 200 THEN
+		body := plan.status;
+		RETURN;
+	END IF;
+	IF plan.version > kube_reports.lane_version(target.lane) THEN
+		code := 504;
+		retry_after := 1;
+		body := kube_reports.version_too_large(plan.version, kube_reports.lane_version(target.lane));
+		RETURN;
+	END IF;
+	SELECT o.metadata, o.body, o.version INTO stored FROM kube_reports.object o
+		WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+			AND o.namespace = coalesce(asked->>'namespace', '') AND o.name = asked->>'name';
+	IF NOT FOUND THEN
+		code := 404;
+		body := kube_reports.status_document(404, 'NotFound',
+			format('%s.%s "%s" not found', asked->>'resource', asked->>'group', asked->>'name'),
+			jsonb_build_object('name', asked->>'name', 'group', asked->>'group', 'kind', asked->>'resource'));
+		RETURN;
+	END IF;
+	body := kube_reports.render_object(target.definition_id, target.definition, plan.transform,
+		stored.metadata, stored.body, stored.version);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_get(uuid, text) IS 'answers a get';
+
+-- Of the next max_rows keys, those that are of the state.  Documents stay as they are stored until one is rendered.
+-- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because only they tell
+-- whether the index of labels helps.
+CREATE FUNCTION kube_reports.list_window(target_cluster integer, target_type integer, target_lane integer, needs_body boolean,
+		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
+		terms text[], label_selector text, field_selector text, max_rows integer)
+	RETURNS TABLE (namespace text, name text, version bigint, metadata kube_reports.report, body kube_reports.report)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = auto
+SET jit = off
+SET enable_seqscan = off
+SET max_parallel_workers_per_gather = 0
+SET work_mem = '32MB'
+AS $$
+#variable_conflict use_column
+DECLARE
+	-- Behind every name of a namespace in byte order.
+	last_namespace CONSTANT text := coalesce(only_namespace, '~');
+	found_rows	integer;
+	edge_namespace text;
+	edge_name	text;
+BEGIN
+	PERFORM set_config('plan_cache_mode',
+		CASE WHEN terms = '{}' AND only_name IS NULL THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true);
+	-- What most lists are: everything, as it is stored now.
+	IF NOT changed AND terms = '{}' AND label_selector = '' AND field_selector = '' THEN
+		RETURN QUERY
+		SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+			ORDER BY o.namespace, o.name
+			LIMIT max_rows;
+		GET DIAGNOSTICS found_rows = ROW_COUNT;
+		IF found_rows = max_rows THEN
+			RETURN NEXT;
+		END IF;
+		RETURN;
+	END IF;
+
+	-- Where this window ends is asked first, so that it bounds the walk through the log; without a search the index alone tells.
+	IF terms = '{}' AND only_name IS NULL THEN
+		SELECT o.namespace, o.name INTO edge_namespace, edge_name
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+			ORDER BY o.namespace, o.name
+			OFFSET max_rows - 1 LIMIT 1;
+	ELSE
+		SELECT o.namespace, o.name INTO edge_namespace, edge_name
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+				AND (only_name IS NULL OR o.name = only_name)
+				AND (terms = '{}' OR o.labels @> terms)
+			ORDER BY o.namespace, o.name
+			OFFSET max_rows - 1 LIMIT 1;
+	END IF;
+
+	RETURN QUERY
+	SELECT c.namespace, c.name, c.version, c.metadata, c.body
+		FROM (SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END AS body, o.labels
+			FROM kube_reports.object o
+			WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+				AND (o.namespace, o.name) > (after_namespace, after_name) AND o.namespace <= last_namespace
+				AND (only_namespace IS NULL OR o.namespace = only_namespace)
+				AND (o.namespace, o.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
+				AND (only_name IS NULL OR o.name = only_name)
+				AND (terms = '{}' OR o.labels @> terms)
+				AND o.version <= at_version
+			UNION ALL
+			SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body, kube_reports.label_terms(u.old_metadata)
+			FROM (SELECT DISTINCT ON (c.namespace, c.name) c.namespace, c.name, c.old_version, c.old_metadata,
+					CASE WHEN needs_body THEN c.old_body END AS old_body
+				FROM kube_reports.change c
+				WHERE changed AND c.lane = target_lane AND c.version > at_version
+					AND (c.namespace, c.name) > (after_namespace, after_name) AND c.namespace <= last_namespace
+					AND (only_namespace IS NULL OR c.namespace = only_namespace)
+					AND (c.namespace, c.name) <= (coalesce(edge_namespace, last_namespace), coalesce(edge_name, '~'))
+					AND (only_name IS NULL OR c.name = only_name)
+				ORDER BY c.namespace, c.name, c.version) u
+			WHERE u.old_version IS NOT NULL) c
+		WHERE (label_selector = '' OR kube_reports.matches_labels(c.labels, label_selector))
+			AND (field_selector = '' OR kube_reports.matches_fields(c.namespace, c.name, field_selector))
+		ORDER BY c.namespace, c.name;
+	IF edge_name IS NOT NULL THEN
+		namespace := edge_namespace;
+		name := edge_name;
+		RETURN NEXT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)
+	IS 'the objects of the state at a version among the next max_rows keys behind one, in their order; a last row without metadata says that there may be more, behind its key (null: behind that of the row before)';
+
+CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	piece_bytes	CONSTANT bigint := 1048576;
+	asked		jsonb := request::jsonb;
+	place		jsonb := cursor::jsonb;
+	target		record;
+	plan		record;
+	stored		record;
+	newest		bigint;
+	at_version	bigint;
+	after_namespace text;
+	after_name	text;
+	items_before bigint := coalesce((place->>'items')::bigint, 0);
+	items		bigint := 0;
+	most_items	bigint;
+	bytes		bigint := 0;
+	window_rows	integer := coalesce((place->>'window')::integer, 200);
+	fitting_rows bigint := 16000;
+	more		boolean;
+	token		text := '';
+	remaining	bigint;
+	transform	text;
+	separated	boolean;
+BEGIN
+	content_type := 'application/json';
+	retry_after := 0;
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	IF NOT FOUND THEN
+		code := 404;
+		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
+	code := plan.code;
+	IF code <> 200 THEN
+		body := plan.status;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+
+	newest := kube_reports.lane_version(target.lane);
+	IF place IS NOT NULL THEN
+		at_version := (place->>'version')::bigint;
+		after_namespace := place->>'namespace';
+		after_name := place->>'name';
+	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END) THEN
+		-- What a standby has is not everything that was answered.
+		at_version := 9223372036854775807;
+	ELSE
+		-- A token leads nowhere but into the namespace of its request.
+		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace, '');
+		after_name := CASE WHEN plan.has_continue THEN plan.continue_name ELSE '' END;
+		at_version := CASE
+			WHEN plan.has_continue AND plan.continue_version > 0 THEN plan.continue_version
+			WHEN plan.match = 'e' THEN plan.version
+			ELSE newest END;
+	END IF;
+	-- Also of a list that has begun: on a standby any version may still be to come, and one that was a standby may never get it.
+	IF greatest(at_version, plan.version) > newest THEN
+		code := 504;
+		retry_after := 1;
+		body := kube_reports.version_too_large(greatest(at_version, plan.version), newest);
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	IF at_version < target.floor OR target.lost @> at_version THEN
+		IF place IS NOT NULL THEN
+			-- The answer has begun: it can only be cut.
+			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
+		END IF;
+		code := 410;
+		IF plan.has_continue THEN
+			body := kube_reports.continue_expired(kube_reports.continue_token(-1, target.namespaced,
+				coalesce(asked->>'namespace', ''), after_namespace, after_name));
+		ELSE
+			body := kube_reports.status_document(410, 'Expired', 'The resourceVersion for the provided list is too old.', NULL);
+		END IF;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+
+	body := CASE WHEN place IS NULL AND NOT plan.initial_events
+		THEN kube_reports.render_list(target.definition_id, target.definition, plan.transform, 'h', at_version, '', NULL) ELSE '' END;
+	RETURN NEXT;
+	code := NULL;
+	content_type := NULL;
+	retry_after := NULL;
+	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
+	separated := items_before > 0 AND NOT plan.initial_events;
+	most_items := CASE WHEN plan.max_items > 0 THEN plan.max_items - items_before ELSE 9223372036854775806 END;
+	LOOP
+		more := false;
+		FOR stored IN SELECT w.* FROM kube_reports.list_window(target.cluster_id, target.type_id, target.lane, plan.needs_body,
+				at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
+				plan.terms, plan.label_selector, plan.field_selector, least(window_rows, fitting_rows, most_items - items + 1)::integer) w
+		LOOP
+			-- A full page ends at its last item, wherever the window does.
+			IF items = most_items OR bytes >= piece_bytes THEN
+				more := true;
+				EXIT;
+			ELSIF stored.metadata IS NULL THEN
+				more := true;
+				after_namespace := coalesce(stored.namespace, after_namespace);
+				after_name := coalesce(stored.name, after_name);
+			ELSE
+				body := kube_reports.render_item(target.definition_id, target.definition, transform, plan.initial_events, separated,
+					stored.metadata, stored.body, stored.version);
+				RETURN NEXT;
+				IF items = 0 THEN
+					-- The first event of a table brings its columns.
+					transform := replace(plan.transform, '+columns', '');
+					separated := NOT plan.initial_events;
+				END IF;
+				items := items + 1;
+				bytes := bytes + octet_length(body);
+				after_namespace := stored.namespace;
+				after_name := stored.name;
+			END IF;
+		END LOOP;
+		EXIT WHEN NOT more OR items = most_items OR bytes >= piece_bytes;
+		-- Small objects, or few that match: look at more of them at a time.
+		IF bytes < piece_bytes / 2 THEN
+			window_rows := least(window_rows * 2, 16000);
+		END IF;
+		IF items > 0 AND plan.label_selector = '' AND plan.field_selector = '' THEN
+			fitting_rows := (piece_bytes - bytes) * items / bytes + 1;
+		END IF;
+	END LOOP;
+
+	body := NULL;
+	IF more AND items < most_items THEN
+		next_cursor := jsonb_build_object('version', at_version, 'namespace', after_namespace, 'name', after_name,
+			'items', items_before + items, 'window', window_rows)::text;
+		RETURN NEXT;
+		RETURN;
+	END IF;
+	IF plan.initial_events THEN
+		RETURN;
+	END IF;
+	-- A full page goes on when any object is behind it, matching or not; a list of one name has one page.
+	IF items = most_items AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
+		remaining := kube_reports.count_after(target.cluster_id, target.type_id, target.lane, at_version,
+			asked->>'namespace', after_namespace, after_name);
+		IF remaining IS DISTINCT FROM 0 THEN
+			token := kube_reports.continue_token(at_version, target.namespaced, coalesce(asked->>'namespace', ''), after_namespace, after_name);
+		END IF;
+		IF remaining = 0 OR plan.label_selector <> '' OR plan.field_selector <> '' THEN
+			remaining := NULL;
+		END IF;
+	END IF;
+	body := kube_reports.render_list(target.definition_id, target.definition, plan.transform, 't', at_version, token, remaining);
+	RETURN NEXT;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_list(uuid, text, text)
+	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
+
+CREATE FUNCTION kube_reports.continue_expired(token text) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT convert_to(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', json_build_object('continue', token),
+		'status', 'Failure',
+		'message', 'The provided continue parameter is too old to display a consistent list result. You can start a new list without '
+			|| 'the continue parameter, or use the continue token in this response to retrieve the remainder of the results. '
+			|| 'Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted '
+			|| 'between the time the first chunk was returned and now may show up in the list.',
+		'reason', 'Expired', 'code', 410)::text || chr(10), 'UTF8');
+END;
+COMMENT ON FUNCTION kube_reports.continue_expired(text) IS 'the Status for a continue token that is too old, with one to go on with';
+
+-- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.  The API
+-- may leave the number out, and does when counting would cost more than the page: beyond 2,000.
+CREATE FUNCTION kube_reports.count_after(target_cluster integer, target_type integer, target_lane integer, at_version bigint,
+		only_namespace text, after_namespace text, after_name text) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET max_parallel_workers_per_gather = 0
+SET jit = off
+AS $$
+DECLARE
+	most		CONSTANT integer := 2000;
+	stored		bigint;
+	changes		bigint;
+	difference	bigint;
+BEGIN
+	SELECT count(*) INTO stored FROM (SELECT FROM kube_reports.object o
+		WHERE o.cluster_id = target_cluster AND o.resource_type = target_type
+			AND (only_namespace IS NULL OR o.namespace = only_namespace)
+			AND (o.namespace, o.name) > (after_namespace, after_name)
+		ORDER BY o.namespace, o.name LIMIT most + 1) o;
+	SELECT count(*), coalesce(sum(CASE c.operation WHEN 'A' THEN -1 WHEN 'D' THEN 1 ELSE 0 END), 0) INTO changes, difference
+		FROM (SELECT c.operation FROM kube_reports.change c
+			WHERE c.lane = target_lane AND c.version > at_version
+				AND (only_namespace IS NULL OR c.namespace = only_namespace)
+				AND (c.namespace, c.name) > (after_namespace, after_name)
+			ORDER BY c.version LIMIT most + 1) c;
+	RETURN CASE WHEN stored <= most AND changes <= most THEN stored + difference END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.count_after(integer, integer, integer, bigint, text, text, text)
+	IS 'how many objects the state at a version has behind a key (remainingItemCount); null when there are more than 2,000';
+

@@ -1,0 +1,209 @@
+-- registry.sql
+--	  Types: registering, unregistering, lanes.
+
+-- Every cluster has a lane for every type; a new lane begins at a version of its own, so that an empty list has one.
+CREATE FUNCTION kube_reports.make_lanes() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM set_config('kube_reports.api_write', 'on', true);
+	INSERT INTO kube_reports.lane (cluster_id, resource_type, floor, store)
+		SELECT c.id, t.id, nextval('kube_reports.version_seq'), s.identity
+		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports.store s
+		WHERE NOT EXISTS (SELECT FROM kube_reports.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
+		ORDER BY c.id, t.id;
+	PERFORM set_config('kube_reports.api_write', '', true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.make_lanes() IS 'makes the lanes that are missing; the caller holds the store lock';
+
+CREATE FUNCTION kube_reports.store_type(type_id integer, crd kube_reports.report, results text, builtin boolean) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	defined		jsonb := kube_reports.crd_definitions(crd);
+	stored		kube_reports.resource_type;
+	known		kube_reports.known_mapping;
+	new_mapping	kube_reports.report;
+BEGIN
+	SELECT * INTO stored FROM kube_reports.resource_type t
+		WHERE t."group" = defined->>'group' AND t.plural = defined->>'plural';
+	SELECT * INTO known FROM kube_reports.known_mapping k
+		WHERE k."group" = defined->>'group' AND k.plural = defined->>'plural';
+	results := coalesce(results, stored.results, known.results, 'none');
+	new_mapping := coalesce(stored.mapping, known.mapping);
+	IF results <> 'none' AND new_mapping IS NULL THEN
+		RAISE EXCEPTION 'it is not known where the results of type "%.%" stand', defined->>'plural', defined->>'group'
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'Register it without results, then call set_results_mapping().';
+	END IF;
+	IF stored.id IS NULL THEN
+		INSERT INTO kube_reports.resource_type AS t (id, "group", plural, kind, namespaced, results, builtin, crd, mapping_id, mapping)
+			VALUES (coalesce(type_id, nextval('kube_reports.resource_type_id_seq')), defined->>'group', defined->>'plural',
+				defined->>'kind', defined->>'scope' = 'Namespaced', store_type.results, store_type.builtin, store_type.crd,
+				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports.definition_id_seq') END, new_mapping)
+			RETURNING * INTO stored;
+	ELSE
+		IF stored.builtin THEN
+			RAISE EXCEPTION 'type "%.%" is built in', stored.plural, stored."group"
+				USING ERRCODE = 'duplicate_object', HINT = 'Built-in types change with the version of the extension.';
+		END IF;
+		IF stored.namespaced <> (defined->>'scope' = 'Namespaced') OR stored.kind <> defined->>'kind' THEN
+			RAISE EXCEPTION 'cannot change scope or kind of type "%.%"', stored.plural, stored."group"
+				USING ERRCODE = 'object_not_in_prerequisite_state',
+					HINT = 'Unregister the type first.';
+		END IF;
+		UPDATE kube_reports.resource_type t SET crd = store_type.crd, results = store_type.results,
+				mapping_id = CASE WHEN new_mapping IS NOT NULL THEN coalesce(t.mapping_id, nextval('kube_reports.definition_id_seq')) END,
+				mapping = new_mapping
+			WHERE t.id = stored.id;
+		IF results <> stored.results THEN
+			PERFORM kube_reports.remake_results(stored.id);
+		END IF;
+		DELETE FROM kube_reports.resource_version v WHERE v.resource_type = stored.id;
+	END IF;
+	INSERT INTO kube_reports.resource_version (resource_type, version, priority, builtin, definition)
+		SELECT stored.id, d.definition->>'version', d.position, store_type.builtin, d.definition::kube_reports.report
+		FROM jsonb_array_elements(defined->'versions') WITH ORDINALITY d(definition, position)
+		ORDER BY d.position;
+	RETURN stored.id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.store_type(integer, kube_reports.report, text, boolean)
+	IS 'adds or replaces a type; results null: what it has, or is known to have; the caller holds the store lock';
+
+CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	type_id		integer;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store();
+	type_id := kube_reports.store_type(NULL, crd::kube_reports.report, results, false);
+	PERFORM kube_reports.make_lanes();
+	UPDATE kube_reports.store SET generation = generation + 1;
+	RETURN type_id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
+	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported';
+
+-- Results of what is stored already are made at once: nobody writes meanwhile.
+CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	stored		kube_reports.resource_type;
+	checked		kube_reports.report;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	IF mapping IS NULL OR results IS NULL OR results NOT IN ('current', 'intermediate', 'none') THEN
+		RAISE EXCEPTION 'a mapping says where results stand, and results are "current", "intermediate" or "none"'
+			USING ERRCODE = 'invalid_parameter_value', HINT = 'register_crd(crd, ''none'') forgets the results of a type.';
+	END IF;
+	PERFORM kube_reports.lock_store();
+	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'type "%" is not registered', type
+			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
+	END IF;
+	IF stored.builtin THEN
+		RAISE EXCEPTION 'type "%" is built in', type
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Built-in types change with the version of the extension.';
+	END IF;
+	checked := kube_reports.check_results_mapping(mapping::kube_reports.report, type);
+	UPDATE kube_reports.resource_type t
+		SET mapping_id = nextval('kube_reports.definition_id_seq'), mapping = checked, results = set_results_mapping.results
+		WHERE t.id = stored.id;
+	PERFORM kube_reports.remake_results(stored.id);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
+	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored objects; results: current, intermediate or none, else 22023. Raises KR422 with the path of what is wrong in the mapping';
+
+CREATE FUNCTION kube_reports.unregister(type text, delete_objects boolean DEFAULT false) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	stored		kube_reports.resource_type;
+	objects		bigint;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store();
+	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'type "%" is not registered', type
+			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
+	END IF;
+	IF stored.builtin THEN
+		RAISE EXCEPTION 'type "%" is built in', type USING ERRCODE = 'object_not_in_prerequisite_state';
+	END IF;
+	SELECT count(*) INTO objects FROM kube_reports.object o WHERE o.resource_type = stored.id;
+	IF objects > 0 AND NOT delete_objects THEN
+		RAISE EXCEPTION 'cannot unregister type "%": % objects are stored', type, objects
+			USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Delete them, or call unregister(type, delete_objects => true).';
+	END IF;
+	DELETE FROM kube_reports.object o WHERE o.resource_type = stored.id;
+	DELETE FROM kube_reports.change c USING kube_reports.lane l WHERE l.resource_type = stored.id AND c.lane = l.id;
+	DELETE FROM kube_reports.lane l WHERE l.resource_type = stored.id;
+	DELETE FROM kube_reports.resource_type t WHERE t.id = stored.id;
+	UPDATE kube_reports.store SET generation = generation + 1;
+	RETURN objects;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
+	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete them; returns how many were deleted';
+
+-- Called by the script for each CustomResourceDefinition under sql/crds.
+CREATE FUNCTION kube_reports.install_builtin(type_id integer, results text, crd text) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	SELECT kube_reports.store_type(type_id, crd::kube_reports.report, results, true);
+END;
+COMMENT ON FUNCTION kube_reports.install_builtin(integer, text, text) IS 'registers a built-in type; used by the install script only';
+
+CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}', extra_metadata jsonb DEFAULT '{}')
+	RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	stored_id	integer;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store();
+	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
+	IF NOT FOUND THEN
+		PERFORM set_config('kube_reports.api_write', 'on', true);
+		INSERT INTO kube_reports.cluster AS c (uid, name, labels, extra_metadata)
+			VALUES (register_cluster.uid, register_cluster.name, register_cluster.labels, register_cluster.extra_metadata)
+			RETURNING c.id INTO stored_id;
+		PERFORM set_config('kube_reports.api_write', '', true);
+		PERFORM kube_reports.make_lanes();
+	END IF;
+	RETURN stored_id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
+	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing';
+
+CREATE FUNCTION kube_reports.known_cluster(cluster uuid) RETURNS integer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	found_id	integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
+BEGIN
+	IF found_id IS NULL THEN
+		RAISE EXCEPTION 'cluster % is not known', cluster
+			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
+	END IF;
+	RETURN found_id;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known';

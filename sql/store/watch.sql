@@ -1,0 +1,176 @@
+-- watch.sql
+--	  Watches: where they start, what happened since.
+
+CREATE FUNCTION kube_reports.api_watch(cluster uuid, request text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea,
+		OUT lane integer, OUT version bigint, OUT cursor text, OUT namespace_name text,
+		OUT label_selector text, OUT field_selector text, OUT first_representation text, OUT representation text,
+		OUT bookmarks boolean, OUT end_bookmark bytea, OUT timeout_seconds integer)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	asked		jsonb := request::jsonb;
+	target		record;
+	plan		record;
+	newest		bigint;
+BEGIN
+	content_type := 'application/json';
+	retry_after := 0;
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	IF NOT FOUND THEN
+		code := 404;
+		reply := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN;
+	END IF;
+	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
+	code := plan.code;
+	IF code <> 200 THEN
+		reply := plan.status;
+		RETURN;
+	END IF;
+
+	newest := kube_reports.lane_version(target.lane);
+	IF plan.initial_events AND plan.version > newest THEN
+		code := 504;
+		retry_after := 1;
+		reply := kube_reports.version_too_large(plan.version, newest);
+		RETURN;
+	END IF;
+	version := CASE WHEN plan.initial_events OR plan.from_now THEN newest ELSE plan.version END;
+	IF version < target.floor OR target.lost @> version THEN
+		code := 410;
+		reply := kube_reports.status_document(410, 'Expired',
+			format('too old resource version: %s (%s)', version, target.floor), NULL);
+		RETURN;
+	END IF;
+
+	lane := target.lane;
+	namespace_name := asked->>'namespace';
+	label_selector := plan.label_selector;
+	field_selector := plan.field_selector;
+	bookmarks := plan.bookmarks;
+	timeout_seconds := least(plan.timeout_seconds, 2147483647);
+	-- A representation names the served version and the transform; the first event of a table brings its columns.
+	first_representation := concat_ws(' ', asked->>'version', plan.transform);
+	representation := concat_ws(' ', asked->>'version', replace(plan.transform, '+columns', ''));
+	IF plan.initial_events THEN
+		cursor := jsonb_build_object('version', version, 'namespace', coalesce(namespace_name, ''), 'name', '', 'items', 0)::text;
+	END IF;
+	IF plan.initial_bookmark THEN
+		end_bookmark := kube_reports.render_bookmark(target.definition_id, target.definition, plan.transform, version, true);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_watch(uuid, text)
+	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first';
+
+CREATE FUNCTION kube_reports.api_changes(cluster uuid, lane integer, after_version bigint, representations text[], max_rows integer,
+		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,
+		OUT labels text[], OUT old_labels text[], OUT objects bytea[], OUT old_objects bytea[])
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	target		record;
+BEGIN
+	SELECT l.id, l.cluster_id, l.resource_type, l.floor, l.lost INTO target
+		FROM kube_reports.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id
+		WHERE l.id = api_changes.lane AND c.uid = api_changes.cluster AND kube_reports.may_serve(c.id);
+	-- A lane that is gone (its type was unregistered) has lost every position.
+	IF NOT FOUND OR after_version < target.floor OR target.lost @> after_version THEN
+		RETURN QUERY SELECT coalesce(target.floor, 0), 'X'::"char", ''::text, ''::text, now(),
+			NULL::text[], NULL::text[], NULL::bytea[], NULL::bytea[];
+		RETURN;
+	END IF;
+
+	RETURN QUERY
+	WITH happened AS MATERIALIZED (
+		SELECT c.version, c.operation, c.namespace, c.name, c.at, c.old_metadata, c.old_body
+		FROM kube_reports.change c
+		WHERE c.lane = target.id AND c.version > after_version ORDER BY c.version LIMIT max_rows
+	), complete AS (
+		SELECT h.version, h.operation, h.namespace, h.name, h.at, h.old_metadata, h.old_body,
+			CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
+			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body
+		FROM happened h
+			-- The state after a change is what the next change of the key found, or what is stored now.
+			LEFT JOIN LATERAL (SELECT true AS found, n.old_metadata, n.old_body FROM kube_reports.change n
+				WHERE n.lane = target.id AND n.namespace = h.namespace AND n.name = h.name AND n.version > h.version
+				ORDER BY n.version LIMIT 1) n ON h.operation <> 'D'
+			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE n.found IS NULL AND h.operation <> 'D' AND o.cluster_id = target.cluster_id
+					AND o.resource_type = target.resource_type AND o.namespace = h.namespace AND o.name = h.name
+				LIMIT 1) o ON true
+	), measured AS (
+		SELECT s.*, sum(s.size) OVER (ORDER BY s.version) - s.size AS bytes_before
+		FROM (SELECT c.*, kube_reports.document_size(coalesce(c.metadata, c.old_metadata))
+				+ kube_reports.document_size(coalesce(c.body, c.old_body)) AS size
+			FROM complete c) s
+	), labelled AS (
+		SELECT m.*, kube_reports.label_terms(coalesce(m.metadata, m.old_metadata)) AS terms, kube_reports.label_terms(m.old_metadata) AS old_terms
+		FROM measured m
+		WHERE m.bytes_before < 4194304
+	)
+	SELECT l.version, l.operation, l.namespace, l.name, l.at, l.terms, l.old_terms,
+		CASE l.operation WHEN 'D'
+			THEN kube_reports.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version)
+			ELSE kube_reports.represent(target.resource_type, representations, l.metadata, l.body, l.version) END,
+		CASE WHEN l.operation = 'M' AND l.terms IS DISTINCT FROM l.old_terms
+			THEN kube_reports.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version) END
+	FROM labelled l
+	ORDER BY l.version;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_changes(uuid, integer, bigint, text[], integer)
+	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked for; one row X when the log does not reach back that far';
+
+CREATE FUNCTION kube_reports.represent(type_id integer, representations text[], metadata kube_reports.report, body kube_reports.report, version bigint)
+	RETURNS bytea[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT array_agg(kube_reports.render_change(v.id, v.definition, split_part(r.token, ' ', 2), metadata, body, $5) ORDER BY r.position)
+	FROM unnest(representations) WITH ORDINALITY r(token, position)
+		LEFT JOIN kube_reports.resource_version v ON v.resource_type = type_id AND v.version = split_part(r.token, ' ', 1);
+END;
+COMMENT ON FUNCTION kube_reports.represent(integer, text[], kube_reports.report, kube_reports.report, bigint)
+	IS 'an object of an event in each representation (served version, space, transform)';
+
+CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT kube_reports.render_bookmark(v.id, v.definition, split_part($4, ' ', 2), $3, false)
+	FROM kube_reports.lane l JOIN kube_reports.resource_version v ON v.resource_type = l.resource_type
+	WHERE l.id = $2 AND v.version = split_part($4, ' ', 1) AND kube_reports.may_serve(l.cluster_id)
+$$;
+COMMENT ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) IS 'the frame of a bookmark';
+
+CREATE FUNCTION kube_reports.api_poll(cluster uuid, lanes integer[], OUT generation bigint, OUT versions bigint[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	served		integer;
+BEGIN
+	SELECT s.generation INTO generation FROM kube_reports.store s;
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
+		FROM unnest(lanes) WITH ORDINALITY l(id, position)
+			LEFT JOIN kube_reports.lane a ON a.id = l.id AND a.cluster_id = served
+			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports.change c WHERE c.lane = a.id ORDER BY c.version DESC LIMIT 1) c ON true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.api_poll(uuid, integer[])
+	IS 'newest version of each lane and the generation of the registry: cheap enough to ask many times a second';
+

@@ -1,0 +1,380 @@
+-- write.sql
+--	  Writes through the API: one batch, one lane, one transaction.
+
+-- session_user: the functions that ask run as the owner.  PL/pgSQL: asked on every call, and its plan is kept.
+CREATE FUNCTION kube_reports.may_serve(cluster_id integer) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports.proxy_role p WHERE p.role = session_user AND p.cluster_id = may_serve.cluster_id)
+		OR has_table_privilege(session_user, 'kube_reports.object', 'UPDATE');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.may_serve(integer)
+	IS 'whether the session''s role may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table itself';
+
+-- Until after_restore() has moved versions on, the next ones were given before, by the store that the dump is of.
+CREATE FUNCTION kube_reports.refuse_restoring() RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION 'a dump was loaded, and its restore has not been finished'
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+			DETAIL = 'Versions that were given after the dump would be given again.',
+			HINT = 'The next proxy that connects finishes it, or: SELECT kube_reports.after_restore().';
+END
+$$;
+COMMENT ON FUNCTION kube_reports.refuse_restoring() IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
+
+-- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for the cluster.
+CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text,
+		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
+		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
+		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean)
+	RETURNS SETOF record
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT l.cluster_id, t.id, t.namespaced, l.id, l.floor, l.lost, v.id, v.definition,
+		CASE WHEN t.results = 'current' THEN t.mapping_id END, CASE WHEN t.results = 'current' THEN t.mapping END,
+		EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = t.id),
+		EXISTS (SELECT FROM kube_reports.aggregation a WHERE a.cluster_id = c.id
+			AND (t."group" = 'reports.kyverno.io' AND a.policy_reports = 'resource'
+				OR t."group" = 'kyverno.io' AND (a.admission OR a.policy_reports = 'policy')))
+	FROM kube_reports.cluster c
+		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		CROSS JOIN kube_reports.store s
+	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
+		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity THEN kube_reports.refuse_restoring()
+			ELSE kube_reports.may_serve(c.id) END;
+END;
+COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+
+CREATE TYPE kube_reports.admitted AS (
+	action		"char",
+	code		integer,
+	namespace	text,
+	name		text,
+	uid			uuid,
+	metadata	kube_reports.report,
+	body		kube_reports.report,
+	versioned	boolean,
+	status		bytea,
+	transform	text,
+	retry_after integer,
+	warnings	text[],
+	actor		text
+);
+COMMENT ON TYPE kube_reports.admitted IS 'what write_admit() says of a request';
+
+-- Plans are made once per session, perhaps while the tables are empty, and must stay good when they are large: hence the settings.
+CREATE FUNCTION kube_reports.write_batch(cluster uuid, requests text[], bodies bytea[], attempts integer DEFAULT 8,
+		OUT codes integer[], OUT content_types text[], OUT retry_afters integer[], OUT warnings text[],
+		OUT replies bytea[], OUT versions bigint[])
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET lock_timeout = '2s'
+AS $$
+DECLARE
+	first		jsonb := requests[1]::jsonb;
+	target		record;
+	admitted	kube_reports.admitted[];
+	definitions	bigint[];
+	newest		bigint;
+	first_version bigint;
+	taken		integer[];
+	again		record;
+BEGIN
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.commit_durably();
+
+	SELECT * INTO target FROM kube_reports.resolve(cluster, first->>'group', first->>'version', first->>'resource');
+	IF NOT FOUND THEN
+		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
+				array_agg(kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}')),
+				array_agg(0::bigint)
+			INTO codes, content_types, retry_afters, warnings, replies, versions
+			FROM unnest(requests);
+		RETURN;
+	END IF;
+
+	-- Parsing, pruning, defaulting and validating need no lock.  A batch may mix versions of the type.
+	SELECT array_agg(ROW(a.*)::kube_reports.admitted ORDER BY i.position), array_agg(v.id ORDER BY i.position)
+		INTO admitted, definitions
+		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
+			JOIN kube_reports.resource_version v ON v.resource_type = target.type_id
+				AND v.version = CASE WHEN cardinality(requests) = 1 THEN first->>'version' ELSE i.request::jsonb->>'version' END,
+			LATERAL kube_reports.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary) a;
+	IF cardinality(admitted) <> cardinality(requests) THEN
+		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
+	END IF;
+
+	PERFORM kube_reports.lock_store_shared();
+	PERFORM kube_reports.lock_lane(target.lane);
+	SELECT max(c.version) INTO newest FROM kube_reports.change c WHERE c.lane = target.lane;
+	PERFORM set_config('kube_reports.api_write', 'on', true);
+
+	-- A row that was found stays in its place: nobody else writes to the lane while its lock is held.
+	WITH item AS MATERIALIZED (
+		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
+			a.action, a.code, a.namespace, a.name, a.uid, a.metadata, a.body, a.versioned, a.status, a.transform,
+			a.retry_after, a.warnings, a.actor,
+			o.place, o.version AS old_version, o.metadata AS old_metadata, o.body AS old_body
+		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(admitted))
+				WITH ORDINALITY i(request, document, definition_id,
+					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
+					retry_after, warnings, actor, position)
+			JOIN kube_reports.resource_version v ON v.id = i.definition_id
+			CROSS JOIN LATERAL (SELECT i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned,
+				i.status, i.transform, i.retry_after, i.warnings, i.actor) a
+			LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND o.namespace = a.namespace AND o.name = a.name AND a.action <> 'n'
+				LIMIT 1) o ON true
+	), decided AS MATERIALIZED (
+		SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
+			i.place, i.old_version, i.old_metadata, i.old_body,
+			CASE WHEN m.misplaced THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
+			CASE WHEN m.misplaced THEN 0 ELSE coalesce(d.code, i.code) END AS code, coalesce(d.uid, i.uid) AS uid,
+			coalesce(d.metadata, i.metadata) AS metadata, coalesce(d.body, i.body) AS body,
+			coalesce(d.versioned, i.versioned) AS versioned,
+			CASE WHEN m.misplaced THEN ''::bytea ELSE coalesce(d.status, i.status) END AS status,
+			coalesce(d.transform, i.transform) AS transform,
+			coalesce(d.retry_after, i.retry_after) AS retry_after, coalesce(d.warnings, i.warnings) AS warnings
+		FROM item i
+			-- The condition stands inside, kept there by OFFSET: the function is not called for inserts that have nothing in their way.
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(i.definition_id, i.definition, i.request, i.document,
+					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
+				WHERE i.action = 'p' OR (i.action = 'i' AND i.old_version IS NOT NULL) OFFSET 0) d ON true
+			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see store/namespaces.sql.
+			LEFT JOIN LATERAL (SELECT true AS misplaced
+				WHERE coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
+					AND NOT EXISTS (SELECT FROM kube_reports.namespace s
+						WHERE s.cluster_id = target.cluster_id AND s.name = i.namespace
+							AND s.uid = i.request::jsonb->>'namespaceUid' AND s.state = 'active') OFFSET 0) m ON true
+	), numbered AS MATERIALIZED (
+		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports.version_seq') END AS version
+		FROM (SELECT * FROM decided ORDER BY position) s
+	), inserted AS (
+		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
+			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version, n.metadata, n.body,
+				kube_reports.evaluated_at(target.mapping_id, target.mapping, n.metadata, n.body)
+			FROM numbered n WHERE n.action = 'i'
+	), updated AS (
+		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
+				evaluated_at = kube_reports.evaluated_at(target.mapping_id, target.mapping, n.metadata, n.body)
+			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
+	), deleted AS (
+		DELETE FROM kube_reports.object o USING numbered n
+			WHERE n.action = 'd' AND o.ctid = n.place
+	), logged AS (
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
+			SELECT target.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
+				n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, n.old_metadata, n.old_body
+			FROM numbered n WHERE n.action <> 'n'
+	)
+	-- The object that an update lets go is shown as it was last; the Status of a deletion tells the deletion's version (DEL-11).
+	SELECT array_agg(n.code ORDER BY n.position),
+			array_agg('application/json'::text ORDER BY n.position),
+			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
+			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
+			array_agg(coalesce(n.status, kube_reports.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
+				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd' AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
+					ELSE coalesce(n.version, n.old_version) END END))
+					ORDER BY n.position),
+			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
+			min(n.version)
+		INTO codes, content_types, retry_afters, warnings, replies, versions, first_version
+		FROM numbered n;
+
+	PERFORM set_config('kube_reports.api_write', '', true);
+	-- Catches a sequence that was cached, restarted or restored: a version must never go back.
+	newest := greatest(newest, target.floor);
+	IF first_version <= newest THEN
+		RAISE EXCEPTION 'version % is not above % in lane %', first_version, newest, target.lane
+			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
+	END IF;
+	IF target.mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
+		PERFORM kube_reports.record_results(target.lane, first_version - 1);
+	END IF;
+	IF target.aggregated AND first_version IS NOT NULL THEN
+		PERFORM kube_reports.queue_aggregation(target.lane, first_version - 1);
+	END IF;
+
+	-- A generated name that was taken is not the client's fault: another one is tried.
+	IF 409 = ANY (codes) AND attempts > 1 THEN
+		SELECT array_agg(a.position ORDER BY a.position) INTO taken
+			FROM unnest(admitted) WITH ORDINALITY
+				a(action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after, warnings, actor, position)
+			WHERE codes[a.position] = 409 AND a.action = 'i' AND retry_afters[a.position] > 0;
+		IF taken IS NOT NULL THEN
+			SELECT * INTO again FROM kube_reports.write_batch(cluster,
+				ARRAY(SELECT requests[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
+				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n), attempts - 1);
+			FOR n IN 1 .. cardinality(taken) LOOP
+				codes[taken[n]] := again.codes[n];
+				content_types[taken[n]] := again.content_types[n];
+				retry_afters[taken[n]] := again.retry_afters[n];
+				warnings[taken[n]] := again.warnings[n];
+				replies[taken[n]] := again.replies[n];
+				versions[taken[n]] := again.versions[n];
+			END LOOP;
+		END IF;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer)
+	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried';
+
+-- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can neither be
+-- SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.
+CREATE PROCEDURE kube_reports.api_write(cluster uuid, requests text[], bodies bytea[],
+		INOUT codes integer[], INOUT content_types text[], INOUT retry_afters integer[], INOUT warnings text[],
+		INOUT replies bytea[], INOUT versions bigint[])
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	SELECT w.codes, w.content_types, w.retry_afters, w.warnings, w.replies, w.versions
+		INTO codes, content_types, retry_afters, warnings, replies, versions
+		FROM kube_reports.write_batch(cluster, requests, bodies) w;
+	COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports.api_write(uuid, text[], bytea[], integer[], text[], integer[], text[], bytea[], bigint[])
+	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable';
+
+-- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
+-- The plan is made for the request: of a namespace or all, by labels or not.
+CREATE FUNCTION kube_reports.delete_piece(cluster uuid, request text, document bytea, cursor text,
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea, OUT next_cursor text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	asked		jsonb := request::jsonb;
+	target		record;
+	plan		record;
+	after_namespace text := coalesce(cursor::jsonb->>'namespace', asked->>'namespace', '');
+	after_name	text := coalesce(cursor::jsonb->>'name', '');
+	deleted		bigint := coalesce((cursor::jsonb->>'deleted')::bigint, 0);
+	last_namespace text;
+	last_name	text;
+	found_count integer;
+	requests	text[];
+	written		record;
+	failed		integer;
+	refused		record;
+BEGIN
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	retry_after := 0;
+	content_type := 'application/json';
+	IF NOT FOUND THEN
+		code := 404;
+		reply := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		RETURN;
+	END IF;
+	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
+	code := plan.code;
+	IF code <> 200 THEN
+		reply := plan.status;
+		RETURN;
+	END IF;
+
+	-- Of a list that is continued, what comes before is not asked for.
+	IF cursor IS NULL AND plan.has_continue THEN
+		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace);
+		after_name := plan.continue_name;
+		IF plan.continue_version > kube_reports.lane_version(target.lane) THEN
+			code := 504;
+			retry_after := 1;
+			reply := kube_reports.version_too_large(plan.continue_version, kube_reports.lane_version(target.lane));
+			RETURN;
+		ELSIF plan.continue_version > 0 AND (plan.continue_version < target.floor OR target.lost @> plan.continue_version) THEN
+			code := 410;
+			reply := kube_reports.continue_expired(kube_reports.continue_token(-1, target.namespaced,
+				coalesce(asked->>'namespace', ''), after_namespace, after_name));
+			RETURN;
+		END IF;
+	END IF;
+
+	-- The options of the deletion are looked at once before anything is deleted.
+	SELECT a.code, a.status, a.retry_after INTO refused
+		FROM kube_reports.write_admit(target.definition_id, target.definition, request, document, false) a WHERE a.action = 'n';
+	IF FOUND THEN
+		code := refused.code;
+		reply := refused.status;
+		RETURN;
+	END IF;
+
+	SELECT array_agg((asked || jsonb_build_object('name', s.name)
+				|| CASE WHEN s.namespace = '' THEN '{}' ELSE jsonb_build_object('namespace', s.namespace) END)::text
+				ORDER BY s.namespace, s.name),
+			count(*), (array_agg(s.namespace ORDER BY s.namespace, s.name))[count(*)],
+			(array_agg(s.name ORDER BY s.namespace, s.name))[count(*)]
+		INTO requests, found_count, last_namespace, last_name
+		FROM (SELECT o.namespace, o.name,
+				sum(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body))
+					OVER (ORDER BY o.namespace, o.name) - kube_reports.document_size(o.body) AS before
+			FROM (SELECT * FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND (asked->>'namespace' IS NULL OR o.namespace = asked->>'namespace')
+					AND (o.namespace, o.name) > (after_namespace, after_name)
+					AND (plan.terms = '{}' OR o.labels @> plan.terms)
+					AND kube_reports.matches_labels(o.labels, plan.label_selector)
+					AND kube_reports.matches_fields(o.namespace, o.name, plan.field_selector)
+				ORDER BY o.namespace, o.name
+				LIMIT CASE WHEN plan.max_items > 0 THEN least(500, plan.max_items - deleted) ELSE 500 END) o) s
+		WHERE s.before < 4000000;
+
+	IF found_count > 0 THEN
+		SELECT * INTO written
+			FROM kube_reports.write_batch(cluster, requests, array_fill(document, ARRAY[found_count]));
+		-- An object that vanished meanwhile is none of ours; anything else ends the request.
+		SELECT min(position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
+			WHERE w.code >= 400 AND w.code <> 404;
+		IF failed IS NOT NULL THEN
+			code := written.codes[failed];
+			reply := written.replies[failed];
+			retry_after := written.retry_afters[failed];
+			RETURN;
+		END IF;
+	END IF;
+	deleted := deleted + found_count;
+	IF found_count > 0 AND (plan.max_items = 0 OR deleted < plan.max_items) THEN
+		next_cursor := jsonb_build_object('namespace', last_namespace, 'name', last_name, 'deleted', deleted)::text;
+		reply := ''::bytea;
+	ELSE
+		reply := convert_to(jsonb_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', '{}'::jsonb, 'status', 'Success',
+			'details', jsonb_build_object('group', asked->>'group', 'kind', asked->>'resource'))::text || E'\n', 'UTF8');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.delete_piece(uuid, text, bytea, text)
+	IS 'deletes the next objects of a deletecollection; next_cursor null: it was the last piece, reply is the answer';
+
+CREATE PROCEDURE kube_reports.api_delete_collection(cluster uuid, request text, document bytea, cursor text,
+		INOUT code integer, INOUT content_type text, INOUT retry_after integer, INOUT warnings text[],
+		INOUT reply bytea, INOUT next_cursor text)
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	SELECT d.code, d.content_type, d.retry_after, d.warnings, d.reply, d.next_cursor
+		INTO code, content_type, retry_after, warnings, reply, next_cursor
+		FROM kube_reports.delete_piece(cluster, request, document, cursor) d;
+	COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports.api_delete_collection(uuid, text, bytea, text, integer, text, integer, text[], bytea, text)
+	IS 'delete_piece() in a transaction of its own';
+
