@@ -824,7 +824,8 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 		return;
 	}
 	reply = reply_read(&exchange->arena, result, 0);
-	if (reply.code != 200)
+	/* A Status, or the one ERROR event of a watch whose version is too old. */
+	if (reply.code != 200 || pg_is_null(result, 0, COLUMN_LANE))
 	{
 		reply_send(exchange, &reply, result);
 		return;

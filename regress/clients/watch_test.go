@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,23 +273,28 @@ func TestBookmarks(t *testing.T) {
 }
 
 // INF-02, EXP-01, W-50, LIST-13: when the log no longer holds an informer's version it lists again and loses nothing
-// (TestReflectorExpiredExactResourceVersion); a watch and an exact list from there are refused with 410.
+// (TestReflectorExpiredExactResourceVersion); a watch from there is told by one ERROR event,
+// which ends a RetryWatcher too, and an exact list is refused with 410.
 func TestExpiredVersions(t *testing.T) {
 	ctx := t.Context()
 	own := ownStack(t)
-	config, requests := recorded(own.config())
-	reports := dynamic.NewForConfigOrDie(config).Resource(policyReports).Namespace("n")
+	reports := dynamic.NewForConfigOrDie(own.config()).Resource(policyReports).Namespace("n")
 	before := must(reports.List(ctx, metav1.ListOptions{}))(t).GetResourceVersion()
 	// The gate opens when the log has been thrown away.
 	gate := make(chan struct{})
 	var watches int
+	var begun atomic.Int32 // lists, and watches that begin with the state
 	lists := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			begun.Add(1)
 			return reports.List(ctx, options)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if watches++; watches == 2 {
 				<-gate
+			}
+			if options.SendInitialEvents != nil && *options.SendInitialEvents {
+				begun.Add(1)
 			}
 			one := int64(1)
 			options.TimeoutSeconds = &one
@@ -311,15 +317,32 @@ func TestExpiredVersions(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := reports.Watch(ctx, metav1.ListOptions{ResourceVersion: before}); !apierrors.IsResourceExpired(err) {
-		t.Errorf("a watch from %s: %v", before, err)
-	}
+	expectExpired(t, startWatch(t, reports, metav1.ListOptions{ResourceVersion: before}))
+	retrying := must(toolswatch.NewRetryWatcherWithContext(ctx, before, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return reports.Watch(ctx, options)
+		},
+	}))(t)
+	expectExpired(t, retrying)
+	<-retrying.Done()
 	exact := metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 	if _, err := reports.List(ctx, exact); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a list at exactly %s: %v", before, err)
 	}
-	if !slices.ContainsFunc(requests.take(), func(request sentRequest) bool { return request.code == 410 }) {
-		t.Error("nobody met a 410")
+	if begun.Load() != 2 {
+		t.Errorf("the informer began %d times", begun.Load())
+	}
+}
+
+// expectExpired checks that a watch says at once that its version is gone, and ends.
+func expectExpired(t *testing.T, events watch.Interface) {
+	t.Helper()
+	event := next(t, events)
+	if event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+		t.Errorf("%s of %v instead of an error", event.Type, event.Object)
+	}
+	if _, open := <-events.ResultChan(); open {
+		t.Error("the watch goes on")
 	}
 }
 

@@ -291,13 +291,19 @@ def gets(run):
             yield f"{got['lane']} {got['key']}: not found, and never deleted after {before}"
 
 
+def refused_as_expired(watch):
+    """A version that is too old is told by an ERROR event that comes first."""
+    return watch["end"] == "error 410" and not (watch["initial"] or watch["events"] or watch["bookmarks"])
+
+
 def expiry(run):
     """I9: 410 only below the floor, and always there."""
     for request in run.watches + run.lists:
         if request["what"] == "watch":
             begun = request["begun"]
             asked = request["resumed"] if not request["initial_events"] else None
-            gone, served = request["code"] == 410, request["code"] == 200
+            gone = refused_as_expired(request)
+            served = request["code"] == 200 and not gone
         else:
             # A page that is continued asks for the version of the first one.
             begun = request["page_begun"]
@@ -348,11 +354,11 @@ def counts(run):
         "conflicts": sum(write["compared"] is not None and write["code"] == 409 for write in run.writes),
         "streams": len(run.watches),
         "delivered": sum(len(watch["events"]) for watch in run.watches),
-        "resumes": sum(watch["code"] == 200 and not watch["initial_events"] for watch in run.watches),
+        "resumes": sum(watch["code"] == 200 and not watch["initial_events"] and not refused_as_expired(watch) for watch in run.watches),
         # Besides those that end initial events.
         "bookmarks": sum(len(watch["bookmarks"]) - (watch["initial_events"] and watch["started"]) for watch in run.watches),
         "lists": sum(listed["outcome"] == "whole" for listed in run.lists),
-        "gone": sum(request["code"] == 410 for request in run.watches + run.lists),
+        "gone": sum(map(refused_as_expired, run.watches)) + sum(listed["code"] == 410 for listed in run.lists),
     }
 
 

@@ -86,7 +86,7 @@ class Watcher:
         self.records.write("watch", lane=self.lane, namespace=self.namespace, selector=self.selector, begun=begun, ended=now(),
                            code=code, end=ended, resumed=resumed, initial_events="sendInitialEvents" in query,
                            started=not starting, initial=initial, events=events, bookmarks=bookmarks)
-        return None if starting or code == 410 or ended.startswith("error") else position
+        return None if starting or ended.startswith("error") else position
 
 
 class Lister:

@@ -253,6 +253,16 @@ def failure(answer, code, reason):
     return status
 
 
+def expired(api, path, version):
+    """The Status of a watch from a version that is too old: HTTP 200 and one ERROR event."""
+    with api.watch(path, resourceVersion=version) as watch:
+        assert watch.code == 200
+        kind, status = watch.event()
+        assert (kind, status["kind"], status["code"], status["reason"]) == ("ERROR", "Status", 410, "Expired")
+        assert watch.end() == [] and watch.error is None
+    return status
+
+
 def result(policy="require-labels", outcome="pass", **more):
     return {"policy": policy, "result": outcome, "source": "kyverno", "severity": "medium",
             "timestamp": {"seconds": 1700000000, "nanos": 0}, **more}

@@ -1,6 +1,6 @@
 """A standby that lacks the last writes is promoted: what clients may still believe (DESIGN section 5)."""
 
-from client import POLR, failure, path_of, report, until
+from client import POLR, expired, failure, path_of, report, until
 from conftest import Database
 
 
@@ -56,7 +56,7 @@ def test_promotion_loses_the_last_writes(own_stack):
                 watch.expect(*(("ADDED", name) for name in names))
         # In the gap: what the client knows is not what is stored.
         for version in lost:
-            failure(api.get(path, watch="1", resourceVersion=version), 410, "Expired")
+            expired(api, path, version)
             failure(api.get(path, resourceVersion=version, resourceVersionMatch="Exact"), 410, "Expired")
         assert api.names(POLR, "ns") == ["after", "kept", "last"]
         for watch in (concerned, elsewhere):

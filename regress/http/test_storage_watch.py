@@ -9,7 +9,7 @@ import urllib.parse
 
 import pytest
 
-from client import PARTIAL, TABLE, failure, until
+from client import PARTIAL, TABLE, expired, until
 from pods import compact
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
@@ -111,7 +111,7 @@ def test_watch_from_zero(stack, types, watching):
     compact(stack)
     with watching.watch(pods.path("test-ns"), resourceVersion="0") as watch:
         assert watch.event() == ("ADDED", again)
-    status = failure(watching.get(pods.path("test-ns"), watch="1", resourceVersion=changed["metadata"]["resourceVersion"]), 410, "Expired")
+    status = expired(watching, pods.path("test-ns"), changed["metadata"]["resourceVersion"])
     assert status["message"].startswith(f"too old resource version: {changed['metadata']['resourceVersion']} (")
     # The version at which the log was cut is still one to start from.
     with watching.watch(pods.path("test-ns"), resourceVersion=again["metadata"]["resourceVersion"]) as watch:

@@ -39,9 +39,9 @@ BEGIN
 	END IF;
 	version := CASE WHEN plan.initial_events OR plan.from_now THEN newest ELSE plan.version END;
 	IF version < target.floor OR target.lost @> version THEN
-		code := 410;
-		reply := kube_reports.status_document(410, 'Expired',
-			format('too old resource version: %s (%s)', version, target.floor), NULL);
+		-- As kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's RetryWatcher asks for ever.
+		reply := '{"type":"ERROR","object":'::bytea || rtrim(kube_reports.status_document(410, 'Expired',
+			format('too old resource version: %s (%s)', version, target.floor), NULL), '\x0a'::bytea) || '}\012'::bytea;
 		RETURN;
 	END IF;
 
@@ -63,7 +63,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.api_watch(uuid, text)
-	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first';
+	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
 CREATE FUNCTION kube_reports.api_changes(cluster uuid, lane integer, after_version bigint, representations text[], max_rows integer,
 		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,
