@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *	  The parent process and the life of a worker.
+ *	  The parent process, and the life of its workers and of the upkeep process.
  *
  * The parent reads the settings, opens the listening sockets (one for each
  * worker and port, with SO_REUSEPORT, so that the kernel spreads connections
  * evenly) and forks the workers.  It keeps the sockets: connections that wait
- * on the socket of a worker that died are served by its successor.
+ * on the socket of a worker that died are served by its successor.  The upkeep
+ * process is one more child, without sockets.
  *
  * Shutdown, as kube-apiserver does it: on SIGTERM readyz fails at once and
  * everything is still served for --shutdown-delay-duration, each answer with
@@ -45,6 +46,8 @@
 #include "base/sockets.h"
 #include "http/tls.h"
 #include "base/wakeup.h"
+#include "db/pg.h"
+#include "upkeep/upkeep.h"
 
 /* Allocations above this are given back to the system when they are freed. */
 #define LARGE_ALLOCATION (4 * 1024 * 1024)
@@ -62,10 +65,11 @@
 /* How often kube-apiserver is asked for what the proxy cannot start without, a second apart, before the proxy gives up. */
 #define ASK_ATTEMPTS 60
 
+/* A child; the upkeep process is the one behind the workers. */
 typedef struct Worker
 {
 	pid_t		pid;			/* 0 when it does not run */
-	int			api_fd;
+	int			api_fd;			/* the upkeep process has none */
 	int			metrics_fd;		/* -1 for none */
 	uint64_t	started_at;
 	uint64_t	start_at;		/* when it is to be started again */
@@ -73,7 +77,14 @@ typedef struct Worker
 } Worker;
 
 static Worker *workers;
+static int	child_count;
 static volatile sig_atomic_t term_received;
+
+static bool
+is_upkeep(int index)
+{
+	return index == config.workers;
+}
 
 bool
 server_terminating(void)
@@ -81,7 +92,7 @@ server_terminating(void)
 	return term_received != 0;
 }
 
-/* --- A worker --- */
+/* --- A child --- */
 
 static void
 on_term(int signal_number)
@@ -98,28 +109,49 @@ give_up(void *state)
 }
 
 static void
-stop_serving(void *state)
+stop(void *state)
 {
 	static LoopTimer timer;
+	void		(*end) (void) = state;
 
 	http_server_stop_accepting();
-	api_shutdown();
+	end();
 	loop_timer_start(&timer, (uint64_t) config.shutdown_timeout * 1000, give_up, NULL);
+}
+
+/* Begins the shutdown after a SIGTERM; end is what to call when the delay is over. */
+static void
+look_for_term(void (*end) (void))
+{
+	static LoopTimer timer;
+	static bool begun;
+
+	if (!term_received || begun)
+		return;
+	begun = true;
+	log_line(LOG_INFO, "shutdown begins");
+	loop_timer_start(&timer, (uint64_t) config.shutdown_delay * 1000, stop, end);
 }
 
 static void
 worker_tick(void)
 {
-	static LoopTimer timer;
-	static bool begun;
-
 	metrics_tick();
 	health_tick();
-	if (!term_received || begun)
-		return;
-	begun = true;
-	log_line(LOG_INFO, "shutdown begins");
-	loop_timer_start(&timer, (uint64_t) config.shutdown_delay * 1000, stop_serving, NULL);
+	look_for_term(api_shutdown);
+}
+
+static bool
+worker_drained(void)
+{
+	return true;
+}
+
+static void
+upkeep_tick(void)
+{
+	metrics_tick();
+	look_for_term(upkeep_end);
 }
 
 /* What the parent learned when it started may be long out of date for a worker that takes the place of another. */
@@ -137,14 +169,12 @@ learn_again(void)
 	arena_free(&arena);
 }
 
-static _Noreturn void
-run_worker(int index, pid_t parent)
+/* What every child begins with. */
+static void
+begin_child(int index, pid_t parent)
 {
-	const Worker *worker = &workers[index];
 	struct sigaction action = {.sa_handler = on_term};
 	sigset_t	none;
-	HttpListener listeners[2];
-	size_t		count = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -156,7 +186,16 @@ run_worker(int index, pid_t parent)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	metrics_attach(index);
+}
 
+static _Noreturn void
+run_worker(int index, pid_t parent)
+{
+	const Worker *worker = &workers[index];
+	HttpListener listeners[2];
+	size_t		count = 0;
+
+	begin_child(index, parent);
 	if (worker->started_at != 0)
 		learn_again();
 
@@ -167,7 +206,28 @@ run_worker(int index, pid_t parent)
 		listeners[count++] = (HttpListener) {.fd = dup(worker->metrics_fd), .tls = false, .on_request = health_request};
 	http_server_start(listeners, count);
 	api_start(index);
-	http_server_run(worker_tick);
+	http_server_run(worker_tick, worker_drained);
+	log_line(LOG_INFO, "shutdown is complete");
+	exit(0);
+}
+
+static _Noreturn void
+run_upkeep(int index, pid_t parent)
+{
+	begin_child(index, parent);
+	/* For ps and top. */
+	prctl(PR_SET_NAME, "kube-reports-up");
+	/* Or connections would wait on sockets of workers that are gone. */
+	for (int i = 0; i < config.workers; i++)
+	{
+		close(workers[i].api_fd);
+		if (workers[i].metrics_fd >= 0)
+			close(workers[i].metrics_fd);
+	}
+	/* The loop alone: nothing listens. */
+	http_server_start(NULL, 0);
+	upkeep_start();
+	http_server_run(upkeep_tick, upkeep_drained);
 	log_line(LOG_INFO, "shutdown is complete");
 	exit(0);
 }
@@ -202,6 +262,16 @@ open_listeners(void)
 		workers[i].metrics_fd = fds[i];
 }
 
+/* For the log; until the next call. */
+static const char *
+child_name(int index)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), is_upkeep(index) ? "the upkeep process" : "worker %d", index);
+	return name;
+}
+
 static void
 start_worker(int index)
 {
@@ -210,11 +280,15 @@ start_worker(int index)
 	pid_t		pid = fork();
 
 	if (pid == 0)
+	{
+		if (is_upkeep(index))
+			run_upkeep(index, parent);
 		run_worker(index, parent);
+	}
 	worker->started_at = loop_now();
 	if (pid < 0)
 	{
-		log_line(LOG_ERROR, "cannot start worker %d: %s", index, strerror(errno));
+		log_line(LOG_ERROR, "cannot start %s: %s", child_name(index), strerror(errno));
 		worker->start_at = worker->started_at + LAST_RESTART_DELAY;
 		return;
 	}
@@ -234,10 +308,10 @@ on_worker_gone(int index, int status, bool stopping)
 	if (now - worker->started_at >= LONG_LIFE)
 		worker->delay = 0;
 	if (WIFSIGNALED(status))
-		log_line(LOG_ERROR, "worker %d was killed by signal %d and is started again in %d ms", index, WTERMSIG(status),
+		log_line(LOG_ERROR, "%s was killed by signal %d and is started again in %d ms", child_name(index), WTERMSIG(status),
 				 (int) worker->delay);
 	else
-		log_line(LOG_ERROR, "worker %d ended with code %d and is started again in %d ms", index, WEXITSTATUS(status),
+		log_line(LOG_ERROR, "%s ended with code %d and is started again in %d ms", child_name(index), WEXITSTATUS(status),
 				 (int) worker->delay);
 	worker->start_at = now + worker->delay;
 	worker->delay = worker->delay == 0 ? FIRST_RESTART_DELAY : worker->delay * 2;
@@ -252,7 +326,7 @@ reap_workers(bool stopping)
 	pid_t		pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (int i = 0; i < config.workers; i++)
+		for (int i = 0; i < child_count; i++)
 			if (workers[i].pid == pid)
 				on_worker_gone(i, status, stopping);
 }
@@ -262,7 +336,7 @@ signal_workers(int signal_number)
 {
 	int			alive = 0;
 
-	for (int i = 0; i < config.workers; i++)
+	for (int i = 0; i < child_count; i++)
 		if (workers[i].pid > 0)
 		{
 			alive++;
@@ -278,7 +352,7 @@ start_due_workers(void)
 {
 	uint64_t	wait = 60 * 1000;
 
-	for (int i = 0; i < config.workers; i++)
+	for (int i = 0; i < child_count; i++)
 	{
 		uint64_t	now = loop_now();
 
@@ -426,15 +500,17 @@ main(int argc, char **argv)
 	if (config.cluster_id[0] == '\0')
 		learn_cluster_id();
 	learn_authentication();
-	workers = calloc((size_t) config.workers, sizeof(*workers));
+	child_count = config.workers + config.upkeep;
+	workers = calloc((size_t) child_count, sizeof(*workers));
 	if (workers == NULL)
 		start_error("start", strerror(errno));
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	mallopt(M_MMAP_THRESHOLD, LARGE_ALLOCATION);
 	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
-	metrics_init(config.workers);
+	metrics_init(config.workers, config.upkeep);
 	result_metrics_init();
+	pg_init();
 	wakeup_init(config.workers);
 	open_listeners();
 	write_pid_file();
@@ -445,8 +521,8 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers", KUBE_REPORTS_VERSION, config.bind_address,
-			 config.secure_port, config.workers);
+	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers and at most %d database connections",
+			 KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.workers, config.connections);
 	code = supervise(&signals);
 	if (config.pid_file[0] != '\0')
 		unlink(config.pid_file);

@@ -19,7 +19,6 @@
 #include <strings.h>
 
 #include "engine/api/metadata.h"
-#include "upkeep/api_service.h"
 #include "api/body.h"
 #include "base/config.h"
 #include "api/export.h"
@@ -28,33 +27,26 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "upkeep/namespaces.h"
-#include "upkeep/policies.h"
 #include "api/reply.h"
 #include "upkeep/result_metrics.h"
 #include "http/server.h"
 #include "base/wakeup.h"
 #include "api/watch.h"
-#include "upkeep/webhook.h"
 #include "api/write.h"
 
-/* How often one worker sees to the change log and counts the objects; other steps follow while there is more to do. */
-#define UPKEEP_MS 60000
-#define UPKEEP_STEPS 100		/* then objects are counted; it goes on when there is more to do */
-#define UPKEEP_TIMEOUT_MS 30000
-
-/* How often it has counts of results folded (readers add up what has not been), and reports merged that are due. */
-#define CATCH_UP_MS 1000
+/* How often a worker that nobody asks for objects looks whether it could read one, and for how long it may wait for locks in vain. */
+#define PROBE_MS 2000
+#define PROBE_TIMEOUT_MS 5000
+#define BLOCKED_MS 7000
 
 static bool shutting_down;
-static LoopTimer upkeep_timer;
-static LoopTimer catch_up_timer;
+static LoopTimer probe_timer;
 
 static void exchange_closed(void *state);
 static void exchange_authenticated(void *state, Authentication outcome, const User *user);
 static void exchange_authorized(void *state, Decision decision, const char *reason);
 static void exchange_expired(void *state);
-static void upkeep_begin(void *state);
-static void catch_up_begin(void *state);
+static void probe(void *state);
 
 /* ---------- the worker ---------- */
 
@@ -62,18 +54,11 @@ void
 api_start(int worker)
 {
 	identity_start();
-	pg_start(worker);
+	pg_start_worker(worker);
 	watches_start();
 	wakeup_attach(worker, feed_hear);
-	namespaces_start(worker);
-	webhooks_start(worker);
-	/* One worker does it for all; proxies take turns by a lock in the database. */
-	if (worker == 0)
-	{
-		loop_timer_start(&upkeep_timer, UPKEEP_MS / 60, upkeep_begin, NULL);
-		loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
-		api_services_start();
-	}
+	namespaces_start(false);
+	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
 }
 
 bool
@@ -96,112 +81,58 @@ api_ready(const char **why)
 		*why = "the database does not answer";
 		return false;
 	}
+	if (pg_blocked_ms() > BLOCKED_MS)
+	{
+		*why = "reads wait in vain for a lock in the database";
+		return false;
+	}
 	return true;
+}
+
+static void
+probed(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	pg_result_free(result);
+	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
+}
+
+/* What becomes of it pg.c notes, as of any read: that it would be answered, or is again, must show also while nobody sends requests. */
+static void
+probe(void *state)
+{
+	Registry   *registry = registry_acquire();
+	size_t		count = 0;
+	const RegistryType *types = registry != NULL ? registry_types(registry, &count) : NULL;
+
+	if (count > 0)
+	{
+		PgCall	   *call = pg_call_new(PG_GET);
+		Arena		arena;
+
+		arena_init(&arena);
+		pg_add_text(call, arena_printf(&arena, "{\"verb\":\"get\",\"group\":\"%s\",\"version\":\"%s\",\"resource\":\"%s\"%s,\"name\":\"readyz\"}",
+									   types[0].group, types[0].version, types[0].resource,
+									   types[0].namespaced ? ",\"namespace\":\"readyz\"" : ""));
+		arena_free(&arena);
+		pg_send(call, false, PROBE_TIMEOUT_MS, probed, NULL);
+	}
+	else
+		loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
+	registry_release(registry);
 }
 
 void
 api_shutdown(void)
 {
 	shutting_down = true;
-	webhooks_end();
 	/* The rest of the time is for clients that are slow to take what they have. */
 	watches_end((uint64_t) config.shutdown_timeout * 750);
-}
-
-bool
-api_drained(void)
-{
-	return !webhooks_under_way();
 }
 
 bool
 api_shutting_down(void)
 {
 	return shutting_down;
-}
-
-/* ---------- upkeep: one call after the other, so that it never holds more than one connection ---------- */
-
-static int	upkeep_steps;
-static uint64_t upkeep_step_begun;
-
-static void upkeep_step(void *state);
-
-static void
-upkeep_counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
-		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
-	pg_result_free(result);
-	loop_timer_start(&upkeep_timer, upkeep_steps == UPKEEP_STEPS ? 0 : UPKEEP_MS, upkeep_begin, NULL);
-}
-
-static void
-upkeep_maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
-
-	pg_result_free(result);
-	/* Between steps it rests for as long as one took: clients' writes have the other half of a processor at least. */
-	if (more && ++upkeep_steps < UPKEEP_STEPS)
-		loop_timer_start(&upkeep_timer, loop_now() - upkeep_step_begun, upkeep_step, NULL);
-	else
-		pg_send(pg_call_new(PG_COUNTS), false, UPKEEP_TIMEOUT_MS, upkeep_counted, NULL);
-}
-
-static void
-upkeep_step(void *state)
-{
-	upkeep_step_begun = loop_now();
-	pg_send(pg_call_new(PG_MAINTAIN), false, UPKEEP_TIMEOUT_MS, upkeep_maintained, NULL);
-}
-
-static void
-upkeep_begin(void *state)
-{
-	upkeep_steps = 0;
-	upkeep_step(NULL);
-}
-
-static void
-aggregated(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
-
-	if (outcome == PG_OK)
-		policies_follow(pg_bool(result, 0, 1), pg_bool(result, 0, 2));
-	pg_result_free(result);
-	if (more)
-		catch_up_begin(NULL);
-	else
-		loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
-}
-
-static void
-caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
-	PgCall	   *call;
-	int64_t		version;
-
-	pg_result_free(result);
-	if (more)
-	{
-		catch_up_begin(NULL);
-		return;
-	}
-	call = pg_call_new(PG_AGGREGATE);
-	if (policies_known(&version))
-		pg_add_int8(call, version);
-	else
-		pg_add_null(call);
-	pg_send(call, false, UPKEEP_TIMEOUT_MS, aggregated, NULL);
-}
-
-static void
-catch_up_begin(void *state)
-{
-	pg_send(pg_call_new(PG_CATCH_UP), false, UPKEEP_TIMEOUT_MS, caught_up, NULL);
 }
 
 /* ---------- a request ---------- */

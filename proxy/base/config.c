@@ -28,6 +28,9 @@
 #define EXIT_USAGE 2
 #define MAX_DEFAULT_WORKERS 8
 
+/* Two proxies, and others beside them, within max_connections = 100. */
+#define MOST_DEFAULT_CONNECTIONS 40
+
 typedef enum FlagKind
 {
 	FLAG_STRING,
@@ -115,14 +118,16 @@ static const Flag flags[] =
 	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
 	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
-	{"database-connections", FLAG_INTEGER, &config.connections, "2", 1, 64,
-	"connections for reads of each worker; two more are for writes, and two for calls that must not wait for lists"},
+	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
+	"connections of the whole proxy to the database, at most; 3 for each worker and 2 for upkeep are needed; by default 6 for each worker and 2 for upkeep, but no more than 40, so that two proxies fit into max_connections = 100"},
 	{"disable-admission-plugins", FLAG_DISABLED_PLUGINS, &config.namespace_lifecycle, "", 0, 0,
 	"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that exists and is not being deleted"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
 	"uid of the cluster that is served; without it, the uid of the namespace kube-system is asked from kube-apiserver"},
 	{"cluster-name", FLAG_STRING, &config.cluster_name, "", 0, 0,
 	"name of the cluster, for people"},
+	{"upkeep", FLAG_BOOLEAN, &config.upkeep, "true", 0, 0,
+	"run the upkeep process: maintenance, merging, namespaces, webhooks, the caBundle of APIServices, counts for metrics; one proxy of a cluster has to"},
 	{"workers", FLAG_INTEGER, &config.workers, NULL, 1, 64,
 	"worker processes; by default one for each processor, at most 8"},
 	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
@@ -368,6 +373,26 @@ set_defaults(void)
 	config.workers = processors < 1 ? 1 : processors > MAX_DEFAULT_WORKERS ? MAX_DEFAULT_WORKERS : (int) processors;
 }
 
+static void
+check_connections(void)
+{
+	int			upkeep = config.upkeep ? UPKEEP_CONNECTIONS : 0;
+	int			least = config.workers * WORKER_LEAST_CONNECTIONS + upkeep;
+	char		reason[160];
+
+	if (config.connections == 0)
+	{
+		config.connections = config.workers * WORKER_USEFUL_CONNECTIONS + upkeep;
+		if (config.connections > MOST_DEFAULT_CONNECTIONS)
+			config.connections = MOST_DEFAULT_CONNECTIONS;
+	}
+	if (config.connections >= least)
+		return;
+	snprintf(reason, sizeof(reason), "%d are too few for %d workers%s: at least %d are needed, or fewer --workers", config.connections,
+			 config.workers, config.upkeep ? " and the upkeep process" : "", least);
+	usage_error("database-connections", NULL, reason);
+}
+
 /* What can only be said once all flags are known. */
 static void
 check_all(void)
@@ -398,6 +423,9 @@ check_all(void)
 		usage_error("authorization-mode", "Webhook", "needs --authorization-kubeconfig, --authentication-kubeconfig or a pod");
 	if (config.apiservice_ca_file[0] != '\0' && !kubeconfig_available(config.authentication_kubeconfig))
 		usage_error("apiservice-ca-file", config.apiservice_ca_file, "needs --authentication-kubeconfig or a pod");
+	check_connections();
+	if (config.result_series > 0 && !config.upkeep)
+		usage_error("result-metrics-series", NULL, "needs --upkeep: the upkeep process reads them");
 	if (config.metrics_port == config.secure_port)
 		usage_error("metrics-port", NULL, "must not be the same as --secure-port");
 }

@@ -20,6 +20,11 @@ typedef enum AuthorizationMode
 	AUTHORIZATION_ALWAYS_DENY
 } AuthorizationMode;
 
+/* Connections to the database that a worker needs, and that it has use for; those of the upkeep process. */
+#define WORKER_LEAST_CONNECTIONS 3
+#define WORKER_USEFUL_CONNECTIONS 6
+#define UPKEEP_CONNECTIONS 2
+
 typedef struct Config
 {
 	const char *bind_address;	/* --bind-address, default 0.0.0.0 */
@@ -54,7 +59,8 @@ typedef struct Config
 	const char *cluster_id;		/* --cluster-id: uid of the cluster; "" until main.c has asked kube-apiserver */
 	const char *cluster_name;	/* --cluster-name */
 	int			workers;		/* --workers, default the number of processors, at most 8 */
-	int			connections;	/* --database-connections: for reads, per worker; one more is for writes; default 2 */
+	int			connections;	/* --database-connections: of the whole proxy, see pg.h; by default as many as are useful, at most 40 */
+	bool		upkeep;			/* --upkeep, default true */
 	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
 	bool		http2;			/* --http2, default false */
 	int			request_timeout;	/* --request-timeout, seconds, default 60 */

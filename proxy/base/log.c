@@ -8,21 +8,35 @@
  * several workers do not mix.  What does not fit is cut; the line stays valid
  * JSON.
  *
+ * The reader of standard error may stall: a full pipe blocks its writers.  So
+ * lines go into a ring of fixed size, and a thread of each process writes them.
+ * A line that finds no room is dropped and counted; the log says how many were
+ * dropped as soon as there is room again.  O_NONBLOCK is no alternative: it would
+ * hold for everybody who shares the descriptor, the shell included.
+ *
  *-------------------------------------------------------------------------
  */
 #include "base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/metrics.h"
 
 #define LINE_SIZE 8192
+
+/* Lines that wait to be written, in bytes; the end of a process waits so long for them to be taken, in milliseconds. */
+#define RING_SIZE (256 * 1024)
+#define FLUSH_MS 1000
 
 /* Room that is kept for the end of a line whose strings were cut. */
 #define TAIL_SIZE 256
@@ -46,6 +60,20 @@ static const char *const level_names[] = {"error", "warning", "info", "debug"};
 static const int level_verbosity[] = {0, 1, 1, 2};
 
 static int	log_worker = -1;
+
+/* The lines that wait; their bytes follow each other around the end. */
+static struct
+{
+	pthread_mutex_t lock;
+	pthread_cond_t filled;		/* there is something to write */
+	pthread_cond_t emptied;		/* everything has been written */
+	char		bytes[RING_SIZE];
+	size_t		start;
+	size_t		len;
+	bool		writing;		/* a line was taken out, and is not written yet */
+	bool		started;		/* this process has its thread */
+	unsigned long dropped;		/* since the log last said how many */
+}			ring = {.lock = PTHREAD_MUTEX_INITIALIZER,.filled = PTHREAD_COND_INITIALIZER,.emptied = PTHREAD_COND_INITIALIZER};
 
 static void
 append_raw(Line *line, const char *text)
@@ -156,15 +184,160 @@ begin_line(Line *line, LogLevel level)
 	append_raw(line, head);
 }
 
+/* ---------- the ring; all of it with the lock held ---------- */
+
+static bool
+ring_put(const char *bytes, size_t len)
+{
+	size_t		end = (ring.start + ring.len) % RING_SIZE;
+	size_t		first = len < RING_SIZE - end ? len : RING_SIZE - end;
+
+	if (len > RING_SIZE - ring.len)
+		return false;
+	memcpy(ring.bytes + end, bytes, first);
+	memcpy(ring.bytes, bytes + first, len - first);
+	ring.len += len;
+	return true;
+}
+
+/* Takes the first line out; its length. */
+static size_t
+ring_take(char *line)
+{
+	size_t		len = 0;
+
+	do
+	{
+		line[len] = ring.bytes[ring.start];
+		ring.start = (ring.start + 1) % RING_SIZE;
+		ring.len--;
+	} while (line[len++] != '\n');
+	return len;
+}
+
+static void
+tell_dropped(void)
+{
+	char		message[80];
+	Line		line;
+
+	snprintf(message, sizeof(message), "%lu log lines were dropped: standard error was not read", ring.dropped);
+	begin_line(&line, LOG_ERROR);
+	append_member(&line, "message", message);
+	append_raw(&line, "}\n");
+	if (ring_put(line.bytes, line.len))
+		ring.dropped = 0;
+}
+
+static void *
+write_lines(void *state)
+{
+	static char line[LINE_SIZE];
+
+	pthread_mutex_lock(&ring.lock);
+	for (;;)
+	{
+		size_t		len;
+		ssize_t		written;
+
+		if (ring.dropped > 0)
+			tell_dropped();
+		while (ring.len == 0)
+		{
+			pthread_cond_broadcast(&ring.emptied);
+			pthread_cond_wait(&ring.filled, &ring.lock);
+		}
+		len = ring_take(line);
+		ring.writing = true;
+		pthread_mutex_unlock(&ring.lock);
+		do
+			written = write(STDERR_FILENO, line, len);
+		while (written < 0 && errno == EINTR);
+		pthread_mutex_lock(&ring.lock);
+		ring.writing = false;
+	}
+	return NULL;
+}
+
+/* ---------- the thread ---------- */
+
+static void
+before_fork(void)
+{
+	pthread_mutex_lock(&ring.lock);
+}
+
+static void
+after_fork(void)
+{
+	pthread_mutex_unlock(&ring.lock);
+}
+
+/* The thread stayed with the parent, and what waits is written there. */
+static void
+after_fork_in_child(void)
+{
+	pthread_cond_init(&ring.filled, NULL);
+	pthread_cond_init(&ring.emptied, NULL);
+	ring.len = ring.start = 0;
+	ring.dropped = 0;
+	ring.writing = ring.started = false;
+	pthread_mutex_unlock(&ring.lock);
+}
+
+/* With the lock held.  Signals are for the thread that has the loop. */
+static void
+start_thread(void)
+{
+	static bool registered;
+	sigset_t	all;
+	sigset_t	before;
+	pthread_t	thread;
+
+	if (!registered)
+	{
+		pthread_atfork(before_fork, after_fork, after_fork_in_child);
+		atexit(log_flush);
+	}
+	registered = true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ring.started = pthread_create(&thread, NULL, write_lines, NULL) == 0;
+	if (ring.started)
+		pthread_detach(thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void
+log_flush(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += FLUSH_MS % 1000 * 1000000;
+	until.tv_sec += FLUSH_MS / 1000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&ring.lock);
+	while (ring.started && (ring.len > 0 || ring.writing) && pthread_cond_timedwait(&ring.emptied, &ring.lock, &until) == 0)
+		;
+	pthread_mutex_unlock(&ring.lock);
+}
+
 static void
 end_line(Line *line)
 {
-	ssize_t		written;
-
 	append_raw(line, "}\n");
-	do
-		written = write(STDERR_FILENO, line->bytes, line->len);
-	while (written < 0 && errno == EINTR);
+	pthread_mutex_lock(&ring.lock);
+	if (!ring.started)
+		start_thread();
+	/* Not before what was dropped has been told of: lines stay in their order. */
+	if (!ring.started || ring.dropped > 0 || !ring_put(line->bytes, line->len))
+	{
+		ring.dropped++;
+		metrics_count(COUNTER_LOG_DROPPED, 1);
+	}
+	pthread_cond_signal(&ring.filled);
+	pthread_mutex_unlock(&ring.lock);
 }
 
 void

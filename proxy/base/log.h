@@ -3,6 +3,9 @@
  * log.h
  *	  JSON lines on standard error.
  *
+ * Nothing here waits for whoever reads standard error: lines that find no room
+ * among those that wait are dropped and counted.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef LOG_H
@@ -27,6 +30,9 @@ extern void log_line(LogLevel level, const char *format,...) __attribute__((form
 
 /* The number that lines carry from now on; -1, the default, is the parent process. */
 extern void log_set_worker(int worker);
+
+/* Waits until everything has been written, for a second at most.  An exit() does it; before an abort() it has to be called. */
+extern void log_flush(void);
 
 /* A request that has ended; strings may be NULL. */
 typedef struct LogAccess

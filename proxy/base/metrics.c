@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * metrics.c
- *	  Counters, gauges and histograms in memory shared by all workers.
+ *	  Counters, gauges and histograms in memory shared by all processes of the proxy.
  *
- * Every worker has a block of its own in one shared mapping and is its only
+ * Every worker, and the upkeep process, has a block of its own in one shared mapping and is its only
  * writer, so there is no lock that a dying worker could leave behind.  A table
  * entry becomes visible with one atomic store after its key is complete; an
  * entry whose writer died before that is simply taken again.  Numbers are
@@ -117,7 +117,8 @@ typedef struct WorkerBlock
 } WorkerBlock;
 
 static WorkerBlock *blocks;
-static int	block_count;
+static int	block_count;			/* of the workers, and of the upkeep process behind them */
+static int	worker_count;
 static WorkerBlock *mine;		/* of this worker */
 static double start_time;
 
@@ -131,19 +132,21 @@ monotonic_nanoseconds(void)
 }
 
 void
-metrics_init(int workers)
+metrics_init(int workers, bool upkeep)
 {
+	int			count = workers + upkeep;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	start_time = (double) now.tv_sec + (double) now.tv_nsec / 1e9;
-	blocks = mmap(NULL, sizeof(WorkerBlock) * (size_t) workers, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	blocks = mmap(NULL, sizeof(WorkerBlock) * (size_t) count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (blocks == MAP_FAILED)
 	{
 		perror("kube-reports-proxy: shared memory for metrics");
 		exit(1);
 	}
-	block_count = workers;
+	block_count = count;
+	worker_count = workers;
 	mine = &blocks[0];
 }
 
@@ -317,6 +320,9 @@ metrics_gauge_add(MetricGauge gauge, long delta)
 void
 metrics_count(MetricCounter counter, unsigned long delta)
 {
+	/* The log counts, and begins before there are metrics. */
+	if (mine == NULL)
+		return;
 	atomic_fetch_add_explicit(&mine->counters[counter], delta, memory_order_relaxed);
 }
 
@@ -680,6 +686,17 @@ write_gauges(StrBuf *buf)
 		{GAUGE_FEEDS, "kube_reports_feeds", "Lanes whose change log is followed, over all workers."},
 		{GAUGE_DB_QUEUED, "kube_reports_database_queued_calls", "Calls that wait for a database connection."},
 	};
+	static const struct
+	{
+		MetricGauge gauge;
+		const char *use;
+	}			uses[] =
+	{
+		{GAUGE_DB_READS, "reads"},
+		{GAUGE_DB_WRITES, "writes"},
+		{GAUGE_DB_UPKEEP, "upkeep"},
+		{GAUGE_DB_STANDBY, "standby"},
+	};
 	long long	connections = gauge_sum(GAUGE_DB_CONNECTIONS);
 	long long	busy = gauge_sum(GAUGE_DB_BUSY);
 	long long	resident = 0;
@@ -692,9 +709,14 @@ write_gauges(StrBuf *buf)
 	metrics_write_head(buf, "kube_reports_database_connections", "gauge", "Database connections, by what they do.");
 	strbuf_printf(buf, "kube_reports_database_connections{state=\"busy\"} %lld\n", busy);
 	strbuf_printf(buf, "kube_reports_database_connections{state=\"idle\"} %lld\n", connections > busy ? connections - busy : 0);
+	metrics_write_head(buf, "kube_reports_database_connections_open", "gauge", "Database connections that are open or being opened, by use.");
+	for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++)
+		strbuf_printf(buf, "kube_reports_database_connections_open{use=\"%s\"} %lld\n", uses[i].use, gauge_sum(uses[i].gauge));
+	metrics_write_head(buf, "kube_reports_database_connections_limit", "gauge", "The most of them, without the standby's: --database-connections.");
+	strbuf_printf(buf, "kube_reports_database_connections_limit %d\n", config.connections);
 	for (int w = 0; w < block_count; w++)
 		resident += atomic_load_explicit(&blocks[w].resident, memory_order_relaxed);
-	metrics_write_head(buf, "process_resident_memory_bytes", "gauge", "Memory held by all workers.");
+	metrics_write_head(buf, "process_resident_memory_bytes", "gauge", "Memory held by all processes that the proxy has started.");
 	strbuf_printf(buf, "process_resident_memory_bytes %lld\n", resident);
 	metrics_write_head(buf, "process_start_time_seconds", "gauge", "When the proxy was started.");
 	strbuf_printf(buf, "process_start_time_seconds %.3f\n", start_time);
@@ -715,8 +737,11 @@ write_counters(StrBuf *buf)
 		{COUNTER_WATCH_OVERFLOWS, "kube_reports_watch_overflows_total", "Watches closed because their client was too slow."},
 		{COUNTER_DB_CALLS, "kube_reports_database_calls_total", "Calls of database functions."},
 		{COUNTER_DB_ERRORS, "kube_reports_database_errors_total", "Calls that failed."},
+		{COUNTER_DB_INTERRUPTS, "kube_reports_database_interrupts_total", "Calls stopped because their time was up or their client gone."},
+		{COUNTER_DB_REFUSALS, "kube_reports_database_refusals_total", "Connections that the database refused for want of room (53300)."},
 		{COUNTER_BATCHES, "kube_reports_write_batches_total", "Batches of writes."},
 		{COUNTER_BATCHED_WRITES, "kube_reports_batched_writes_total", "Writes in these batches."},
+		{COUNTER_LOG_DROPPED, "kube_reports_log_lines_dropped_total", "Log lines dropped because nobody read standard error."},
 	};
 	uint64_t	restarts = 0;
 
@@ -729,10 +754,14 @@ write_counters(StrBuf *buf)
 		metrics_write_head(buf, counters[i].name, "counter", counters[i].help);
 		strbuf_printf(buf, "%s %llu\n", counters[i].name, (unsigned long long) sum);
 	}
-	for (int w = 0; w < block_count; w++)
+	for (int w = 0; w < worker_count; w++)
 		restarts += load(&blocks[w].restarts);
 	metrics_write_head(buf, "kube_reports_worker_restarts_total", "counter", "Workers that died and were started again.");
 	strbuf_printf(buf, "kube_reports_worker_restarts_total %llu\n", (unsigned long long) restarts);
+	if (block_count == worker_count)
+		return;
+	metrics_write_head(buf, "kube_reports_upkeep_restarts_total", "counter", "How often the upkeep process died and was started again.");
+	strbuf_printf(buf, "kube_reports_upkeep_restarts_total %llu\n", (unsigned long long) load(&blocks[worker_count].restarts));
 }
 
 static void
@@ -757,7 +786,7 @@ write_webhook_metric(StrBuf *buf, const char *name, const char *type, const char
 		}
 }
 
-/* One worker sends: no target is in two tables. */
+/* One process sends: no target is in two tables. */
 static void
 write_webhooks(StrBuf *buf)
 {

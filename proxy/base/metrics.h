@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * metrics.h
- *	  Counters, gauges and histograms in memory shared by all workers.
+ *	  Counters, gauges and histograms in memory shared by all processes of the proxy.
  *
- * Whichever worker is asked answers for the whole proxy.  Every worker adds
- * to its own slots; a scrape sums them up.  The slots of a worker that died stay counted
+ * Whichever worker is asked answers for the whole proxy.  Every worker, and the
+ * upkeep process as if it were one more, adds to its own slots; a scrape sums them up.  The slots of a worker that died stay counted
  * (counters) or are cleared (gauges).
  *
  *-------------------------------------------------------------------------
@@ -16,8 +16,8 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Called by the parent before it forks. */
-extern void metrics_init(int workers);
+/* Called by the parent before it forks.  upkeep: there is an upkeep process, whose number is the one behind the last worker's. */
+extern void metrics_init(int workers, bool upkeep);
 /* Called by a worker first of all; clears the gauges of its slots. */
 extern void metrics_attach(int worker);
 /* Called by a worker about once a second: notes the memory it holds. */
@@ -37,6 +37,10 @@ typedef enum MetricGauge
 	GAUGE_DB_BUSY,
 	GAUGE_DB_QUEUED,
 	GAUGE_FEEDS,
+	GAUGE_DB_READS,				/* connections that are open or being opened, by use */
+	GAUGE_DB_WRITES,
+	GAUGE_DB_UPKEEP,
+	GAUGE_DB_STANDBY,
 	GAUGE_COUNT
 } MetricGauge;
 extern void metrics_gauge_add(MetricGauge gauge, long delta);
@@ -48,8 +52,11 @@ typedef enum MetricCounter
 	COUNTER_WATCH_OVERFLOWS,	/* streams closed because their queue was full */
 	COUNTER_DB_ERRORS,
 	COUNTER_DB_CALLS,
+	COUNTER_DB_INTERRUPTS,		/* calls that were stopped at the server */
+	COUNTER_DB_REFUSALS,		/* connections that the server had no room for */
 	COUNTER_BATCHES,
 	COUNTER_BATCHED_WRITES,
+	COUNTER_LOG_DROPPED,
 	COUNTER_COUNT
 } MetricCounter;
 extern void metrics_count(MetricCounter counter, unsigned long delta);

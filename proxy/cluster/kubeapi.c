@@ -183,7 +183,7 @@ call_refuse(void *state)
 }
 
 static KubeCall *
-call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, KubeAnswer answer, void *state)
+call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, TransferBudget budget, KubeAnswer answer, void *state)
 {
 	KubeCall   *call = calloc(1, sizeof(*call));
 
@@ -196,6 +196,7 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, bool pa
 	arena_init(&call->arena);
 	strbuf_init(&call->received, &call->arena);
 	call->request = (TransferRequest) {
+		.budget = budget,
 		.path = arena_strdup(&call->arena, path),
 		.body = body == NULL ? NULL : arena_strndup(&call->arena, body, len),
 		.body_len = len,
@@ -213,21 +214,21 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, bool pa
 }
 
 KubeCall *
-kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, body, len, false, answer, state);
+	return call_start(api, path, body, len, false, budget, answer, state);
 }
 
 KubeCall *
 kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, body, len, true, answer, state);
+	return call_start(api, path, body, len, true, TRANSFER_OTHER, answer, state);
 }
 
 KubeCall *
 kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, NULL, 0, false, answer, state);
+	return call_start(api, path, NULL, 0, false, TRANSFER_OTHER, answer, state);
 }
 
 void

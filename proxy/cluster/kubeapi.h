@@ -12,7 +12,7 @@
 #ifndef KUBEAPI_H
 #define KUBEAPI_H
 
-#include "cluster/kubeconfig.h"
+#include "cluster/transfer.h"
 
 /* One kube-apiserver, reached with one kubeconfig.  Lives as long as the worker. */
 typedef struct KubeApi KubeApi;
@@ -39,7 +39,8 @@ typedef void (*KubeAnswer) (void *state, int status, const char *body, size_t le
  * connection errors, 429 and 5xx are tried again, five attempts in all, 500 ms apart at first, half as long again each time and a fifth
  * of jitter (AUTHN-06, AUTHZ-11).  A worker has at most 1024 calls under way: others are answered with status 0.
  */
-extern KubeCall *kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state);
+extern KubeCall *kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget, KubeAnswer answer,
+							  void *state);
 extern KubeCall *kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state);
 extern KubeCall *kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state);
 /* No answer comes afterwards. */

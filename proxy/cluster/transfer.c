@@ -6,7 +6,7 @@
  * libcurl does the talking: it is the best-kept HTTP client there is in C.
  * Its multi interface tells which descriptors it waits for and when it wants
  * to be called; both go to the worker's loop.  Connections are kept and used
- * again by whoever comes next.
+ * again by whoever comes next from the same budget.
  *
  * HTTP/1.1 throughout, as between our own clients and us: one connection
  * carries one call, so that a stalled one holds up nobody else.
@@ -24,16 +24,27 @@
 
 #include "base/loop.h"
 
-/* Further transfers wait for one of these; so many stay open while there is nothing to send. */
-#define MAX_CONNECTIONS 64L
-#define MAX_IDLE_CONNECTIONS 16L
+/* Connections of each budget: further transfers wait for one of them.  So many stay open while there is nothing to send. */
+static const long most_connections[TRANSFER_BUDGET_COUNT] = {
+	[TRANSFER_OTHER] = 48,[TRANSFER_TOKENS] = 16,[TRANSFER_STRANGE_TOKENS] = 16,[TRANSFER_ACCESS] = 32,[TRANSFER_STRANGE_ACCESS] = 8
+};
+
+#define MAX_IDLE_CONNECTIONS 8L
 
 /* A peer that is silently gone is noticed after so long, also by a watch that waits. */
 #define KEEPALIVE_SECONDS 15
 #define UNACKNOWLEDGED_MS 30000
 
+/* The transfers of one budget. */
+typedef struct Multi
+{
+	CURLM	   *curl;			/* NULL before the first */
+	LoopTimer	timer;
+} Multi;
+
 struct Transfer
 {
+	Multi	   *multi;
 	CURL	   *curl;
 	struct curl_slist *headers;
 	bool		refused;		/* take said no */
@@ -47,14 +58,14 @@ struct Transfer
 /* A descriptor of libcurl's that the loop watches. */
 typedef struct Channel
 {
+	Multi	   *multi;
 	LoopSocket *socket;
 	curl_socket_t fd;
 	bool		wants_write;
 	bool		notified;		/* the loop will call when it can be written to */
 } Channel;
 
-static CURLM *multi;
-static LoopTimer multi_timer;
+static Multi multis[TRANSFER_BUDGET_COUNT];
 
 static void *
 need(void *pointer)
@@ -191,6 +202,8 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, request->timeout_ms);
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 10000L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	/* Ending a transfer does not wait for the thread that resolves its host's name. */
+	curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(curl, CURLOPT_SOCKOPTFUNCTION, set_socket_options);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, transfer->reason);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
@@ -229,13 +242,13 @@ transfer_end(Transfer *transfer, CURLcode code)
 /* ---------- all of them, on the loop ---------- */
 
 static void
-multi_act(curl_socket_t fd, int events)
+multi_act(Multi *multi, curl_socket_t fd, int events)
 {
 	int			count;
 	CURLMsg    *message;
 
-	curl_multi_socket_action(multi, fd, events, &count);
-	while ((message = curl_multi_info_read(multi, &count)) != NULL)
+	curl_multi_socket_action(multi->curl, fd, events, &count);
+	while ((message = curl_multi_info_read(multi->curl, &count)) != NULL)
 	{
 		CURLcode	code = message->data.result;
 		char	   *transfer;
@@ -244,7 +257,7 @@ multi_act(curl_socket_t fd, int events)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
 		/* The message is gone with this. */
-		curl_multi_remove_handle(multi, message->easy_handle);
+		curl_multi_remove_handle(multi->curl, message->easy_handle);
 		transfer_end((Transfer *) transfer, code);
 	}
 }
@@ -252,16 +265,18 @@ multi_act(curl_socket_t fd, int events)
 static void
 on_multi_timer(void *state)
 {
-	multi_act(CURL_SOCKET_TIMEOUT, 0);
+	multi_act(state, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int
 set_multi_timer(CURLM *curl, long timeout_ms, void *state)
 {
+	Multi	   *multi = state;
+
 	if (timeout_ms < 0)
-		loop_timer_stop(&multi_timer);
+		loop_timer_stop(&multi->timer);
 	else
-		loop_timer_start(&multi_timer, (uint64_t) timeout_ms, on_multi_timer, NULL);
+		loop_timer_start(&multi->timer, (uint64_t) timeout_ms, on_multi_timer, multi);
 	return 0;
 }
 
@@ -270,7 +285,7 @@ on_readable(void *state)
 {
 	Channel    *channel = state;
 
-	multi_act(channel->fd, CURL_CSELECT_IN);
+	multi_act(channel->multi, channel->fd, CURL_CSELECT_IN);
 }
 
 static void
@@ -283,12 +298,13 @@ on_writable(void *state)
 	if (!channel->wants_write)
 		return;
 	loop_socket_notify_write(channel->socket, on_writable);
-	multi_act(channel->fd, CURL_CSELECT_OUT);
+	multi_act(channel->multi, channel->fd, CURL_CSELECT_OUT);
 }
 
 static int
 set_channel(CURL *curl, curl_socket_t fd, int what, void *state, void *socket_state)
 {
+	Multi	   *multi = state;
 	Channel    *channel = socket_state;
 
 	if (what == CURL_POLL_REMOVE)
@@ -303,6 +319,7 @@ set_channel(CURL *curl, curl_socket_t fd, int what, void *state, void *socket_st
 	if (channel == NULL)
 	{
 		channel = need(calloc(1, sizeof(*channel)));
+		channel->multi = multi;
 		channel->fd = fd;
 		channel->socket = loop_socket_open(fd, on_readable, channel);
 		if (channel->socket == NULL)
@@ -311,7 +328,7 @@ set_channel(CURL *curl, curl_socket_t fd, int what, void *state, void *socket_st
 			free(channel);
 			return 0;
 		}
-		curl_multi_assign(multi, fd, channel);
+		curl_multi_assign(multi->curl, fd, channel);
 	}
 	channel->wants_write = what == CURL_POLL_OUT || what == CURL_POLL_INOUT;
 	if (channel->wants_write && !channel->notified)
@@ -326,17 +343,21 @@ Transfer *
 transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request)
 {
 	Transfer   *transfer = transfer_new(kubeconfig, request);
+	Multi	   *multi = &multis[request->budget];
 
-	if (multi == NULL)
+	if (multi->curl == NULL)
 	{
-		multi = need(curl_multi_init());
-		curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, set_channel);
-		curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, set_multi_timer);
-		curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, MAX_CONNECTIONS);
-		curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, MAX_IDLE_CONNECTIONS);
+		multi->curl = need(curl_multi_init());
+		curl_multi_setopt(multi->curl, CURLMOPT_SOCKETFUNCTION, set_channel);
+		curl_multi_setopt(multi->curl, CURLMOPT_SOCKETDATA, multi);
+		curl_multi_setopt(multi->curl, CURLMOPT_TIMERFUNCTION, set_multi_timer);
+		curl_multi_setopt(multi->curl, CURLMOPT_TIMERDATA, multi);
+		curl_multi_setopt(multi->curl, CURLMOPT_MAX_TOTAL_CONNECTIONS, most_connections[request->budget]);
+		curl_multi_setopt(multi->curl, CURLMOPT_MAXCONNECTS, MAX_IDLE_CONNECTIONS);
 	}
+	transfer->multi = multi;
 	/* It fails only without memory, or when called by libcurl itself. */
-	if (curl_multi_add_handle(multi, transfer->curl) != CURLM_OK)
+	if (curl_multi_add_handle(multi->curl, transfer->curl) != CURLM_OK)
 		abort();
 	return transfer;
 }
@@ -344,7 +365,7 @@ transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request)
 void
 transfer_cancel(Transfer *transfer)
 {
-	curl_multi_remove_handle(multi, transfer->curl);
+	curl_multi_remove_handle(transfer->multi->curl, transfer->curl);
 	transfer_free(transfer);
 }
 

@@ -3,7 +3,7 @@
  * transfer.h
  *	  HTTP requests that this process sends, without libcurl's types.
  *
- * For kubeapi*.c and webhook.c alone.
+ * For kubeapi*.c and webhook.c alone; who posts to kube-apiserver names a budget.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +14,22 @@
 
 typedef struct Transfer Transfer;
 
+/*
+ * Each budget has connections of its own, so that one kind of transfers never waits for another.  Who is a stranger, review.c says.
+ */
+typedef enum TransferBudget
+{
+	TRANSFER_OTHER,				/* watches, calls, webhooks: nothing that a client can make many of */
+	TRANSFER_TOKENS,			/* TokenReviews of tokens that were good before */
+	TRANSFER_STRANGE_TOKENS,
+	TRANSFER_ACCESS,			/* SubjectAccessReviews of authenticated users */
+	TRANSFER_STRANGE_ACCESS,
+	TRANSFER_BUDGET_COUNT
+} TransferBudget;
+
 typedef struct TransferRequest
 {
+	TransferBudget budget;
 	const char *path;			/* with its query; escaped */
 	const char *body;			/* JSON of a POST; NULL: a GET.  Stays the caller's, until the end */
 	size_t		body_len;

@@ -12,8 +12,8 @@
  * No connection is closed while its results are being handed out: what must
  * go is marked and closed by the sweep, which runs every 100 ms.
  *
- * libpq resolves host names in PQconnectStartParams, which blocks: give
- * hostaddr where the resolver is slow.
+ * Two things that libpq does only by blocking are done by threads: resolving
+ * host names (pg_resolve.c) and stopping queries (pg_interrupt.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -30,10 +30,14 @@
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
-#define WRITE_CONNECTIONS 2
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
 #define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
+#define INTERRUPT_MS 2000		/* how long it may take to be stopped, before its connection is closed */
+#define RESOLVE_MS 1000			/* how long a connection waits for new addresses when there are old ones */
+#define REFUSAL_LOG_MS 60000	/* between two lines about a server that has no room */
+#define READ_LOCK_TIMEOUT "3s"	/* writes have their own in the functions; it is for what comes before them */
+#define WRITE_LOCK_TIMEOUT "5s"
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
@@ -41,13 +45,21 @@
 static Pool reads;
 static Pool writes;
 static Pool standby;			/* no connections without --read-database */
+static Pool *const pools[] = {&reads, &writes, &standby};
+
+#define POOLS (sizeof(pools) / sizeof(pools[0]))
+
 static LoopTimer sweep_timer;
 static char trouble[512] = "not connected yet";
+
+/* When reads of objects began to wait for locks in vain; 0: they do not. */
+static uint64_t blocked_since;
 
 /* Identity of the store that the primary last showed; "" before. */
 static char store[40];
 
 static void connection_open(Connection *connection);
+static void connection_start(Connection *connection);
 static void connection_step(void *state);
 static void connection_writable(void *state);
 static void pool_dispatch(Pool *pool);
@@ -60,7 +72,7 @@ call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *er
 	PgDone		done = call->done;
 	void	   *state = call->state;
 
-	if (outcome != PG_OK)
+	if (outcome != PG_OK && done != NULL)
 		metrics_count(COUNTER_DB_ERRORS, 1);
 	pg_call_free(call);
 	if (done != NULL)
@@ -194,11 +206,16 @@ connection_close(Connection *connection)
 	}
 	if (connection->call_count > 0)
 		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+	metrics_gauge_add(pool->use, -1);
+	if (connection->interrupt != NULL)
+		pg_interrupt_forget(connection->interrupt);
 	if (connection->socket != NULL)
 		loop_socket_close(connection->socket);
 	if (connection->result != NULL)
 		PQclear(connection->result);
 	PQfinish(connection->conn);
+	connection->interrupt = NULL;
+	connection->victim = NULL;
 	connection->socket = NULL;
 	connection->result = NULL;
 	connection->conn = NULL;
@@ -260,6 +277,37 @@ connection_end(Connection *connection)
 	pool_dispatch(pool);
 }
 
+/* The server has no room for another connection.  Every attempt would say so again. */
+static void
+note_refusal(void)
+{
+	static uint64_t told_at;
+	uint64_t	now = loop_now();
+
+	metrics_count(COUNTER_DB_REFUSALS, 1);
+	if (told_at != 0 && now - told_at < REFUSAL_LOG_MS)
+		return;
+	told_at = now;
+	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the limit of the role or the database, "
+			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that are open", config.connections);
+}
+
+/* One line of what libpq says: without the place in the server's source. */
+static void
+note_trouble(const char *why)
+{
+	size_t		len = 0;
+
+	while (*why != '\0' && len + 1 < sizeof(trouble))
+	{
+		size_t		line = strcspn(why, "\n");
+
+		if (strncmp(why, "LOCATION:", 9) != 0)
+			len += (size_t) snprintf(trouble + len, sizeof(trouble) - len, "%s%.*s", len > 0 ? " " : "", (int) line, why);
+		why += line + strspn(why + line, "\n");
+	}
+}
+
 /* Says why a connection cannot be used; it is closed by the next sweep. */
 static void
 connection_doom(Connection *connection, const char *why)
@@ -270,13 +318,10 @@ connection_doom(Connection *connection, const char *why)
 	connection->broken = true;
 	if (why != NULL)
 	{
-		size_t		len;
-
-		snprintf(trouble, sizeof(trouble), "%s", why);
-		len = strlen(trouble);
-		while (len > 0 && trouble[len - 1] == '\n')
-			trouble[--len] = '\0';
+		note_trouble(why);
 		log_line(LOG_WARNING, "database: %s", trouble);
+		if (connection->state == CONNECTION_CONNECTING && strstr(trouble, " 53300: ") != NULL)
+			note_refusal();
 	}
 	if (connection->state == CONNECTION_READY)
 	{
@@ -361,6 +406,18 @@ connection_writable(void *state)
 	connection_flush(connection);
 }
 
+/* A lock that somebody holds for long leaves the connection in order, and every read of objects without an answer. */
+static void
+note_blocked(const PGresult *result)
+{
+	const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+
+	if (sqlstate == NULL)
+		blocked_since = 0;
+	else if (strcmp(sqlstate, "55P03") == 0 && blocked_since == 0)
+		blocked_since = loop_now();
+}
+
 /* The first step has been answered. */
 static void
 connection_step_done(Connection *connection)
@@ -390,6 +447,10 @@ connection_step_done(Connection *connection)
 
 	if (--connection->call_count == 0)
 		metrics_gauge_add(GAUGE_DB_BUSY, -1);
+	if (step.call == connection->victim)
+		connection->victim = NULL;
+	if (step.statement == PG_GET || step.statement == PG_LIST || step.statement == PG_WATCH)
+		note_blocked(result);
 	if (status == PGRES_TUPLES_OK)
 	{
 		if (PQnfields(result) >= statement->columns && (!statement->one_row || PQntuples(result) >= 1))
@@ -412,6 +473,13 @@ connection_step_done(Connection *connection)
 		/* A changed function leaves the prepared statement with the old result type. */
 		if (strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL)
 			connection_doom(connection, error.message);
+	}
+	/* It was hit in place of the one before it. */
+	if (connection->interrupted_at != 0 && step.call->done != NULL && statement->brief && strcmp(error.sqlstate, "57014") == 0)
+	{
+		queue_insert(connection->pool, step.call, true);
+		PQclear(result);
+		return;
 	}
 	if (step.call->done != NULL)
 		log_line(LOG_WARNING, "database: %s failed with %s: %s", statement->name, error.sqlstate, error.message);
@@ -534,6 +602,11 @@ connection_greet(Connection *connection)
 	PgCall	   *hello = pg_call_new(PG_HELLO);
 
 	connection->state = CONNECTION_GREETING;
+	PQsetErrorVerbosity(connection->conn, PQERRORS_DEFAULT);
+	if (connection->pool->lock_timeout != NULL)
+		pg_add_text(settings, connection->pool->lock_timeout);
+	else
+		pg_add_null(settings);
 	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
 		connection_doom(connection, PQerrorMessage(connection->conn));
 	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
@@ -597,20 +670,31 @@ connection_notice(void *state, const char *message)
 	log_line(LOG_WARNING, "database: %.*s", (int) strcspn(message, "\n"), message);
 }
 
+/* Begins to connect, to the addresses that are known. */
 static void
-connection_open(Connection *connection)
+connection_start(Connection *connection)
 {
 	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
-	"tcp_user_timeout", "client_encoding", "dbname", NULL};
-	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL};
+	"tcp_user_timeout", "client_encoding", "dbname", "host", "hostaddr", "port", NULL};
+	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL, NULL, NULL, NULL};
+	PgAddresses addresses;
+	const char *why;
 
-	/* Without a connection string everything comes from libpq's environment. */
-	if (connection->pool->database == NULL || connection->pool->database[0] == '\0')
-		keywords[6] = NULL;
-	loop_timer_stop(&connection->retry);
-	connection->wanted = true;
+	if (connection->pool->target == NULL)
+		keywords[7] = NULL;
+	else if (pg_target_addresses(connection->pool->target, &addresses, &why))
+	{
+		/* Behind the connection string, which they override. */
+		values[7] = addresses.host;
+		values[8] = addresses.hostaddr;
+		values[9] = addresses.port;
+	}
+	else
+	{
+		connection_doom(connection, why);
+		return;
+	}
 	connection->state = CONNECTION_CONNECTING;
-	connection->connect_deadline = loop_now() + CONNECT_MS;
 	connection->conn = PQconnectStartParams(keywords, values, 1);
 	if (connection->conn == NULL || PQstatus(connection->conn) == CONNECTION_BAD)
 	{
@@ -618,8 +702,52 @@ connection_open(Connection *connection)
 		return;
 	}
 	PQsetNoticeProcessor(connection->conn, connection_notice, NULL);
+	/* Only then is the SQLSTATE of a refusal in the message. */
+	PQsetErrorVerbosity(connection->conn, PQERRORS_VERBOSE);
 	if (connection_watch(connection, connection_step))
 		loop_socket_notify_write(connection->socket, connection_step);
+}
+
+static void
+connection_open(Connection *connection)
+{
+	loop_timer_stop(&connection->retry);
+	metrics_gauge_add(connection->pool->use, 1);
+	connection->wanted = true;
+	connection->connect_deadline = loop_now() + CONNECT_MS;
+	connection->interrupted_at = 0;
+	if (connection->pool->target == NULL)
+	{
+		connection_start(connection);
+		return;
+	}
+	connection->state = CONNECTION_RESOLVING;
+	connection->resolving_since = pg_target_resolve(connection->pool->target);
+}
+
+/* Goes on with the connections of a pool that wait for addresses: with new ones, or when new ones have been waited for long enough. */
+static void
+pool_resolved(Pool *pool, bool fresh)
+{
+	PgAddresses addresses;
+	const char *why;
+
+	for (int i = 0; i < pool->count; i++)
+	{
+		Connection *connection = &pool->connections[i];
+
+		if (connection->state == CONNECTION_RESOLVING && !connection->doomed &&
+			(fresh || (loop_now() - connection->resolving_since >= RESOLVE_MS && pg_target_addresses(pool->target, &addresses, &why))))
+			connection_start(connection);
+	}
+}
+
+static void
+names_resolved(void *state)
+{
+	for (size_t i = 0; i < POOLS; i++)
+		if (pools[i]->target != NULL && (pools[i] == &standby) == (state == &standby))
+			pool_resolved(pools[i], true);
 }
 
 /* ---------- the pool ---------- */
@@ -658,6 +786,88 @@ pool_dispatch(Pool *pool)
 	}
 }
 
+/* The asker is told that the time is up; a call that nobody waits for takes its place in the connection. */
+static void
+step_expire(Connection *connection, Step *step)
+{
+	PgCall	   *call = step->call;
+	PgCall	   *ghost = calloc(1, sizeof(PgCall));
+
+	if (ghost == NULL)
+		abort();
+	log_line(LOG_WARNING, "database: %s is cut off after %llu ms", pg_statements[call->statement].name,
+			 (unsigned long long) (loop_now() - call->queued_at));
+	ghost->statement = call->statement;
+	ghost->connection = connection;
+	ghost->queued_at = call->queued_at;
+	/* There is nothing more to wait for. */
+	ghost->abandoned_at = 0;
+	step->call = ghost;
+	call->connection = NULL;
+	call_refuse(call, PG_EXPIRED);
+}
+
+static void
+interrupt_sent(void *state)
+{
+	Connection *connection = state;
+
+	connection->interrupt = NULL;
+	if (connection->victim == NULL && connection->state == CONNECTION_READY)
+		pool_dispatch(connection->pool);
+}
+
+/* Stops the call that runs at the server; a second attempt is the end of the connection. */
+static void
+connection_interrupt(Connection *connection, PgCall *call)
+{
+	uint64_t	now = loop_now();
+
+	if (connection->victim == NULL && connection->interrupt == NULL)
+	{
+		connection->interrupt = pg_interrupt(connection->conn, interrupt_sent, connection);
+		connection->victim = call;
+		connection->interrupted_at = now;
+		metrics_count(COUNTER_DB_INTERRUPTS, 1);
+		if (connection->interrupt != NULL)
+			return;
+	}
+	else if (now - connection->interrupted_at <= INTERRUPT_MS)
+		return;
+	log_line(LOG_WARNING, "database: %s cannot be stopped, and its connection is closed", pg_statements[call->statement].name);
+	connection_doom(connection, NULL);
+	connection->broken = false;
+}
+
+/*
+ * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang while it is prepared.  An
+ * abandoned one costs something only while it runs.
+ */
+static void
+connection_check_calls(Connection *connection, uint64_t now)
+{
+	for (size_t s = 0; s < connection->step_count && !connection->doomed; s++)
+	{
+		Step	   *step = &connection->steps[(connection->first_step + s) % STEP_LIMIT];
+		bool		runs = s == 0 || (s == 1 && connection->steps[connection->first_step].call == NULL);
+
+		if (step->call == NULL || step->call->internal)
+			continue;
+		if (step->call->done != NULL && now > step->call->deadline)
+			step_expire(connection, step);
+		if (runs && step->call->done == NULL && now - step->call->abandoned_at > ABANDONED_MS)
+			connection_interrupt(connection, step->call);
+	}
+	/* What is not stopped after that cannot be stopped. */
+	if (connection->interrupt != NULL && connection->victim == NULL && now - connection->interrupted_at > INTERRUPT_MS)
+	{
+		connection_doom(connection, NULL);
+		connection->broken = false;
+	}
+	if (connection->victim == NULL && connection->interrupt == NULL)
+		connection->interrupted_at = 0;
+}
+
 static void
 pool_sweep(Pool *pool)
 {
@@ -665,6 +875,8 @@ pool_sweep(Pool *pool)
 	bool		away = pool->away_since != 0 && now - pool->away_since > AWAY_MS;
 	PgCall	   *next;
 
+	if (pool->target != NULL)
+		pool_resolved(pool, false);
 	for (int i = 0; i < pool->count; i++)
 	{
 		Connection *connection = &pool->connections[i];
@@ -673,24 +885,8 @@ pool_sweep(Pool *pool)
 			continue;
 		if (!connection->doomed && connection->state != CONNECTION_READY && now > connection->connect_deadline)
 			connection_doom(connection, "timeout while connecting");
-		/*
-		 * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang while
-		 * it is prepared.  An abandoned one costs something only while it runs.
-		 */
-		for (size_t s = 0; s < connection->step_count && !connection->doomed; s++)
-		{
-			PgCall	   *call = connection->steps[(connection->first_step + s) % STEP_LIMIT].call;
-			bool		runs = s == 0 || (s == 1 && connection->steps[connection->first_step].call == NULL);
-
-			if (call != NULL && ((call->done != NULL && now > call->deadline) ||
-								 (runs && call->done == NULL && now - call->abandoned_at > ABANDONED_MS)))
-			{
-				log_line(LOG_WARNING, "database: %s is cut off after %llu ms", pg_statements[call->statement].name,
-						 (unsigned long long) (now - call->queued_at));
-				connection_doom(connection, NULL);
-				connection->broken = false;
-			}
-		}
+		if (connection->state == CONNECTION_READY)
+			connection_check_calls(connection, now);
 		if (connection->doomed)
 			connection_end(connection);
 	}
@@ -707,35 +903,61 @@ pool_sweep(Pool *pool)
 static void
 sweep(void *state)
 {
-	pool_sweep(&reads);
-	pool_sweep(&writes);
-	pool_sweep(&standby);
+	for (size_t i = 0; i < POOLS; i++)
+		pool_sweep(pools[i]);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
 }
 
 static void
-pool_start(Pool *pool, const char *database, int count, int kept)
+pool_start(Pool *pool, const char *database, PgTarget *target, int count, int kept, MetricGauge use, const char *lock_timeout)
 {
 	pool->database = database;
+	pool->target = target;
+	pool->use = use;
+	pool->lock_timeout = lock_timeout;
 	pool->kept = kept;
-	pool->count = count + kept;
-	pool->connections = calloc((size_t) pool->count, sizeof(Connection));
+	pool->count = count;
+	pool->connections = calloc((size_t) count, sizeof(Connection));
 	if (pool->connections == NULL)
 		abort();
 	pool->away_since = loop_now() > 0 ? loop_now() : 1;
-	for (int i = 0; i < pool->count; i++)
+	for (int i = 0; i < count; i++)
 		pool->connections[i].pool = pool;
 	connection_open(&pool->connections[0]);
 	loop_defer(dispatch_run, pool);
 }
 
 void
-pg_start(int worker)
+pg_init(void)
 {
-	pool_start(&reads, config.database, config.connections, POOL_KEPT);
-	pool_start(&writes, config.database, WRITE_CONNECTIONS, 0);
+	pg_targets_init();
+}
+
+void
+pg_start_worker(int worker)
+{
+	int			shared = config.connections - (config.upkeep ? UPKEEP_CONNECTIONS : 0);
+	int			mine = shared / config.workers + (worker < shared % config.workers);
+	int			for_writes = mine > 4 ? 2 : 1;
+	int			for_reads = mine - for_writes;
+	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
+
+	pool_start(&reads, config.database, target, for_reads, for_reads > 2 ? 2 : 1, GAUGE_DB_READS, READ_LOCK_TIMEOUT);
+	pool_start(&writes, config.database, target, for_writes, 0, GAUGE_DB_WRITES, WRITE_LOCK_TIMEOUT);
 	if (config.read_database[0] != '\0')
-		pool_start(&standby, config.read_database, config.connections, 1);
+		pool_start(&standby, config.read_database, pg_target_new(config.read_database, true, names_resolved, &standby),
+				   for_reads > 2 ? for_reads - 1 : 2, 1, GAUGE_DB_STANDBY, READ_LOCK_TIMEOUT);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+/* What writes is the work of upkeep.c, in small steps of up to some seconds; webhooks and the like are beside it. */
+void
+pg_start_upkeep(void)
+{
+	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
+
+	pool_start(&reads, config.database, target, 1, 0, GAUGE_DB_UPKEEP, NULL);
+	pool_start(&writes, config.database, target, 1, 0, GAUGE_DB_UPKEEP, NULL);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
 }
 
@@ -755,6 +977,12 @@ void
 pg_exempt(PgCall *call)
 {
 	call->exempt = true;
+}
+
+uint64_t
+pg_blocked_ms(void)
+{
+	return blocked_since == 0 ? 0 : loop_now() - blocked_since + 1;
 }
 
 bool

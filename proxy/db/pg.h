@@ -3,11 +3,13 @@
  * pg.h
  *	  Calls of the extension's functions over a pool of connections.
  *
- * Two pools in every worker: reads (--database-connections) and writes (2),
- * so that batches that wait for a commit never starve reads.  The pool for
- * reads has two more when it is busy, one that lists cannot take and one that
- * only urgent calls can.  A third pool, with one more, goes to a standby
- * when there is one (--read-database); what it cannot answer is asked of the primary.
+ * --database-connections is the most that a proxy opens.  The upkeep process
+ * has two of them, one for its steps and one for everything that must not wait for
+ * them; workers share the rest evenly.  Each worker has two pools, reads and writes,
+ * so that batches that wait for a commit never starve reads: 2 of 3 connections
+ * are for reads, 3 of 4 or 5, all but 2 of more.  One of those for reads is kept from
+ * lists, and from 3 on one more is for urgent calls alone.  A third pool goes to a standby
+ * when there is one (--read-database), with one connection less than the one for reads; what it cannot answer is asked of the primary.
  * Connections are opened when they are first needed, one of each pool always.  A call waits
  * in its pool's queue (at most 1,000 requests, then PG_BUSY) until a
  * connection is free; brief reads may follow each other on one connection
@@ -18,11 +20,12 @@
  * for a write, the outcome is then unknown.  While a pool has no connection
  * calls wait for at most 2 seconds, then they fail with PG_AWAY; once it has
  * been away that long, at once.  A call that outlasts its time, or whose
- * asker has gone for a second, costs its connection: the server notices the
- * closed socket within a second (client_connection_check_interval) and stops
- * the query.
+ * asker has gone for a second, is stopped at the server, and its connection is used again.  One that
+ * is not stopped within two seconds costs the connection: the server notices the
+ * closed socket within a second (client_connection_check_interval).
+ * Reads of workers wait for no lock longer than 3 seconds.
  *
- * Only pg.c, pg_call.c and pg_choice.c include libpq-fe.h.
+ * Only pg*.c include libpq-fe.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -86,10 +89,17 @@ typedef struct PgResult PgResult;
  */
 typedef void (*PgDone) (void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
-extern void pg_start(int worker);
+/* Called by the parent before it forks. */
+extern void pg_init(void);
+
+extern void pg_start_worker(int worker);
+extern void pg_start_upkeep(void);
 
 /* True when a connection for reads is up; otherwise *why (may be NULL) says what is wrong, for the log and readyz. */
 extern bool pg_connected(const char **why);
+
+/* For how long reads of objects have been waiting for locks in vain; 0: the last one did not. */
+extern uint64_t pg_blocked_ms(void);
 
 /* Parameters are added in order; the cluster, which is the first one of every statement, is added by pg_call_new. */
 extern PgCall *pg_call_new(PgStatement statement);

@@ -29,7 +29,8 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		" pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', false),"
 		" pg_catalog.set_config('client_connection_check_interval', '1s', false),"
 		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
-	" pg_catalog.set_config('jit', 'off', false)", 1, true, false, true},
+		" pg_catalog.set_config('jit', 'off', false),"
+	" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)", 1, true, false, true},
 	[PG_HELLO] = {"hello", "SELECT * FROM kube_reports.api_hello($1::uuid, $2::text)", 2, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports.api_documents($1::uuid)", 4, false, false, false},
@@ -49,17 +50,18 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_BOOKMARK] = {"bookmark",
 		"SELECT kube_reports.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
-	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, false, false},
+	/* The steps of upkeep.c: in its process they have the pool for writes to themselves. */
+	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports.api_counts($1::uuid)", 3, false, true, false},
 	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
 	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports.api_webhook_next($1::uuid)", 12, false, false, false},
 	[PG_WEBHOOK_DONE] = {"webhook_done",
 		"SELECT kube_reports.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text)",
 	1, true, false, false},
 	[PG_WEBHOOKS] = {"webhooks", "SELECT * FROM kube_reports.api_webhooks($1::uuid)", 4, false, false, false},
-	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, false, false},
-	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports.api_catch_up($1::uuid)", 1, true, false, false},
+	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports.api_maintain($1::uuid)", 1, true, true, false},
+	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports.api_catch_up($1::uuid)", 1, true, true, false},
 	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports.api_aggregate($1::uuid, kube_reports.api_may_merge($1::uuid, $2::int8), NULL, NULL, NULL)",
-	3, true, false, false},
+	3, true, true, false},
 	[PG_ACTIVE_POLICIES] = {"active_policies", "SELECT kube_reports.api_tell_policies($1::uuid, $2::text)", 1, true, false, false},
 	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports.api_namespaces($1::uuid, $2::text)", 3, false, false, false},
 	[PG_NAMESPACE] = {"namespace",

@@ -29,7 +29,10 @@ connection_rank(const Connection *connection)
 	return lowest;
 }
 
-/* Whether another brief read may follow those on a connection: not one that nobody waits for, which is cut off soon. */
+/* A call that is not answered after so long may wait for a lock: others go elsewhere. */
+#define SLOW_MS 500
+
+/* Whether another brief read may follow those on a connection: not behind one that nobody waits for, or that takes long. */
 static bool
 connection_takes_more(const Connection *connection)
 {
@@ -39,16 +42,23 @@ connection_takes_more(const Connection *connection)
 	{
 		const PgCall *call = connection->steps[(connection->first_step + s) % STEP_LIMIT].call;
 
-		if (call != NULL && call->done == NULL)
+		if (call != NULL && (call->done == NULL || loop_now() - call->queued_at > SLOW_MS))
 			return false;
 	}
 	return true;
 }
 
 static bool
-connection_ready(const Connection *connection)
+connection_up(const Connection *connection)
 {
 	return connection->state == CONNECTION_READY && !connection->doomed;
+}
+
+/* What is sent while a call is being stopped might be stopped in its place. */
+static bool
+connection_ready(const Connection *connection)
+{
+	return connection_up(connection) && connection->victim == NULL && connection->interrupt == NULL;
 }
 
 /*
@@ -72,7 +82,7 @@ pool_choose(const Pool *pool, CallRank rank, Connection **closed)
 	*closed = NULL;
 	for (int i = 0; i < pool->count; i++)
 	{
-		if (connection_ready(&pool->connections[i]))
+		if (connection_up(&pool->connections[i]))
 			for (CallRank k = connection_rank(&pool->connections[i]); k < RANK_COUNT; k++)
 				taken[k]++;
 	}
@@ -112,6 +122,6 @@ pool_owes_idle(const Pool *pool)
 	int			taken = 0;
 
 	for (int i = 0; i < pool->count; i++)
-		taken += connection_ready(&pool->connections[i]) && connection_rank(&pool->connections[i]) == RANK_LASTING;
+		taken += connection_up(&pool->connections[i]) && connection_rank(&pool->connections[i]) == RANK_LASTING;
 	return taken < rank_limit(pool, RANK_LASTING);
 }

@@ -15,10 +15,12 @@
 
 #include "base/loop.h"
 #include "db/pg_call.h"
+#include "base/metrics.h"
+#include "db/pg_interrupt.h"
+#include "db/pg_resolve.h"
 
 #define PIPELINE_DEPTH 4		/* brief reads on one connection */
 #define STEP_LIMIT (2 * PIPELINE_DEPTH + 4)
-#define POOL_KEPT 2				/* of the primary's for reads: a connection that lists cannot take, and one that only the feeds can */
 
 typedef struct Pool Pool;
 typedef struct PgConnection Connection;
@@ -33,6 +35,7 @@ typedef struct Step
 typedef enum ConnectionState
 {
 	CONNECTION_CLOSED,
+	CONNECTION_RESOLVING,		/* waits for the host's address */
 	CONNECTION_CONNECTING,
 	CONNECTION_GREETING,
 	CONNECTION_READY
@@ -54,6 +57,10 @@ struct PgConnection
 	size_t		step_count;
 	size_t		call_count;		/* steps that are calls */
 	PGresult   *result;			/* of the first step */
+	PgCall	   *victim;			/* the first step's, which is being stopped; NULL: none */
+	PgInterrupt *interrupt;		/* on its way; NULL: none.  What comes next might be hit */
+	uint64_t	interrupted_at;
+	uint64_t	resolving_since;
 	uint64_t	connect_deadline;
 	uint64_t	back_off;
 	LoopTimer	retry;
@@ -62,6 +69,9 @@ struct PgConnection
 struct Pool
 {
 	const char *database;		/* connection string */
+	const char *lock_timeout;	/* NULL: the server's own */
+	PgTarget   *target;			/* NULL: there is nothing to resolve */
+	MetricGauge use;
 	Connection *connections;
 	int			count;
 	int			kept;			/* connections that not every call may take: see rank_limit() */

@@ -743,16 +743,16 @@ is_under_way(h2o_req_t *req, void *state)
 }
 
 static bool
-is_drained(void)
+is_drained(bool (*drained) (void))
 {
-	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME || !api_drained())
+	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME || !drained())
 		return false;
 	return conf.http1.callbacks.foreach_request(&context, is_under_way, NULL) == 0 &&
 		conf.http2.callbacks.foreach_request(&context, is_under_way, NULL) == 0;
 }
 
 void
-http_server_run(void (*tick) (void))
+http_server_run(void (*tick) (void), bool (*drained) (void))
 {
 	uint64_t	next_tick = 0;
 	bool		interrupted = false;
@@ -776,7 +776,7 @@ http_server_run(void (*tick) (void))
 		 * them first, and it could leave the socket waiting to write without a callback, which ends the process.
 		 */
 		h2o_timeout__do_post_callback(context.loop);
-		if (stopping && is_drained())
+		if (stopping && is_drained(drained))
 			break;
 		wait = loop_next_due(stopping ? DRAIN_STEP : TICK_INTERVAL);
 		if (http_answers_ready())
@@ -786,6 +786,7 @@ http_server_run(void (*tick) (void))
 		if (errno != EINTR)
 		{
 			log_line(LOG_ERROR, "the event loop failed: %s", strerror(errno));
+			log_flush();
 			abort();
 		}
 		interrupted = true;

@@ -20,10 +20,10 @@ typedef struct HttpListener
 
 extern void http_server_start(const HttpListener *listeners, size_t count);
 /*
- * Runs until http_server_exit(), or, once http_server_stop_accepting() was called, until no request is open and api_drained().  tick is
- * called about once a second, and at once after a signal.
+ * Runs until http_server_exit(), or, once http_server_stop_accepting() was called, until no request is open and drained(): then nothing
+ * is under way that no client waits for.  tick is called about once a second, and at once after a signal.
  */
-extern void http_server_run(void (*tick) (void));
+extern void http_server_run(void (*tick) (void), bool (*drained) (void));
 /* Closes the TLS listeners, turns keep-alive off.  The plain port serves health and metrics to the end. */
 extern void http_server_stop_accepting(void);
 extern size_t http_server_open_requests(void);
@@ -35,7 +35,6 @@ extern void api_request(HttpRequest *request);	/* the API port */
 extern bool api_ready(const char **why);	/* registry read, database answering */
 extern void api_shutdown(void);				/* end watches cleanly, refuse newcomers with 429 */
 extern bool api_shutting_down(void);
-extern bool api_drained(void);			/* nothing is under way that no client waits for */
 
 /* health.c */
 extern void health_request(HttpRequest *request);	/* the plain port: health and metrics */

@@ -25,6 +25,8 @@ static bool read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answ
 static ReviewKind kind = {
 	.name = "SubjectAccessReview",
 	.path = "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+	.budget = TRANSFER_ACCESS,
+	.strange_budget = TRANSFER_STRANGE_ACCESS,
 	.capacity = REMEMBERED_DECISIONS,
 	.most_under_way = DECISIONS_UNDER_WAY,
 	.read = read_review,
@@ -254,7 +256,8 @@ attributes_length(const AccessAttributes *asked)
 }
 
 void
-access_review_ask(Arena *arena, const User *user, const AccessAttributes *attributes, ReviewWaiter *waiter, ReviewDone done, void *state)
+access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes, ReviewWaiter *waiter, ReviewDone done,
+				  void *state)
 {
 	JsonNode   *review = json_new_object(arena);
 	StrBuf		text;
@@ -265,7 +268,7 @@ access_review_ask(Arena *arena, const User *user, const AccessAttributes *attrib
 	json_set(arena, review, "spec", review_spec(arena, user, attributes));
 	strbuf_init(&text, arena);
 	json_write(&text, review);
-	review_ask(cache, text.bytes, text.len, attributes_length(attributes) < ATTRIBUTES_LIMIT, waiter, done, state);
+	review_ask(cache, text.bytes, text.len, attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger, waiter, done, state);
 }
 
 /* --- What comes back --- */

@@ -298,7 +298,7 @@ identity_authorize(Arena *arena, const User *user, const AccessAttributes *attri
 		allowed = true;
 	else if (config.authorization_mode == AUTHORIZATION_WEBHOOK)
 	{
-		access_review_ask(arena, user, attributes, &question->waiter, access_reviewed, question);
+		access_review_ask(arena, user, identity_is_anonymous(user), attributes, &question->waiter, access_reviewed, question);
 		return;
 	}
 	else if (!attributes->resource && reading && path_is_discovery(attributes->path) && user_has_group(user, GROUP_AUTHENTICATED))

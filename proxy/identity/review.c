@@ -28,6 +28,9 @@
 /* Larger answers are not remembered, so that the memory of a cache is bounded. */
 #define ANSWER_LIMIT 8192
 
+/* Questions that were answered well are told from strangers' for so many digests: a power of two. */
+#define VOUCHED_SLOTS 8192
+
 /* Failures are logged at most this often, in milliseconds. */
 #define FAILURE_LOG_INTERVAL 5000
 
@@ -42,6 +45,7 @@ struct Review
 	unsigned char digest[DIGEST_SIZE];
 	KubeCall   *call;			/* NULL: not under way */
 	LoopTimer	timeout;
+	bool		stranger;
 	bool		remember;
 	bool		told;			/* its waiters are being told: it stays */
 	uint64_t	expires_at;		/* of a remembered one */
@@ -58,7 +62,8 @@ struct ReviewCache
 	Review	   *newest;
 	Review	   *oldest;
 	size_t		remembered;
-	size_t		under_way;
+	size_t		under_way[2];	/* others', and strangers' */
+	uint64_t	vouched[VOUCHED_SLOTS]; /* the beginning of a digest, in the place that it names */
 	uint64_t	failure_logged_at;
 };
 
@@ -173,6 +178,34 @@ keep(Review *review)
 	link_use(review);
 }
 
+/* Longer than an answer is remembered: who was known a moment ago does not wait among strangers. */
+static uint64_t *
+vouched_slot(ReviewCache *cache, const unsigned char *digest, uint64_t *number)
+{
+	memcpy(number, digest, sizeof(*number));
+	return &cache->vouched[*number % VOUCHED_SLOTS];
+}
+
+static bool
+is_vouched(ReviewCache *cache, const unsigned char *digest)
+{
+	uint64_t	number;
+
+	return *vouched_slot(cache, digest, &number) == number;
+}
+
+static void
+note_vouched(Review *review)
+{
+	uint64_t	number;
+	uint64_t   *slot = vouched_slot(review->cache, review->digest, &number);
+
+	if (review->answer.positive)
+		*slot = number;
+	else if (*slot == number)
+		*slot = 0;
+}
+
 /* --- Reviews under way --- */
 
 static void
@@ -218,7 +251,7 @@ static void
 end_call(Review *review)
 {
 	review->call = NULL;
-	review->cache->under_way--;
+	review->cache->under_way[review->stranger]--;
 	loop_timer_stop(&review->timeout);
 }
 
@@ -266,7 +299,10 @@ on_answer(void *state, int status, const char *body, size_t len, const char *why
 	arena_init(&arena);
 	answered = read_answer(review, &arena, status, body, len, &why);
 	if (answered)
+	{
+		note_vouched(review);
 		keep(review);
+	}
 	else
 		log_failure(review->cache, why);
 	arena_free(&arena);
@@ -285,7 +321,7 @@ on_timeout(void *state)
 }
 
 static Review *
-start(ReviewCache *cache, const char *document, size_t len, const unsigned char *digest)
+start(ReviewCache *cache, const char *document, size_t len, const unsigned char *digest, bool stranger)
 {
 	Review	  **bucket = bucket_of(cache, digest);
 	Review	   *review = calloc(1, sizeof(*review));
@@ -296,14 +332,17 @@ start(ReviewCache *cache, const char *document, size_t len, const unsigned char 
 	memcpy(review->digest, digest, DIGEST_SIZE);
 	review->next_in_bucket = *bucket;
 	*bucket = review;
-	cache->under_way++;
+	review->stranger = stranger;
+	cache->under_way[stranger]++;
 	loop_timer_start(&review->timeout, REVIEW_TIMEOUT, on_timeout, review);
-	review->call = kubeapi_post(cache->api, cache->kind->path, document, len, on_answer, review);
+	review->call = kubeapi_post(cache->api, cache->kind->path, document, len, stranger ? cache->kind->strange_budget : cache->kind->budget,
+								on_answer, review);
 	return review;
 }
 
 void
-review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, ReviewWaiter *waiter, ReviewDone done, void *state)
+review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger, ReviewWaiter *waiter, ReviewDone done,
+		   void *state)
 {
 	unsigned char digest[DIGEST_SIZE];
 	Review	   *review;
@@ -332,12 +371,13 @@ review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, 
 	}
 	if (review == NULL)
 	{
-		if (cache->under_way >= cache->kind->most_under_way)
+		stranger = stranger && !is_vouched(cache, digest);
+		if (cache->under_way[stranger] >= cache->kind->most_under_way)
 		{
 			done(state, REVIEW_REFUSED, NULL);
 			return;
 		}
-		review = start(cache, document, len, digest);
+		review = start(cache, document, len, digest, stranger);
 	}
 	review->remember |= remember;
 	waiter->review = review;

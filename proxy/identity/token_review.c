@@ -23,6 +23,8 @@ static bool read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answ
 static ReviewKind kind = {
 	.name = "TokenReview",
 	.path = "/apis/authentication.k8s.io/v1/tokenreviews",
+	.budget = TRANSFER_TOKENS,
+	.strange_budget = TRANSFER_STRANGE_TOKENS,
 	.capacity = REMEMBERED_TOKENS,
 	.most_under_way = TOKENS_UNDER_WAY,
 	.read = read_review,
@@ -69,7 +71,7 @@ token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDo
 	}
 	strbuf_init(&text, arena);
 	json_write(&text, review);
-	review_ask(cache, text.bytes, text.len, true, waiter, done, state);
+	review_ask(cache, text.bytes, text.len, true, true, waiter, done, state);
 }
 
 /* --- What comes back --- */

@@ -29,15 +29,16 @@
 #include "cluster/kubeapi.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "api/registry.h"
 #include "http/tls.h"
 #include "base/watched_file.h"
+#include "db/pg.h"
 
 #define COLLECTION "/apis/apiregistration.k8s.io/v1/apiservices/"
 #define TICK_MS 1000
 #define ROUND_MS 60000
+#define READ_TIMEOUT_MS 10000
 
-/* One version of a group that is or was served; lives as long as the worker. */
+/* One version of a group that is or was served; lives as long as the process. */
 typedef struct ApiService
 {
 	struct ApiService *next;
@@ -45,12 +46,20 @@ typedef struct ApiService
 	char		name[];			/* version.group */
 } ApiService;
 
+/* Columns of api_registry(). */
+enum
+{
+	COLUMN_GROUP = 1,
+	COLUMN_VERSION
+};
+
 static KubeApi *kube_api;
 static ApiService *services;
 static LoopTimer timer;
 static WatchedFile ca_file;
 static SSL_CTX *seen_context;	/* compared alone: its certificate was looked at */
 static uint64_t next_round;
+static bool reading;			/* what is served */
 
 /* The CAs of the last round; no store: they are of no use. */
 static struct
@@ -250,35 +259,35 @@ look_after(const char *name)
 }
 
 static void
-begin_round(Registry *registry)
+registry_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
-	size_t		count;
-	const RegistryType *types = registry_types(registry, &count);
 	Arena		arena;
 
-	if (!read_cas())
-		return;
-	arena_init(&arena);
-	for (size_t i = 0; i < count; i++)
-		look_after(arena_printf(&arena, "%s.%s", types[i].version, types[i].group));
-	arena_free(&arena);
+	reading = false;
+	if (outcome != PG_OK)
+		next_round = 0;
+	else if (read_cas())
+	{
+		arena_init(&arena);
+		for (size_t row = 0; row < pg_rows(result); row++)
+			look_after(arena_printf(&arena, "%s.%s", pg_text(result, row, COLUMN_VERSION).bytes, pg_text(result, row, COLUMN_GROUP).bytes));
+		arena_free(&arena);
+	}
+	pg_result_free(result);
 }
 
 static void
 tick(void *state)
 {
-	Registry   *registry = registry_acquire();
-
 	if (watched_file_changed(&ca_file, config.apiservice_ca_file) || tls_context() != seen_context)
 		next_round = 0;
 	seen_context = tls_context();
-	if (registry != NULL && loop_now() >= next_round)
+	if (!reading && loop_now() >= next_round)
 	{
 		next_round = loop_now() + ROUND_MS;
-		begin_round(registry);
+		reading = true;
+		pg_send(pg_call_new(PG_REGISTRY), false, READ_TIMEOUT_MS, registry_read, NULL);
 	}
-	if (registry != NULL)
-		registry_release(registry);
 	loop_timer_start(&timer, TICK_MS, tick, NULL);
 }
 

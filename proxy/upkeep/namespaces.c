@@ -3,7 +3,7 @@
  * namespaces.c
  *	  Which namespaces the cluster has: NamespaceLifecycle, and the sweep.
  *
- * Every worker watches the namespaces.  A create needs to know that its
+ * Every worker watches the namespaces, and the upkeep process does.  A create needs to know that its
  * namespace is active, by the watch, and that the store counts the objects of
  * that name as that namespace's (sql/store/namespaces.sql).  Where the two do not
  * agree, a namespace is settled: the store's row is read, then kube-apiserver is
@@ -11,7 +11,7 @@
  * namespace is dead, its objects are swept, and it begins again.  One settling at a
  * time for each namespace; what the watch tells meanwhile starts it over.
  *
- * Worker 0 settles also what nobody asks for: namespaces that are new, change
+ * The upkeep process settles what nobody asks for: namespaces that are new, change
  * or go, and once a minute whatever the store has and the cluster has not.
  *
  * Nothing is concluded from what is absent: neither from a list that is empty nor from an
@@ -106,7 +106,7 @@ struct Namespace
 };
 
 static KubeApi *api;
-static int	worker_number;
+static bool settles_all;		/* the upkeep process */
 static Namespace *buckets[BUCKETS];
 static Namespace *first_wanted;
 static Namespace **last_wanted = &first_wanted;
@@ -665,7 +665,7 @@ namespace_changed(Namespace *namespace, const char *uid, bool terminating)
 		set_text(&namespace->stored, NULL);
 	if (namespace->grace.running)
 		settle_begin(namespace);
-	else if (worker_number == 0 || was_stored)
+	else if (settles_all || was_stored)
 		settle_want(namespace);
 }
 
@@ -776,13 +776,13 @@ reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *
 			if (!namespace->settling)
 				set_text(&namespace->stored, uid);
 		}
-		else if (worker_number == 0 && is_dns1123_label(pg_text(result, row, 0)) &&
+		else if (settles_all && is_dns1123_label(pg_text(result, row, 0)) &&
 				 !(namespace != NULL && same_text(namespace->uid, uid) && namespace->terminating &&
 				   json_text_is(pg_text(result, row, 2), "terminating")))
 			settle_want(namespace_get(name));
 	}
 	pg_result_free(result);
-	for (size_t i = 0; outcome == PG_OK && worker_number == 0 && i < BUCKETS; i++)
+	for (size_t i = 0; outcome == PG_OK && settles_all && i < BUCKETS; i++)
 	{
 		Namespace  *next;
 
@@ -794,7 +794,7 @@ reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		}
 	}
 	/* The other workers need it only once: what they do not know they find out when they are asked. */
-	if (outcome != PG_OK || worker_number == 0)
+	if (outcome != PG_OK || settles_all)
 		loop_timer_start(&reconcile_timer, outcome == PG_OK ? RECONCILE_MS : RECONCILE_AGAIN_MS, reconcile, NULL);
 }
 
@@ -814,11 +814,11 @@ reconcile(void *state)
 /* ---------- for the others ---------- */
 
 void
-namespaces_start(int worker)
+namespaces_start(bool all)
 {
 	if (!config.namespace_lifecycle)
 		return;
-	worker_number = worker;
+	settles_all = all;
 	api = kubeapi_open(config.authentication_kubeconfig);
 	kubeapi_watch(api, COLLECTION, NULL, &handler, NULL);
 }

@@ -12,8 +12,11 @@
 
 #include "api/api.h"
 
-/* Begins to follow the namespaces, unless the proxy is without a kube-apiserver or told not to. */
-extern void namespaces_start(int worker);
+/*
+ * Begins to follow the namespaces, unless the proxy is without a kube-apiserver or told not to.  all: settles also those that nobody asks
+ * for, and sweeps what is left of those that are gone.
+ */
+extern void namespaces_start(bool all);
 
 /* Whether they are followed. */
 extern bool namespaces_followed(void);

@@ -6,24 +6,24 @@
  *
  * The finished text is in memory that all workers share: the kernel gives each
  * scrape to a worker of its choice, and series must not jump between the
- * readings of different ones.  There is room for two texts.  A reading is
+ * readings of different ones.  The upkeep process reads, when a worker asks
+ * it to.  There is room for two texts.  A reading is
  * written where the one before the last was; a worker that copies the last
- * one notices afterwards when it was overtaken, and copies again.  Only one
- * worker writes, under a robust mutex that is never waited for: when it dies
- * at that, the reading that was shown before is still whole.
+ * one notices afterwards when it was overtaken, and copies again.  When the writer
+ * dies at that, the reading that was shown before is still whole.
  *
  *-------------------------------------------------------------------------
  */
 #include "upkeep/result_metrics.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/loop.h"
@@ -31,6 +31,9 @@
 #include "db/pg.h"
 
 #define READ_TIMEOUT_MS 3000
+
+/* How often a scrape that waits looks whether the reading is there. */
+#define LOOK_MS 5
 
 /* A reading is shown no longer than this; four intervals when they are longer. */
 #define MOST_AGE_MS 60000
@@ -63,8 +66,9 @@ typedef struct Reading
 
 typedef struct Board
 {
-	pthread_mutex_t writing;
-	_Atomic uint64_t asked_at;	/* when somebody last began to read; 0: never */
+	_Atomic uint64_t asked_at;	/* when a worker last asked for a reading; 0: never */
+	_Atomic uint64_t asked;		/* number of the last question */
+	_Atomic uint64_t answered;	/* number of the last one that was answered, well or not */
 	_Atomic uint64_t begun;		/* number of the reading that is or was last written */
 	_Atomic uint64_t shown;		/* number of the one to be shown; 0: none.  Number n is in place n % 2 */
 	Reading		readings[2];
@@ -72,28 +76,31 @@ typedef struct Board
 } Board;
 
 static Board *board;			/* NULL: not wanted */
+static int	asked_fd;			/* wakes the upkeep process */
+
+/* Of a worker. */
 static ResultScrape *waiting;
-static bool reading;			/* this worker */
+static uint64_t awaited;		/* the question whose answer they wait for */
+static uint64_t patient_until;
+static LoopTimer look_timer;
+
+/* Of the upkeep process. */
+static bool reading;
+static uint64_t read_for;		/* the last question before the reading under way */
 
 void
 result_metrics_init(void)
 {
-	pthread_mutexattr_t robust;
-
 	if (config.result_series == 0)
 		return;
 	/* Pages that are not written to cost nothing. */
 	board = mmap(NULL, sizeof(Board) + 2 * TEXT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (board == MAP_FAILED)
+	asked_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (board == MAP_FAILED || asked_fd < 0)
 	{
 		perror("kube-reports-proxy: shared memory for --result-metrics-series");
 		exit(1);
 	}
-	pthread_mutexattr_init(&robust);
-	pthread_mutexattr_setpshared(&robust, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
-	pthread_mutex_init(&board->writing, &robust);
-	pthread_mutexattr_destroy(&robust);
 }
 
 /* ---------- writing ---------- */
@@ -169,11 +176,60 @@ write_reading(const PgResult *result)
 	atomic_store(&board->shown, number);
 }
 
-/* ---------- reading ---------- */
+/* ---------- reading, in the upkeep process ---------- */
+
+static void read_counts(void);
 
 static void
-answer_waiting(void)
+counts_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
+	reading = false;
+	if (outcome == PG_OK)
+		write_reading(result);
+	pg_result_free(result);
+	atomic_store(&board->answered, read_for);
+	if (atomic_load(&board->asked) > read_for)
+		read_counts();
+}
+
+static void
+read_counts(void)
+{
+	PgCall	   *call = pg_call_new(PG_RESULT_COUNTS);
+
+	reading = true;
+	read_for = atomic_load(&board->asked);
+	pg_add_int4(call, config.result_series);
+	pg_send(call, false, READ_TIMEOUT_MS, counts_read, NULL);
+}
+
+static void
+was_asked(void *state)
+{
+	eventfd_t	count;
+
+	if (eventfd_read(asked_fd, &count) == 0 && !reading)
+		read_counts();
+}
+
+void
+result_metrics_serve(void)
+{
+	if (board != NULL)
+		loop_socket_open(asked_fd, was_asked, NULL);
+}
+
+/* ---------- asking, in a worker ---------- */
+
+static void
+look(void *state)
+{
+	if (atomic_load(&board->answered) < awaited && loop_now() < patient_until)
+	{
+		loop_timer_start(&look_timer, LOOK_MS, look, NULL);
+		return;
+	}
+	awaited = 0;
 	while (waiting != NULL)
 	{
 		ResultScrape *scrape = waiting;
@@ -184,24 +240,7 @@ answer_waiting(void)
 	}
 }
 
-static void
-counts_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	int			locked = outcome == PG_OK ? pthread_mutex_trylock(&board->writing) : EBUSY;
-
-	reading = false;
-	if (locked == EOWNERDEAD)
-		locked = pthread_mutex_consistent(&board->writing);
-	if (locked == 0)
-	{
-		write_reading(result);
-		pthread_mutex_unlock(&board->writing);
-	}
-	pg_result_free(result);
-	answer_waiting();
-}
-
-/* Whether it is this worker's turn to read: then nobody else will begin before the interval is over. */
+/* Whether it is this worker's turn to ask: then nobody else will before the interval is over. */
 static bool
 take_turn(void)
 {
@@ -215,7 +254,7 @@ take_turn(void)
 void
 result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state)
 {
-	if (board == NULL || (!reading && !take_turn()))
+	if (board == NULL || (awaited == 0 && !take_turn()))
 	{
 		ready(state);
 		return;
@@ -227,13 +266,12 @@ result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *
 	if (waiting != NULL)
 		waiting->previous = scrape;
 	waiting = scrape;
-	if (!reading)
+	if (awaited == 0)
 	{
-		PgCall	   *call = pg_call_new(PG_RESULT_COUNTS);
-
-		reading = true;
-		pg_add_int4(call, config.result_series);
-		pg_send(call, false, READ_TIMEOUT_MS, counts_read, NULL);
+		awaited = atomic_fetch_add(&board->asked, 1) + 1;
+		patient_until = loop_now() + READ_TIMEOUT_MS;
+		eventfd_write(asked_fd, 1);
+		loop_timer_start(&look_timer, LOOK_MS, look, NULL);
 	}
 }
 

@@ -5,8 +5,8 @@
  *	  there are, for Prometheus.
  *
  * Names, labels and values are those of Policy Reporter's simple mode, so that
- * its dashboards fit.  They are read when somebody scrapes, by the worker that
- * is asked, at most once in --result-metrics-interval for the whole proxy;
+ * its dashboards fit.  They are read when somebody scrapes, by the upkeep
+ * process, at most once in --result-metrics-interval for the whole proxy;
  * all workers show the same reading.
  *
  *-------------------------------------------------------------------------
@@ -18,6 +18,8 @@
 
 /* Called by the parent before it forks. */
 extern void result_metrics_init(void);
+/* Called by the upkeep process whose loop is there: reads when a worker asks. */
+extern void result_metrics_serve(void);
 
 /* A scrape that waits for a reading; embedded in its owner's struct, zeroed at first. */
 typedef struct ResultScrape
@@ -30,7 +32,7 @@ typedef struct ResultScrape
 
 /*
  * Sees to it that the reading is new enough; then ready runs, once, maybe before this returns.  It does not wait for a database that is
- * away, nor for longer than three seconds, nor where another worker is reading already: what has been read before will do then.
+ * away, nor for longer than three seconds, nor where another worker has asked already: what has been read before will do then.
  */
 extern void result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state);
 /* ready will not run. */

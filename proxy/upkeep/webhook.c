@@ -344,9 +344,9 @@ ask_states(void *state)
 }
 
 void
-webhooks_start(int worker)
+webhooks_start(void)
 {
-	if (worker != 0 || !config.webhooks)
+	if (!config.webhooks)
 		return;
 	loop_timer_start(&look_timer, LOOK_MS, look, NULL);
 	loop_timer_start(&states_timer, LOOK_MS, ask_states, NULL);

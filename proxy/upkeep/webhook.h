@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-/* For one worker of a proxy; nothing happens with --webhooks=false. */
-extern void webhooks_start(int worker);
+/* For the upkeep process; nothing happens with --webhooks=false. */
+extern void webhooks_start(void);
 
 /* Begins no more batches; what is under way is finished. */
 extern void webhooks_end(void);

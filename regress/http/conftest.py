@@ -186,13 +186,28 @@ class Proxy:
         return self
 
     def processes(self):
-        """Ids of the parent and its workers."""
+        """Ids of the parent, its workers and the upkeep process."""
         def below(pid):
             with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
                 for child in children.read().split():
                     yield int(child)
                     yield from below(int(child))
         return [self.process.pid, *below(self.process.pid)]
+
+    def upkeep(self):
+        """The id of the upkeep process, or None while there is none."""
+        for pid in self.processes()[1:]:
+            try:
+                if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii") == "kube-reports-up\n":
+                    return pid
+            except OSError:
+                pass
+        return None
+
+    def workers(self):
+        """Ids of the workers."""
+        upkeep = self.upkeep()
+        return [pid for pid in self.processes()[1:] if pid != upkeep]
 
     def memory(self, field="VmRSS"):
         """Sum of a memory counter of all its processes, in bytes."""

@@ -381,8 +381,8 @@ def test_killed_while_draining(own_stack, tmp_path):
         while not done.wait(0.2):
             victim = choice.randrange(2)
             if victim == 0:
-                for worker in [process for proxy in flow.proxies for process in proxy.processes()[1:2]]:
-                    os.kill(worker, signal.SIGKILL)
+                for upkeep in filter(None, [proxy.upkeep() for proxy in flow.proxies]):
+                    os.kill(upkeep, signal.SIGKILL)
             else:
                 flow.database.psql("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid::int < -16", user="postgres")
             killed.append(victim)

@@ -1,0 +1,163 @@
+/*-------------------------------------------------------------------------
+ *
+ * upkeep.c
+ *	  The upkeep process: what the store and the cluster need besides answers.
+ *
+ * The steps of this file are small calls, one after the other, on the
+ * connection that is for such work; webhooks and everything else that must not
+ * wait for them have the other one (pg.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/upkeep.h"
+
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "db/pg.h"
+#include "upkeep/api_service.h"
+#include "upkeep/namespaces.h"
+#include "upkeep/policies.h"
+#include "upkeep/result_metrics.h"
+#include "upkeep/webhook.h"
+
+/* How often the change log is seen to and the objects are counted; other steps follow while there is more to do. */
+#define MAINTAIN_MS 60000
+#define MAINTAIN_STEPS 100		/* then objects are counted; it goes on when there is more to do */
+#define STEP_TIMEOUT_MS 30000
+
+/* How often counts of results are folded (readers add up what has not been), and reports merged that are due. */
+#define CATCH_UP_MS 1000
+
+static LoopTimer maintain_timer;
+static LoopTimer catch_up_timer;
+static bool ending;
+static int	steps_under_way;
+static int	maintain_steps;
+static uint64_t maintain_step_begun;
+
+static void maintain_begin(void *state);
+static void maintain_step(void *state);
+static void catch_up_begin(void *state);
+
+void
+upkeep_start(void)
+{
+	pg_start_upkeep();
+	namespaces_start(true);
+	webhooks_start();
+	api_services_start();
+	result_metrics_serve();
+	loop_timer_start(&maintain_timer, MAINTAIN_MS / 60, maintain_begin, NULL);
+	loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
+}
+
+void
+upkeep_end(void)
+{
+	ending = true;
+	loop_timer_stop(&maintain_timer);
+	loop_timer_stop(&catch_up_timer);
+	webhooks_end();
+}
+
+bool
+upkeep_drained(void)
+{
+	return steps_under_way == 0 && !webhooks_under_way();
+}
+
+static void
+step_send(PgCall *call, PgDone done)
+{
+	steps_under_way++;
+	pg_send(call, false, STEP_TIMEOUT_MS, done, NULL);
+}
+
+static void
+step_later(LoopTimer *timer, uint64_t delay_ms, void (*begin) (void *state))
+{
+	if (!ending)
+		loop_timer_start(timer, delay_ms, begin, NULL);
+}
+
+/* ---------- maintenance ---------- */
+
+static void
+counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	steps_under_way--;
+	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
+		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
+	pg_result_free(result);
+	step_later(&maintain_timer, maintain_steps == MAINTAIN_STEPS ? 0 : MAINTAIN_MS, maintain_begin);
+}
+
+static void
+maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
+
+	steps_under_way--;
+	pg_result_free(result);
+	/* Between steps it rests for as long as one took: clients' writes have the other half of a processor at least. */
+	if (more && ++maintain_steps < MAINTAIN_STEPS)
+		step_later(&maintain_timer, loop_now() - maintain_step_begun, maintain_step);
+	else if (!ending)
+		step_send(pg_call_new(PG_COUNTS), counted);
+}
+
+static void
+maintain_step(void *state)
+{
+	maintain_step_begun = loop_now();
+	step_send(pg_call_new(PG_MAINTAIN), maintained);
+}
+
+static void
+maintain_begin(void *state)
+{
+	maintain_steps = 0;
+	maintain_step(NULL);
+}
+
+/* ---------- catching up, folding, merging ---------- */
+
+static void
+aggregated(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
+
+	steps_under_way--;
+	if (outcome == PG_OK)
+		policies_follow(pg_bool(result, 0, 1), pg_bool(result, 0, 2));
+	pg_result_free(result);
+	step_later(&catch_up_timer, more ? 0 : CATCH_UP_MS, catch_up_begin);
+}
+
+static void
+caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
+	PgCall	   *call;
+	int64_t		version;
+
+	steps_under_way--;
+	pg_result_free(result);
+	if (more)
+		step_later(&catch_up_timer, 0, catch_up_begin);
+	else if (!ending)
+	{
+		call = pg_call_new(PG_AGGREGATE);
+		if (policies_known(&version))
+			pg_add_int8(call, version);
+		else
+			pg_add_null(call);
+		step_send(call, aggregated);
+	}
+}
+
+static void
+catch_up_begin(void *state)
+{
+	step_send(pg_call_new(PG_CATCH_UP), caught_up);
+}
