@@ -60,6 +60,28 @@ server_install()
 	chmod -R go+rX "$dir/dest"
 }
 
+# Whether the server in DIR runs: a process that was killed may be there until somebody waits for it, or its number be another's by now.
+server_runs()
+{
+	local dir=$1 pid
+	pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null) && [ -n "$pid" ] &&
+		[ "$(as_server readlink "/proc/$pid/cwd" 2>/dev/null)" = "$(cd "$dir/data" && pwd -P)" ]
+}
+
+# After a kill of the first process of the server in DIR: waits until the others are gone, without which no server starts there.
+server_await_end()
+{
+	local dir=$1 segment deadline=$((SECONDS + 60))
+	[ -e "$dir/data/postmaster.pid" ] || return 0
+	# The seventh line has key and id of a segment of shared memory that all of them are attached to.
+	segment=$(sed -n '7s/.* //p' "$dir/data/postmaster.pid")
+	while [ -n "$segment" ] && awk -v id="$segment" '$2 == id && $7 > 0 { found = 1 } END { exit !found }' /proc/sysvipc/shm; do
+		[ $SECONDS -lt $deadline ] || fail "processes of the server in $dir that was killed do not end"
+		read -r -t 0.05 <> <(:) || true
+	done
+	rm -f "$dir/data/postmaster.pid"
+}
+
 # Starts the server in DIR, made when there is none: server_start DIR PORT [setting ...]; PORT '' listens on the socket alone.
 server_start()
 (
@@ -68,9 +90,10 @@ server_start()
 	bindir=$($PG_CONFIG --bindir)
 	chmod 700 "$dir"
 	cd "$dir"
-	if as_server "$bindir/pg_ctl" status -s -D "$dir/data" >/dev/null 2>&1; then
+	if server_runs "$dir"; then
 		return 0
 	fi
+	server_await_end "$dir"
 	if [ ! -e "$dir/data/PG_VERSION" ]; then
 		as_server "$bindir/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C.UTF-8 -A trust --no-sync >"$dir/initdb.out" ||
 			{ cat "$dir/initdb.out" >&2; return 1; }
@@ -116,7 +139,7 @@ server_stop()
 	bindir=$($PG_CONFIG --bindir)
 	[ -e "$dir/data/postmaster.pid" ] || return 0
 	cd "$dir"
-	as_server "$bindir/pg_ctl" status -s -D "$dir/data" >/dev/null 2>&1 || return 0
+	server_runs "$dir" || return 0
 	as_server "$bindir/pg_ctl" stop -s -w -t 60 -m "${2:-fast}" -D "$dir/data"
 )
 

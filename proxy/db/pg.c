@@ -27,6 +27,7 @@
 #include "base/metrics.h"
 #include "db/pg.h"
 #include "db/pg_choice.h"
+#include "db/pg_connect.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
@@ -34,11 +35,8 @@
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
 #define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
 #define INTERRUPT_MS 2000		/* how long it may take to be stopped, before its connection is closed */
-#define RESOLVE_MS 1000			/* how long a connection waits for new addresses when there are old ones */
-#define REFUSAL_LOG_MS 60000	/* between two lines about a server that has no room */
 #define READ_LOCK_TIMEOUT "3s"	/* writes have their own in the functions; it is for what comes before them */
 #define WRITE_LOCK_TIMEOUT "5s"
-#define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
 
@@ -55,14 +53,7 @@ static char trouble[512] = "not connected yet";
 /* When reads of objects began to wait for locks in vain; 0: they do not. */
 static uint64_t blocked_since;
 
-/* Identity of the store that the primary last showed; "" before. */
-static char store[40];
-
-static void connection_open(Connection *connection);
-static void connection_start(Connection *connection);
-static void connection_step(void *state);
 static void connection_writable(void *state);
-static void pool_dispatch(Pool *pool);
 
 /* ---------- calls ---------- */
 
@@ -277,21 +268,6 @@ connection_end(Connection *connection)
 	pool_dispatch(pool);
 }
 
-/* The server has no room for another connection.  Every attempt would say so again. */
-static void
-note_refusal(void)
-{
-	static uint64_t told_at;
-	uint64_t	now = loop_now();
-
-	metrics_count(COUNTER_DB_REFUSALS, 1);
-	if (told_at != 0 && now - told_at < REFUSAL_LOG_MS)
-		return;
-	told_at = now;
-	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the limit of the role or the database, "
-			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that are open", config.connections);
-}
-
 /* One line of what libpq says: without the place in the server's source. */
 static void
 note_trouble(const char *why)
@@ -309,7 +285,7 @@ note_trouble(const char *why)
 }
 
 /* Says why a connection cannot be used; it is closed by the next sweep. */
-static void
+void
 connection_doom(Connection *connection, const char *why)
 {
 	if (connection->doomed)
@@ -320,8 +296,8 @@ connection_doom(Connection *connection, const char *why)
 	{
 		note_trouble(why);
 		log_line(LOG_WARNING, "database: %s", trouble);
-		if (connection->state == CONNECTION_CONNECTING && strstr(trouble, " 53300: ") != NULL)
-			note_refusal();
+		if (connection->state == CONNECTION_CONNECTING)
+			connection_refused(trouble);
 	}
 	if (connection->state == CONNECTION_READY)
 	{
@@ -362,7 +338,7 @@ connection_push_step(Connection *connection, PgCall *call, PgStatement statement
 		metrics_gauge_add(GAUGE_DB_BUSY, 1);
 }
 
-static void
+void
 connection_send(Connection *connection, PgCall *call)
 {
 	const PgStatementText *statement = &pg_statements[call->statement];
@@ -518,7 +494,7 @@ connection_drain(Connection *connection)
 	}
 }
 
-static void
+void
 connection_readable(void *state)
 {
 	Connection *connection = state;
@@ -541,206 +517,7 @@ connection_readable(void *state)
 		pool_dispatch(connection->pool);
 }
 
-/*
- * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and count
- * its versions differently.
- */
-static bool
-is_same_store(const Connection *connection, const PgResult *hello)
-{
-	static bool told;
-	const char *shown = pg_text(hello, 0, 1).bytes;
-	bool		same;
-
-	if (connection->pool != &standby)
-	{
-		snprintf(store, sizeof(store), "%s", shown);
-		return true;
-	}
-	same = strcmp(store, shown) == 0;
-	/* Before the primary has answered it is nobody's mistake. */
-	if (!same && !told && store[0] != '\0')
-		log_line(LOG_ERROR, "--read-database is no standby of the database: it is not used");
-	told = !same && store[0] != '\0';
-	return same;
-}
-
-/* api_hello has been answered: the role is the right one, the cluster is known. */
-static void
-connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	Connection *connection = state;
-	bool		same = outcome == PG_OK && is_same_store(connection, result);
-
-	pg_result_free(result);
-	if (!same)
-	{
-		connection_doom(connection, error != NULL ? error->message : outcome != PG_OK ? "connection lost while greeting" :
-						"not a standby of the database, or that is not known yet");
-		return;
-	}
-	connection->state = CONNECTION_READY;
-	connection->back_off = 0;
-	connection->pool->ready++;
-	connection->pool->away_since = 0;
-	metrics_gauge_add(GAUGE_DB_CONNECTIONS, 1);
-	pool_dispatch(connection->pool);
-}
-
-static void
-connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	pg_result_free(result);
-	if (outcome != PG_OK)
-		connection_doom(state, error != NULL ? error->message : "connection lost while greeting");
-}
-
-static void
-connection_greet(Connection *connection)
-{
-	PgCall	   *settings = pg_call_new(PG_SETTINGS);
-	PgCall	   *hello = pg_call_new(PG_HELLO);
-
-	connection->state = CONNECTION_GREETING;
-	PQsetErrorVerbosity(connection->conn, PQERRORS_DEFAULT);
-	if (connection->pool->lock_timeout != NULL)
-		pg_add_text(settings, connection->pool->lock_timeout);
-	else
-		pg_add_null(settings);
-	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
-		connection_doom(connection, PQerrorMessage(connection->conn));
-	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
-	settings->done = connection_set;
-	hello->done = connection_greeted;
-	settings->state = hello->state = connection;
-	settings->internal = hello->internal = true;
-	settings->urgent = hello->urgent = true;
-	settings->deadline = hello->deadline = connection->connect_deadline;
-	connection_send(connection, settings);
-	connection_send(connection, hello);
-}
-
-/* Watches libpq's socket; false when there is no descriptor left for that. */
-static bool
-connection_watch(Connection *connection, void (*readable) (void *state))
-{
-	connection->socket = loop_socket_open(PQsocket(connection->conn), readable, connection);
-	if (connection->socket == NULL)
-		connection_doom(connection, "no descriptor is left for the connection");
-	return connection->socket != NULL;
-}
-
-/* One step of connecting; libpq may have changed the socket, so it is watched anew. */
-static void
-connection_poll(Connection *connection)
-{
-	PostgresPollingStatusType status = PQconnectPoll(connection->conn);
-
-	if (connection->socket != NULL)
-		loop_socket_close(connection->socket);
-	connection->socket = NULL;
-	if (status == PGRES_POLLING_FAILED)
-	{
-		connection_doom(connection, PQerrorMessage(connection->conn));
-		return;
-	}
-	if (status == PGRES_POLLING_OK)
-	{
-		if (connection_watch(connection, connection_readable))
-			connection_greet(connection);
-		return;
-	}
-	if (connection_watch(connection, connection_step) && status == PGRES_POLLING_WRITING)
-		loop_socket_notify_write(connection->socket, connection_step);
-}
-
-static void
-connection_step(void *state)
-{
-	Connection *connection = state;
-
-	if (!connection->doomed && connection->state == CONNECTION_CONNECTING)
-		connection_poll(connection);
-}
-
-/* What libpq would print: every line of ours is JSON. */
-static void
-connection_notice(void *state, const char *message)
-{
-	log_line(LOG_WARNING, "database: %.*s", (int) strcspn(message, "\n"), message);
-}
-
-/* Begins to connect, to the addresses that are known. */
-static void
-connection_start(Connection *connection)
-{
-	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
-	"tcp_user_timeout", "client_encoding", "dbname", "host", "hostaddr", "port", NULL};
-	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL, NULL, NULL, NULL};
-	PgAddresses addresses;
-	const char *why;
-
-	if (connection->pool->target == NULL)
-		keywords[7] = NULL;
-	else if (pg_target_addresses(connection->pool->target, &addresses, &why))
-	{
-		/* Behind the connection string, which they override. */
-		values[7] = addresses.host;
-		values[8] = addresses.hostaddr;
-		values[9] = addresses.port;
-	}
-	else
-	{
-		connection_doom(connection, why);
-		return;
-	}
-	connection->state = CONNECTION_CONNECTING;
-	connection->conn = PQconnectStartParams(keywords, values, 1);
-	if (connection->conn == NULL || PQstatus(connection->conn) == CONNECTION_BAD)
-	{
-		connection_doom(connection, connection->conn != NULL ? PQerrorMessage(connection->conn) : "out of memory");
-		return;
-	}
-	PQsetNoticeProcessor(connection->conn, connection_notice, NULL);
-	/* Only then is the SQLSTATE of a refusal in the message. */
-	PQsetErrorVerbosity(connection->conn, PQERRORS_VERBOSE);
-	if (connection_watch(connection, connection_step))
-		loop_socket_notify_write(connection->socket, connection_step);
-}
-
-static void
-connection_open(Connection *connection)
-{
-	loop_timer_stop(&connection->retry);
-	metrics_gauge_add(connection->pool->use, 1);
-	connection->wanted = true;
-	connection->connect_deadline = loop_now() + CONNECT_MS;
-	connection->interrupted_at = 0;
-	if (connection->pool->target == NULL)
-	{
-		connection_start(connection);
-		return;
-	}
-	connection->state = CONNECTION_RESOLVING;
-	connection->resolving_since = pg_target_resolve(connection->pool->target);
-}
-
-/* Goes on with the connections of a pool that wait for addresses: with new ones, or when new ones have been waited for long enough. */
-static void
-pool_resolved(Pool *pool, bool fresh)
-{
-	PgAddresses addresses;
-	const char *why;
-
-	for (int i = 0; i < pool->count; i++)
-	{
-		Connection *connection = &pool->connections[i];
-
-		if (connection->state == CONNECTION_RESOLVING && !connection->doomed &&
-			(fresh || (loop_now() - connection->resolving_since >= RESOLVE_MS && pg_target_addresses(pool->target, &addresses, &why))))
-			connection_start(connection);
-	}
-}
+/* ---------- the pool ---------- */
 
 static void
 names_resolved(void *state)
@@ -750,9 +527,7 @@ names_resolved(void *state)
 			pool_resolved(pools[i], true);
 }
 
-/* ---------- the pool ---------- */
-
-static void
+void
 pool_dispatch(Pool *pool)
 {
 	bool		blocked[RANK_COUNT] = {false};
@@ -912,6 +687,8 @@ static void
 pool_start(Pool *pool, const char *database, PgTarget *target, int count, int kept, MetricGauge use, const char *lock_timeout)
 {
 	pool->database = database;
+	pool->standby = pool == &standby;
+	pool->for_writes = pool == &writes;
 	pool->target = target;
 	pool->use = use;
 	pool->lock_timeout = lock_timeout;

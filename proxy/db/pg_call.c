@@ -31,7 +31,9 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
 		" pg_catalog.set_config('jit', 'off', false),"
 	" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)", 1, true, false, true},
-	[PG_HELLO] = {"hello", "SELECT * FROM kube_reports.api_hello($1::uuid, $2::text)", 2, true, false, false},
+	[PG_HELLO] = {"hello",
+		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean"
+	" FROM kube_reports.api_hello($1::uuid, $2::text) h", 3, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports.api_documents($1::uuid)", 4, false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports.api_get($1::uuid, $2::text)", 5, true, false, true},

@@ -3,8 +3,8 @@
  * pg_choice.h
  *	  Which connection of a pool a call goes to.
  *
- * Private to pg.c, which owns pools and connections, and pg_choice.c, which
- * changes neither.
+ * Private to pg.c, which owns pools and connections, pg_connect.c, which opens
+ * connections, and pg_choice.c, which changes neither.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,6 +70,8 @@ struct Pool
 {
 	const char *database;		/* connection string */
 	const char *lock_timeout;	/* NULL: the server's own */
+	bool		standby;
+	bool		for_writes;
 	PgTarget   *target;			/* NULL: there is nothing to resolve */
 	MetricGauge use;
 	Connection *connections;

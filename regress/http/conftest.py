@@ -136,8 +136,9 @@ class Database:
 class Proxy:
     """A proxy process with its workers."""
 
-    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=()):
+    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=(), environment=None):
         self.pki = pki
+        self.environment = {**os.environ, **(environment or {})}
         self.port = free_port()
         self.metrics_port = free_port()
         self.log_path = pathlib.Path(pki) / f"proxy-{self.port}.log"
@@ -157,7 +158,7 @@ class Proxy:
     def start(self):
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-                                            start_new_session=True)
+                                            env=self.environment, start_new_session=True)
 
     def restart(self):
         """Ends it as Kubernetes ends a pod, by SIGTERM to its first process, and starts it anew on the same ports."""

@@ -11,7 +11,8 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
 	END IF;
-	IF NOT pg_is_in_recovery() THEN
+	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it may write.
+	IF NOT current_setting('transaction_read_only')::boolean THEN
 		IF NOT kube_reports.finish_restore() THEN
 			PERFORM kube_reports.check_incarnation();
 		END IF;

@@ -1,0 +1,255 @@
+/*-------------------------------------------------------------------------
+ *
+ * pg_connect.c
+ *	  How a connection to the database comes about.
+ *
+ * The host's name is resolved, libpq connects, the session is set up, and
+ * api_hello() says whether it leads to the store that is served.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "db/pg_connect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+
+#define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
+#define RESOLVE_MS 1000			/* how long a connection waits for new addresses when there are old ones */
+#define REFUSAL_LOG_MS 60000	/* between two lines about a server that has no room */
+
+/* Identity of the store that the primary last showed; "" before. */
+static char store[40];
+
+static void connection_step(void *state);
+
+/* ---------- the greeting ---------- */
+
+/*
+ * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and count
+ * its versions differently.
+ */
+static bool
+is_same_store(const Connection *connection, const PgResult *hello)
+{
+	static bool told;
+	const char *shown = pg_text(hello, 0, 1).bytes;
+	bool		same;
+
+	if (!connection->pool->standby)
+	{
+		snprintf(store, sizeof(store), "%s", shown);
+		return true;
+	}
+	same = strcmp(store, shown) == 0;
+	/* Before the primary has answered it is nobody's mistake. */
+	if (!same && !told && store[0] != '\0')
+		log_line(LOG_ERROR, "--read-database is no standby of the database: it is not used");
+	told = !same && store[0] != '\0';
+	return same;
+}
+
+/* api_hello has been answered: the role is the right one, the cluster is known. */
+static void
+connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Connection *connection = state;
+	bool		same = outcome == PG_OK && is_same_store(connection, result);
+	bool		read_only = outcome == PG_OK && pg_bool(result, 0, 2);
+
+	pg_result_free(result);
+	/* Its greeting left out what has to come before the first write. */
+	if (read_only && connection->pool->for_writes)
+	{
+		connection_doom(connection, "the database is read-only");
+		return;
+	}
+	if (!same)
+	{
+		connection_doom(connection, error != NULL ? error->message : outcome != PG_OK ? "connection lost while greeting" :
+						"not a standby of the database, or that is not known yet");
+		return;
+	}
+	connection->state = CONNECTION_READY;
+	connection->back_off = 0;
+	connection->pool->ready++;
+	connection->pool->away_since = 0;
+	metrics_gauge_add(GAUGE_DB_CONNECTIONS, 1);
+	pool_dispatch(connection->pool);
+}
+
+static void
+connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	pg_result_free(result);
+	if (outcome != PG_OK)
+		connection_doom(state, error != NULL ? error->message : "connection lost while greeting");
+}
+
+static void
+connection_greet(Connection *connection)
+{
+	PgCall	   *settings = pg_call_new(PG_SETTINGS);
+	PgCall	   *hello = pg_call_new(PG_HELLO);
+
+	connection->state = CONNECTION_GREETING;
+	PQsetErrorVerbosity(connection->conn, PQERRORS_DEFAULT);
+	if (connection->pool->lock_timeout != NULL)
+		pg_add_text(settings, connection->pool->lock_timeout);
+	else
+		pg_add_null(settings);
+	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
+		connection_doom(connection, PQerrorMessage(connection->conn));
+	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
+	settings->done = connection_set;
+	hello->done = connection_greeted;
+	settings->state = hello->state = connection;
+	settings->internal = hello->internal = true;
+	settings->urgent = hello->urgent = true;
+	settings->deadline = hello->deadline = connection->connect_deadline;
+	connection_send(connection, settings);
+	connection_send(connection, hello);
+}
+
+/* Watches libpq's socket; false when there is no descriptor left for that. */
+static bool
+connection_watch(Connection *connection, void (*readable) (void *state))
+{
+	connection->socket = loop_socket_open(PQsocket(connection->conn), readable, connection);
+	if (connection->socket == NULL)
+		connection_doom(connection, "no descriptor is left for the connection");
+	return connection->socket != NULL;
+}
+
+/* ---------- connecting ---------- */
+
+/* Every attempt would say it again. */
+void
+connection_refused(const char *why)
+{
+	static uint64_t told_at;
+	uint64_t	now = loop_now();
+
+	if (strstr(why, " 53300: ") == NULL)
+		return;
+	metrics_count(COUNTER_DB_REFUSALS, 1);
+	if (told_at != 0 && now - told_at < REFUSAL_LOG_MS)
+		return;
+	told_at = now;
+	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the limit of the role or the database, "
+			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that are open", config.connections);
+}
+
+/* One step of connecting; libpq may have changed the socket, so it is watched anew. */
+static void
+connection_poll(Connection *connection)
+{
+	PostgresPollingStatusType status = PQconnectPoll(connection->conn);
+
+	if (connection->socket != NULL)
+		loop_socket_close(connection->socket);
+	connection->socket = NULL;
+	if (status == PGRES_POLLING_FAILED)
+	{
+		connection_doom(connection, PQerrorMessage(connection->conn));
+		return;
+	}
+	if (status == PGRES_POLLING_OK)
+	{
+		if (connection_watch(connection, connection_readable))
+			connection_greet(connection);
+		return;
+	}
+	if (connection_watch(connection, connection_step) && status == PGRES_POLLING_WRITING)
+		loop_socket_notify_write(connection->socket, connection_step);
+}
+
+static void
+connection_step(void *state)
+{
+	Connection *connection = state;
+
+	if (!connection->doomed && connection->state == CONNECTION_CONNECTING)
+		connection_poll(connection);
+}
+
+/* What libpq would print: every line of ours is JSON. */
+static void
+connection_notice(void *state, const char *message)
+{
+	log_line(LOG_WARNING, "database: %.*s", (int) strcspn(message, "\n"), message);
+}
+
+/* Begins to connect, to the addresses that are known. */
+static void
+connection_start(Connection *connection)
+{
+	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
+	"tcp_user_timeout", "client_encoding", "dbname", "host", "hostaddr", "port", NULL};
+	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL, NULL, NULL, NULL};
+	PgAddresses addresses;
+	const char *why;
+
+	if (connection->pool->target == NULL)
+		keywords[7] = NULL;
+	else if (pg_target_addresses(connection->pool->target, &addresses, &why))
+	{
+		/* Behind the connection string, which they override. */
+		values[7] = addresses.host;
+		values[8] = addresses.hostaddr;
+		values[9] = addresses.port;
+	}
+	else
+	{
+		connection_doom(connection, why);
+		return;
+	}
+	connection->state = CONNECTION_CONNECTING;
+	connection->conn = PQconnectStartParams(keywords, values, 1);
+	if (connection->conn == NULL || PQstatus(connection->conn) == CONNECTION_BAD)
+	{
+		connection_doom(connection, connection->conn != NULL ? PQerrorMessage(connection->conn) : "out of memory");
+		return;
+	}
+	PQsetNoticeProcessor(connection->conn, connection_notice, NULL);
+	/* Only then is the SQLSTATE of a refusal in the message. */
+	PQsetErrorVerbosity(connection->conn, PQERRORS_VERBOSE);
+	if (connection_watch(connection, connection_step))
+		loop_socket_notify_write(connection->socket, connection_step);
+}
+
+void
+connection_open(Connection *connection)
+{
+	loop_timer_stop(&connection->retry);
+	metrics_gauge_add(connection->pool->use, 1);
+	connection->wanted = true;
+	connection->connect_deadline = loop_now() + CONNECT_MS;
+	connection->interrupted_at = 0;
+	if (connection->pool->target == NULL)
+	{
+		connection_start(connection);
+		return;
+	}
+	connection->state = CONNECTION_RESOLVING;
+	connection->resolving_since = pg_target_resolve(connection->pool->target);
+}
+
+/* Goes on with the connections of a pool that wait for addresses: with new ones, or when new ones have been waited for long enough. */
+void
+pool_resolved(Pool *pool, bool fresh)
+{
+	PgAddresses addresses;
+	const char *why;
+
+	for (int i = 0; i < pool->count; i++)
+	{
+		Connection *connection = &pool->connections[i];
+
+		if (connection->state == CONNECTION_RESOLVING && !connection->doomed &&
+			(fresh || (loop_now() - connection->resolving_since >= RESOLVE_MS && pg_target_addresses(pool->target, &addresses, &why))))
+			connection_start(connection);
+	}
+}

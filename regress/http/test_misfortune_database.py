@@ -1,0 +1,359 @@
+"""A database in trouble: locked, full, read-only, out of connections, slow, its name not to be resolved; others are served, nothing acknowledged is lost."""
+
+import os
+import pathlib
+import secrets
+import select
+import signal
+import socket
+import threading
+import time
+
+import psycopg2
+import pytest
+
+from client import EPHR, POLR, failure, path_of, report, run, until
+from conftest import STACK
+
+
+def unavailable(answer):
+    """A 503 that says when to come again."""
+    status = failure(answer, 503, "ServiceUnavailable")
+    assert int(answer.headers["Retry-After"]) > 0 and status["details"]["retryAfterSeconds"] > 0
+    return status
+
+
+def backends(stack):
+    return set(stack.database.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres").split())
+
+
+class Relay:
+    """From a TCP port to the socket of a server, with a delay for everything that passes."""
+
+    def __init__(self, directory):
+        self.path = f"{directory}/.s.PGSQL.5432"
+        self.delay = 0
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass, args=(client,), daemon=True).start()
+
+    def _pass(self, client):
+        with client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(self.path)
+            while True:
+                for ready in select.select([client, server], [], [])[0]:
+                    try:
+                        data = ready.recv(65536)
+                        time.sleep(self.delay)
+                        (server if ready is client else client).sendall(data)
+                    except OSError:
+                        return
+                    if not data:
+                        return
+
+    def connection(self, host="127.0.0.1", more=""):
+        return f"host={host} port={self.port} user=kube_reports_proxy dbname=kube_reports sslmode=disable {more}"
+
+    def close(self):
+        self.listener.close()
+
+
+@pytest.fixture
+def relay(own_stack):
+    made = Relay(own_stack.database.directory)
+    yield made
+    made.close()
+
+
+def test_a_lock(own_stack, ns):
+    """Somebody locks the reports: reads are told so within seconds, so is readyz; livez and watches do not notice; everything resumes"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    locker = psycopg2.connect(own_stack.database.connection("postgres"))
+    locker.cursor().execute("LOCK TABLE kube_reports.object IN ACCESS EXCLUSIVE MODE")
+    for read in (path + "/r0", path):
+        begun = time.monotonic()
+        assert "waited too long" in unavailable(api.get(read))["message"]
+        assert time.monotonic() - begun < 15
+    until(lambda: api.get("/readyz").code == 500, 30, "readyz to fail")
+    assert "wait in vain for a lock" in api.get("/readyz/database").body.decode()
+    assert api.get("/livez").code == 200
+    # Nobody has to ask for it to show that the lock is gone.
+    locker.rollback()
+    until(lambda: api.get("/readyz").code == 200, 30, "readyz")
+    assert api.get(path + "/r0").json == stored
+    api.create(POLR, report("r1"), ns)
+    watch.expect(("ADDED", "r1"))
+    watch.close()
+    locker.close()
+
+
+def test_a_client_that_goes(own_stack, ns):
+    """A query that nobody waits for is stopped, and its connection is used again"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    api.create(POLR, report("r"), ns)
+    # Long work, as far as the database knows.
+    own_stack.database.psql("""
+        ALTER FUNCTION kube_reports.api_list(uuid, text, text) RENAME TO api_list_at_once;
+        CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
+            OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+        BEGIN
+            PERFORM pg_sleep(60);
+        END $$;
+        GRANT EXECUTE ON FUNCTION kube_reports.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
+
+    def sleeping():
+        return own_stack.database.psql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'", user="postgres").split()
+    client = api.connect(60)
+    client.request("GET", path)
+    victim = until(sleeping, 20, "the list to run")
+    client.close()
+    until(lambda: not sleeping(), 20, "its end")
+    assert proxy.metric("kube_reports_database_interrupts_total") == 1
+    # The connection is there, and takes lists.
+    assert backends(own_stack).issuperset(victim)
+    clients = [api.connect(60) for _ in range(2)]
+    for client in clients:
+        client.request("GET", path)
+    until(lambda: set(victim) < set(sleeping()), 20, "two lists, one on the old connection")
+    for client in clients:
+        client.close()
+    assert api.get(path + "/r").code == 200
+
+
+def processes_below(pid):
+    yield pid
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+        yield from processes_below(int(child))
+
+
+def limit_files(database, size):
+    """No process of a server writes files beyond that size, in bytes or unlimited."""
+    server = int(pathlib.Path(f"{database.directory}/data/postmaster.pid").read_text(encoding="ascii").splitlines()[0])
+    # The postmaster first: whoever comes now has the limit.
+    for pid in processes_below(server):
+        # It may be gone by now; only its own user may do it.
+        run(["/bin/bash", STACK, "as_server", "prlimit", f"--pid={pid}", f"--fsize={size}:"], check=pid == server)
+
+
+def test_no_room(own_stack):
+    """What does not fit on the database's disk is 503; what does is written, all is read, and nothing acknowledged is lost"""
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    api, path, acknowledged = proxy.api(), path_of(EPHR, "large"), {}
+    # Not a multiple of a page: the page that does not fit is cut, as on a disk that is full.  Segments of the log are smaller.
+    limit_files(own_stack.database, 20 * 1024 * 1024 + 4096)
+
+    def document(name):
+        return {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": name},
+                "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}, "results": [{"policy": "p", "message": secrets.token_hex(500000)}]}}
+    for number in range(60):
+        answer = api.post(path, document(f"r{number}"))
+        if answer.code != 201:
+            break
+        acknowledged[f"r{number}"] = answer.json["metadata"]["uid"]
+    assert "out of resources" in unavailable(answer)["message"] and acknowledged
+    refused = f"r{number}"
+
+    def stored():
+        return {item["metadata"]["name"]: item["metadata"]["uid"] for item in api.get(path).json["items"]}
+    assert stored() == acknowledged
+    assert api.post(path_of(POLR, "small"), report("small")).code == 201
+    assert api.get(path_of(POLR, "small", "small")).code == 200
+    assert [api.get(each).code for each in ("/readyz", "/livez")] == [200, 200]
+    limit_files(own_stack.database, "unlimited")
+    assert until(lambda: api.post(path, document(refused)).code == 201, 30, "room")
+    assert set(stored()) == {*acknowledged, refused}
+
+
+def test_read_only(own_stack, ns):
+    """A database that somebody has made read-only is read, over new connections as well; writes are 503 until it is not any more"""
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    own_stack.database.psql("ALTER SYSTEM SET default_transaction_read_only = on", user="postgres")
+    own_stack.database.psql("SELECT pg_reload_conf()", user="postgres")
+    until(lambda: api.post(path, report("r1")).code == 503, 20, "a refusal")
+    unavailable(api.post(path, report("r1")))
+    # Older than what a greeting notes.
+    own_stack.database.psql("SET default_transaction_read_only = off; UPDATE kube_reports.cluster SET last_seen = last_seen - interval '1 hour'", user="postgres")
+    own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres")
+    until(lambda: all(api.get(path + "/r0").code == 200 for _ in range(8)), 30, "reads")
+    unavailable(api.delete(path + "/r0"))
+    assert api.get(path).json["items"][0]["metadata"]["uid"] == stored["metadata"]["uid"]
+    proxy.wait_ready()
+    own_stack.database.psql("ALTER SYSTEM RESET default_transaction_read_only", user="postgres")
+    own_stack.database.psql("SELECT pg_reload_conf()", user="postgres")
+    until(lambda: api.post(path, report("r2")).code == 201, 30, "a write")
+    watch.expect(("ADDED", "r2"))
+    watch.close()
+
+
+def test_no_connections_left(own_stack, ns):
+    """A server that takes no more connections: who has some goes on, who has none says so in the log once and in a metric, and comes when there is room"""
+    own_stack.begin("max_connections = 25")
+    first = own_stack.proxy()
+    api, path = first.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    others = []
+    with pytest.raises(psycopg2.OperationalError):
+        while True:
+            others.append(psycopg2.connect(own_stack.database.connection("postgres")))
+    second = own_stack.proxy(ready=False)
+    until(lambda: second.answers("/livez") is not None, 20, "an answer")
+    until(lambda: second.metric("kube_reports_database_refusals_total") > 10, 30, "refusals")
+    told = [line for line in second.log_path.read_text().splitlines() if "refuses further connections (SQLSTATE 53300)" in line]
+    # One for each process, however often it is refused.
+    assert 1 <= len(told) <= 3 and "--database-connections" in told[0]
+    assert second.api().get("/readyz").code == 500 and second.api().get("/livez").code == 200
+    unavailable(second.api().get(path))
+    for number in range(1, 20):
+        assert api.post(path, report(f"r{number}")).code == 201
+        assert api.get(f"{path}/r{number}").code == 200
+        watch.expect(("ADDED", f"r{number}"))
+    assert len(api.get(path).json["items"]) == 20 and api.get("/readyz").code == 200
+    for each in others:
+        each.close()
+    second.wait_ready(30)
+    assert len(second.api().get(path).json["items"]) == 20
+    watch.close()
+
+
+def test_a_slow_database(own_stack, relay, ns):
+    """Every answer of the database comes late: so do clients', while what needs no database is answered at once; who waits for too long is told"""
+    own_stack.begin()
+    proxy = own_stack.proxy(connection=relay.connection())
+    neighbour = own_stack.proxy()
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    relay.delay = 0.5
+    acknowledged, threads = [], []
+
+    def write(name):
+        answer = proxy.api().post(path, report(name))
+        assert answer.code in (201, 503, 504), answer
+        if answer.code == 201:
+            acknowledged.append(name)
+    for number in range(1, 9):
+        threads.append(threading.Thread(target=write, args=(f"r{number}",)))
+        threads[-1].start()
+    while any(thread.is_alive() for thread in threads):
+        for each, code in (("/livez", 200), ("/apis", 200)):
+            begun = time.monotonic()
+            assert api.get(each).code == code
+            assert time.monotonic() - begun < 2
+        assert neighbour.api().get(path + "/r0", seconds=10).code == 200
+    assert acknowledged
+    begun = time.monotonic()
+    relay.delay = 5
+    answer = api.get(path + "/r0", timeout="2s")
+    assert answer.code in (503, 504) and time.monotonic() - begun < 10
+    assert api.get("/livez").code == 200
+    relay.delay = 0
+    until(lambda: all(api.get(path + "/r0").code == 200 for _ in range(8)), 60, "answers")
+    names = {item["metadata"]["name"] for item in api.get(path).json["items"]}
+    assert names >= {"r0", *acknowledged}
+    until(lambda: api.post(path, report("last")).code in (201, 409), 30, "a write")
+    events = set()
+    while "last" not in events:
+        kind, document = watch.event(30)
+        assert kind == "ADDED"
+        events.add(document["metadata"]["name"])
+    assert events >= {"last", *acknowledged}
+    watch.close()
+
+
+@pytest.fixture
+def hanging_dns(own_stack):
+    """What makes a proxy's DNS hang while a file exists: its environment, and the file."""
+    library, control = f"{own_stack.database.directory}/hanging_dns.so", pathlib.Path(f"{own_stack.database.directory}/hanging_dns")
+    run(["cc", "-shared", "-fPIC", "-o", library, str(pathlib.Path(__file__).parent / "preload" / "hanging_dns.c"), "-ldl"])
+    os.chmod(library, 0o755)
+    yield {"LD_PRELOAD": library, "HANGING_DNS": str(control)}, control
+    control.unlink(missing_ok=True)
+
+
+def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
+    """DNS hangs: everything goes on, new connections go to the last good address, and so do those of a new worker"""
+    environment, control = hanging_dns
+    own_stack.begin()
+    proxy = own_stack.proxy(connection=relay.connection("database.test"), environment=environment)
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    control.touch()
+    before = backends(own_stack)
+    own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres")
+    # One process of each kind has everything to begin anew.
+    worker = proxy.workers()[0]
+    os.kill(worker, signal.SIGKILL)
+
+    def calm():
+        for _ in range(4):
+            begun = time.monotonic()
+            assert proxy.answers("/livez") is None or time.monotonic() - begun < 2
+        return True
+    until(lambda: calm() and len(proxy.workers()) == 2 and worker not in proxy.workers(), 20, "a new worker")
+    until(lambda: calm() and all(getattr(proxy.answers(), "code", 0) == 200 for _ in range(8)), 30, "readiness")
+    assert api.get(path + "/r0").json == stored and not before & backends(own_stack)
+    until(lambda: api.post(path, report("r1")).code in (201, 409), 20, "a write")
+    # It was the killed worker's, or it goes on.
+    frame = watch.frames.get(timeout=30)
+    assert frame is watch.ENDED or frame["object"]["metadata"]["name"] == "r1"
+    watch.close()
+    control.unlink()
+    until(lambda: api.post(path, report("r2")).code in (201, 409), 20, "a write")
+
+
+@pytest.mark.parametrize("host", ["database.test,127.0.0.1", "{directory},database.test", "127.0.0.1", "{directory}", "none.invalid,database.test"])
+def test_hosts(own_stack, relay, hanging_dns, ns, host):
+    """Lists of hosts, sockets, addresses and names that do not exist, side by side"""
+    environment, _ = hanging_dns
+    own_stack.begin()
+    host = host.format(directory=own_stack.database.directory)
+    ports = ",".join("5432" if each.startswith("/") else str(relay.port) for each in host.split(","))
+    connection = f"host={host} port={ports} user=kube_reports_proxy dbname=kube_reports sslmode=disable"
+    proxy = own_stack.proxy(connection=connection, environment=environment, flags=["--workers=1"])
+    assert proxy.api().create(POLR, report("r"), ns)
+    hidden = own_stack.proxy(connection=f"host=none.invalid hostaddr=127.0.0.1 port={relay.port} user=kube_reports_proxy dbname=kube_reports sslmode=disable",
+                             environment=environment, flags=["--workers=1"])
+    assert hidden.api().get(path_of(POLR, ns, "r")).code == 200
+
+
+def test_up_after_a_kill(own_stack):
+    """A server is started at once after it was killed, although its processes are still there for a moment"""
+    own_stack.begin()
+    for _ in range(3):
+        directory = own_stack.database.directory
+        connections = [psycopg2.connect(own_stack.database.connection("postgres")) for _ in range(20)]
+        # One that does not notice at once that its postmaster is gone.
+        sleeper = connections[0].get_backend_pid()
+        os.kill(sleeper, signal.SIGSTOP)
+        with open(f"{directory}/data/postmaster.pid", encoding="ascii") as file:
+            server = int(file.readline())
+        os.kill(server, signal.SIGKILL)
+        timer = threading.Timer(2, os.kill, (sleeper, signal.SIGCONT))
+        timer.start()
+        run(["/bin/bash", STACK, "server_start", directory, "", "fsync = off"], timeout=60)
+        timer.join()
+        assert own_stack.database.psql("SELECT 1", user="postgres") == "1"
+        for connection in connections:
+            connection.close()

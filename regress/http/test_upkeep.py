@@ -1,0 +1,139 @@
+"""The upkeep process beside the workers, and the budget of database connections that all of them share."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from client import POLR, path_of, report, until
+
+# Work that goes on until somebody lets it: locks are not waited for so long.
+HELD = """
+    ALTER FUNCTION kube_reports.{name}(uuid) RENAME TO {name}_at_once;
+    CREATE FUNCTION kube_reports.{name}(cluster uuid) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    BEGIN
+        WHILE NOT pg_try_advisory_xact_lock_shared(4712) LOOP PERFORM pg_sleep(0.05); END LOOP;
+        RETURN false;
+    END $$;
+    GRANT EXECUTE ON FUNCTION kube_reports.{name}(uuid) TO kube_reports_proxy;
+"""
+
+
+def backends(stack, condition="true"):
+    return stack.database.psql(f"SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND {condition} ORDER BY 1", user="postgres").split()
+
+
+def test_lists_do_not_wait_for_upkeep(own_stack, ns):
+    """Maintenance and catching up that take long hold no connection that clients need, and watches and readyz go on"""
+    own_stack.begin()
+    blocker = own_stack.database.open_create(own_stack.cluster, report("open", "elsewhere"))
+    blocker.rollback()
+    with blocker.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(4712)")
+    for name in ("api_maintain", "api_catch_up"):
+        own_stack.database.psql(HELD.format(name=name), user="postgres")
+    proxy = own_stack.proxy(flags=["--workers=1"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    until(lambda: backends(own_stack, "state = 'active' AND query ~ 'api_(maintain|catch_up)'"), 20, "upkeep")
+    for number in range(1, 6):
+        # As many lists at once as may run; none of them finds a connection taken.
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(api.get(path, seconds=10))) for _ in range(4)]
+        begun = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [answer.code for answer in answers] == [200] * 4
+        assert time.monotonic() - begun < 5
+        assert api.post(path, report(f"r{number}")).code == 201
+        watch.expect(("ADDED", f"r{number}"))
+        assert api.get("/readyz").code == 200
+    serving = backends(own_stack, "state = 'active' AND query ~ 'api_(maintain|catch_up)'")
+    # One step at a time, on one of two connections that no worker has.
+    assert len(serving) == 1
+    watch.close()
+    blocker.close()
+
+
+def test_upkeep_dies(own_stack, ns):
+    """It is started again, and that costs no watch and no readiness"""
+    own_stack.begin()
+    proxy = own_stack.proxy()
+    api, path = proxy.api(), path_of(POLR, ns)
+    stored = api.create(POLR, report("r0"), ns)
+    watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
+    workers, victim = proxy.workers(), until(proxy.upkeep, 20, "an upkeep process")
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: proxy.upkeep() not in (None, victim), 20, "another upkeep process")
+    assert proxy.metric("kube_reports_upkeep_restarts_total") == 1
+    assert proxy.metric("kube_reports_worker_restarts_total") == 0
+    assert proxy.workers() == workers and api.get("/readyz").code == 200
+    api.create(POLR, report("r1"), ns)
+    watch.expect(("ADDED", "r1"))
+    # It counts the objects, and whichever worker is asked shows what it counted.
+    for _ in range(8):
+        until(lambda: proxy.metric('apiserver_storage_objects{resource="policyreports.wgpolicyk8s.io"}') is not None, 60, "a count")
+    # Stopped, it delays the end of nothing but itself.
+    processes = proxy.processes()
+    proxy.process.send_signal(signal.SIGTERM)
+    assert proxy.process.wait(30) == 0
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in processes)
+    watch.close()
+
+
+def test_replicas_without_upkeep(own_stack):
+    """--upkeep=false: there is none, and nothing that depends on it is shown; result metrics cannot be asked for"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--upkeep=false"])
+    assert proxy.upkeep() is None and len(proxy.workers()) == 2
+    assert proxy.metric("kube_reports_upkeep_restarts_total") is None
+    assert proxy.metric('kube_reports_database_connections_open{use="upkeep"}') == 0
+    assert proxy.metric("kube_reports_database_connections_limit") == 12
+    refused = subprocess.run(proxy.command + ["--result-metrics-series=10"], capture_output=True, text=True, timeout=30, check=False)
+    assert refused.returncode == 2 and "--result-metrics-series: needs --upkeep" in refused.stderr
+
+
+@pytest.mark.parametrize("flags, least", [(["--workers=8", "--database-connections=25"], 26), (["--workers=14"], 44),
+                                          (["--workers=8", "--database-connections=23", "--upkeep=false"], 24)])
+def test_too_few_connections(stack, flags, least):
+    """Refused at the start, with what is needed"""
+    refused = subprocess.run(stack.first.command + flags, capture_output=True, text=True, timeout=30, check=False)
+    assert refused.returncode == 2
+    assert f"at least {least} are needed" in refused.stderr
+
+
+def test_the_budget(own_stack, ns):
+    """However much is asked at once, no more connections than --database-connections; the metrics tell which are for what"""
+    own_stack.begin()
+    proxy = own_stack.proxy(flags=["--workers=2", "--database-connections=8"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    api.create(POLR, report("r"), ns)
+    done, most = threading.Event(), [0]
+
+    def ask():
+        client = proxy.api()
+        while not done.is_set():
+            assert client.get(path).code == 200
+            assert client.patch(path + "/r", {"metadata": {"labels": {"a": "b"}}}).code == 200
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+
+    def all_open():
+        most[0] = max(most[0], len(backends(own_stack)))
+        return most[0] >= 8
+    until(all_open, 60, "all of them to be in use")
+    for _ in range(20):
+        all_open()
+    assert proxy.metric("kube_reports_database_connections_limit") == 8
+    shown = {use: proxy.metric(f'kube_reports_database_connections_open{{use="{use}"}}') for use in ("reads", "writes", "upkeep", "standby")}
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 8 and shown == {"reads": 4, "writes": 2, "upkeep": 2, "standby": 0}
