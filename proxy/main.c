@@ -3,11 +3,10 @@
  * main.c
  *	  The parent process, and the life of its workers and of the upkeep process.
  *
- * The parent reads the settings, opens the listening sockets (one for each
- * worker and port, with SO_REUSEPORT, so that the kernel spreads connections
- * evenly) and forks the workers.  It keeps the sockets: connections that wait
- * on the socket of a worker that died are served by its successor.  The upkeep
- * process is one more child, without sockets.
+ * The parent reads the settings, opens the listening sockets (listeners.c) and
+ * forks the workers.  A worker that died is started again; until then the
+ * others accept what comes to its sockets.  The upkeep process is one more
+ * child, which listens at none.
  *
  * Shutdown, as kube-apiserver does it: on SIGTERM readyz fails at once and
  * everything is still served for --shutdown-delay-duration, each answer with
@@ -38,12 +37,12 @@
 #include "identity/authentication_lookup.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
+#include "http/listeners.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "upkeep/result_metrics.h"
 #include "http/server.h"
-#include "base/sockets.h"
 #include "http/tls.h"
 #include "base/wakeup.h"
 #include "db/pg.h"
@@ -69,8 +68,6 @@
 typedef struct Worker
 {
 	pid_t		pid;			/* 0 when it does not run */
-	int			api_fd;			/* the upkeep process has none */
-	int			metrics_fd;		/* -1 for none */
 	uint64_t	started_at;
 	uint64_t	start_at;		/* when it is to be started again */
 	uint64_t	delay;			/* before the next restart */
@@ -98,6 +95,12 @@ static void
 on_term(int signal_number)
 {
 	term_received = 1;
+}
+
+/* Another worker is gone: the signal only ends the loop's wait, so that worker_tick() runs at once. */
+static void
+on_wake(int signal_number)
+{
 }
 
 /* The time for requests to end is over. */
@@ -138,6 +141,7 @@ worker_tick(void)
 {
 	metrics_tick();
 	health_tick();
+	listeners_tick();
 	look_for_term(api_shutdown);
 }
 
@@ -174,6 +178,7 @@ static void
 begin_child(int index, pid_t parent)
 {
 	struct sigaction action = {.sa_handler = on_term};
+	struct sigaction wake = {.sa_handler = on_wake};
 	sigset_t	none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -183,6 +188,7 @@ begin_child(int index, pid_t parent)
 	/* An interrupt from the terminal reaches every process; the parent passes it on as SIGTERM. */
 	signal(SIGINT, SIG_IGN);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGUSR1, &wake, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	metrics_attach(index);
@@ -192,20 +198,14 @@ static _Noreturn void
 run_worker(int index, pid_t parent)
 {
 	const Worker *worker = &workers[index];
-	HttpListener listeners[2];
-	size_t		count = 0;
 
 	begin_child(index, parent);
 	if (worker->started_at != 0)
 		learn_again();
 
-	/* A predecessor that was stopped by a signal has shut its socket down. */
-	listen(worker->api_fd, SOMAXCONN);
-	listeners[count++] = (HttpListener) {.fd = worker->api_fd, .tls = true, .on_request = api_request};
-	if (worker->metrics_fd >= 0)
-		listeners[count++] = (HttpListener) {.fd = dup(worker->metrics_fd), .tls = false, .on_request = health_request};
-	http_server_start(listeners, count);
+	http_server_start();
 	api_start(index);
+	listeners_attach(index);
 	http_server_run(worker_tick, worker_drained);
 	log_line(LOG_INFO, "shutdown is complete");
 	exit(0);
@@ -217,15 +217,10 @@ run_upkeep(int index, pid_t parent)
 	begin_child(index, parent);
 	/* For ps and top. */
 	prctl(PR_SET_NAME, "kube-reports-up");
-	/* Or connections would wait on sockets of workers that are gone. */
-	for (int i = 0; i < config.workers; i++)
-	{
-		close(workers[i].api_fd);
-		if (workers[i].metrics_fd >= 0)
-			close(workers[i].metrics_fd);
-	}
-	/* The loop alone: nothing listens. */
-	http_server_start(NULL, 0);
+	/* Or connections would wait at sockets of a proxy that is gone. */
+	listeners_close();
+	/* The loop alone. */
+	http_server_start();
 	upkeep_start();
 	http_server_run(upkeep_tick, upkeep_drained);
 	log_line(LOG_INFO, "shutdown is complete");
@@ -239,27 +234,6 @@ start_error(const char *what, const char *why)
 {
 	fprintf(stderr, "kube-reports-proxy: %s: %s\n", what, why);
 	exit(1);
-}
-
-static void
-open_listeners(void)
-{
-	int			fds[config.workers];
-	char		why[256];
-
-	if (!sockets_listen(config.bind_address, config.secure_port, fds, config.workers, why, sizeof(why)))
-		start_error("the API port", why);
-	for (int i = 0; i < config.workers; i++)
-	{
-		workers[i].api_fd = fds[i];
-		workers[i].metrics_fd = -1;
-	}
-	if (config.metrics_port == 0)
-		return;
-	if (!sockets_listen(config.metrics_bind_address, config.metrics_port, fds, config.workers, why, sizeof(why)))
-		start_error("the port for health and metrics", why);
-	for (int i = 0; i < config.workers; i++)
-		workers[i].metrics_fd = fds[i];
 }
 
 /* For the log; until the next call. */
@@ -295,6 +269,21 @@ start_worker(int index)
 	worker->pid = pid;
 }
 
+static int
+signal_workers(int signal_number)
+{
+	int			alive = 0;
+
+	for (int i = 0; i < child_count; i++)
+		if (workers[i].pid > 0)
+		{
+			alive++;
+			if (signal_number != 0)
+				kill(workers[i].pid, signal_number);
+		}
+	return alive;
+}
+
 static void
 on_worker_gone(int index, int status, bool stopping)
 {
@@ -305,6 +294,11 @@ on_worker_gone(int index, int status, bool stopping)
 	metrics_worker_gone(index, !stopping);
 	if (stopping)
 		return;
+	if (!is_upkeep(index))
+	{
+		listeners_worker_gone(index);
+		signal_workers(SIGUSR1);
+	}
 	if (now - worker->started_at >= LONG_LIFE)
 		worker->delay = 0;
 	if (WIFSIGNALED(status))
@@ -329,21 +323,6 @@ reap_workers(bool stopping)
 		for (int i = 0; i < child_count; i++)
 			if (workers[i].pid == pid)
 				on_worker_gone(i, status, stopping);
-}
-
-static int
-signal_workers(int signal_number)
-{
-	int			alive = 0;
-
-	for (int i = 0; i < child_count; i++)
-		if (workers[i].pid > 0)
-		{
-			alive++;
-			if (signal_number != 0)
-				kill(workers[i].pid, signal_number);
-		}
-	return alive;
 }
 
 /* Starts the workers that are due; milliseconds until the next one is, at most a minute. */
@@ -512,7 +491,8 @@ main(int argc, char **argv)
 	result_metrics_init();
 	pg_init();
 	wakeup_init(config.workers);
-	open_listeners();
+	if (!listeners_open(why, sizeof(why)))
+		start_error("the ports", why);
 	write_pid_file();
 
 	/* Blocked from before the first fork on, so that none is lost; workers unblock them. */
@@ -520,6 +500,7 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers and at most %d database connections",
 			 KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.workers, config.connections);

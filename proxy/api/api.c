@@ -222,6 +222,8 @@ exchange_authenticated(void *state, Authentication outcome, const User *user)
 
 	if (user == NULL || identity_is_anonymous(user))
 		http_last_of_http2(exchange->http);
+	else if (!http_recognize(exchange->http))
+		outcome = AUTHENTICATION_BUSY;
 	switch (outcome)
 	{
 		case UNAUTHENTICATED:

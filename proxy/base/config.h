@@ -62,6 +62,8 @@ typedef struct Config
 	int			connections;	/* --database-connections: of the whole proxy, see pg.h; by default as many as are useful, at most 40 */
 	bool		upkeep;			/* --upkeep, default true */
 	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
+	size_t		max_connections;	/* --max-connections: of clients, per worker; default 8192 */
+	size_t		max_buffered_body_bytes;	/* --max-buffered-body-bytes: per worker; default 134217728 */
 	bool		http2;			/* --http2, default false */
 	int			request_timeout;	/* --request-timeout, seconds, default 60 */
 	int			shutdown_delay; /* --shutdown-delay-duration, seconds, default 0 */

@@ -683,6 +683,8 @@ write_gauges(StrBuf *buf)
 	{
 		{GAUGE_WATCHERS, "kube_reports_watchers", "Watches that are open."},
 		{GAUGE_CONNECTIONS, "kube_reports_connections", "Client connections that are open."},
+		{GAUGE_STRANGERS, "kube_reports_unknown_connections", "Client connections of which it is not known whose they are."},
+		{GAUGE_REQUEST_BYTES, "kube_reports_buffered_body_bytes", "Bytes of requests that are held, or kept free for what was announced."},
 		{GAUGE_FEEDS, "kube_reports_feeds", "Lanes whose change log is followed, over all workers."},
 		{GAUGE_DB_QUEUED, "kube_reports_database_queued_calls", "Calls that wait for a database connection."},
 	};
@@ -742,6 +744,10 @@ write_counters(StrBuf *buf)
 		{COUNTER_BATCHES, "kube_reports_write_batches_total", "Batches of writes."},
 		{COUNTER_BATCHED_WRITES, "kube_reports_batched_writes_total", "Writes in these batches."},
 		{COUNTER_LOG_DROPPED, "kube_reports_log_lines_dropped_total", "Log lines dropped because nobody read standard error."},
+		{COUNTER_LARGE_HEADS, "kube_reports_large_heads_total", "Requests refused because their head was too large (431)."},
+		{COUNTER_REFUSED_BODIES, "kube_reports_refused_bodies_total", "Requests refused because too many bodies were held (429)."},
+		{COUNTER_REFUSED_CLIENTS, "kube_reports_refused_connections_total", "Requests refused because too many clients were connected (429)."},
+		{COUNTER_CONNECTIONS_ENDED, "kube_reports_ended_connections_total", "Connections of unknown clients that had to make room."},
 	};
 	uint64_t	restarts = 0;
 

@@ -33,6 +33,8 @@ typedef enum MetricGauge
 {
 	GAUGE_WATCHERS,
 	GAUGE_CONNECTIONS,
+	GAUGE_STRANGERS,			/* connections of which it is not known whose they are */
+	GAUGE_REQUEST_BYTES,
 	GAUGE_DB_CONNECTIONS,
 	GAUGE_DB_BUSY,
 	GAUGE_DB_QUEUED,
@@ -57,6 +59,10 @@ typedef enum MetricCounter
 	COUNTER_BATCHES,
 	COUNTER_BATCHED_WRITES,
 	COUNTER_LOG_DROPPED,
+	COUNTER_LARGE_HEADS,		/* requests refused with 431 */
+	COUNTER_REFUSED_BODIES,		/* and with 429 for their body */
+	COUNTER_REFUSED_CLIENTS,	/* or because too many clients are there */
+	COUNTER_CONNECTIONS_ENDED,	/* connections of strangers that had to make room */
 	COUNTER_COUNT
 } MetricCounter;
 extern void metrics_count(MetricCounter counter, unsigned long delta);

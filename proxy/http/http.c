@@ -3,7 +3,8 @@
  * http.c
  *	  HTTP server and event loop of a worker, on libh2o 2.2.5.
  *
- * The only file that includes h2o.h.  What it has to know about that version:
+ * One of the few files that include h2o.h (http_h2o.h).  What they have to know
+ * about that version:
  *
  * - One send may be in flight for each request, never of zero bytes, and its
  *	 bytes must stay until libh2o asks for more: http_answer.c sees to that.
@@ -19,8 +20,9 @@
  *	 are not limited, and a frame at the wrong time aborts the process.  100
  *	 streams of a connection are compiled in; clients open another one.  A
  *	 stream whose client takes nothing stays, with what is in flight for it.
- * - libh2o's time-outs follow the wall clock, and one of its functions may end
- *	 the request it is called for: see loop.c and http_answer.c.
+ * - One of its functions may end the request it is called for: see
+ *	 http_answer.c.
+ * - What it cannot be told is done in its place: http_h2o.c.
  *
  * A request lives until the destructor of libh2o's request pool runs; there
  * http_answer_end() tells whoever works on it.
@@ -28,34 +30,25 @@
  *-------------------------------------------------------------------------
  */
 
-#include "http/http_answer.h"
+#include "http/http_h2o.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 
-#include <h2o.h>
 #include <h2o/http1.h>
 #include <h2o/http2.h>
 
-#include "trust/authentication_config.h"
 #include "base/config.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "base/metrics.h"
-#include "http/server.h"
-#include "base/sockets.h"
-#include "http/tls.h"
 
 /* All in milliseconds. */
 #define TICK_INTERVAL 1000
 #define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and the time to send a whole request; Go keeps connections for 90 s */
 #define WRITE_TIMEOUT (120 * 1000)	/* a client that takes nothing for so long is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
-#define HEAD_TIMEOUT (32 * 1000)	/* from the first byte of a request to the end of its head, as in kube-apiserver */
 #define LINGER_TIMEOUT (5 * 1000)
-#define ACCEPT_PAUSE 500		/* when there are no descriptors left */
 #define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
 #define DRAIN_STEP 100			/* how often is looked whether all is done */
 #define TRIM_INTERVAL (5 * 1000)
@@ -63,63 +56,8 @@
 #define END_DELAY 200			/* before a connection that is to end is closed, once nothing is open */
 #define LATE_REQUESTS 100		/* that such a connection may still carry, because they were under way */
 #define HTTP2_REQUESTS 1000		/* of a connection, handled at a time; the library lets 100 be open */
-#define MAX_LISTENERS 8
-#define ACCEPT_BATCH 32			/* connections accepted in one turn of the loop */
 #define LINGER_BYTES ((size_t) 64 * 1024 * 1024)
 #define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* after so much was let go, free memory is given back to the system */
-#define CONNECTION_BYTES ((size_t) 32 * 1024)	/* what the end of a connection counts for that */
-
-/*
- * libh2o refuses bodies itself so much above our own limit; between the two the
- * whole body is read and refused by us, and the connection stays open.
- */
-#define BODY_MARGIN ((size_t) 1024 * 1024)
-
-/* libh2o makes small TLS records for the first 200 KB of a connection; this count of bytes "sent" makes them large at once. */
-#define LARGE_RECORDS_FROM ((size_t) 1024 * 1024)
-
-typedef struct Listener
-{
-	HttpListener config;
-	h2o_socket_t *socket;		/* NULL when closed */
-	h2o_accept_ctx_t accept;
-	LoopTimer	pause;
-} Listener;
-
-/* Hangs on the socket's on_close. */
-typedef struct Connection
-{
-	const Listener *listener;
-	ClientCertificate *peer;	/* NULL: none */
-	size_t		open;			/* requests */
-	bool		ending;			/* HTTP/2: to be closed once nothing is open */
-	size_t		late;			/* requests that came nevertheless */
-	LoopTimer	end;
-	uint64_t	head_begun_at;	/* when a head was first seen half read; 0: none is */
-	HttpRequest *lingering;		/* its refusal was sent; what the client still sends is thrown away */
-} Connection;
-
-struct HttpRequest
-{
-	HttpAnswer	answer;			/* first: http_answer.c and http_exchange.c know */
-	h2o_generator_t generator;
-	h2o_req_t  *req;
-	Connection *connection;
-	h2o_linklist_t open;		/* in open_requests */
-
-	/* A refusal. */
-	h2o_ostream_t *refusal;
-	size_t		lingered;		/* bytes thrown away */
-	LoopTimer	linger;
-};
-
-struct LoopSocket
-{
-	h2o_socket_t *socket;
-	void		(*readable) (void *state);
-	void		(*writable) (void *state);
-	void	   *state;
-};
 
 typedef struct RefusalStream
 {
@@ -129,19 +67,15 @@ typedef struct RefusalStream
 	bool		sent;
 } RefusalStream;
 
-static h2o_globalconf_t conf;
-static h2o_context_t context;
-static Listener listeners[MAX_LISTENERS];
-static size_t listener_count;
+h2o_globalconf_t http_conf;
+h2o_context_t http_context;
 
+static h2o_hostconf_t *host;
 static h2o_linklist_t open_requests;
 static size_t open_count;
 static bool stopping;
 static uint64_t stopped_at;
 static bool exiting;
-static size_t freed_bytes;		/* since memory was last given back; an estimate */
-
-static void resume_accepting(void *state);
 
 static bool
 is_http2(const h2o_req_t *req)
@@ -152,7 +86,7 @@ is_http2(const h2o_req_t *req)
 static h2o_socket_t *
 request_socket(HttpRequest *request)
 {
-	return request->req->conn->callbacks->get_socket(request->req->conn);
+	return connection_socket(request->req);
 }
 
 static int
@@ -189,7 +123,8 @@ close_request(void *pointer)
 	loop_timer_stop(&request->linger);
 	if (request->connection->lingering == request)
 		request->connection->lingering = NULL;
-	freed_bytes += request->req->entity.len + request->answer.bytes_sent;
+	http_client_hold(&request->connection->client, request->connection->client.held - request->held);
+	http_freed_bytes += request->req->entity.len + request->answer.bytes_sent;
 	http_answer_end(&request->answer);
 }
 
@@ -200,11 +135,53 @@ on_proceed(h2o_generator_t *self, h2o_req_t *req)
 	http_answer_taken(&H2O_STRUCT_FROM_MEMBER(HttpRequest, generator, self)->answer);
 }
 
+/* The header lines of a request of HTTP/1, as connection_judge() found them; none when it was refused. */
+static HttpText
+header_lines(const h2o_req_t *req)
+{
+	for (size_t i = 0; i < req->headers.size; i++)
+	{
+		const h2o_header_t *header = &req->headers.entries[i];
+
+		if (h2o_memis(header->name->base, header->name->len, H2O_STRLIT(HEAD_LINES_NAME)))
+			return (HttpText) {header->value.base, header->value.len};
+	}
+	return (HttpText) {NULL, 0};
+}
+
+/* Begins the exchange with the method, the target and all headers. */
+static void
+begin_exchange(HttpRequest *request)
+{
+	const h2o_req_t *req = request->req;
+	HttpExchange *exchange = &request->answer.exchange;
+	HttpText	lines = header_lines(req);
+	size_t		count = 1 + req->headers.size;
+	HttpField	field;
+
+	for (size_t i = 0; i < lines.len; i++)
+		count += lines.bytes[i] == '\n';
+	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base, req->input.path.len, count);
+	if (!is_http2(req))
+	{
+		while (http_head_next(&lines, &field))
+			http_exchange_add_header(exchange, field.name.bytes, field.name.len, field.value.bytes, field.value.len);
+		return;
+	}
+	if (req->input.authority.base != NULL)
+		http_exchange_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
+	for (size_t i = 0; i < req->headers.size; i++)
+	{
+		const h2o_header_t *header = &req->headers.entries[i];
+
+		http_exchange_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
+	}
+}
+
 static HttpRequest *
 new_request(h2o_req_t *req)
 {
 	HttpRequest *request = h2o_mem_alloc_shared(&req->pool, sizeof(*request), close_request);
-	HttpExchange *exchange = &request->answer.exchange;
 
 	memset(request, 0, sizeof(*request));
 	request->req = req;
@@ -217,20 +194,8 @@ new_request(h2o_req_t *req)
 	loop_timer_stop(&request->connection->end);
 	if (request->connection->ending && ++request->connection->late > LATE_REQUESTS)
 		end_connection(request_socket(request));
-	/* Two more than in the list: libh2o keeps these apart. */
-	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base, req->input.path.len,
-					   req->headers.size + 2);
-	if (req->input.authority.base != NULL)
-		http_exchange_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
-	if (req->upgrade.base != NULL)
-		http_exchange_add_header(exchange, "upgrade", 7, req->upgrade.base, req->upgrade.len);
-	for (size_t i = 0; i < req->headers.size; i++)
-	{
-		const h2o_header_t *header = &req->headers.entries[i];
-
-		http_exchange_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
-	}
-	http_exchange_ready(exchange);
+	begin_exchange(request);
+	http_exchange_ready(&request->answer.exchange);
 	return request;
 }
 
@@ -246,12 +211,6 @@ http_last_of_http2(HttpRequest *request)
 {
 	if (is_http2(request->req))
 		request->connection->ending = true;
-}
-
-struct ClientCertificate *
-http_peer(HttpRequest *request)
-{
-	return request->connection->peer;
 }
 
 /* --- Answers --- */
@@ -426,252 +385,138 @@ send_refusal(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t coun
 	h2o_socket_read_start(request_socket(request), on_linger_read);
 }
 
+/* What http_answer_begin() is to be told of a refusal. */
+typedef struct RefusalHead
+{
+	HttpHeader	headers[2];
+	size_t		header_count;
+	const char *body;
+	size_t		len;
+} RefusalHead;
+
+static void
+make_refusal(HttpRequest *request, HttpRefusal refusal, int status, RefusalHead *head)
+{
+	HttpExchange *exchange = &request->answer.exchange;
+	int			retry = http_refusal_retry(refusal);
+
+	head->body = http_exchange_refusal(exchange, refusal, status, &head->len);
+	head->headers[0] = (HttpHeader) {"content-type", "application/json"};
+	head->header_count = 1;
+	if (retry > 0)
+		head->headers[head->header_count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", retry)};
+	connection_note_refusal(refusal, exchange->method, exchange->uri);
+	metrics_request("", "", "", "", status, http_exchange_seconds(exchange));
+}
+
+/* libh2o's filter on all answers that it makes itself, and on those of refuse_request(). */
 static void
 refuse(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
 {
 	HttpRequest *request = new_request(req);
+	Connection *connection = request->connection;
 	RefusalStream *stream = (RefusalStream *) h2o_add_ostream(req, sizeof(RefusalStream), slot);
-	HttpHeader	type = {"content-type", "application/json"};
-	int			status = req->res.status;
+	HttpRefusal refusal = connection->refusal != REFUSAL_NONE ? connection->refusal : http_refusal_of_status(req->res.status);
+	RefusalHead head;
 
+	connection->refusal = REFUSAL_NONE;
+	make_refusal(request, refusal, req->res.status, &head);
 	stream->super.do_send = send_refusal;
 	stream->request = request;
-	stream->body.base = (char *) http_exchange_refusal(&request->answer.exchange, status, &stream->body.len);
+	stream->body.base = (char *) head.body;
+	stream->body.len = head.len;
 	stream->sent = false;
 	request->refusal = &stream->super;
+	request->held = is_http2(req) ? 0 : connection->client.held;
 	memset(&req->res.headers, 0, sizeof(req->res.headers));
-	http_answer_begin(&request->answer, ANSWER_REFUSAL, status, &type, 1, stream->body.len);
-	metrics_request("", "", "", "", status, http_exchange_seconds(&request->answer.exchange));
+	http_answer_begin(&request->answer, ANSWER_REFUSAL, req->res.status, head.headers, head.header_count, head.len);
 	h2o_setup_next_ostream(req, &stream->super.next);
 }
 
-/* Refuses what libh2o accepts and we do not. */
+/* Refuses a request before anything of it is looked at, and ends its connection. */
 static void
-reply_status(HttpRequest *request, int status)
+refuse_request(h2o_req_t *req, Connection *connection, HttpRefusal refusal)
 {
-	HttpHeader	type = {"content-type", "application/json"};
-	size_t		len;
-	const char *text = http_exchange_refusal(&request->answer.exchange, status, &len);
+	connection->refusal = refusal;
+	h2o_req_bind_conf(req, host, &host->fallback_path);
+	h2o_send_error_generic(req, http_refusal_status(refusal), "", "", H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
+}
 
-	http_reply_borrowed(request, status, &type, 1, text, len, NULL, NULL);
-	metrics_request("", "", "", "", status, http_exchange_seconds(&request->answer.exchange));
+/* Refuses what has been read whole; the connection goes on. */
+static void
+reply_refusal(HttpRequest *request, HttpRefusal refusal)
+{
+	RefusalHead head;
+
+	make_refusal(request, refusal, http_refusal_status(refusal), &head);
+	http_reply_borrowed(request, http_refusal_status(refusal), head.headers, head.header_count, head.body, head.len, NULL, NULL);
+}
+
+/* What connection_judge() says of the heads of HTTP/1; their bodies have come already. */
+static HttpRefusal
+judge_http2(h2o_req_t *req, Connection *connection)
+{
+	size_t		bytes = req->input.method.len + req->input.path.len;
+	HttpRefusal refusal = connection_recognize(connection);
+
+	for (size_t i = 0; i < req->headers.size; i++)
+		bytes += req->headers.entries[i].name->len + req->headers.entries[i].value.len;
+	http_client_asks(&connection->client);
+	if (bytes > HTTP_HEAD_BYTES || req->headers.size > HTTP_HEAD_LINES)
+		return REFUSAL_LARGE_HEAD;
+	if (refusal == REFUSAL_NONE && !http_client_hold(&connection->client, connection->client.held + req->entity.len))
+		refusal = REFUSAL_BODIES;
+	return refusal;
 }
 
 static int
 on_request(h2o_handler_t *self, h2o_req_t *req)
 {
-	HttpRequest *request = new_request(req);
+	Connection *connection = connection_socket(req)->on_close.data;
+	HttpRefusal refusal = is_http2(req) ? judge_http2(req, connection) : connection->refusal;
+	HttpRequest *request;
 
-	/* A folded header line, obsolete and a way to smuggle, has no name. */
-	if (http_header(request, "") != NULL)
-		reply_status(request, 400);
-	else if (req->entity.len > config.max_request_body_bytes)
-		reply_status(request, 413);
-	else
-		request->connection->listener->config.on_request(request);
-	return 0;
-}
-
-/* --- Connections --- */
-
-static void
-close_connection(void *pointer)
-{
-	Connection *connection = pointer;
-
-	loop_timer_stop(&connection->end);
-	client_certificate_free(connection->peer);
-	free(connection);
-	freed_bytes += CONNECTION_BYTES;
-	metrics_gauge_add(GAUGE_CONNECTIONS, -1);
-}
-
-static ClientCertificate **
-connection_peer(void *bio_data)
-{
-	h2o_socket_t *socket = bio_data;
-	Connection *connection = socket->on_close.data;
-
-	return &connection->peer;
-}
-
-/* Accepts one connection; false when there is none. */
-static bool
-accept_one(Listener *listener)
-{
-	h2o_socket_t *socket = h2o_evloop_socket_accept(listener->socket);
-	Connection *connection;
-
-	if (socket == NULL)
-		return false;
-	connection = h2o_mem_alloc(sizeof(*connection));
-	memset(connection, 0, sizeof(*connection));
-	connection->listener = listener;
-	socket->on_close.cb = close_connection;
-	socket->on_close.data = connection;
-	socket->bytes_written = LARGE_RECORDS_FROM;
-	metrics_gauge_add(GAUGE_CONNECTIONS, 1);
-	h2o_accept(&listener->accept, socket);
-	return true;
-}
-
-static void
-on_accept(h2o_socket_t *socket, const char *err)
-{
-	Listener   *listener = socket->data;
-
-	for (int i = 0; i < ACCEPT_BATCH; i++)
-		if (!accept_one(listener))
-		{
-			/* The kernel would call again at once: wait for descriptors or memory to come free. */
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			{
-				log_line(LOG_ERROR, "cannot accept connections: %s", strerror(errno));
-				h2o_socket_read_stop(socket);
-				loop_timer_start(&listener->pause, ACCEPT_PAUSE, resume_accepting, listener);
-			}
-			break;
-		}
-}
-
-static void
-resume_accepting(void *state)
-{
-	Listener   *listener = state;
-
-	h2o_socket_read_start(listener->socket, on_accept);
-}
-
-/* --- Foreign descriptors --- */
-
-static void
-on_foreign_readable(h2o_socket_t *socket, const char *err)
-{
-	LoopSocket *foreign = socket->data;
-
-	foreign->readable(foreign->state);
-}
-
-static void
-on_foreign_writable(h2o_socket_t *socket, const char *err)
-{
-	LoopSocket *foreign = socket->data;
-	void		(*writable) (void *state) = foreign->writable;
-
-	foreign->writable = NULL;
-	writable(foreign->state);
-}
-
-LoopSocket *
-loop_socket_open(int fd, void (*readable) (void *state), void *state)
-{
-	LoopSocket *foreign = h2o_mem_alloc(sizeof(*foreign));
-	int			copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	if (copy < 0)
+	if (refusal != REFUSAL_NONE)
 	{
-		log_line(LOG_ERROR, "cannot duplicate a descriptor: %s", strerror(errno));
-		free(foreign);
-		return NULL;
+		refuse_request(req, connection, refusal);
+		return 0;
 	}
-	foreign->socket = h2o_evloop_socket_create(context.loop, copy, H2O_SOCKET_FLAG_DONT_READ);
-	foreign->socket->data = foreign;
-	foreign->readable = readable;
-	foreign->writable = NULL;
-	foreign->state = state;
-	h2o_socket_read_start(foreign->socket, on_foreign_readable);
-	return foreign;
-}
-
-void
-loop_socket_notify_write(LoopSocket *foreign, void (*writable) (void *state))
-{
-	bool		waiting = foreign->writable != NULL;
-
-	foreign->writable = writable;
-	if (!waiting)
-		h2o_socket_notify_write(foreign->socket, on_foreign_writable);
-}
-
-void
-loop_socket_close(LoopSocket *foreign)
-{
-	h2o_socket_close(foreign->socket);
-	free(foreign);
+	request = new_request(req);
+	request->held = req->entity.len;
+	if (!is_http2(req))
+		http_client_hold(&connection->client, request->held);
+	http_client_sent(&connection->client);
+	if (http_header(request, "") != NULL)
+		reply_refusal(request, REFUSAL_BAD_REQUEST);
+	else if (req->entity.len > config.max_request_body_bytes)
+		reply_refusal(request, REFUSAL_LARGE_BODY);
+	else
+		connection->listener.on_request(request);
+	return 0;
 }
 
 /* --- The server --- */
 
-/* Makes new connections use the files as they are now. */
-static void
-reload_tls(void)
-{
-	static const h2o_iovec_t protocols[] = {{H2O_STRLIT("h2")}, {H2O_STRLIT("http/1.1")}, {NULL, 0}};
-
-	authentication_config_poll();
-	tls_reload();
-	for (size_t i = 0; i < listener_count; i++)
-		if (listeners[i].config.tls)
-			listeners[i].accept.ssl_ctx = tls_context();
-	if (config.http2)
-		h2o_ssl_register_alpn_protocols(tls_context(), protocols);
-}
-
 void
-http_server_start(const HttpListener *given, size_t count)
+http_server_start(void)
 {
-	h2o_hostconf_t *host;
-
 	h2o_linklist_init_anchor(&open_requests);
 	/* Large buffers come from malloc, not from files under /tmp, which may be missing or full. */
 	h2o_socket_buffer_mmap_settings.threshold = SIZE_MAX;
-	h2o_config_init(&conf);
-	conf.server_name = h2o_iovec_init("", 0);
-	conf.max_request_entity_size = config.max_request_body_bytes + BODY_MARGIN;
-	conf.handshake_timeout = HANDSHAKE_TIMEOUT;
-	conf.http1.req_timeout = IDLE_TIMEOUT;
-	conf.http1.upgrade_to_http2 = 0;
-	conf.http2.idle_timeout = IDLE_TIMEOUT;
-	conf.http2.max_concurrent_requests_per_connection = HTTP2_REQUESTS;
-	host = h2o_config_register_host(&conf, h2o_iovec_init(H2O_STRLIT("default")), 65535);
+	h2o_config_init(&http_conf);
+	http_conf.server_name = h2o_iovec_init("", 0);
+	http_conf.max_request_entity_size = config.max_request_body_bytes + BODY_MARGIN;
+	http_conf.handshake_timeout = HANDSHAKE_TIMEOUT;
+	http_conf.http1.req_timeout = IDLE_TIMEOUT;
+	http_conf.http1.upgrade_to_http2 = 0;
+	http_conf.http2.idle_timeout = IDLE_TIMEOUT;
+	http_conf.http2.max_concurrent_requests_per_connection = HTTP2_REQUESTS;
+	host = h2o_config_register_host(&http_conf, h2o_iovec_init(H2O_STRLIT("default")), 65535);
 	h2o_create_handler(h2o_config_register_path(host, "/", 0), sizeof(h2o_handler_t))->on_req = on_request;
 	h2o_create_filter(&host->fallback_path, sizeof(h2o_filter_t))->on_setup_ostream = refuse;
-	h2o_context_init(&context, h2o_evloop_create(), &conf);
-
-	tls_set_peer_lookup(connection_peer);
-	for (size_t i = 0; i < count && i < MAX_LISTENERS; i++)
-	{
-		Listener   *listener = &listeners[listener_count++];
-
-		listener->config = given[i];
-		listener->accept.ctx = &context;
-		listener->accept.hosts = conf.hosts;
-		listener->socket = h2o_evloop_socket_create(context.loop, given[i].fd, H2O_SOCKET_FLAG_DONT_READ);
-		listener->socket->data = listener;
-	}
-	reload_tls();
-	for (size_t i = 0; i < listener_count; i++)
-		h2o_socket_read_start(listeners[i].socket, on_accept);
-}
-
-/*
- * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so that a client that
- * sends its head in small pieces would hold a connection for as long as an idle one.  The version is known once the head is whole.
- */
-static int
-check_head(h2o_req_t *req, void *state)
-{
-	h2o_socket_t *socket = req->conn->callbacks->get_socket(req->conn);
-	Connection *connection = socket->on_close.data;
-	uint64_t	now = *(const uint64_t *) state;
-
-	if (req->timestamps.request_begin_at.tv_sec == 0 || req->version != 0)
-		connection->head_begun_at = 0;
-	else if (connection->head_begun_at == 0)
-		connection->head_begun_at = now;
-	else if (now - connection->head_begun_at >= HEAD_TIMEOUT)
-		shutdown(h2o_socket_get_fd(socket), SHUT_RDWR);
-	return 0;
+	h2o_context_init(&http_context, h2o_evloop_create(), &http_conf);
+	connections_start();
+	connections_reload_tls();
 }
 
 /* Finds the open requests whose client is gone, or takes nothing any more. */
@@ -724,12 +569,12 @@ run_tick(uint64_t now, void (*tick) (void))
 	static uint64_t trimmed_at;
 
 	sweep(now);
-	conf.http1.callbacks.foreach_request(&context, check_head, &now);
-	reload_tls();
-	if (freed_bytes >= FREED_BYTES && now - trimmed_at >= TRIM_INTERVAL)
+	connections_check_heads(now);
+	connections_reload_tls();
+	if (http_freed_bytes >= FREED_BYTES && now - trimmed_at >= TRIM_INTERVAL)
 	{
 		malloc_trim(0);
-		freed_bytes = 0;
+		http_freed_bytes = 0;
 		trimmed_at = now;
 	}
 	tick();
@@ -747,8 +592,8 @@ is_drained(bool (*drained) (void))
 {
 	if (open_count > 0 || loop_now() - stopped_at < LEAST_DRAIN_TIME || !drained())
 		return false;
-	return conf.http1.callbacks.foreach_request(&context, is_under_way, NULL) == 0 &&
-		conf.http2.callbacks.foreach_request(&context, is_under_way, NULL) == 0;
+	return http_conf.http1.callbacks.foreach_request(&http_context, is_under_way, NULL) == 0 &&
+		http_conf.http2.callbacks.foreach_request(&http_context, is_under_way, NULL) == 0;
 }
 
 void
@@ -775,13 +620,14 @@ http_server_run(void (*tick) (void), bool (*drained) (void))
 		 * What was sent here may have completed at once.  Its callbacks must run before libh2o waits again: it would not look at
 		 * them first, and it could leave the socket waiting to write without a callback, which ends the process.
 		 */
-		h2o_timeout__do_post_callback(context.loop);
+		h2o_timeout__do_post_callback(http_context.loop);
 		if (stopping && is_drained(drained))
 			break;
 		wait = loop_next_due(stopping ? DRAIN_STEP : TICK_INTERVAL);
 		if (http_answers_ready())
 			wait = 0;
-		if (h2o_evloop_run(context.loop, (int32_t) wait) == 0)
+		wait = h2o_next_due(wait);
+		if (h2o_evloop_run(http_context.loop, (int32_t) wait) == 0)
 			continue;
 		if (errno != EINTR)
 		{
@@ -800,21 +646,8 @@ http_server_stop_accepting(void)
 		return;
 	stopping = true;
 	stopped_at = loop_now();
-	h2o_context_request_shutdown(&context);
-	for (size_t i = 0; i < listener_count; i++)
-	{
-		Listener   *listener = &listeners[i];
-
-		if (!listener->config.tls)
-			continue;
-		while (accept_one(listener))
-			;
-		/* The parent holds the same socket, so that closing it here would not be enough. */
-		shutdown(h2o_socket_get_fd(listener->socket), SHUT_RDWR);
-		loop_timer_stop(&listener->pause);
-		h2o_socket_close(listener->socket);
-		listener->socket = NULL;
-	}
+	h2o_context_request_shutdown(&http_context);
+	connections_stop_accepting();
 }
 
 size_t

@@ -3,8 +3,8 @@
  * http.h
  *	  HTTP requests and answers, without libh2o's types.
  *
- * Only http.c knows libh2o: the library has no maintained release any more
- * and may have to be replaced.
+ * Only the files behind http_h2o.h know libh2o: the library has no maintained
+ * release any more and may have to be replaced.
  *
  * Life of a request: on_request() of the listener's handler is called with
  * the whole body at hand.  It answers at once or later, with http_reply() or
@@ -48,6 +48,12 @@ extern void http_last_of_http2(HttpRequest *request);
 
 /* The answer, whatever it will be, carries this warning; the text is not copied and has no quotes. */
 extern void http_set_warning(HttpRequest *request, const char *text);
+
+/*
+ * It is known who sent the request, and so whose the connection is.  False when there are too many of those that are known: the request is
+ * to be refused.
+ */
+extern bool http_recognize(HttpRequest *request);
 
 /* For the access log: what is asked for (a verb of the audit log), and by whom.  All of it is copied. */
 extern void http_set_verb(HttpRequest *request, const char *verb);

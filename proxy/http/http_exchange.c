@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/config.h"
+#include "http/http_head.h"
 #include "base/log.h"
 
 #define MAX_AUDIT_ID 64
@@ -87,8 +88,12 @@ void
 http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len)
 {
 	HttpHeader *header = &exchange->headers[exchange->header_count++];
+	char	   *lower = arena_strndup(&exchange->arena, name, name_len);
 
-	header->name = arena_strndup(&exchange->arena, name, name_len);
+	for (char *byte = lower; *byte != '\0'; byte++)
+		if (*byte >= 'A' && *byte <= 'Z')
+			*byte += 'a' - 'A';
+	header->name = lower;
 	header->value = arena_strndup(&exchange->arena, value, value_len);
 }
 
@@ -275,6 +280,7 @@ status_reason(int status)
 		{400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"},
 		{406, "Not Acceptable"}, {409, "Conflict"}, {410, "Gone"}, {413, "Request Entity Too Large"},
 		{415, "Unsupported Media Type"}, {417, "Expectation Failed"}, {422, "Unprocessable Entity"}, {429, "Too Many Requests"},
+		{431, "Request Header Fields Too Large"},
 		{500, "Internal Server Error"}, {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
 		{504, "Gateway Timeout"},
 	};
@@ -349,26 +355,62 @@ http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *heade
 		head->length = SIZE_MAX;
 }
 
-const char *
-http_exchange_refusal(HttpExchange *exchange, int status, size_t *len)
+/* --- Refusals --- */
+
+static const struct
 {
-	const char *reason = "BadRequest";
-	const char *message = "the request could not be understood";
+	int			status;
+	int			retry_after;	/* seconds */
+	const char *reason;
+	const char *message;
+}			refusals[] =
+{
+	[REFUSAL_NONE] = {500, 0, "InternalError", "the request was refused without a reason"},
+	[REFUSAL_BAD_REQUEST] = {400, 0, "BadRequest", "the request could not be understood"},
+	[REFUSAL_NOT_FOUND] = {404, 0, "NotFound", "the server could not find the requested resource"},
+	[REFUSAL_LARGE_BODY] = {413, 0, "RequestEntityTooLarge", NULL},
+	[REFUSAL_BODY] = {413, 0, "RequestEntityTooLarge", "Request entity too large: no request to this port has a body"},
+	[REFUSAL_LARGE_HEAD] = {431, 0, "RequestHeaderFieldsTooLarge", NULL},
+	[REFUSAL_BODIES] = {429, 1, "TooManyRequests", "Too many request bodies are under way, please try again later."},
+	[REFUSAL_CLIENTS] = {429, 5, "TooManyRequests", "Too many clients are connected, please try again later."},
+};
+
+HttpRefusal
+http_refusal_of_status(int status)
+{
+	return status == 404 ? REFUSAL_NOT_FOUND : status == 413 ? REFUSAL_LARGE_BODY : REFUSAL_BAD_REQUEST;
+}
+
+int
+http_refusal_status(HttpRefusal refusal)
+{
+	return refusals[refusal].status;
+}
+
+int
+http_refusal_retry(HttpRefusal refusal)
+{
+	return refusals[refusal].retry_after;
+}
+
+const char *
+http_exchange_refusal(HttpExchange *exchange, HttpRefusal refusal, int status, size_t *len)
+{
+	Arena	   *arena = &exchange->arena;
+	const char *message = refusals[refusal].message;
+	const char *details = "";
 	const char *text;
 
-	if (status == 404)
-	{
-		reason = "NotFound";
-		message = "the server could not find the requested resource";
-	}
-	else if (status == 413)
-	{
-		reason = "RequestEntityTooLarge";
-		message = arena_printf(&exchange->arena, "Request entity too large: limit is %zu", config.max_request_body_bytes);
-	}
-	text = arena_printf(&exchange->arena,
+	if (refusal == REFUSAL_LARGE_BODY)
+		message = arena_printf(arena, "Request entity too large: limit is %zu", config.max_request_body_bytes);
+	else if (refusal == REFUSAL_LARGE_HEAD)
+		message = arena_printf(arena, "Request header fields too large: limits are %zu bytes and %zu lines", HTTP_HEAD_BYTES,
+							   HTTP_HEAD_LINES);
+	if (refusals[refusal].retry_after > 0)
+		details = arena_printf(arena, "\"details\":{\"retryAfterSeconds\":%d},", refusals[refusal].retry_after);
+	text = arena_printf(arena,
 						"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"%s\","
-						"\"reason\":\"%s\",\"code\":%d}\n", message, reason, status);
+						"\"reason\":\"%s\",%s\"code\":%d}\n", message, refusals[refusal].reason, details, status);
 	*len = strlen(text);
 	return text;
 }

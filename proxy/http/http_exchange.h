@@ -58,7 +58,25 @@ typedef struct AnswerHead
 extern void http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
 								 AnswerHead *head);
 
-/* A Status document (400, 404, 413) for a request that no handler gets to see. */
-extern const char *http_exchange_refusal(HttpExchange *exchange, int status, size_t *len);
+/* Why a request is refused before a handler sees it. */
+typedef enum HttpRefusal
+{
+	REFUSAL_NONE,
+	REFUSAL_BAD_REQUEST,
+	REFUSAL_NOT_FOUND,
+	REFUSAL_LARGE_BODY,
+	REFUSAL_BODY,				/* there must be none */
+	REFUSAL_LARGE_HEAD,
+	REFUSAL_BODIES,				/* too many of them are held */
+	REFUSAL_CLIENTS				/* too many of them are connected */
+} HttpRefusal;
+
+/* The refusal that the library means by a status; its other ones are told as bad requests. */
+extern HttpRefusal http_refusal_of_status(int status);
+extern int	http_refusal_status(HttpRefusal refusal);
+/* Seconds until the client should try again; 0: never. */
+extern int	http_refusal_retry(HttpRefusal refusal);
+/* The Status document of a refusal, with the code given. */
+extern const char *http_exchange_refusal(HttpExchange *exchange, HttpRefusal refusal, int status, size_t *len);
 
 #endif							/* HTTP_EXCHANGE_H */

@@ -10,15 +10,17 @@
 
 #include "http/http.h"
 
-/* http.c: a worker's listeners and loop. */
+/* http.c: a worker's loop and the sockets it listens at. */
 typedef struct HttpListener
 {
-	int			fd;				/* listening, SO_REUSEPORT */
+	int			fd;				/* listening; dup'ed where it is used */
 	bool		tls;
 	void		(*on_request) (HttpRequest *request);
 } HttpListener;
 
-extern void http_server_start(const HttpListener *listeners, size_t count);
+extern void http_server_start(void);
+extern void http_server_listen(const HttpListener *listener);
+extern void http_server_unlisten(int fd);
 /*
  * Runs until http_server_exit(), or, once http_server_stop_accepting() was called, until no request is open and drained(): then nothing
  * is under way that no client waits for.  tick is called about once a second, and at once after a signal.

@@ -1,0 +1,230 @@
+/*-------------------------------------------------------------------------
+ *
+ * http_client.c
+ *	  The clients of a worker: how many there may be, and how much of a request may be held for them.
+ *
+ * A body has to be held before anybody is asked who sends it, because libh2o
+ * hands on whole requests only.  So what strangers may hold is bounded, by the
+ * length that a request announces; what known clients may hold is bounded
+ * apart from that.  A request that finds no room is refused (429), at the end
+ * of its head.
+ *
+ * Anybody can fill the share of strangers and then send nothing.  Therefore
+ * whoever has not sent a whole request within a second makes room for one
+ * that comes, and of too many connections the one goes that has asked for
+ * nothing for the longest time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "http/http_client.h"
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+
+/* A stranger that needs longer than that for its request makes room for another; milliseconds. */
+#define PATIENCE 1000
+
+/* What is logged about clients is logged at most this often, in milliseconds. */
+#define LOG_INTERVAL 5000
+
+/* Files that are no clients' connections: to the database and kube-apiserver, listening sockets, whatever is opened for a moment. */
+#define OTHER_FILES 128
+
+/* A share of all connections and bytes. */
+typedef struct Share
+{
+	size_t		clients;
+	size_t		client_limit;
+	size_t		held;
+	size_t		held_limit;
+} Share;
+
+static Share shares[2];			/* of strangers, of those who are known */
+
+static ClientLink strangers = {&strangers, &strangers};
+static ClientLink holding = {&holding, &holding};
+
+#define CLIENT_OF(link, member) ((HttpClient *) ((char *) (link) - offsetof(HttpClient, member)))
+
+static void
+unlink_client(ClientLink *link)
+{
+	if (link->previous == NULL)
+		return;
+	link->previous->next = link->next;
+	link->next->previous = link->previous;
+	link->previous = link->next = NULL;
+}
+
+static void
+append_client(ClientLink *list, ClientLink *link)
+{
+	unlink_client(link);
+	link->previous = list->previous;
+	link->next = list;
+	list->previous->next = link;
+	list->previous = link;
+}
+
+static Share *
+share_of(const HttpClient *client)
+{
+	return &shares[client->known];
+}
+
+void
+http_clients_start(void)
+{
+	size_t		clients = config.max_connections;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY)
+	{
+		size_t		most = files.rlim_cur > 2 * OTHER_FILES ? files.rlim_cur - OTHER_FILES : files.rlim_cur / 2;
+
+		if (clients > most)
+		{
+			log_line(LOG_ERROR, "a worker serves %zu connections instead of %zu, because it may open %zu files", most, clients,
+					 (size_t) files.rlim_cur);
+			clients = most;
+		}
+	}
+	shares[false].client_limit = clients / 4;
+	shares[true].client_limit = clients - clients / 4;
+	shares[false].held_limit = config.max_buffered_body_bytes / 4;
+	shares[true].held_limit = config.max_buffered_body_bytes - config.max_buffered_body_bytes / 4;
+}
+
+static void
+set_held(HttpClient *client, size_t bytes)
+{
+	share_of(client)->held += bytes - client->held;
+	metrics_gauge_add(GAUGE_REQUEST_BYTES, (long) bytes - (long) client->held);
+	if (bytes == 0)
+		unlink_client(&client->holding);
+	else if (client->held == 0)
+	{
+		client->held_since = loop_now();
+		if (!client->known)
+			append_client(&holding, &client->holding);
+	}
+	client->held = bytes;
+}
+
+/* Leaves the share of strangers. */
+static void
+leave_strangers(HttpClient *client)
+{
+	unlink_client(&client->strangers);
+	unlink_client(&client->holding);
+	shares[false].clients--;
+	metrics_gauge_add(GAUGE_STRANGERS, -1);
+}
+
+/*
+ * Ends a stranger's connection: what is left of it follows when the loop finds the socket shut down.  It counts for nothing from now on.
+ */
+static void
+end_stranger(HttpClient *client, const char *why)
+{
+	static uint64_t logged_at;
+	uint64_t	now = loop_now();
+
+	set_held(client, 0);
+	leave_strangers(client);
+	client->ended = true;
+	shutdown(client->fd, SHUT_RDWR);
+	metrics_count(COUNTER_CONNECTIONS_ENDED, 1);
+	if (logged_at != 0 && now - logged_at < LOG_INTERVAL)
+		return;
+	logged_at = now;
+	log_line(LOG_ERROR, "connections of clients that nobody knows are ended: %s", why);
+}
+
+void
+http_client_open(HttpClient *client, int fd)
+{
+	client->fd = fd;
+	append_client(&strangers, &client->strangers);
+	shares[false].clients++;
+	metrics_gauge_add(GAUGE_CONNECTIONS, 1);
+	metrics_gauge_add(GAUGE_STRANGERS, 1);
+	if (shares[false].clients > shares[false].client_limit)
+		end_stranger(CLIENT_OF(strangers.next, strangers), "there are too many of them (--max-connections)");
+}
+
+void
+http_client_close(HttpClient *client)
+{
+	metrics_gauge_add(GAUGE_CONNECTIONS, -1);
+	if (client->ended)
+		return;
+	set_held(client, 0);
+	if (client->known)
+		shares[true].clients--;
+	else
+		leave_strangers(client);
+}
+
+bool
+http_client_recognize(HttpClient *client)
+{
+	size_t		held = client->held;
+
+	if (client->known || client->ended)
+		return true;
+	if (shares[true].clients >= shares[true].client_limit)
+		return false;
+	set_held(client, 0);
+	leave_strangers(client);
+	client->known = true;
+	shares[true].clients++;
+	/* What it held already is not refused any more. */
+	set_held(client, held);
+	return true;
+}
+
+void
+http_client_asks(HttpClient *client)
+{
+	if (!client->known && !client->ended)
+		append_client(&strangers, &client->strangers);
+}
+
+/* Whether so many bytes fit beside those of others.  Where nobody holds any, one request always does. */
+static bool
+fits(const HttpClient *client, size_t bytes)
+{
+	const Share *share = share_of(client);
+	size_t		others = share->held - client->held;
+
+	return others == 0 || (others < share->held_limit && bytes <= share->held_limit - others);
+}
+
+bool
+http_client_hold(HttpClient *client, size_t bytes)
+{
+	if (client->ended)
+		return true;
+	while (bytes > client->held && !fits(client, bytes))
+	{
+		HttpClient *first = holding.next == &holding ? NULL : CLIENT_OF(holding.next, holding);
+
+		if (client->known || first == NULL || first == client || loop_now() - first->held_since < PATIENCE)
+			return false;
+		end_stranger(first, "they hold too much of requests that are not whole (--max-buffered-body-bytes)");
+	}
+	set_held(client, bytes);
+	return true;
+}
+
+void
+http_client_sent(HttpClient *client)
+{
+	unlink_client(&client->holding);
+}

@@ -1,0 +1,337 @@
+/*-------------------------------------------------------------------------
+ *
+ * http_connection.c
+ *	  Connections of clients: accepted, recognized, judged by the heads of their requests.
+ *
+ * What is asked for at the end of a head, before a byte of a body is read, is
+ * all that can be told without asking anybody: whether the port takes bodies,
+ * whether the certificate of the connection says who the client is, and
+ * whether there is room for what it announces (http_client.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "http/http_h2o.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <h2o/http1.h>
+
+#include "trust/authentication_config.h"
+#include "trust/client_certificate.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "http/tls.h"
+
+/* Both in milliseconds. */
+#define HEAD_TIMEOUT (32 * 1000)	/* from the first byte of a request to the end of its head, as in kube-apiserver */
+#define ACCEPT_PAUSE 100		/* when there are no descriptors left */
+
+#define ACCEPT_BATCH 32			/* connections accepted in one turn of the loop */
+#define CONNECTION_BYTES ((size_t) 32 * 1024)	/* what the end of a connection counts for in what was freed */
+#define SMALL_HEAD ((size_t) 8192)	/* of a head, what every connection has room for */
+
+/* Refusals of a kind are logged at most this often, in milliseconds. */
+#define REFUSAL_LOG_INTERVAL 5000
+
+/* libh2o makes small TLS records for the first 200 KB of a connection; this count of bytes "sent" makes them large at once. */
+#define LARGE_RECORDS_FROM ((size_t) 1024 * 1024)
+
+typedef struct Listener
+{
+	HttpListener config;
+	h2o_linklist_t link;
+	h2o_socket_t *socket;
+	h2o_accept_ctx_t accept;
+	LoopTimer	pause;
+} Listener;
+
+size_t		http_freed_bytes;
+
+static h2o_linklist_t listeners;
+static bool stopped;
+
+static void resume_accepting(void *state);
+
+/* --- Who the client is --- */
+
+HttpRefusal
+connection_recognize(Connection *connection)
+{
+	const char *why = "";
+	User		user;
+	Arena		arena;
+	bool		trusted;
+
+	if (connection->client.known || connection->peer == NULL)
+		return REFUSAL_NONE;
+	arena_init(&arena);
+	trusted = client_certificate_front_proxy(connection->peer, &arena, &why) == CERTIFICATE_TRUSTED ||
+		client_certificate_user(connection->peer, &arena, &user, &why) == CERTIFICATE_TRUSTED;
+	arena_free(&arena);
+	return trusted && !http_client_recognize(&connection->client) ? REFUSAL_CLIENTS : REFUSAL_NONE;
+}
+
+bool
+http_recognize(HttpRequest *request)
+{
+	return http_client_recognize(&request->connection->client);
+}
+
+struct ClientCertificate *
+http_peer(HttpRequest *request)
+{
+	return request->connection->peer;
+}
+
+/* --- What it asks for --- */
+
+HttpRefusal
+connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead *head, size_t len)
+{
+	size_t		most = config.max_request_body_bytes + BODY_MARGIN;
+	size_t		held = len > SMALL_HEAD ? len : 0;
+	bool		chunked = head->transfer_encoding.name.bytes != NULL;
+	HttpRefusal refusal;
+
+	if (outcome == HTTP_HEAD_BAD)
+		return REFUSAL_BAD_REQUEST;
+	if (outcome == HTTP_HEAD_LARGE)
+		return REFUSAL_LARGE_HEAD;
+	if (outcome == HTTP_HEAD_PARTIAL)
+		return http_client_hold(&connection->client, held) ? REFUSAL_NONE : REFUSAL_BODIES;
+	http_client_asks(&connection->client);
+	refusal = connection_recognize(connection);
+	if (refusal != REFUSAL_NONE)
+		return refusal;
+	if (!connection->listener.tls && (chunked || head->body_len > 0))
+		return REFUSAL_BODY;
+	/* What is too long by itself is refused by libh2o at once. */
+	held = head->size > SMALL_HEAD ? head->size : 0;
+	held += chunked ? most : head->body_len <= most ? head->body_len : 0;
+	return http_client_hold(&connection->client, held) ? REFUSAL_NONE : REFUSAL_BODIES;
+}
+
+void
+connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri)
+{
+	static uint64_t logged_at[REFUSAL_CLIENTS + 1];
+	uint64_t	now = loop_now();
+	const char *why;
+
+	if (refusal == REFUSAL_LARGE_HEAD)
+	{
+		why = "its head is too large";
+		metrics_count(COUNTER_LARGE_HEADS, 1);
+	}
+	else if (refusal == REFUSAL_BODIES)
+	{
+		why = "too many request bodies are held already (--max-buffered-body-bytes)";
+		metrics_count(COUNTER_REFUSED_BODIES, 1);
+	}
+	else if (refusal == REFUSAL_CLIENTS)
+	{
+		why = "too many clients are connected already (--max-connections)";
+		metrics_count(COUNTER_REFUSED_CLIENTS, 1);
+	}
+	else
+		return;
+	if (logged_at[refusal] != 0 && now - logged_at[refusal] < REFUSAL_LOG_INTERVAL)
+		return;
+	logged_at[refusal] = now;
+	log_line(LOG_ERROR, "a request was refused with code %d, because %s: %s %.200s", http_refusal_status(refusal), why, method, uri);
+}
+
+/*
+ * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so that a client that
+ * sends its head in small pieces would hold a connection for as long as an idle one.  The version is known once the head is whole.
+ */
+static int
+check_head(h2o_req_t *req, void *state)
+{
+	h2o_socket_t *socket = connection_socket(req);
+	Connection *connection = socket->on_close.data;
+	uint64_t	now = *(const uint64_t *) state;
+
+	if (req->timestamps.request_begin_at.tv_sec == 0 || req->version != 0)
+		connection->head_begun_at = 0;
+	else if (connection->head_begun_at == 0)
+		connection->head_begun_at = now;
+	else if (now - connection->head_begun_at >= HEAD_TIMEOUT)
+		shutdown(h2o_socket_get_fd(socket), SHUT_RDWR);
+	return 0;
+}
+
+void
+connections_check_heads(uint64_t now)
+{
+	http_conf.http1.callbacks.foreach_request(&http_context, check_head, &now);
+}
+
+/* --- Its connection --- */
+
+static void
+close_connection(void *pointer)
+{
+	Connection *connection = pointer;
+
+	loop_timer_stop(&connection->end);
+	client_certificate_free(connection->peer);
+	http_client_close(&connection->client);
+	free(connection);
+	http_freed_bytes += CONNECTION_BYTES;
+}
+
+static ClientCertificate **
+connection_peer(void *bio_data)
+{
+	h2o_socket_t *socket = bio_data;
+	Connection *connection = socket->on_close.data;
+
+	return &connection->peer;
+}
+
+/* Accepts one connection; false when there is none. */
+static bool
+accept_one(Listener *listener)
+{
+	h2o_socket_t *socket = h2o_evloop_socket_accept(listener->socket);
+	Connection *connection;
+
+	if (socket == NULL)
+		return false;
+	connection = h2o_mem_alloc(sizeof(*connection));
+	memset(connection, 0, sizeof(*connection));
+	connection->listener = listener->config;
+	socket->on_close.cb = close_connection;
+	socket->on_close.data = connection;
+	socket->bytes_written = LARGE_RECORDS_FROM;
+	http_client_open(&connection->client, h2o_socket_get_fd(socket));
+	h2o_accept(&listener->accept, socket);
+	return true;
+}
+
+static void
+on_accept(h2o_socket_t *socket, const char *err)
+{
+	Listener   *listener = socket->data;
+
+	for (int i = 0; i < ACCEPT_BATCH; i++)
+		if (!accept_one(listener))
+		{
+			/* The kernel would call again at once: wait for descriptors or memory to come free. */
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			{
+				log_line(LOG_ERROR, "cannot accept connections: %s", strerror(errno));
+				h2o_socket_read_stop(socket);
+				loop_timer_start(&listener->pause, ACCEPT_PAUSE, resume_accepting, listener);
+			}
+			break;
+		}
+}
+
+static void
+resume_accepting(void *state)
+{
+	Listener   *listener = state;
+
+	h2o_socket_read_start(listener->socket, on_accept);
+}
+
+/* --- Listening sockets --- */
+
+void
+connections_start(void)
+{
+	h2o_linklist_init_anchor(&listeners);
+	tls_set_peer_lookup(connection_peer);
+	http_clients_start();
+}
+
+static Listener *
+listener_of(h2o_linklist_t *link)
+{
+	return H2O_STRUCT_FROM_MEMBER(Listener, link, link);
+}
+
+void
+connections_reload_tls(void)
+{
+	static const h2o_iovec_t protocols[] = {{H2O_STRLIT("h2")}, {H2O_STRLIT("http/1.1")}, {NULL, 0}};
+
+	authentication_config_poll();
+	tls_reload();
+	for (h2o_linklist_t *link = listeners.next; link != &listeners; link = link->next)
+		if (listener_of(link)->config.tls)
+			listener_of(link)->accept.ssl_ctx = tls_context();
+	if (config.http2)
+		h2o_ssl_register_alpn_protocols(tls_context(), protocols);
+}
+
+void
+http_server_listen(const HttpListener *given)
+{
+	Listener   *listener;
+	int			copy;
+
+	if (stopped && given->tls)
+		return;
+	copy = fcntl(given->fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+	{
+		log_line(LOG_ERROR, "cannot duplicate a listening socket: %s", strerror(errno));
+		return;
+	}
+	listener = h2o_mem_alloc(sizeof(*listener));
+	memset(listener, 0, sizeof(*listener));
+	listener->config = *given;
+	listener->accept.ctx = &http_context;
+	listener->accept.hosts = http_conf.hosts;
+	listener->accept.ssl_ctx = given->tls ? tls_context() : NULL;
+	listener->socket = h2o_evloop_socket_create(http_context.loop, copy, H2O_SOCKET_FLAG_DONT_READ);
+	listener->socket->data = listener;
+	h2o_linklist_insert(&listeners, &listener->link);
+	h2o_socket_read_start(listener->socket, on_accept);
+}
+
+static void
+close_listener(Listener *listener)
+{
+	loop_timer_stop(&listener->pause);
+	h2o_linklist_unlink(&listener->link);
+	h2o_socket_close(listener->socket);
+	free(listener);
+}
+
+void
+http_server_unlisten(int fd)
+{
+	for (h2o_linklist_t *link = listeners.next; link != &listeners; link = link->next)
+		if (listener_of(link)->config.fd == fd)
+		{
+			close_listener(listener_of(link));
+			return;
+		}
+}
+
+void
+connections_stop_accepting(void)
+{
+	h2o_linklist_t *next;
+
+	stopped = true;
+	for (h2o_linklist_t *link = listeners.next; link != &listeners; link = next)
+	{
+		Listener   *listener = listener_of(link);
+
+		next = link->next;
+		if (!listener->config.tls)
+			continue;
+		while (accept_one(listener))
+			;
+		/* Other processes hold the same socket, so that closing it here would not be enough. */
+		shutdown(h2o_socket_get_fd(listener->socket), SHUT_RDWR);
+		close_listener(listener);
+	}
+}

@@ -1,0 +1,153 @@
+/*-------------------------------------------------------------------------
+ *
+ * http_h2o.c
+ *	  Functions that libh2o 2.2.5 finds here instead of in itself.
+ *
+ * The library calls its own global functions through its procedure linkage
+ * table, so that those of the program come first.  Replaced are:
+ *
+ * - phr_parse_request(): the library has 100 header fields compiled in, while
+ *	 each group of a user is one; it takes heads that can be understood in two
+ *	 ways, refuses without an answer that Kubernetes' clients understand, and
+ *	 asks nobody before it reads a body.  Ours reads heads with http_head.c,
+ *	 hands on the few lines that the library itself needs and all of them as
+ *	 one more, and lets connection_judge() refuse: a request that is refused
+ *	 goes on without a body, and on_request() in http.c answers it.
+ * - the time-outs: the library's follow the wall clock, and a jump of two
+ *	 minutes would close every idle connection.  Ours follow loop_now().
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "http/http_h2o.h"
+
+/* As in libh2o's picohttpparser.h, which is not installed. */
+struct phr_header
+{
+	const char *name;
+	size_t		name_len;
+	const char *value;
+	size_t		value_len;
+};
+
+#define PHR_PARTIAL (-2)
+
+extern int	phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path,
+							  size_t *path_len, int *minor_version, struct phr_header *headers, size_t *header_count, size_t seen);
+
+/* --- Heads --- */
+
+/* The library writes names in lower case where it finds them. */
+static char connection_name[] = "connection";
+static char lines_name[] = HEAD_LINES_NAME;
+
+static void
+add_header(struct phr_header *headers, size_t *count, const char *name, HttpText value)
+{
+	headers[*count].name = name;
+	headers[*count].name_len = strlen(name);
+	headers[*count].value = value.bytes;
+	headers[(*count)++].value_len = value.len;
+}
+
+static void
+add_field(struct phr_header *headers, size_t *count, const HttpField *field)
+{
+	if (field->name.bytes == NULL)
+		return;
+	add_header(headers, count, field->name.bytes, field->value);
+	headers[*count - 1].name_len = field->name.len;
+}
+
+/*
+ * method points into the request of the connection that is read from.  All that has come of a head that is refused belongs to it.
+ */
+int
+phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path, size_t *path_len,
+				  int *minor_version, struct phr_header *headers, size_t *header_count, size_t seen)
+{
+	Connection *connection = connection_socket(H2O_STRUCT_FROM_MEMBER(h2o_req_t, input.method.base, method))->on_close.data;
+	HttpHead	head;
+	HttpHeadOutcome outcome = http_head_read(bytes, len, seen, &head);
+	bool		readable = head.method.bytes != NULL;
+
+	connection->refusal = connection_judge(connection, outcome, &head, len);
+	*header_count = 0;
+	if (connection->refusal == REFUSAL_NONE && outcome == HTTP_HEAD_PARTIAL)
+		return PHR_PARTIAL;
+	*method = readable ? head.method.bytes : "GET";
+	*method_len = readable ? head.method.len : 3;
+	*path = readable ? head.target.bytes : "/";
+	*path_len = readable ? head.target.len : 1;
+	*minor_version = readable ? head.minor_version : 1;
+	if (connection->refusal != REFUSAL_NONE)
+	{
+		add_header(headers, header_count, connection_name, (HttpText) {"close", 5});
+		return (int) (head.size > 0 ? head.size : len);
+	}
+	add_field(headers, header_count, &head.host);
+	add_field(headers, header_count, &head.connection);
+	add_field(headers, header_count, &head.expect);
+	add_field(headers, header_count, &head.upgrade);
+	add_field(headers, header_count, &head.content_length);
+	add_field(headers, header_count, &head.transfer_encoding);
+	add_header(headers, header_count, lines_name, head.lines);
+	return (int) head.size;
+}
+
+/* --- Time-outs --- */
+
+void
+h2o_timeout_link(h2o_loop_t *loop, h2o_timeout_t *timeout, h2o_timeout_entry_t *entry)
+{
+	h2o_linklist_insert(&timeout->_entries, &entry->_link);
+	entry->registered_at = loop_now();
+}
+
+void
+h2o_timeout_run(h2o_loop_t *loop, h2o_timeout_t *timeout, uint64_t wall_clock)
+{
+	uint64_t	now = loop_now();
+
+	while (!h2o_linklist_is_empty(&timeout->_entries))
+	{
+		h2o_timeout_entry_t *entry = H2O_STRUCT_FROM_MEMBER(h2o_timeout_entry_t, _link, timeout->_entries.next);
+
+		if (entry->registered_at + timeout->timeout > now)
+			break;
+		h2o_linklist_unlink(&entry->_link);
+		entry->registered_at = 0;
+		entry->cb(entry);
+		h2o_timeout__do_post_callback(loop);
+	}
+}
+
+/* The library would compare it with the wall clock: http_server_run() waits no longer than h2o_next_due() says. */
+uint64_t
+h2o_timeout_get_wake_at(h2o_linklist_t *timeouts)
+{
+	return UINT64_MAX;
+}
+
+uint64_t
+h2o_next_due(uint64_t max_wait)
+{
+	h2o_linklist_t *timeouts = &http_context.loop->_timeouts;
+	uint64_t	now = loop_now();
+
+	for (h2o_linklist_t *link = timeouts->next; link != timeouts; link = link->next)
+	{
+		const h2o_timeout_t *timeout = H2O_STRUCT_FROM_MEMBER(h2o_timeout_t, _link, link);
+		const h2o_timeout_entry_t *first;
+		uint64_t	due;
+
+		if (h2o_linklist_is_empty((h2o_linklist_t *) &timeout->_entries))
+			continue;
+		first = H2O_STRUCT_FROM_MEMBER(h2o_timeout_entry_t, _link, timeout->_entries.next);
+		due = first->registered_at + timeout->timeout;
+		if (due <= now)
+			return 0;
+		if (due - now < max_wait)
+			max_wait = due - now;
+	}
+	return max_wait;
+}

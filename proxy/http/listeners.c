@@ -1,0 +1,124 @@
+/*-------------------------------------------------------------------------
+ *
+ * listeners.c
+ *	  The listening sockets of all workers, and who accepts at them.
+ *
+ * Each worker has a socket for each port, with SO_REUSEPORT, so that the kernel
+ * spreads connections evenly.  The parent opens them all before it forks: every
+ * process holds every socket.  The kernel goes on giving connections to the
+ * socket of a worker that died; until its successor has attached, which may
+ * take seconds when it died again and again, the other workers accept them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "http/listeners.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "http/server.h"
+#include "base/sockets.h"
+
+#define MAX_WORKERS 64
+
+typedef struct WorkerSockets
+{
+	int			api_fd;
+	int			metrics_fd;		/* -1 for none */
+	bool		accepting;		/* this process does, and it is another worker's */
+} WorkerSockets;
+
+static WorkerSockets sockets[MAX_WORKERS];
+static int	own;				/* which are this worker's */
+
+/* Shared by all processes: whether nobody is there to accept at a worker's sockets. */
+static atomic_bool *orphaned;
+
+bool
+listeners_open(char *why, size_t why_size)
+{
+	int			fds[MAX_WORKERS];
+
+	orphaned = mmap(NULL, sizeof(*orphaned) * MAX_WORKERS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (orphaned == MAP_FAILED)
+	{
+		snprintf(why, why_size, "shared memory for listening sockets: %s", strerror(errno));
+		return false;
+	}
+	if (!sockets_listen(config.bind_address, config.secure_port, fds, config.workers, why, why_size))
+		return false;
+	for (int i = 0; i < config.workers; i++)
+	{
+		sockets[i].api_fd = fds[i];
+		sockets[i].metrics_fd = -1;
+	}
+	if (config.metrics_port == 0)
+		return true;
+	if (!sockets_listen(config.metrics_bind_address, config.metrics_port, fds, config.workers, why, why_size))
+		return false;
+	for (int i = 0; i < config.workers; i++)
+		sockets[i].metrics_fd = fds[i];
+	return true;
+}
+
+void
+listeners_worker_gone(int worker)
+{
+	atomic_store(&orphaned[worker], true);
+}
+
+static void
+accept_at(const WorkerSockets *pair)
+{
+	/* A worker that was stopped by a signal has shut its socket down. */
+	listen(pair->api_fd, SOMAXCONN);
+	http_server_listen(&(HttpListener) {.fd = pair->api_fd, .tls = true, .on_request = api_request});
+	if (pair->metrics_fd >= 0)
+		http_server_listen(&(HttpListener) {.fd = pair->metrics_fd, .tls = false, .on_request = health_request});
+}
+
+void
+listeners_close(void)
+{
+	for (int i = 0; i < config.workers; i++)
+	{
+		close(sockets[i].api_fd);
+		if (sockets[i].metrics_fd >= 0)
+			close(sockets[i].metrics_fd);
+	}
+}
+
+void
+listeners_attach(int worker)
+{
+	own = worker;
+	accept_at(&sockets[worker]);
+	atomic_store(&orphaned[worker], false);
+}
+
+void
+listeners_tick(void)
+{
+	for (int i = 0; i < config.workers; i++)
+	{
+		WorkerSockets *pair = &sockets[i];
+		bool		wanted = atomic_load(&orphaned[i]);
+
+		if (i == own || wanted == pair->accepting)
+			continue;
+		pair->accepting = wanted;
+		if (wanted)
+			accept_at(pair);
+		else
+		{
+			http_server_unlisten(pair->api_fd);
+			http_server_unlisten(pair->metrics_fd);
+		}
+	}
+}

@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * listeners.h
+ *	  The listening sockets of all workers, and who accepts at them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LISTENERS_H
+#define LISTENERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* In the parent, before it forks: opens the sockets of all workers.  False, with the reason, when that fails. */
+extern bool listeners_open(char *why, size_t why_size);
+
+/* In the parent: a worker is gone; the others are to be sent SIGUSR1, and accept in its place until another has attached. */
+extern void listeners_worker_gone(int worker);
+
+/* In a child that serves nobody. */
+extern void listeners_close(void);
+
+/* In a worker, when it can serve: accepts at its sockets. */
+extern void listeners_attach(int worker);
+
+/* In a worker, about once a second and after SIGUSR1: accepts at the sockets of those that are gone, and no longer at those of others. */
+extern void listeners_tick(void);
+
+#endif							/* LISTENERS_H */
