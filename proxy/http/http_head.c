@@ -59,7 +59,7 @@ has_control(HttpText text)
 
 /* Takes a line off the front, without its end; false when there is no whole one. */
 static bool
-take_line(HttpText *rest, HttpText *line)
+cut_line(HttpText *rest, HttpText *line)
 {
 	const char *end = rest->len > 0 ? memchr(rest->bytes, '\n', rest->len) : NULL;
 
@@ -134,9 +134,9 @@ read_beginning(HttpText *rest, const char *from, HttpHead *head)
 {
 	HttpText	line;
 
-	if (!take_line(rest, &line))
+	if (!cut_line(rest, &line))
 		return true;
-	if (line.len == 0 && !take_line(rest, &line))
+	if (line.len == 0 && !cut_line(rest, &line))
 		return true;
 	return rest->bytes <= from || read_request_line(line, head);
 }
@@ -222,7 +222,7 @@ read_lines(HttpText rest, HttpHead *head)
 	HttpText	line;
 
 	head->lines.bytes = rest.bytes;
-	while (take_line(&rest, &line) && line.len > 0)
+	while (cut_line(&rest, &line) && line.len > 0)
 	{
 		HttpField	field;
 
@@ -243,7 +243,7 @@ http_head_next(HttpText *lines, HttpField *field)
 {
 	HttpText	line;
 
-	return take_line(lines, &line) && read_field(line, field);
+	return cut_line(lines, &line) && read_field(line, field);
 }
 
 /* --- The whole --- */
