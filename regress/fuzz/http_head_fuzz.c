@@ -11,7 +11,7 @@
 #include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
-#include "http_head.c"
+#include "http/http_head.c"
 
 /* Longer inputs are not tried at every byte. */
 #define EVERY_BYTE 600
