@@ -137,6 +137,8 @@ static const Flag flags[] =
 	{"max-buffered-body-bytes", FLAG_SIZE, &config.max_buffered_body_bytes, "134217728", 1048576, 1099511627776,
 	"bytes of request bodies that each worker holds, by their announced length, a quarter of them for clients that nobody knows; what is "
 	"beyond is refused with code 429"},
+	{"max-buffered-answer-bytes", FLAG_SIZE, &config.max_buffered_answer_bytes, "268435456", 1048576, 1099511627776,
+	"bytes of answers that each worker holds for clients; beyond it, the clients are cut that take nothing for a second"},
 	{"http2", FLAG_BOOLEAN, &config.http2, "false", 0, 0,
 	"offer HTTP/2; this version of libh2o has known weaknesses there: only for clients that are trusted"},
 	{"request-timeout", FLAG_SECONDS, &config.request_timeout, "1m0s", 1, 3600,

@@ -64,6 +64,7 @@ typedef struct Config
 	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
 	size_t		max_connections;	/* --max-connections: of clients, per worker; default 8192 */
 	size_t		max_buffered_body_bytes;	/* --max-buffered-body-bytes: per worker; default 134217728 */
+	size_t		max_buffered_answer_bytes;	/* --max-buffered-answer-bytes: per worker; default 268435456 */
 	bool		http2;			/* --http2, default false */
 	int			request_timeout;	/* --request-timeout, seconds, default 60 */
 	int			shutdown_delay; /* --shutdown-delay-duration, seconds, default 0 */

@@ -62,6 +62,7 @@ typedef enum MetricCounter
 	COUNTER_LARGE_HEADS,		/* requests refused with 431 */
 	COUNTER_REFUSED_BODIES,		/* and with 429 for their body */
 	COUNTER_REFUSED_CLIENTS,	/* or because too many clients are there */
+	COUNTER_ANSWERS_CUT,		/* because their clients took nothing while too much was held */
 	COUNTER_CONNECTIONS_ENDED,	/* connections of strangers that had to make room */
 	COUNTER_COUNT
 } MetricCounter;

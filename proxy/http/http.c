@@ -48,6 +48,8 @@
 #define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and the time to send a whole request; Go keeps connections for 90 s */
 #define WRITE_TIMEOUT (120 * 1000)	/* a client that takes nothing for so long is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
+#define SHORT_WRITE_TIMEOUT 1000	/* likewise, while more is held for clients than may be */
+#define RELIEF_INTERVAL 100		/* how often such a client is looked for then */
 #define LINGER_TIMEOUT (5 * 1000)
 #define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
 #define DRAIN_STEP 100			/* how often is looked whether all is done */
@@ -563,6 +565,35 @@ sweep(uint64_t now)
 	}
 }
 
+/* While more is held for clients than may be, those are cut that take nothing, the oldest requests first, until enough will be given back. */
+static void
+relieve(uint64_t now)
+{
+	static uint64_t relieved_at;
+	size_t		unsent = http_answers_unsent();
+
+	if (unsent <= config.max_buffered_answer_bytes || now - relieved_at < RELIEF_INTERVAL)
+		return;
+	relieved_at = now;
+	for (h2o_linklist_t *link = open_requests.next; link != &open_requests; link = link->next)
+	{
+		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
+		HttpAnswer *answer = &request->answer;
+
+		if (unsent <= config.max_buffered_answer_bytes)
+			return;
+		if (answer->cut)
+			unsent -= answer->unsent;
+		if (answer->cut || !answer->in_flight || socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT)
+			continue;
+		log_line(LOG_ERROR, "the client of %s %.200s took nothing for a second and is cut, because too much is held for clients "
+				 "(--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
+		metrics_count(COUNTER_ANSWERS_CUT, 1);
+		unsent -= answer->unsent;
+		http_answer_cut(answer);
+	}
+}
+
 static void
 run_tick(uint64_t now, void (*tick) (void))
 {
@@ -615,6 +646,7 @@ http_server_run(void (*tick) (void), bool (*drained) (void))
 			interrupted = false;
 			run_tick(now, tick);
 		}
+		relieve(now);
 		loop_run_due();
 		/*
 		 * What was sent here may have completed at once.  Its callbacks must run before libh2o waits again: it would not look at

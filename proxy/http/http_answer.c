@@ -23,6 +23,7 @@
 #define COPIED_CHUNK ((size_t) 16000)	/* chunks up to here are put together, to fit one TLS record */
 
 static uint64_t turn;			/* of the loop, counted */
+static size_t unsent;			/* by all answers */
 
 /* A queue in the order of ready_in_turn. */
 static HttpAnswer *first_ready;
@@ -76,6 +77,19 @@ http_answers_ready(void)
 	return first_ready != NULL;
 }
 
+size_t
+http_answers_unsent(void)
+{
+	return unsent;
+}
+
+static void
+set_unsent(HttpAnswer *answer, size_t bytes)
+{
+	unsent += bytes - answer->unsent;
+	answer->unsent = bytes;
+}
+
 /* --- Sending --- */
 
 void
@@ -91,6 +105,11 @@ http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHea
 static void
 send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendState state)
 {
+	size_t		bytes = answer->rest_len;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += 2 * pieces[i].len;
+	set_unsent(answer, bytes);
 	answer->in_flight = true;
 	answer->last_sent = state != HTTP_SEND_MORE;
 	answer->sent_in_turn = turn;
@@ -180,6 +199,7 @@ void
 http_answer_taken(HttpAnswer *answer)
 {
 	answer->in_flight = false;
+	set_unsent(answer, answer->rest_len);
 	free(answer->chunk);
 	answer->chunk = NULL;
 	if (!answer->cut && answer->sent_in_turn == turn)
@@ -220,6 +240,7 @@ void
 http_answer_end(HttpAnswer *answer)
 {
 	make_unready(answer);
+	set_unsent(answer, 0);
 	if (answer->release != NULL)
 		answer->release(answer->release_state);
 	if (answer->closed != NULL)

@@ -37,6 +37,7 @@ typedef struct HttpAnswer
 	size_t		bytes_sent;		/* of the body, without framing */
 	uint64_t	sent_in_turn;
 	SocketProgress progress;
+	size_t		unsent;			/* bytes that are held for it, with the copy that TLS makes of what is in flight */
 
 	/* Answers that the loop continues. */
 	bool		ready;
@@ -69,6 +70,9 @@ extern void http_answer_end(HttpAnswer *answer);
 /* For the loop: begins a turn and continues the answers that became ready before it. */
 extern void http_answers_continue(void);
 extern bool http_answers_ready(void);
+
+/* Bytes that are held for clients who have not taken them. */
+extern size_t http_answers_unsent(void);
 
 /* --- What http.c does with the library --- */
 

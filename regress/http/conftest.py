@@ -136,14 +136,15 @@ class Database:
 class Proxy:
     """A proxy process with its workers."""
 
-    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=(), environment=None):
+    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=(), environment=None, under=()):
+        """under: a command that runs the proxy in its own place, before the proxy's own."""
         self.pki = pki
         self.environment = {**os.environ, **(environment or {})}
         self.port = free_port()
         self.metrics_port = free_port()
         self.log_path = pathlib.Path(pki) / f"proxy-{self.port}.log"
         self.command = [
-            "/bin/bash", STACK, "become_server",
+            "/bin/bash", STACK, "become_server", *under,
             f"{database.directory}/dest/usr/bin/kube-reports-proxy",
             "--bind-address=127.0.0.1", f"--secure-port={self.port}",
             "--metrics-bind-address=127.0.0.1", f"--metrics-port={self.metrics_port}",
