@@ -252,6 +252,8 @@ class Proxy:
 class Stack:
     """One database and the proxies that a test module wants."""
 
+    shared = None  # that of fixture stack
+
     def __init__(self):
         self.database = Database()
         self.cluster = str(uuid.uuid4())
@@ -283,9 +285,14 @@ class Stack:
             return all(entry["name"] != group for entry in api.get("/apis").json["groups"])
         until(lambda: all(gone(proxy.api()) for proxy in (self.first, self.second) for _ in range(16)), 20, f"{group} to be gone")
 
-    def end(self):
-        for proxy in self.proxies:
+    def end_proxies(self, kept=()):
+        """Stops the proxies but these: each holds connections of the database."""
+        for proxy in [proxy for proxy in self.proxies if proxy not in kept]:
+            self.proxies.remove(proxy)
             proxy.stop()
+
+    def end(self):
+        self.end_proxies()
         self.database.remove()
 
 
@@ -301,9 +308,28 @@ def stack():
         shared.first = shared.proxy()
         shared.second = shared.proxy()
         shared.other = shared.proxy(cluster=shared.other_cluster, user="kube_reports_proxy_b")
+        Stack.shared = shared
         yield shared
     finally:
         shared.end()
+
+
+def end_further_proxies():
+    """Stops what is started from here on at the stack that most tests share."""
+    kept = list(Stack.shared.proxies) if Stack.shared else None
+    yield
+    if kept is not None:
+        Stack.shared.end_proxies(kept)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def proxies_of_a_module():
+    yield from end_further_proxies()
+
+
+@pytest.fixture(autouse=True)
+def proxies_of_a_test():
+    yield from end_further_proxies()
 
 
 @pytest.fixture(scope="session")
