@@ -1,9 +1,18 @@
 -- What CREATE EXTENSION makes, whose it is, and that it goes away again.
 SELECT extversion FROM pg_extension WHERE extname = 'kube_reports';
 
--- Nothing belongs to anybody but the role that installed the extension.
+-- Nothing belongs to anybody but the role that installed the extension, save functions in C: those are the superuser's.
 SELECT count(*) FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relowner <> (SELECT extowner FROM pg_extension WHERE extname = 'kube_reports');
-SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proowner <> (SELECT extowner FROM pg_extension WHERE extname = 'kube_reports');
+SELECT l.lanname = 'c' AS in_c, p.proowner = (SELECT extowner FROM pg_extension WHERE extname = 'kube_reports') AS of_installer, r.rolsuper AS of_superuser,
+		bool_and(has_function_privilege(p.oid, 'EXECUTE WITH GRANT OPTION')) AS may_let_call, count(*) > 0 AS some
+	FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang JOIN pg_roles r ON r.oid = p.proowner
+	WHERE p.pronamespace = 'kube_reports'::regnamespace GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
+-- Their owner could have them called with nulls that they do not look for.
+ALTER FUNCTION kube_reports.label_terms(kube_reports.report) CALLED ON NULL INPUT;
+ALTER FUNCTION kube_reports.report_out(kube_reports.report) CALLED ON NULL INPUT;
+ALTER FUNCTION kube_reports.document_size(kube_reports.report) OWNER TO CURRENT_USER;
+ALTER EXTENSION kube_reports DROP FUNCTION kube_reports.document_size(kube_reports.report);
+CREATE OR REPLACE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer LANGUAGE sql AS $$SELECT 1$$;
 
 -- Every object that a user sees has a comment.
 SELECT p.oid::regprocedure FROM pg_proc p

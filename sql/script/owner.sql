@@ -6,15 +6,22 @@
 -- write nor dump it.  Everything goes to that role, and no SECURITY DEFINER
 -- function belongs to a superuser.
 --
+-- All but functions in C.  Their owner could have them called with nulls that
+-- they do not look for (CALLED ON NULL INPUT), or from parallel workers.  The
+-- role may call them and let others do so.
+--
 -- The owner is looked up: inside quotes, what CREATE EXTENSION puts for its owner
 -- placeholder would be quoted once only.
 
 DO $$
 DECLARE
 	member		record;
+	given		record;
 BEGIN
 	FOR member IN
 		SELECT e.extowner::regrole AS owner,
+			EXISTS (SELECT FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+				WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid AND p.prokind <> 'a' AND l.lanname IN ('c', 'internal')) AS of_superuser,
 			CASE d.classid
 				WHEN 'pg_proc'::regclass THEN 'ROUTINE ' || d.objid::regprocedure
 				WHEN 'pg_type'::regclass THEN (SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN ' ELSE 'TYPE ' END FROM pg_type t WHERE t.oid = d.objid) || d.objid::regtype
@@ -28,13 +35,29 @@ BEGIN
 				WHERE t.oid = d.objid AND (t.typcategory = 'A' OR c.relkind <> 'c')))
 			AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (SELECT FROM pg_class c WHERE c.oid = d.objid AND c.relkind = 'i'))
 	LOOP
-		EXECUTE format('ALTER %s OWNER TO %s', member.object, member.owner);
+		IF member.of_superuser THEN
+			EXECUTE format('GRANT EXECUTE ON %s TO %s WITH GRANT OPTION', member.object, member.owner);
+		ELSE
+			EXECUTE format('ALTER %s OWNER TO %s', member.object, member.owner);
+		END IF;
+	END LOOP;
+
+	-- What the default privileges of whoever runs the script gave to others.
+	FOR given IN
+		SELECT DISTINCT o.kind, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+		FROM (SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCES' ELSE 'TABLES' END AS kind, c.relacl AS acl, c.relowner AS owner
+				FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S')
+			UNION ALL
+			SELECT 'ROUTINES', p.proacl, p.proowner FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace) o,
+			aclexplode(coalesce(o.acl, acldefault(CASE o.kind WHEN 'SEQUENCES' THEN 's' WHEN 'TABLES' THEN 'r' ELSE 'f' END::"char", o.owner))) a
+		WHERE a.grantee NOT IN (o.owner, (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'kube_reports'))
+	LOOP
+		EXECUTE format('REVOKE ALL ON ALL %s IN SCHEMA kube_reports FROM %s CASCADE', given.kind, given.grantee);
 	END LOOP;
 END
 $$;
 
 -- Nothing is for everybody but the types and what works on a document alone.
-REVOKE ALL ON ALL ROUTINES IN SCHEMA kube_reports FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
 	kube_reports.report_from_text(text),
 	kube_reports.report_to_jsonb(kube_reports.report),

@@ -1,15 +1,72 @@
 -- preamble.sql
---	  Guards against a plain psql run and a database of another encoding.
+--	  Guards: against a plain psql run, whatever stands in the path or in the
+--	  schema already, and a database of another encoding.
+--
+-- In a trusted extension this script runs as the bootstrap superuser, called by
+-- a role that is none.  So no name may resolve to anything of that role:
+--
+-- The path holds nothing but what comes with the server.  Where the script
+-- names an object of its own, it names the schema.
+--
+-- A function is also chosen by its arguments, among all of its name in the
+-- schema.  So the schema is empty, nobody else may create in it, and until the
+-- script ends nobody can make a function: the schema may have been there before,
+-- and whoever owns it has other sessions.
+--
+-- Update scripts begin with the same first statement.  What they find in the
+-- schema is the owner's, who may have changed it.  They replace definitions and
+-- add tables and columns, but call no function of the schema, write no row and
+-- rewrite no table: a function of the owner does that, called by the owner.
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION kube_reports" to load this file. \quit
 
--- Documents are UTF-8, whatever the client's encoding is; their bytes and their text must be the same.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DO $$
+DECLARE
+	extension	record;
+	found		text;
 BEGIN
+	-- Whoever is no superuser installs with no more than his own rights.
+	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
+		LOCK TABLE pg_proc IN SHARE ROW EXCLUSIVE MODE;
+	END IF;
+	SELECT e.oid, e.extowner, e.extnamespace, n.nspowner INTO extension
+		FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'kube_reports';
+	IF extension.nspowner <> extension.extowner THEN
+		RAISE EXCEPTION 'schema kube_reports belongs to role "%"', extension.nspowner::regrole
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = format('Role "%s" installs the extension. Another owner of the schema could put functions '
+					'beside those of the extension.', extension.extowner::regrole),
+				HINT = format('Install as the owner of the schema (pg_restore --role), or first: '
+					'ALTER SCHEMA kube_reports OWNER TO %s.', extension.extowner::regrole);
+	END IF;
+	-- Whatever stands in a schema depends on it; default privileges as well.
+	SELECT string_agg(o.name, ', ' ORDER BY o.name) INTO found
+		FROM (SELECT pg_describe_object(d.classid, d.objid, d.objsubid) AS name FROM pg_depend d
+			WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = extension.extnamespace
+				AND (d.classid, d.objid) <> ('pg_extension'::regclass, extension.oid)
+			ORDER BY 1 LIMIT 10) o;
+	IF found IS NOT NULL THEN
+		RAISE EXCEPTION 'schema kube_reports is not empty'
+			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('It holds %s.', found),
+				HINT = 'Move what is needed to another schema, then: DROP SCHEMA kube_reports CASCADE.';
+	END IF;
+	SELECT string_agg(CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, ', ') INTO found
+		FROM pg_namespace n, aclexplode(n.nspacl) a
+		WHERE n.oid = extension.extnamespace AND a.privilege_type = 'CREATE' AND a.grantee <> extension.extowner;
+	IF found IS NOT NULL THEN
+		RAISE EXCEPTION 'others may create objects in schema kube_reports'
+			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('It was granted, perhaps by default, to %s.', found),
+				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: '
+					'REVOKE CREATE ON SCHEMA kube_reports FROM each of them.';
+	END IF;
+	-- Documents are UTF-8, whatever the client's encoding is; their bytes and their text must be the same.
 	IF getdatabaseencoding() <> 'UTF8' THEN
 		RAISE EXCEPTION 'kube_reports needs a database of encoding UTF8, not %', getdatabaseencoding()
-			USING ERRCODE = 'feature_not_supported', HINT = 'CREATE DATABASE ... ENCODING ''UTF8'' TEMPLATE template0.';
+			USING ERRCODE = 'feature_not_supported',
+				HINT = 'CREATE DATABASE ... ENCODING ''UTF8'' TEMPLATE template0.';
 	END IF;
 END
 $$;

@@ -1,0 +1,247 @@
+"""Who runs CREATE EXTENSION is no superuser and does not become one: the script of a trusted extension runs as one (issue 13)."""
+
+import contextlib
+import re
+
+import psycopg2
+import pytest
+
+from client import run
+from conftest import TOP, Database
+
+# Superuser rights for whoever made the function, if it runs with such rights; a trace in the session if it runs at all.
+PAYLOAD = """AS $payload$
+BEGIN
+    PERFORM pg_catalog.set_config('mallory.ran', 'yes', false);
+    BEGIN
+        ALTER ROLE mallory SUPERUSER;
+    EXCEPTION WHEN insufficient_privilege THEN
+        NULL;
+    END;
+    RETURN NULL;
+END
+$payload$"""
+
+# Functions that fit what scripts say better than those of the server, whose arguments are of any type or converted.
+FUNCTIONS = [
+    "format(text, bigint) RETURNS text", "format(text, text) RETURNS text", "format(text, text, regrole) RETURNS text", "format(text, name) RETURNS text",
+    "concat(text, text) RETURNS text", "concat_ws(text, text) RETURNS text",
+    "jsonb_build_object(text, text) RETURNS jsonb", "jsonb_build_object(text, jsonb) RETURNS jsonb", "array_agg(text) RETURNS text[]",
+    "pg_extension_config_dump(text, text) RETURNS text", "getdatabaseencoding() RETURNS text", "nextval(text) RETURNS bigint",
+    "has_table_privilege(name, text, text) RETURNS boolean", "sha256(text) RETURNS bytea",
+]
+OPERATORS = ["|| (text, regprocedure) text", "|| (text, regclass) text", "|| (text, regtype) text", "|| (text, text) text", "= (regclass, oid) boolean",
+             "<> (text, text) boolean", "= (text, name) boolean", "= (name, text) boolean", "= (oid, regclass) boolean", "- (jsonb, name) jsonb"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server with the extension's files, whose superuser is postgres."""
+    database = Database()
+    try:
+        database.start()
+        database.psql("CREATE ROLE mallory LOGIN; CREATE ROLE neighbour LOGIN", user="postgres", database="postgres")
+        yield database
+    finally:
+        database.remove()
+
+
+@pytest.fixture
+def hostile(server):
+    """A database of mallory's, empty."""
+    server.psql("CREATE DATABASE hostile OWNER mallory", user="postgres", database="postgres")
+    yield server
+    server.psql("DROP DATABASE hostile WITH (FORCE)", user="postgres", database="postgres")
+    server.psql("ALTER ROLE mallory RESET ALL; ALTER ROLE mallory NOSUPERUSER", user="postgres", database="postgres")
+
+
+@contextlib.contextmanager
+def session(server, user="mallory"):
+    """A cursor of a session of its own, each statement a transaction."""
+    connection = psycopg2.connect(server.connection(user, "hostile"))
+    connection.autocommit = True
+    try:
+        yield connection.cursor()
+    finally:
+        connection.close()
+
+
+def plant(cursor, schema):
+    """Everything that a role without privileges of its own can put into a schema to be found instead of what the server has."""
+    for function in FUNCTIONS:
+        cursor.execute(f"CREATE FUNCTION {schema}.{function} LANGUAGE plpgsql {PAYLOAD}")
+    for number, operator in enumerate(OPERATORS):
+        name, left, right, result = re.fullmatch(r"(\S+) \((\w+), (\w+)\) (\w+)", operator).groups()
+        cursor.execute(f"CREATE FUNCTION {schema}.operator_{number}({left}, {right}) RETURNS {result} LANGUAGE plpgsql {PAYLOAD}")
+        cursor.execute(f"CREATE OPERATOR {schema}.{name} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = {schema}.operator_{number})")
+    # Types by the names of the server's, a cast that is made unasked, relations by the names of catalogs.
+    cursor.execute(f"CREATE FUNCTION {schema}.checked(text) RETURNS boolean LANGUAGE plpgsql {PAYLOAD}")
+    for name in ("text", "uuid", "jsonb", "regclass", "report"):
+        cursor.execute(f"CREATE DOMAIN {schema}.{name} AS pg_catalog.text CHECK ({schema}.checked(VALUE))")
+    cursor.execute(f"CREATE TYPE {schema}.trap AS (a pg_catalog.text)")
+    cursor.execute(f"CREATE FUNCTION {schema}.cast_trap(pg_catalog.text) RETURNS {schema}.trap LANGUAGE plpgsql {PAYLOAD}")
+    cursor.execute(f"CREATE CAST (pg_catalog.text AS {schema}.trap) WITH FUNCTION {schema}.cast_trap(pg_catalog.text) AS IMPLICIT")
+    for name in ("pg_extension", "pg_depend", "pg_proc", "pg_class", "pg_type"):
+        cursor.execute(f"CREATE VIEW {schema}.{name} AS SELECT {schema}.checked('') AS payload")
+
+
+def gained(server):
+    """What mallory must not have got, as a superuser sees it: rights, or anything called as a superuser."""
+    return server.psql("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM pg_roles WHERE rolname = 'mallory'"
+                       " UNION ALL SELECT true FROM pg_auth_members WHERE member = 'mallory'::regrole", user="postgres", database="hostile") != "f"
+
+
+def test_planted_in_the_schema(hostile):
+    """A schema kube_reports with anything in it is refused, and nothing in it runs"""
+    with session(hostile) as cursor:
+        cursor.execute("CREATE SCHEMA kube_reports")
+        plant(cursor, "kube_reports")
+        with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
+            cursor.execute("CREATE EXTENSION kube_reports")
+        assert "schema kube_reports is not empty" in refused.value.diag.message_primary
+        assert "kube_reports" in refused.value.diag.message_detail and "DROP SCHEMA" in refused.value.diag.message_hint
+        cursor.execute("SELECT coalesce(current_setting('mallory.ran', true), '')")
+        assert cursor.fetchone()[0] == "" and not gained(hostile)
+
+
+@pytest.mark.parametrize("name, arguments", [("format(text, bigint)", "$1, $2"), ("format(text, text, regrole)", "$1, $2, $3")])
+def test_planted_alone(hostile, name, arguments):
+    """One function in the schema that is better than the server's where the script calls it"""
+    with session(hostile) as cursor:
+        cursor.execute("CREATE SCHEMA kube_reports")
+        answer = PAYLOAD.replace("RETURN NULL", f"RETURN pg_catalog.format({arguments})")
+        cursor.execute(f"CREATE FUNCTION kube_reports.{name} RETURNS text LANGUAGE plpgsql {answer}")
+        try:
+            cursor.execute("CREATE EXTENSION kube_reports")
+        except psycopg2.errors.ObjectNotInPrerequisiteState as refused:
+            assert f"function kube_reports.{name.replace(', ', ',')}" in refused.diag.message_detail
+        assert not gained(hostile)
+
+
+def test_planted_elsewhere(hostile):
+    """In every other schema it is not found, whatever the path of the session, the role and the database is"""
+    with session(hostile) as cursor:
+        cursor.execute("CREATE SCHEMA evil")
+        for schema in ("public", "evil", "pg_temp"):
+            plant(cursor, schema)
+        for scope in ("ROLE mallory", "DATABASE hostile"):
+            cursor.execute(f"ALTER {scope} SET search_path = evil, pg_temp, public, pg_catalog")
+        for setting in ("search_path = evil, pg_temp, public, pg_catalog", "standard_conforming_strings = off", "check_function_bodies = off",
+                        "transform_null_equals = on", "quote_all_identifiers = on"):
+            cursor.execute(f"SET {setting}")
+        # Event triggers are for superusers.
+        cursor.execute(f"CREATE FUNCTION evil.on_ddl() RETURNS pg_catalog.event_trigger LANGUAGE plpgsql {PAYLOAD}")
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            cursor.execute("CREATE EVENT TRIGGER on_ddl ON ddl_command_end EXECUTE FUNCTION evil.on_ddl()")
+        cursor.execute("SELECT pg_catalog.set_config('mallory.ran', '', false)")
+        cursor.execute("CREATE EXTENSION kube_reports")
+        cursor.execute("SELECT pg_catalog.current_setting('mallory.ran')")
+        assert cursor.fetchone()[0] == "" and not gained(hostile)
+        # Nothing that was made refers to anything that was planted.
+        cursor.execute("SET search_path = pg_catalog; DROP SCHEMA evil CASCADE; SELECT count(*) FROM kube_reports.resource_type")
+        assert cursor.fetchone()[0] == 10
+
+
+def test_planted_meanwhile(hostile):
+    """From the first statement of the script to its end nobody makes a function in a schema that was there before"""
+    with session(hostile) as cursor:
+        cursor.execute("CREATE SCHEMA kube_reports")
+    installing = psycopg2.connect(hostile.connection("mallory", "hostile"))
+    try:
+        with installing.cursor() as cursor, session(hostile) as other:
+            cursor.execute("CREATE EXTENSION kube_reports")
+            other.execute("SET lock_timeout = '200ms'")
+            with pytest.raises(psycopg2.errors.LockNotAvailable):
+                other.execute(f"CREATE FUNCTION kube_reports.install_builtin(integer, text, jsonb) RETURNS text LANGUAGE plpgsql {PAYLOAD}")
+            installing.rollback()
+    finally:
+        installing.close()
+    assert not gained(hostile)
+
+
+def test_schema_of_a_neighbour(hostile):
+    """A neighbour's schema, in which the neighbour could plant at any time, is not taken"""
+    hostile.psql("GRANT CREATE ON DATABASE hostile TO neighbour", user="mallory", database="hostile")
+    hostile.psql("CREATE SCHEMA kube_reports", user="neighbour", database="hostile")
+    for installer in ("mallory", "postgres"):
+        with session(hostile, installer) as cursor:
+            with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
+                cursor.execute("CREATE EXTENSION kube_reports")
+            assert 'belongs to role "neighbour"' in refused.value.diag.message_primary
+            assert f"OWNER TO {installer}" in refused.value.diag.message_hint
+
+
+def test_owner_and_upkeep_of_the_superuser(hostile):
+    """The owner changes what it has; the superuser's ANALYZE, VACUUM, REINDEX and pg_dump do not run that as the superuser"""
+    with session(hostile) as cursor:
+        cursor.execute("CREATE EXTENSION kube_reports")
+        cursor.execute("SELECT count(*) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.pronamespace = 'kube_reports'::regnamespace"
+                       " AND l.lanname = 'c' AND (pg_has_role(p.proowner, 'USAGE') OR NOT has_function_privilege(p.oid, 'EXECUTE WITH GRANT OPTION'))")
+        assert cursor.fetchone()[0] == 0
+        for statement in ("ALTER FUNCTION kube_reports.label_terms(kube_reports.report) CALLED ON NULL INPUT",
+                          "ALTER TYPE kube_reports.report SET (RECEIVE = NONE)",
+                          "CREATE FUNCTION kube_reports.again(kube_reports.report) RETURNS text[] LANGUAGE c AS '$libdir/kube_reports', 'label_terms'"):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                cursor.execute(statement)
+        cursor.execute("SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000001')")
+        cursor.execute(f"CREATE FUNCTION public.gain() RETURNS text LANGUAGE plpgsql {PAYLOAD}")
+        cursor.execute("CREATE FUNCTION public.payload(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM public.gain(); RETURN $1; END'")
+        cursor.execute("CREATE INDEX ON kube_reports.cluster (public.payload(name))")
+        cursor.execute("ALTER TABLE kube_reports.cluster ADD CHECK (public.payload(name) IS NOT NULL)")
+        cursor.execute("SELECT pg_get_functiondef('kube_reports.conforms'::regproc)")
+        cursor.execute(cursor.fetchone()[0].replace("definition_id bigint;", "definition_id bigint; ran text := public.payload('');"))
+    hostile.psql("ANALYZE; VACUUM; REINDEX SCHEMA kube_reports; CLUSTER", user="postgres", database="hostile")
+    hostile.psql("""SELECT '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a"}}'::kube_reports.report"""
+                 "::kube_reports.policy_report", user="postgres", database="hostile")
+    assert "CREATE EXTENSION" in run(["pg_dump", "-d", hostile.connection("postgres", "hostile")]).out
+    assert not gained(hostile)
+
+
+# ---- the scripts themselves ----
+
+FIRST = "SET LOCAL search_path = pg_catalog, pg_temp;"
+PREAMBLE = TOP / "sql" / "script" / "preamble.sql"
+SCRIPTS = [path for path in sorted((TOP / "sql").rglob("*.sql")) if "build" not in path.parts]
+UPDATES = [path for path in SCRIPTS if "--" in path.name]
+
+
+def statements(path):
+    """The statements of a script, without comments, psql's commands and what stands between quotes."""
+    text = re.sub(r"(?m)^\\.*$|--.*$", "", path.read_text(encoding="utf-8"))
+    text = re.sub(r"\$(\w*)\$.*?\$\1\$", "$$", text, flags=re.DOTALL)
+    text = re.sub(r"'(?:[^']|'')*'", "''", text)
+    return [" ".join(statement.split()) + ";" for statement in re.split(r";\s*\n", text + "\n") if statement.strip()]
+
+
+def test_scripts_begin_with_the_path():
+    """Before anything else is looked up, the path is the server's: in install and update scripts; nothing sets it again"""
+    assert len(SCRIPTS) > 20
+    parts = re.findall(r"(?m)^(?:c|sql)?\t(\S+)", (TOP / "sql" / "parts").read_text())
+    assert TOP / "sql" / parts[0] == PREAMBLE
+    for path in SCRIPTS:
+        first = path in (PREAMBLE, *UPDATES)
+        assert not first or statements(path)[0] == FIRST, path.name
+        assert not [s for s in statements(path)[first:] if s.startswith("SET ") or "set_config" in s], path.name
+
+
+def test_scripts_name_the_schema():
+    """Whatever a script makes or changes is named with its schema"""
+    made = re.compile(r"(?:CREATE(?: OR REPLACE| UNIQUE)?|ALTER|COMMENT ON|DROP) "
+                      r"(?:FUNCTION|PROCEDURE|ROUTINE|AGGREGATE|TABLE|VIEW|TYPE|DOMAIN|SEQUENCE|COLUMN|COLLATION|OPERATOR|STATISTICS)"
+                      r"(?: IF (?:NOT )?EXISTS)? (\S+)|(?:INSERT INTO|UPDATE|DELETE FROM) (\S+)|CREATE .*(?:INDEX|TRIGGER) .* ON (\S+)")
+    names = 0
+    for path in SCRIPTS:
+        for statement in statements(path):
+            match = made.match(statement)
+            if match:
+                names += 1
+                assert next(filter(None, match.groups())).startswith("kube_reports."), f"{path.name}: {statement[:100]}"
+    assert names > 500
+
+
+def test_update_scripts_run_nothing():
+    """What stands in the schema then is the owner's: no function of it is called, no row is written, no table is rewritten"""
+    for path in UPDATES:
+        for statement in statements(path)[1:]:
+            assert re.match(r"(CREATE|ALTER|COMMENT|GRANT|REVOKE|DROP) ", statement), f"{path.name}: {statement[:100]}"
+            assert not re.match(r"ALTER TABLE .* (ADD CONSTRAINT|ADD CHECK|TYPE|ADD COLUMN .* DEFAULT)", statement), path.name
