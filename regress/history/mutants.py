@@ -13,7 +13,7 @@ def replace(database, function, *pairs, name="kube_reports"):
     database.psql(text, database=name)
 
 
-BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer)"
+BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer, kube_reports.caller)"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
 LIST_WINDOW = "kube_reports.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)"
 
@@ -59,9 +59,9 @@ def cached_sequence(database):
 
 def volatile_list(database):
     """The list's version and its rows come from two snapshots."""
-    for function in ("kube_reports.api_list(uuid, text, text)", LIST_WINDOW):
+    for function in ("kube_reports.api_list(uuid, text, text, kube_reports.caller)", LIST_WINDOW):
         database.psql(f"ALTER FUNCTION {function} VOLATILE")
-    replace(database, "kube_reports.api_list(uuid, text, text)",
+    replace(database, "kube_reports.api_list(uuid, text, text, kube_reports.caller)",
             ("IF place IS NOT NULL THEN\n\t\tat_version", "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
 
 
@@ -99,12 +99,12 @@ def truncating_compaction(database):
 
 def unfounded_end(database):
     """Streams are told now and then that their position is gone."""
-    replace(database, "kube_reports.api_changes(uuid, integer, bigint, text[], integer)", ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
+    replace(database, "kube_reports.api_changes(uuid, integer, bigint, text[], integer, kube_reports.caller)", ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
 
 
 def eager_position(database):
     """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
-    replace(database, "kube_reports.api_poll(uuid, integer[])",
+    replace(database, "kube_reports.api_poll(uuid, integer[], kube_reports.caller)",
             ("coalesce(c.version, a.floor, 0)", "coalesce((SELECT last_value FROM kube_reports.version_seq), c.version)"))
     replace(database, "kube_reports.lane_version(integer)",
             ("RETURN coalesce(", "RETURN coalesce((SELECT last_value FROM kube_reports.version_seq), "))

@@ -371,7 +371,7 @@ def test_lists_starve_nobody(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_list(uuid, text, text) RENAME TO api_list_at_once;
+        ALTER FUNCTION kube_reports.api_list(uuid, text, text, kube_reports.caller) RENAME TO api_list_at_once;
         CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

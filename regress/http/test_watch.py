@@ -305,7 +305,7 @@ def test_late_bookmark(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) RENAME TO api_bookmark_at_once;
+        ALTER FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text, kube_reports.caller) RENAME TO api_bookmark_at_once;
         CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN

@@ -403,8 +403,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports.require_read_committed();
 	SELECT a.* INTO options FROM kube_reports.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
-	IF NOT FOUND OR NOT kube_reports.may_serve(options.cluster_id)
-			OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(options.cluster_id)) THEN
+	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(options.cluster_id)) THEN
 		RETURN false;
 	END IF;
 	-- They may have changed before the lock was there.
@@ -458,7 +457,9 @@ $$;
 COMMENT ON FUNCTION kube_reports.merge_or_defer(uuid, kube_reports.aggregation, "char", text[], text[], text[])
 	IS 'merges groups; what that is impossible for now is tried again later, and what it is impossible for is forgotten, with a warning, until something about it changes. True unless all has to wait';
 
-CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean, OUT more boolean, OUT follow_policies boolean, OUT policies_stored boolean)
+CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT more boolean, OUT follow_policies boolean, OUT policies_stored boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -467,14 +468,16 @@ BEGIN
 		FROM kube_reports.aggregation a
 			JOIN kube_reports.cluster c ON c.id = a.cluster_id
 			LEFT JOIN kube_reports.active_policy_set s ON s.cluster_id = a.cluster_id
-		WHERE c.uid = cluster AND kube_reports.may_serve(c.id) AND NOT pg_is_in_recovery();
+		WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller) AND NOT pg_is_in_recovery();
+	IF NOT FOUND THEN
+		SELECT false, false, false INTO more, follow_policies, policies_stored;
+		RETURN;
+	END IF;
 	-- What the last proxy knew may be long out of date, and a result that is dropped is lost.
-	more := FOUND AND (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
-	follow_policies := coalesce(follow_policies, false);
-	policies_stored := coalesce(policies_stored, false);
+	more := (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.aggregate_piece(uuid, boolean)
+COMMENT ON FUNCTION kube_reports.aggregate_piece(uuid, boolean, kube_reports.caller)
 	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. follow_policies: it is to find out; policies_stored: somebody has told';
 
 CREATE PROCEDURE kube_reports.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean)

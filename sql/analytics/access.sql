@@ -9,13 +9,9 @@
 -- therefore runs as the owner of the extension, resolves its caller to the
 -- clusters and namespaces granted, and applies these beside fixed operators.
 --
--- Who calls is current_user where a view is read.  Inside a SECURITY DEFINER
--- function that is the function's owner, and session_user is no substitute:
--- a function of somebody else that a powerful session calls (or autovacuum,
--- for an index) would read with that session's grants.  So the callers of
--- searches read their own name from the view caller, under a seal that only
--- this store can make, and the search checks the seal.  It holds for one
--- transaction: what has been revoked since is not read with one that was kept.
+-- Who calls is current_user where a view is read.  The callers of searches read
+-- their own name from the view caller, under a seal, and the search checks it:
+-- see store/caller.sql.
 
 CREATE TABLE kube_reports.reader_grant (
 	role		text NOT NULL,
@@ -27,13 +23,6 @@ COMMENT ON TABLE kube_reports.reader_grant IS 'what readers see: see grant_reade
 COMMENT ON COLUMN kube_reports.reader_grant.cluster_id IS 'null: every cluster, also those to come';
 COMMENT ON COLUMN kube_reports.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.reader_grant', '');
-
-CREATE TABLE kube_reports.caller_secret (
-	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')
-);
-COMMENT ON TABLE kube_reports.caller_secret IS 'one row: what seals of callers are made with; never dumped';
-INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
 
 ---- who reads a view ----
 
@@ -66,12 +55,6 @@ CREATE VIEW kube_reports.caller_namespace AS
 	WHERE g.namespace IS NOT NULL;
 COMMENT ON VIEW kube_reports.caller_namespace IS 'the single namespaces that whoever reads the view sees';
 
-CREATE VIEW kube_reports.caller WITH (security_barrier) AS
-	SELECT c.role, sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
-	FROM kube_reports.caller_secret s, (SELECT current_user::text) c(role);
-COMMENT ON VIEW kube_reports.caller
-	IS 'whoever reads the view, and the seal that proves it to a search of the same transaction; hashed twice, because of one hash a longer name''s could be computed';
-
 ---- what is not all there ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
@@ -101,15 +84,8 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- The role may have been dropped since: then nothing is granted to it.
-	caller		oid := to_regrole(quote_ident(caller_scope.role));
+	caller		oid := to_regrole(quote_ident(kube_reports.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports.caller)));
 BEGIN
-	IF caller IS NULL OR NOT EXISTS (SELECT FROM kube_reports.caller_secret s
-			WHERE sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller_scope.role), 'UTF8')))
-				= caller_scope.seal) THEN
-		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller_scope.role
-			USING ERRCODE = 'insufficient_privilege', HINT = 'Call the search function: it reads its caller from the view kube_reports.caller.';
-	END IF;
 	PERFORM kube_reports.warn_pending();
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
 		OR EXISTS (SELECT FROM kube_reports.held_grant g

@@ -156,6 +156,7 @@ COMMENT ON FUNCTION kube_reports.webhook_events(kube_reports.event_filter, integ
 	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else matches; more: there may be others';
 
 CREATE FUNCTION kube_reports.api_webhook_next(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT name text, OUT url text, OUT token_file text, OUT hmac_file text, OUT ca_file text, OUT timeout_ms integer, OUT batch text, OUT body bytea,
 		OUT version bigint, OUT key bigint, OUT events integer, OUT holder text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -178,7 +179,7 @@ BEGIN
 	IF pg_is_in_recovery() THEN
 		RETURN;
 	END IF;
-	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports.may_serve(c.id);
+	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports.may_serve(c.id, caller);
 	FOR candidate IN SELECT w.name FROM kube_reports.webhook w JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 		WHERE w.cluster_id = served.id AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
 		ORDER BY p.next_attempt_at, p.acknowledged_at NULLS FIRST, w.name
@@ -227,16 +228,17 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhook_next(uuid)
+COMMENT ON FUNCTION kube_reports.api_webhook_next(uuid, kube_reports.caller)
 	IS 'a batch of new failures to be sent now, if there is any: its target is then the holder''s, which is another one for each batch, until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
 
-CREATE FUNCTION kube_reports.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text) RETURNS boolean
+CREATE FUNCTION kube_reports.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id));
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller));
 BEGIN
 	IF error IS NULL THEN
 		UPDATE kube_reports.webhook_progress p
@@ -254,17 +256,19 @@ BEGIN
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhook_done(uuid, text, text, bigint, bigint, integer, text)
+COMMENT ON FUNCTION kube_reports.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, kube_reports.caller)
 	IS 'notes what became of a batch: error null: it was acknowledged. False when the target is not the holder''s any more: then nothing is noted';
 
-CREATE FUNCTION kube_reports.api_webhooks(cluster uuid, OUT name text, OUT lag_ms bigint, OUT failures integer, OUT paused boolean) RETURNS SETOF record
+CREATE FUNCTION kube_reports.api_webhooks(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT name text, OUT lag_ms bigint, OUT failures integer, OUT paused boolean) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT s.name, coalesce(greatest(0, extract(epoch FROM clock_timestamp() - s.oldest_event) * 1000), 0)::bigint, s.failures, s.state = 'paused'
 	FROM kube_reports.webhook_state s JOIN kube_reports.cluster c ON c.uid = s.cluster
-	WHERE s.cluster = $1 AND kube_reports.may_serve(c.id)
+	WHERE s.cluster = $1 AND kube_reports.may_serve(c.id, caller)
 	ORDER BY s.name
 	LIMIT 64
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhooks(uuid) IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts have failed since';
+COMMENT ON FUNCTION kube_reports.api_webhooks(uuid, kube_reports.caller) IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts have failed since';

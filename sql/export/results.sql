@@ -425,6 +425,7 @@ COMMENT ON FUNCTION kube_reports.export_body(text, boolean, json[], json)
 
 -- The request names one cluster, the proxy's, and the namespace that its client was authorized for, if it was for one.
 CREATE FUNCTION kube_reports.api_export(cluster uuid, request text, "cursor" text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -437,15 +438,15 @@ DECLARE
 	filter		jsonb;
 	format		text;
 	only_namespace text;
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster AND kube_reports.may_serve(c.id));
-	caller		record;
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster AND kube_reports.may_serve(c.id, caller));
+	owner		record;
 	results		kube_reports.result_filter;
 	events		kube_reports.event_filter;
 	lines		json[];
 	header		json;
 BEGIN
 	IF served IS NULL THEN
-		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster USING ERRCODE = 'insufficient_privilege';
+		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster USING ERRCODE = 'insufficient_privilege';
 	END IF;
 	BEGIN
 		BEGIN
@@ -461,8 +462,8 @@ BEGIN
 			RAISE EXCEPTION 'the filter has no member "cluster"' USING ERRCODE = 'invalid_parameter_value';
 		END IF;
 		IF asked->>'what' = 'results' THEN
-			SELECT c.role, c.seal INTO caller FROM kube_reports.caller c;
-			results := kube_reports.read_filter(filter, caller.role, caller.seal);
+			SELECT c.role, c.seal INTO owner FROM kube_reports.caller c;
+			results := kube_reports.read_filter(filter, owner.role, owner.seal);
 			results.clusters := ARRAY[served];
 			IF only_namespace IS NOT NULL THEN
 				results.scope_clusters := '{}';
@@ -495,5 +496,5 @@ BEGIN
 	END;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_export(uuid, text, text)
+COMMENT ON FUNCTION kube_reports.api_export(uuid, text, text, kube_reports.caller)
 	IS 'results or events of a cluster as JSON lines or CSV, piece by piece: call again with next_cursor until it is null. request: {"what": "results" or "events", "format": "jsonl" or "csv", "namespace": the only one, "filter": {}, "after": id of an event}';

@@ -18,14 +18,12 @@ BEGIN
 	END IF;
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
 	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
-		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proname LIKE 'api\_%'
-			OR p.oid = 'kube_reports.write_batch(uuid, text[], bytea[], integer)'::regprocedure
-			OR p.oid = 'kube_reports.delete_piece(uuid, text, bytea, text)'::regprocedure
-			OR p.oid = 'kube_reports.sweep_piece(uuid, text, text, text, timestamptz)'::regprocedure
-			OR p.oid = 'kube_reports.aggregate_piece(uuid, boolean)'::regprocedure
+		WHERE p.pronamespace = 'kube_reports'::regnamespace AND (p.proname LIKE 'api\_%'
+			OR p.proname IN ('this_caller', 'write_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece'))
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
 	END LOOP;
+	EXECUTE format('GRANT SELECT ON kube_reports.caller TO %I', role);
 	INSERT INTO kube_reports.proxy_role (role, cluster_id)
 		VALUES (grant_proxy.role, kube_reports.register_cluster(cluster))
 		ON CONFLICT ON CONSTRAINT proxy_role_pkey DO NOTHING;
@@ -161,6 +159,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	given		record;
+	served		uuid;
 	removed		bigint;
 BEGIN
 	DELETE FROM kube_reports.reader_grant g
@@ -177,6 +176,12 @@ BEGIN
 		END LOOP;
 		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
 		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports FROM %I', role);
+		-- A proxy's role still needs what both have.
+		SELECT c.uid INTO served FROM kube_reports.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+			WHERE p.role = revoke_reader.role;
+		IF FOUND THEN
+			PERFORM kube_reports.grant_proxy(role, served);
+		END IF;
 		IF EXISTS (SELECT FROM pg_db_role_setting s
 				WHERE s.setrole = to_regrole(quote_ident(role)) AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 					AND 'statement_timeout=' || kube_reports.reader_timeout() = ANY (s.setconfig)) THEN
@@ -201,7 +206,9 @@ DECLARE
 	function	regprocedure;
 BEGIN
 	PERFORM kube_reports.add_reader(role, NULL, NULL);
-	EXECUTE format('GRANT ALL ON ALL TABLES IN SCHEMA kube_reports TO %I', role);
+	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
+	EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA kube_reports TO %I', role);
+	EXECUTE format('REVOKE ALL ON kube_reports.caller_secret FROM %I', role);
 	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports TO %I', role);
 	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
 	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
@@ -211,5 +218,5 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.grant_admin(name) IS 'lets a role use every table and function, for every cluster; only the owner grants and upgrades';
+COMMENT ON FUNCTION kube_reports.grant_admin(name) IS 'lets a role read and write every table, and use every function, for every cluster; only the owner grants and upgrades';
 

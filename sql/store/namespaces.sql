@@ -75,7 +75,9 @@ $$;
 COMMENT ON FUNCTION kube_reports.namespace_objects(integer, text, timestamptz, integer)
 	IS 'the first objects under the name of a namespace, of all types, that were created before a time';
 
-CREATE FUNCTION kube_reports.api_namespaces(cluster uuid, only_name text, OUT name text, OUT uid text, OUT state text)
+CREATE FUNCTION kube_reports.api_namespaces(cluster uuid, only_name text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT name text, OUT uid text, OUT state text)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -83,7 +85,7 @@ AS $$
 DECLARE
 	served		integer;
 BEGIN
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller);
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
@@ -96,10 +98,11 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_namespaces(uuid, text)
+COMMENT ON FUNCTION kube_reports.api_namespaces(uuid, text, kube_reports.caller)
 	IS 'one namespace as it is noted here, or (only_name null) all of them; state unknown: there are objects under that name, and nobody knows of which namespace';
 
 CREATE FUNCTION kube_reports.api_namespace(cluster uuid, name text, old_uid text, new_uid text, terminating boolean,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT uid text, OUT state text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -108,9 +111,9 @@ AS $$
 DECLARE
 	served		integer;
 BEGIN
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller);
 	IF NOT FOUND THEN
-		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster
+		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege';
 	END IF;
 	IF old_uid = new_uid AND terminating THEN
@@ -139,12 +142,14 @@ BEGIN
 		WHERE n.cluster_id = served AND n.name = api_namespace.name;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_namespace(uuid, text, text, text, boolean)
+COMMENT ON FUNCTION kube_reports.api_namespace(uuid, text, text, text, boolean, kube_reports.caller)
 	IS 'notes what kube-apiserver said of one namespace (new_uid empty: there is none), asked after the row was read with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then is; nulls: none';
 
 -- The finalizers of a dead namespace's objects are not waited for: a namespace goes when nothing is left in it, so that
 -- whoever was to remove them has had his time, and kube-apiserver would let nobody finish in a namespace that does not exist.
-CREATE FUNCTION kube_reports.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz, OUT more boolean)
+CREATE FUNCTION kube_reports.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT more boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -159,7 +164,7 @@ DECLARE
 	failed		integer;
 BEGIN
 	PERFORM kube_reports.require_read_committed();
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller);
 	-- One at a time: others then find the next piece, or nothing left to do.
 	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -2);
 	SELECT CASE WHEN n.orderly OR new_uid = '' THEN 'infinity' ELSE new_created END INTO born_before
@@ -208,7 +213,7 @@ BEGIN
 	more := false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.sweep_piece(uuid, text, text, text, timestamptz)
+COMMENT ON FUNCTION kube_reports.sweep_piece(uuid, text, text, text, timestamptz, kube_reports.caller)
 	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers, and at last notes what kube-apiserver, asked after the namespace was marked, has under that name (new_uid empty: nothing). False: done, or that namespace is not the dead one';
 
 CREATE PROCEDURE kube_reports.api_sweep(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz, INOUT more boolean)

@@ -1,13 +1,15 @@
 -- proxy.sql
 --	  What a proxy asks besides reports: who it is, what is served, upkeep.
 
-CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text, OUT generation bigint, OUT store text)
+CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT generation bigint, OUT store text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
-		RAISE EXCEPTION 'role "%" may not serve cluster %', session_user, cluster
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller)) THEN
+		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
 	END IF;
@@ -26,10 +28,11 @@ BEGIN
 	SELECT s.generation, s.identity INTO generation, store FROM kube_reports.store s;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_hello(uuid, text)
+COMMENT ON FUNCTION kube_reports.api_hello(uuid, text, kube_reports.caller)
 	IS 'a proxy introduces itself: checks its role, finishes a restore, moves to a new incarnation when the server changed';
 
 CREATE FUNCTION kube_reports.api_registry(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean,
 		OUT deprecation text)
 	RETURNS SETOF record
@@ -42,12 +45,14 @@ AS $$
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		JOIN kube_reports.resource_version v ON v.resource_type = t.id
-	WHERE c.uid = $1 AND kube_reports.may_serve(c.id)
+	WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller)
 	ORDER BY t."group", v.priority, v.version, t.plural
 $$;
-COMMENT ON FUNCTION kube_reports.api_registry(uuid) IS 'what is served in a cluster';
+COMMENT ON FUNCTION kube_reports.api_registry(uuid, kube_reports.caller) IS 'what is served in a cluster';
 
-CREATE FUNCTION kube_reports.api_documents(cluster uuid, OUT path text, OUT content_type text, OUT etag text, OUT body bytea)
+CREATE FUNCTION kube_reports.api_documents(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT path text, OUT content_type text, OUT etag text, OUT body bytea)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -57,12 +62,14 @@ AS $$
 		SELECT v.definition
 		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
 		ORDER BY t."group", v.priority, v.version, t.plural)) WITH ORDINALITY d(path, content_type, etag, body, position)
-	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id))
+	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller))
 	ORDER BY d.position
 $$;
-COMMENT ON FUNCTION kube_reports.api_documents(uuid) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
+COMMENT ON FUNCTION kube_reports.api_documents(uuid, kube_reports.caller) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
 
-CREATE FUNCTION kube_reports.api_counts(cluster uuid, OUT "group" text, OUT resource text, OUT objects bigint)
+CREATE FUNCTION kube_reports.api_counts(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT "group" text, OUT resource text, OUT objects bigint)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -71,13 +78,14 @@ AS $$
 	FROM kube_reports.cluster c
 		JOIN kube_reports.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
-	WHERE c.uid = $1 AND kube_reports.may_serve(c.id)
+	WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller)
 	ORDER BY t."group", t.plural
 $$;
-COMMENT ON FUNCTION kube_reports.api_counts(uuid) IS 'stored objects of each type, for metrics';
+COMMENT ON FUNCTION kube_reports.api_counts(uuid, kube_reports.caller) IS 'stored objects of each type, for metrics';
 
 -- What is left out are series of results that pass or are skipped, as long as there are any.
 CREATE FUNCTION kube_reports.api_result_counts(cluster uuid, max_rows integer,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text, OUT count bigint, OUT series bigint)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -88,38 +96,40 @@ AS $$
 	FROM (SELECT r.namespace, k.policy, r.status, nullif(k.severity, 'unknown') AS severity, coalesce(nullif(k.category, ''), 'Other') AS category, k.source,
 			sum(r.count)::bigint AS count
 		FROM kube_reports.current_rollup r JOIN kube_reports.criterion k ON k.id = r.criterion
-		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id))
+		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller))
 		GROUP BY 1, 2, 3, 4, 5, 6) s
 	ORDER BY s.status IN ('w', 'f', 'e') DESC, s.namespace, s.policy, s.source, s.category, s.severity, s.status
 	LIMIT max_rows
 $$;
-COMMENT ON FUNCTION kube_reports.api_result_counts(uuid, integer)
+COMMENT ON FUNCTION kube_reports.api_result_counts(uuid, integer, kube_reports.caller)
 	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for reports of cluster scope, severity null where there is none, category Other where there is none; at most max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
 
-CREATE FUNCTION kube_reports.api_maintain(cluster uuid) RETURNS boolean
+CREATE FUNCTION kube_reports.api_maintain(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
 	RETURN kube_reports.maintain();
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_maintain(uuid) IS 'one small step of upkeep; true when there is more to do';
+COMMENT ON FUNCTION kube_reports.api_maintain(uuid, kube_reports.caller) IS 'one small step of upkeep; true when there is more to do';
 
-CREATE FUNCTION kube_reports.api_catch_up(cluster uuid) RETURNS boolean
+CREATE FUNCTION kube_reports.api_catch_up(cluster uuid,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF pg_is_in_recovery()
-			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id)) THEN
+			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
 	RETURN kube_reports.catch_up();
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_catch_up(uuid) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
+COMMENT ON FUNCTION kube_reports.api_catch_up(uuid, kube_reports.caller) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
 

@@ -17,6 +17,7 @@ END;
 COMMENT ON FUNCTION kube_reports.version_too_large(bigint, bigint) IS 'the Status for a version that has not been given yet';
 
 CREATE FUNCTION kube_reports.api_get(cluster uuid, request text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -32,7 +33,7 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
 		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
@@ -64,7 +65,7 @@ BEGIN
 		stored.metadata, stored.body, stored.version);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_get(uuid, text) IS 'answers a get';
+COMMENT ON FUNCTION kube_reports.api_get(uuid, text, kube_reports.caller) IS 'answers a get';
 
 -- Of the next max_rows keys, those that are of the state.  Documents stay as they are stored until one is rendered.
 -- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because only they tell
@@ -166,6 +167,7 @@ COMMENT ON FUNCTION kube_reports.list_window(integer, integer, integer, boolean,
 	IS 'the objects of the state at a version among the next max_rows keys behind one, in their order; a last row without metadata says that there may be more, behind its key (null: behind that of the row before)';
 
 CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -196,7 +198,7 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
 		body := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
@@ -325,7 +327,7 @@ BEGIN
 	RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_list(uuid, text, text)
+COMMENT ON FUNCTION kube_reports.api_list(uuid, text, text, kube_reports.caller)
 	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
 
 CREATE FUNCTION kube_reports.continue_expired(token text) RETURNS bytea

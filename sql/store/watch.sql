@@ -2,6 +2,7 @@
 --	  Watches: where they start, what happened since.
 
 CREATE FUNCTION kube_reports.api_watch(cluster uuid, request text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea,
 		OUT lane integer, OUT version bigint, OUT cursor text, OUT namespace_name text,
 		OUT label_selector text, OUT field_selector text, OUT first_representation text, OUT representation text,
@@ -17,7 +18,7 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
 		reply := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
@@ -62,10 +63,11 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_watch(uuid, text)
+COMMENT ON FUNCTION kube_reports.api_watch(uuid, text, kube_reports.caller)
 	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
 CREATE FUNCTION kube_reports.api_changes(cluster uuid, lane integer, after_version bigint, representations text[], max_rows integer,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,
 		OUT labels text[], OUT old_labels text[], OUT objects bytea[], OUT old_objects bytea[])
 	RETURNS SETOF record
@@ -83,7 +85,7 @@ DECLARE
 BEGIN
 	SELECT l.id, l.cluster_id, l.resource_type, l.floor, l.lost INTO target
 		FROM kube_reports.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id
-		WHERE l.id = api_changes.lane AND c.uid = api_changes.cluster AND kube_reports.may_serve(c.id);
+		WHERE l.id = api_changes.lane AND c.uid = api_changes.cluster AND kube_reports.may_serve(c.id, caller);
 	-- A lane that is gone (its type was unregistered) has lost every position.
 	IF NOT FOUND OR after_version < target.floor OR target.lost @> after_version THEN
 		RETURN QUERY SELECT coalesce(target.floor, 0), 'X'::"char", ''::text, ''::text, now(),
@@ -129,7 +131,7 @@ BEGIN
 	ORDER BY l.version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_changes(uuid, integer, bigint, text[], integer)
+COMMENT ON FUNCTION kube_reports.api_changes(uuid, integer, bigint, text[], integer, kube_reports.caller)
 	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked for; one row X when the log does not reach back that far';
 
 CREATE FUNCTION kube_reports.represent(type_id integer, representations text[], metadata kube_reports.report, body kube_reports.report, version bigint)
@@ -143,17 +145,20 @@ END;
 COMMENT ON FUNCTION kube_reports.represent(integer, text[], kube_reports.report, kube_reports.report, bigint)
 	IS 'an object of an event in each representation (served version, space, transform)';
 
-CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
+CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS bytea
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT kube_reports.render_bookmark(v.id, v.definition, split_part($4, ' ', 2), $3, false)
 	FROM kube_reports.lane l JOIN kube_reports.resource_version v ON v.resource_type = l.resource_type
-	WHERE l.id = $2 AND v.version = split_part($4, ' ', 1) AND kube_reports.may_serve(l.cluster_id)
+	WHERE l.id = $2 AND v.version = split_part($4, ' ', 1) AND kube_reports.may_serve(l.cluster_id, caller)
 $$;
-COMMENT ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) IS 'the frame of a bookmark';
+COMMENT ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text, kube_reports.caller) IS 'the frame of a bookmark';
 
-CREATE FUNCTION kube_reports.api_poll(cluster uuid, lanes integer[], OUT generation bigint, OUT versions bigint[])
+CREATE FUNCTION kube_reports.api_poll(cluster uuid, lanes integer[],
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		OUT generation bigint, OUT versions bigint[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -164,13 +169,13 @@ DECLARE
 	served		integer;
 BEGIN
 	SELECT s.generation INTO generation FROM kube_reports.store s;
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller);
 	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
 		FROM unnest(lanes) WITH ORDINALITY l(id, position)
 			LEFT JOIN kube_reports.lane a ON a.id = l.id AND a.cluster_id = served
 			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports.change c WHERE c.lane = a.id ORDER BY c.version DESC LIMIT 1) c ON true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_poll(uuid, integer[])
+COMMENT ON FUNCTION kube_reports.api_poll(uuid, integer[], kube_reports.caller)
 	IS 'newest version of each lane and the generation of the registry: cheap enough to ask many times a second';
 

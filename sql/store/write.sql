@@ -1,19 +1,6 @@
 -- write.sql
 --	  Writes through the API: one batch, one lane, one transaction.
 
--- session_user: the functions that ask run as the owner.  PL/pgSQL: asked on every call, and its plan is kept.
-CREATE FUNCTION kube_reports.may_serve(cluster_id integer) RETURNS boolean
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	RETURN EXISTS (SELECT FROM kube_reports.proxy_role p WHERE p.role = session_user AND p.cluster_id = may_serve.cluster_id)
-		OR has_table_privilege(session_user, 'kube_reports.object', 'UPDATE');
-END
-$$;
-COMMENT ON FUNCTION kube_reports.may_serve(integer)
-	IS 'whether the session''s role may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table itself';
-
 -- Until after_restore() has moved versions on, the next ones were given before, by the store that the dump is of.
 CREATE FUNCTION kube_reports.refuse_restoring() RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -29,7 +16,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.refuse_restoring() IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
 
 -- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for the cluster.
-CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text,
+CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text, caller kube_reports.caller,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
 		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
 		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean)
@@ -49,9 +36,9 @@ BEGIN ATOMIC
 		CROSS JOIN kube_reports.store s
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
 		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity THEN kube_reports.refuse_restoring()
-			ELSE kube_reports.may_serve(c.id) END;
+			ELSE kube_reports.may_serve(c.id, $5) END;
 END;
-COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text, kube_reports.caller) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 
 CREATE TYPE kube_reports.admitted AS (
 	action		"char",
@@ -72,6 +59,7 @@ COMMENT ON TYPE kube_reports.admitted IS 'what write_admit() says of a request';
 
 -- Plans are made once per session, perhaps while the tables are empty, and must stay good when they are large: hence the settings.
 CREATE FUNCTION kube_reports.write_batch(cluster uuid, requests text[], bodies bytea[], attempts integer DEFAULT 8,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT codes integer[], OUT content_types text[], OUT retry_afters integer[], OUT warnings text[],
 		OUT replies bytea[], OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -96,7 +84,7 @@ BEGIN
 	PERFORM kube_reports.require_read_committed();
 	PERFORM kube_reports.commit_durably();
 
-	SELECT * INTO target FROM kube_reports.resolve(cluster, first->>'group', first->>'version', first->>'resource');
+	SELECT * INTO target FROM kube_reports.resolve(cluster, first->>'group', first->>'version', first->>'resource', caller);
 	IF NOT FOUND THEN
 		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
 				array_agg(kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}')),
@@ -231,7 +219,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer)
+COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer, kube_reports.caller)
 	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried';
 
 -- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can neither be
@@ -254,6 +242,7 @@ COMMENT ON PROCEDURE kube_reports.api_write(uuid, text[], bytea[], integer[], te
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
 -- The plan is made for the request: of a namespace or all, by labels or not.
 CREATE FUNCTION kube_reports.delete_piece(cluster uuid, request text, document bytea, cursor text,
+		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -276,7 +265,7 @@ DECLARE
 	failed		integer;
 	refused		record;
 BEGIN
-	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource');
+	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
 	retry_after := 0;
 	content_type := 'application/json';
 	IF NOT FOUND THEN
@@ -360,7 +349,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.delete_piece(uuid, text, bytea, text)
+COMMENT ON FUNCTION kube_reports.delete_piece(uuid, text, bytea, text, kube_reports.caller)
 	IS 'deletes the next objects of a deletecollection; next_cursor null: it was the last piece, reply is the answer';
 
 CREATE PROCEDURE kube_reports.api_delete_collection(cluster uuid, request text, document bytea, cursor text,

@@ -212,6 +212,13 @@ COMMENT ON COLUMN kube_reports.store.system_identifier IS 'the server that gave 
 COMMENT ON COLUMN kube_reports.store.timeline IS 'its timeline';
 INSERT INTO kube_reports.store DEFAULT VALUES;
 
+CREATE TABLE kube_reports.caller_secret (
+	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')
+);
+COMMENT ON TABLE kube_reports.caller_secret IS 'one row: what seals of callers are made with; never dumped';
+INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
+
 ---- what pg_dump takes along ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.version_seq', '');

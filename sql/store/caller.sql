@@ -1,0 +1,69 @@
+-- caller.sql
+--	  Who calls a function that runs as the owner.
+--
+-- Inside a SECURITY DEFINER function current_user is its owner.  session_user
+-- is no substitute: it is whoever logged in, also while code of somebody else
+-- runs that the server keeps to its own rights: expressions of an index during
+-- ANALYZE, REINDEX and autovacuum, materialized views, SECURITY DEFINER
+-- functions of others.  Such code would act with the rights of the session.
+--
+-- So the caller's name comes from outside of the function: from the view caller,
+-- which is read with the rights of whoever calls, where current_user is the
+-- role that the server checks everything else by; after SET ROLE, that one.  It
+-- comes under a seal that only this store can make.  Functions for proxies have
+-- it as their last argument, whose default is evaluated by the caller.  A seal
+-- holds in one transaction: what has been revoked since is of no use to one that
+-- was kept.
+
+CREATE VIEW kube_reports.caller WITH (security_barrier) AS
+	SELECT c.role, sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
+	FROM kube_reports.caller_secret s, (SELECT current_user::text) c(role);
+COMMENT ON VIEW kube_reports.caller
+	IS 'whoever reads the view, and the seal that proves it to functions of the same transaction; hashed twice, because of one hash a longer name''s could be computed';
+
+-- PL/pgSQL: its plan is kept.
+CREATE FUNCTION kube_reports.this_caller() RETURNS kube_reports.caller
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	caller		kube_reports.caller;
+BEGIN
+	SELECT c.role, c.seal INTO caller FROM kube_reports.caller c;
+	RETURN caller;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.this_caller()
+	IS 'whoever calls it, under seal: the row of the view caller. The last argument of functions for proxies unless given';
+
+CREATE FUNCTION kube_reports.proven_role(caller kube_reports.caller) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.caller_secret s
+			WHERE sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8')))
+				= caller.seal) THEN
+		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller.role
+			USING ERRCODE = 'insufficient_privilege',
+				HINT = 'Leave the argument out: who calls is then read from the view kube_reports.caller.';
+	END IF;
+	RETURN caller.role;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.proven_role(kube_reports.caller)
+	IS 'the role of a caller, when its seal was made for that role in this transaction. Raises 42501 otherwise';
+
+CREATE FUNCTION kube_reports.may_serve(cluster_id integer, caller kube_reports.caller) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	proven		name := kube_reports.proven_role(caller);
+BEGIN
+	RETURN EXISTS (SELECT FROM kube_reports.proxy_role p WHERE p.role = proven AND p.cluster_id = may_serve.cluster_id)
+		OR has_table_privilege(proven, 'kube_reports.object', 'UPDATE');
+END
+$$;
+COMMENT ON FUNCTION kube_reports.may_serve(integer, kube_reports.caller)
+	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table itself. Raises 42501 for a wrong seal';
