@@ -41,6 +41,9 @@ static const Word words[] = {
 
 #define LONGEST_WORD 5
 
+/* Longer numbers are copied to the arena. */
+#define NUMBER_ROOM 64
+
 static bool
 is_digit(char c)
 {
@@ -184,16 +187,16 @@ parse_float(const char *text, Scalar *scalar)
 	return isfinite(scalar->u.number);
 }
 
-/* A copy that ends in a NUL; without underscores when these count for nothing. */
+/* A copy that ends in a NUL, in room when it fits; without underscores when these count for nothing. */
 static char *
-copy_number(Arena *arena, JsonText text, bool underscores)
+copy_number(Arena *arena, JsonText text, bool underscores, char room[NUMBER_ROOM])
 {
-	char	   *copy = arena_strndup(arena, text.bytes, text.len);
+	char	   *copy = text.len < NUMBER_ROOM ? room : arena_alloc(arena, text.len + 1);
 	char	   *to = copy;
 
 	for (size_t i = 0; i < text.len; i++)
-		if (copy[i] != '_' || underscores)
-			*to++ = copy[i];
+		if (text.bytes[i] != '_' || underscores)
+			*to++ = text.bytes[i];
 	*to = '\0';
 	return copy;
 }
@@ -215,8 +218,9 @@ scalar_resolve(Arena *arena, JsonText text)
 		return scalar;
 	if (may_be_number(text))
 	{
+		char		room[NUMBER_ROOM];
 		bool		point = text.bytes[0] == '.';
-		const char *number = copy_number(arena, text, point);
+		const char *number = copy_number(arena, text, point, room);
 
 		if ((!point && parse_integer(number, &scalar)) || parse_float(number, &scalar))
 			return scalar;
@@ -269,6 +273,7 @@ looks_like_date(const char *text)
 bool
 scalar_is_ambiguous(Arena *arena, JsonText text)
 {
+	char		room[NUMBER_ROOM];
 	const char *number;
 
 	if (json_text_is(text, "<<") || json_text_is(text, "="))
@@ -279,7 +284,7 @@ scalar_is_ambiguous(Arena *arena, JsonText text)
 		return false;
 
 	/* Also numbers that are too large, which other readers take, and 1.1's with underscores behind a point. */
-	number = copy_number(arena, text, false);
+	number = copy_number(arena, text, false, room);
 	if (looks_like_float(number) || looks_like_base_60(number) || looks_like_date(number))
 		return true;
 	number += *number == '-' || *number == '+';

@@ -12,6 +12,7 @@
 #include "fuzz.h"
 
 #include "codec/yaml_scalar.c"
+#include "codec/yaml_parse.c"
 #include "codec/yaml_read.c"
 #include "codec/yaml_write.c"
 #include "codec/encoding.c"
