@@ -53,6 +53,7 @@ static void probe(void *state);
 void
 api_start(int worker)
 {
+	offload_start();
 	identity_start();
 	pg_start_worker(worker);
 	watches_start();
@@ -146,6 +147,16 @@ exchange_time_left(const Exchange *exchange)
 }
 
 void
+exchange_cancel_job(Exchange *exchange)
+{
+	OffloadJob *job = exchange->job;
+
+	exchange->job = NULL;
+	if (job != NULL)
+		offload_cancel(job);
+}
+
+void
 api_request(HttpRequest *request)
 {
 	Exchange   *exchange = calloc(1, sizeof(Exchange));
@@ -181,6 +192,7 @@ exchange_closed(void *state)
 		exchange->closed(exchange);
 	if (exchange->call != NULL)
 		pg_cancel(exchange->call);
+	exchange_cancel_job(exchange);
 	loop_timer_stop(&exchange->deadline);
 	if (!exchange->counted_elsewhere)
 		metrics_request(exchange->verb, type != NULL ? type->group : "", type != NULL ? type->version : "",
@@ -539,6 +551,18 @@ exchange_start_clock(Exchange *exchange)
 	return true;
 }
 
+/* The body is at hand. */
+static void
+exchange_prepare(Exchange *exchange)
+{
+	if (namespaces_concern(exchange))
+		namespaces_ask(exchange, exchange->route->namespace_name, exchange_perform);
+	else if (namespaces_followed() && exchange->type->namespaced && strcmp(exchange->route->verb, "deletecollection") == 0)
+		namespaces_refresh(exchange, exchange->route->namespace_name, exchange_perform);
+	else
+		exchange_perform(exchange);
+}
+
 static void
 exchange_serve(Exchange *exchange)
 {
@@ -549,13 +573,7 @@ exchange_serve(Exchange *exchange)
 	}
 	if (answer_namespace(exchange) || !exchange_resolve(exchange))
 		return;
-	body_take(exchange);
-	if (namespaces_concern(exchange))
-		namespaces_ask(exchange, exchange->route->namespace_name, exchange_perform);
-	else if (namespaces_followed() && exchange->type->namespaced && strcmp(exchange->route->verb, "deletecollection") == 0)
-		namespaces_refresh(exchange, exchange->route->namespace_name, exchange_perform);
-	else
-		exchange_perform(exchange);
+	body_take(exchange, exchange_prepare);
 }
 
 void

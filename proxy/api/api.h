@@ -16,6 +16,7 @@
 #include "http/http.h"
 #include "identity/identity.h"
 #include "base/loop.h"
+#include "base/offload.h"
 #include "db/pg.h"
 #include "api/registry.h"
 #include "http/route.h"
@@ -49,6 +50,7 @@ struct Exchange
 	bool		counted_elsewhere;	/* health.c answers */
 	LoopTimer	deadline;		/* --request-timeout or ?timeout=; not for watches */
 	PgCall	   *call;			/* in flight for this exchange alone */
+	OffloadJob *job;			/* under way for this exchange alone */
 	void	   *work;
 	void		(*closed) (Exchange *exchange);
 	void		(*expired) (Exchange *exchange);	/* instead of 504 when the deadline passes */
@@ -59,6 +61,9 @@ extern void exchange_perform(Exchange *exchange);
 
 /* An apply makes the object when there is none, which needs the verb create as well; the extension knows whether there is. */
 extern bool exchange_applies(const Exchange *exchange);
+
+/* Takes back the job under way, if there is one. */
+extern void exchange_cancel_job(Exchange *exchange);
 
 /* Milliseconds until the deadline, at least 1. */
 extern uint64_t exchange_time_left(const Exchange *exchange);

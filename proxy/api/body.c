@@ -7,8 +7,8 @@
  * mostly JSON, which kubectl sends under that name: it goes through untouched
  * unless it sets a key twice, which has to be complained about in YAML's way.
  *
- * Reading YAML takes its time here, in the loop: 7 KB a quarter of a
- * millisecond, the largest body that is allowed about a tenth of a second.
+ * Reading YAML takes its time: 7 KB half a millisecond, 3 MB a fifth of a
+ * second and, made to be slow, one.  Large bodies are read by a thread.
  *
  * Reference: k8s-conformance REQ-02, REQ-05, PAT-02.
  *
@@ -16,14 +16,20 @@
  */
 #include "api/body.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "api/reply.h"
 #include "base/config.h"
+#include "base/offload.h"
 #include "codec/yaml_text.h"
 
 /* How much larger than the largest body the JSON may be that a body of YAML stands for. */
 #define GROWTH 4
+
+/* Larger bodies are read by a thread; at worst this takes some hundredths of a second. */
+#define READ_AT_ONCE ((size_t) 32 * 1024)
 
 static bool
 has_type(const char *header, const char *type)
@@ -56,42 +62,130 @@ is_clean_json(JsonText text)
 	return valid && !duplicate;
 }
 
-static void
-read_yaml(Exchange *exchange)
+/* ---------- the reading ---------- */
+
+typedef struct BodyJob
 {
-	Arena		arena;
+	OffloadJob	job;
+	Exchange   *exchange;		/* these two are of no concern to the thread */
+	void		(*taken) (Exchange *exchange);
+	bool		may_be_json;
+	size_t		limit;			/* for the JSON */
+	JsonText	text;			/* a copy in the arena, when a thread reads it */
+	Arena		arena;			/* holds what follows, too */
+	bool		untouched;		/* the text is the JSON */
 	StrBuf		json;
 	JsonNode   *duplicates;
-	const char *error;
+	const char *error;			/* NULL: none */
+} BodyJob;
 
-	arena_init(&arena);
-	strbuf_init(&json, &arena);
-	duplicates = json_new_array(&arena);
-	if (yaml_to_json(&arena, exchange->body.bytes, exchange->body.len, config.max_request_body_bytes * GROWTH, &json,
-					 duplicates, &error))
-		exchange->body = (JsonText) {arena_strndup(&exchange->arena, json.bytes, json.len), json.len};
-	else
-		exchange->body_error = arena_strdup(&exchange->arena, error);
-	exchange->body_duplicates = json_new_array(&exchange->arena);
-	for (size_t i = 0; i < duplicates->u.array.count; i++)
+static void
+read_body(OffloadJob *job)
+{
+	BodyJob    *body = (BodyJob *) job;
+
+	if (body->may_be_json && is_clean_json(body->text))
 	{
-		JsonText	text = duplicates->u.array.items[i]->u.string;
-
-		json_append(&exchange->arena, exchange->body_duplicates,
-					json_new_cstring(&exchange->arena, arena_strndup(&exchange->arena, text.bytes, text.len)));
+		body->untouched = true;
+		return;
 	}
-	arena_free(&arena);
+	strbuf_init(&body->json, &body->arena);
+	body->duplicates = json_new_array(&body->arena);
+	yaml_to_json(&body->arena, body->text.bytes, body->text.len, body->limit, &body->json, body->duplicates, &body->error);
+}
+
+static void
+keep_what_was_read(Exchange *exchange, const BodyJob *body)
+{
+	Arena	   *arena = &exchange->arena;
+
+	if (body->untouched)
+		return;
+	if (body->error == NULL)
+		exchange->body = (JsonText) {arena_strndup(arena, body->json.bytes, body->json.len), body->json.len};
+	else
+		exchange->body_error = arena_strdup(arena, body->error);
+	exchange->body_duplicates = json_new_array(arena);
+	for (size_t i = 0; i < body->duplicates->u.array.count; i++)
+	{
+		JsonText	text = body->duplicates->u.array.items[i]->u.string;
+
+		json_append(arena, exchange->body_duplicates, json_new_cstring(arena, arena_strndup(arena, text.bytes, text.len)));
+	}
+}
+
+static void
+body_read(OffloadJob *job, bool cancelled)
+{
+	BodyJob    *body = (BodyJob *) job;
+	Exchange   *exchange = body->exchange;
+	void		(*taken) (Exchange *exchange) = body->taken;
+
+	if (!cancelled)
+	{
+		exchange->job = NULL;
+		keep_what_was_read(exchange, body);
+	}
+	arena_free(&body->arena);
+	free(body);
+	if (!cancelled)
+		taken(exchange);
+}
+
+static void
+read_elsewhere(Exchange *exchange, BodyJob body)
+{
+	BodyJob    *job;
+
+	if (!offload_has_room())
+	{
+		reply_too_many_requests(exchange);
+		return;
+	}
+	job = malloc(sizeof(BodyJob));
+	if (job == NULL)
+		abort();
+	*job = body;
+	job->text.bytes = arena_strndup(&job->arena, body.text.bytes, body.text.len);
+	exchange->job = &job->job;
+	offload_submit(&job->job);
+}
+
+/* What these are about is in the path and the query. */
+static bool
+takes_body(const char *verb)
+{
+	return strcmp(verb, "get") != 0 && strcmp(verb, "list") != 0 && strcmp(verb, "watch") != 0;
 }
 
 void
-body_take(Exchange *exchange)
+body_take(Exchange *exchange, void (*taken) (Exchange *exchange))
 {
 	const char *type = http_header(exchange->http, "content-type");
+	BodyJob		body = {
+		.job = {.run = read_body,.done = body_read},
+		.exchange = exchange,
+		.taken = taken,
+		.limit = config.max_request_body_bytes * GROWTH,
+	};
 
-	exchange->body.bytes = http_body(exchange->http, &exchange->body.len);
-	if (type == NULL || exchange->body.len == 0)
+	if (takes_body(exchange->route->verb))
+		exchange->body.bytes = http_body(exchange->http, &exchange->body.len);
+	body.text = exchange->body;
+	body.may_be_json = type != NULL && has_type(type, "application/apply-patch+yaml");
+	if (body.text.len == 0 || type == NULL || (!body.may_be_json && !has_type(type, "application/yaml")))
+	{
+		taken(exchange);
 		return;
-	if (has_type(type, "application/yaml") ||
-		(has_type(type, "application/apply-patch+yaml") && !is_clean_json(exchange->body)))
-		read_yaml(exchange);
+	}
+	arena_init(&body.arena);
+	if (body.text.len > READ_AT_ONCE)
+	{
+		read_elsewhere(exchange, body);
+		return;
+	}
+	read_body(&body.job);
+	keep_what_was_read(exchange, &body);
+	arena_free(&body.arena);
+	taken(exchange);
 }

@@ -201,10 +201,13 @@ typedef struct List
 	uint64_t	patience;		/* of an export: how long it waits for a piece, in milliseconds; else 0 */
 } List;
 
+static void list_advance(List *list);
+
 static void
 list_abort(List *list, const char *why)
 {
 	log_line(LOG_WARNING, "a list is cut off: %s", why);
+	exchange_cancel_job(list->exchange);
 	pieces_end(&list->pieces);
 	http_abort(list->exchange->http);
 }
@@ -217,17 +220,100 @@ list_set_clock(List *list)
 
 	if (list->patience == 0)
 		return;
-	if (list->sending.busy)
+	if (list->sending.busy || list->exchange->job != NULL)
 		loop_timer_stop(deadline);
 	else
 		loop_timer_start(deadline, list->patience, deadline->fire, deadline->state);
+}
+
+/* A piece on its way through the encoding. */
+typedef struct EncodingJob
+{
+	OffloadJob	job;
+	List	   *list;			/* of no concern to the thread */
+	PieceSending sending;		/* these two are the list's, but for this time */
+	Encoding   *encoding;
+	JsonText	bytes;
+	bool		last;
+	bool		encoded;
+} EncodingJob;
+
+static void
+encode_piece(OffloadJob *job)
+{
+	EncodingJob *piece = (EncodingJob *) job;
+
+	piece->encoded = encoding_next(piece->encoding, piece->bytes, piece->last, &piece->bytes);
+}
+
+static void
+send_encoded(List *list, bool encoded, JsonText bytes)
+{
+	if (encoded)
+		piece_send(&list->sending, bytes, list->exchange->http);
+	else
+	{
+		piece_drop(&list->sending);
+		list_abort(list, "a piece could not be encoded");
+	}
+}
+
+static void
+piece_encoded(OffloadJob *job, bool cancelled)
+{
+	EncodingJob piece = *(EncodingJob *) job;
+
+	free(job);
+	if (cancelled)
+	{
+		piece_drop(&piece.sending);
+		encoding_free(piece.encoding);
+		return;
+	}
+	piece.list->exchange->job = NULL;
+	piece.list->sending = piece.sending;
+	piece.list->encoding = piece.encoding;
+	send_encoded(piece.list, piece.encoded, piece.bytes);
+	if (piece.encoded)
+		list_advance(piece.list);
+}
+
+/* At once when it is small, else by a thread; the answer has begun and waits for its turn. */
+static bool
+list_encode(List *list, JsonText bytes, bool last)
+{
+	EncodingJob *job;
+
+	if (bytes.len < ENCODE_AT_ONCE)
+	{
+		bool		encoded = encoding_next(list->encoding, bytes, last, &bytes);
+
+		send_encoded(list, encoded, bytes);
+		return encoded;
+	}
+	job = malloc(sizeof(EncodingJob));
+	if (job == NULL)
+		abort();
+	*job = (EncodingJob) {
+		.job = {.run = encode_piece,.done = piece_encoded},
+		.list = list,
+		.sending = list->sending,
+		.encoding = list->encoding,
+		.bytes = bytes,
+		.last = last,
+	};
+	memset(&list->sending, 0, sizeof(list->sending));
+	list->encoding = NULL;
+	list->exchange->job = &job->job;
+	offload_submit(&job->job);
+	return true;
 }
 
 /* Sends what has arrived; ends the answer behind the last piece. */
 static void
 list_advance(List *list)
 {
-	while (!list->sending.busy)
+	while (!list->sending.busy && list->exchange->job == NULL)
 	{
 		bool		last = list->pieces.complete;
 		PgResult   *result = pieces_take(&list->pieces);
@@ -251,13 +337,10 @@ list_advance(List *list)
 			return;
 		}
 		bytes = piece_take(&list->sending, result);
-		if (list->encoding != NULL && !encoding_next(list->encoding, bytes, last, &bytes))
-		{
-			piece_drop(&list->sending);
-			list_abort(list, "a piece could not be encoded");
+		if (list->encoding == NULL)
+			piece_send(&list->sending, bytes, list->exchange->http);
+		else if (!list_encode(list, bytes, last))
 			return;
-		}
-		piece_send(&list->sending, bytes, list->exchange->http);
 	}
 	list_set_clock(list);
 }
@@ -307,8 +390,14 @@ list_arrived(void *state)
 		pieces_end(&list->pieces);
 		return;
 	}
-	list->begun = true;
 	list->encoding = reply_encoding(exchange, &reply);
+	if (list->encoding != NULL && !offload_has_room())
+	{
+		pieces_end(&list->pieces);
+		reply_too_many_requests(exchange);
+		return;
+	}
+	list->begun = true;
 	reply_stream_begin(exchange, &reply, list_writable, list);
 	list_advance(list);
 }

@@ -11,6 +11,7 @@
  */
 #include "api/reply.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/api/request.h"
@@ -158,13 +159,20 @@ append_deprecation(Exchange *exchange, HttpHeader *headers, size_t *count)
 		headers[(*count)++] = (HttpHeader) {"warning", warning_value(&exchange->arena, text, WARNING_TOTAL)};
 }
 
+static void
+append_gzip(HttpHeader *headers, size_t *count)
+{
+	headers[(*count)++] = (HttpHeader) {"content-encoding", "gzip"};
+	headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
+}
+
 /* Headers of a reply in the exchange's arena; *count of them. */
 static HttpHeader *
 reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 {
 	Arena	   *arena = &exchange->arena;
 	size_t		limit = reply->warning_count < WARNING_LIMIT ? reply->warning_count : WARNING_LIMIT;
-	HttpHeader *headers = arena_alloc(arena, (limit + 6) * sizeof(HttpHeader));
+	HttpHeader *headers = arena_alloc(arena, (limit + 6) * sizeof(HttpHeader));	/* two more are for gzip */
 	size_t		left = WARNING_TOTAL;
 	size_t		total = 0;
 
@@ -175,10 +183,7 @@ reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 	if (reply->allow != NULL)
 		headers[(*count)++] = (HttpHeader) {"allow", reply->allow};
 	if (reply->gzip)
-	{
-		headers[(*count)++] = (HttpHeader) {"content-encoding", "gzip"};
-		headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
-	}
+		append_gzip(headers, count);
 	append_deprecation(exchange, headers, count);
 	for (size_t i = 0; i < reply->warning_count; i++)
 		total += count_runes(reply->warnings[i]);
@@ -205,6 +210,7 @@ exchange_answered(Exchange *exchange, int code)
 	if (exchange->call != NULL)
 		pg_cancel(exchange->call);
 	exchange->call = NULL;
+	exchange_cancel_job(exchange);
 }
 
 static void
@@ -236,35 +242,117 @@ wants_gzip(const Exchange *exchange, int code)
 		encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
 }
 
+/* ---------- an answer in another form ---------- */
+
+typedef struct ReplyJob
+{
+	OffloadJob	job;
+	Exchange   *exchange;		/* these five are of no concern to the thread */
+	PgResult   *result;			/* NULL, or what the headers' texts are in */
+	int			code;
+	HttpHeader *headers;		/* with room for those of gzip */
+	size_t		header_count;
+	bool		yaml;
+	bool		gzip;			/* afterwards: whether it was compressed */
+	JsonText	body;
+	Arena		arena;			/* holds what the body was, and what it has become */
+} ReplyJob;
+
+static void
+encode_reply(OffloadJob *job)
+{
+	ReplyJob   *reply = (ReplyJob *) job;
+
+	if (reply->yaml)
+		reply->body = encode_yaml(&reply->arena, reply->body);
+	reply->gzip &= reply->body.len >= GZIP_FROM;
+	if (reply->gzip)
+		reply->body = encode_gzip(&reply->arena, reply->body);
+}
+
+static void
+free_reply(void *state)
+{
+	ReplyJob   *reply = state;
+
+	pg_result_free(reply->result);
+	arena_free(&reply->arena);
+	free(reply);
+}
+
+static void
+reply_encoded(OffloadJob *job, bool cancelled)
+{
+	ReplyJob   *reply = (ReplyJob *) job;
+
+	if (cancelled)
+	{
+		free_reply(reply);
+		return;
+	}
+	reply->exchange->job = NULL;
+	if (reply->gzip)
+		append_gzip(reply->headers, &reply->header_count);
+	http_reply_borrowed(reply->exchange->http, reply->code, reply->headers, reply->header_count, reply->body.bytes, reply->body.len,
+						free_reply, reply);
+}
+
+/* At once when it is small, else by a thread. */
+static void
+send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool gzip, PgResult *result)
+{
+	bool		at_once = given->body.len < ENCODE_AT_ONCE;
+	ReplyJob   *job;
+
+	/* A write has taken place: to have it sent again would be wrong. */
+	if (!at_once && !offload_has_room() && strcmp(exchange->route->method, "GET") == 0)
+	{
+		reply_too_many_requests(exchange);
+		pg_result_free(result);
+		return;
+	}
+	job = calloc(1, sizeof(ReplyJob));
+	if (job == NULL)
+		abort();
+	job->job = (OffloadJob) {.run = encode_reply,.done = reply_encoded};
+	job->exchange = exchange;
+	job->result = result;
+	job->code = given->code;
+	job->headers = reply_headers(exchange, given, &job->header_count);
+	job->yaml = yaml;
+	job->gzip = gzip;
+	arena_init(&job->arena);
+	job->body = (JsonText) {arena_strndup(&job->arena, given->body.bytes, given->body.len), given->body.len};
+	exchange_answered(exchange, given->code);
+	if (at_once)
+	{
+		encode_reply(&job->job);
+		reply_encoded(&job->job, false);
+		return;
+	}
+	exchange->job = &job->job;
+	offload_submit(&job->job);
+}
+
 void
 reply_send(Exchange *exchange, const Reply *given, PgResult *result)
 {
 	Reply		reply = *given;
-	bool		own = false;	/* the body is in the exchange's arena */
+	bool		yaml = wants_yaml(exchange, reply.content_type, reply.code);
+	bool		gzip = wants_gzip(exchange, reply.code);
 	size_t		count;
 	HttpHeader *headers;
 
-	if (wants_yaml(exchange, reply.content_type, reply.code))
-	{
+	if (yaml)
 		reply.content_type = "application/yaml";
-		reply.body = encode_yaml(&exchange->arena, reply.body);
-		own = true;
-	}
-	if (reply.body.len >= GZIP_FROM && wants_gzip(exchange, reply.code))
+	if (yaml || (gzip && reply.body.len >= GZIP_FROM))
 	{
-		reply.gzip = true;
-		reply.body = encode_gzip(&exchange->arena, reply.body);
-		own = true;
+		send_encoded(exchange, &reply, yaml, gzip, result);
+		return;
 	}
 	headers = reply_headers(exchange, &reply, &count);
 	exchange_answered(exchange, reply.code);
-	if (own)
-	{
-		/* The headers' texts are the result's until they have been copied. */
-		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len, NULL, NULL);
-		pg_result_free(result);
-	}
-	else if (result != NULL)
+	if (result != NULL)
 		http_reply_borrowed(exchange->http, reply.code, headers, count, reply.body.bytes, reply.body.len,
 							release_result, result);
 	else

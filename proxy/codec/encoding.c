@@ -179,14 +179,8 @@ encoding_next(Encoding *encoding, JsonText json, bool last, JsonText *bytes)
 	*bytes = json;
 	if (encoding->yaml)
 	{
-		Arena		scratch;
-		bool		written;
-
-		arena_init(&scratch);
 		strbuf_init(&out, &encoding->output);
-		written = yaml_stream_next(&encoding->stream, json.bytes, json.len, &scratch, &out);
-		arena_free(&scratch);
-		if (!written)
+		if (!yaml_stream_next(&encoding->stream, json.bytes, json.len, &out))
 			return false;
 		*bytes = (JsonText) {out.bytes, out.len};
 	}

@@ -16,6 +16,9 @@
 /* Smaller answers are not compressed (REQ-11). */
 #define GZIP_FROM ((size_t) 128 * 1024)
 
+/* What is smaller takes some milliseconds: more than that is for a thread. */
+#define ENCODE_AT_ONCE ((size_t) 128 * 1024)
+
 /* Whether an Accept-Encoding header (NULL: none) asks for gzip rather than for nothing. */
 extern bool encoding_accepts_gzip(const char *header);
 

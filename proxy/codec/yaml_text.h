@@ -77,10 +77,7 @@ typedef struct YamlStream
 /* The arena holds what is pending; it is the caller's. */
 extern void yaml_stream_begin(YamlStream *stream, Arena *arena);
 
-/*
- * Appends to out what has become complete; scratch may be freed afterwards.  False when the text is not such an object, or an array
- * in it has a key of more than 512 bytes.
- */
-extern bool yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, Arena *scratch, StrBuf *out);
+/* Appends to out what has become complete.  False when the text is not such an object, or an array in it has a key of more than 512 bytes. */
+extern bool yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out);
 
 #endif							/* YAML_TEXT_H */

@@ -331,7 +331,7 @@ yaml_stream_begin(YamlStream *stream, Arena *arena)
 	strbuf_init(&stream->pending, arena);
 }
 
-/* What is pending, and some more bytes; the pending ones are gone afterwards, but not before scratch. */
+/* What is pending, and some more bytes; valid until more becomes pending. */
 static JsonText
 take_pending(YamlStream *stream, const char *bytes, size_t len)
 {
@@ -349,38 +349,46 @@ take_pending(YamlStream *stream, const char *bytes, size_t len)
 
 /* A whole member of the outermost object: "key":value */
 static bool
-write_member(JsonText text, Arena *scratch, StrBuf *out)
+write_member(JsonText text, StrBuf *out)
 {
 	JsonError	error;
+	Arena		scratch;
 	StrBuf		object;
 	JsonNode   *node;
 
-	strbuf_init(&object, scratch);
+	arena_init(&scratch);
+	strbuf_init(&object, &scratch);
 	strbuf_putc(&object, '{');
 	strbuf_append(&object, text.bytes, text.len);
 	strbuf_putc(&object, '}');
-	node = json_parse(scratch, object.bytes, object.len, NULL, NULL, &error);
-	if (node == NULL)
-		return false;
-	put_object(out, node, 0, 1);
-	return true;
+	node = json_parse(&scratch, object.bytes, object.len, NULL, NULL, &error);
+	if (node != NULL)
+		put_object(out, node, 0, 1);
+	arena_free(&scratch);
+	return node != NULL;
 }
 
 /* "key": before an array */
 static bool
-write_array_key(JsonText text, Arena *scratch, StrBuf *out)
+write_array_key(JsonText text, StrBuf *out)
 {
 	JsonError	error;
+	Arena		scratch;
 	JsonNode   *key;
+	bool		written;
 
 	while (text.len > 0 && text.bytes[text.len - 1] != ':')
 		text.len--;
-	key = text.len > 0 ? json_parse(scratch, text.bytes, text.len - 1, NULL, NULL, &error) : NULL;
-	if (key == NULL || key->kind != JSON_STRING || key->u.string.len > SIMPLE_KEY)
-		return false;
-	put_key(out, key->u.string);
-	strbuf_putc(out, ':');
-	return true;
+	arena_init(&scratch);
+	key = text.len > 0 ? json_parse(&scratch, text.bytes, text.len - 1, NULL, NULL, &error) : NULL;
+	written = key != NULL && key->kind == JSON_STRING && key->u.string.len <= SIMPLE_KEY;
+	if (written)
+	{
+		put_key(out, key->u.string);
+		strbuf_putc(out, ':');
+	}
+	arena_free(&scratch);
+	return written;
 }
 
 static bool
@@ -394,25 +402,29 @@ is_blank(JsonText text)
 
 /* An element, or the nothing between the brackets of an empty array. */
 static bool
-write_element(YamlStream *stream, JsonText text, Arena *scratch, StrBuf *out)
+write_element(YamlStream *stream, JsonText text, StrBuf *out)
 {
 	JsonError	error;
+	Arena		scratch;
 	JsonNode   *node;
 
 	if (is_blank(text))
 		return stream->empty;
-	node = json_parse(scratch, text.bytes, text.len, NULL, NULL, &error);
-	if (node == NULL)
-		return false;
-	if (stream->empty)
-		strbuf_putc(out, '\n');
-	stream->empty = false;
-	put_item(out, node, 0, 1);
-	return true;
+	arena_init(&scratch);
+	node = json_parse(&scratch, text.bytes, text.len, NULL, NULL, &error);
+	if (node != NULL)
+	{
+		if (stream->empty)
+			strbuf_putc(out, '\n');
+		stream->empty = false;
+		put_item(out, node, 0, 1);
+	}
+	arena_free(&scratch);
+	return node != NULL;
 }
 
 bool
-yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, Arena *scratch, StrBuf *out)
+yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out)
 {
 	size_t		start = 0;		/* of what is not dealt with yet */
 
@@ -443,7 +455,7 @@ yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, Arena *scrat
 					start = i + 1;
 				else if (stream->depth == 2 && c == '[' && !stream->in_array)
 				{
-					if (!write_array_key(take_pending(stream, bytes + start, i - start), scratch, out))
+					if (!write_array_key(take_pending(stream, bytes + start, i - start), out))
 						return false;
 					stream->in_array = stream->empty = true;
 					start = i + 1;
@@ -454,7 +466,7 @@ yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, Arena *scrat
 				stream->depth--;
 				if (stream->depth == 1 && stream->in_array)
 				{
-					if (!write_element(stream, take_pending(stream, bytes + start, i - start), scratch, out))
+					if (!write_element(stream, take_pending(stream, bytes + start, i - start), out))
 						return false;
 					if (stream->empty)
 						strbuf_puts(out, " []\n");
@@ -465,7 +477,7 @@ yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, Arena *scrat
 				{
 					JsonText	text = take_pending(stream, bytes + start, i - start);
 
-					if (!is_blank(text) && !write_member(text, scratch, out))
+					if (!is_blank(text) && !write_member(text, out))
 						return false;
 					start = i + 1;
 				}
@@ -477,9 +489,9 @@ yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, Arena *scrat
 					bool		written;
 
 					if (stream->in_array)
-						written = write_element(stream, text, scratch, out);
+						written = write_element(stream, text, out);
 					else
-						written = is_blank(text) || write_member(text, scratch, out);
+						written = is_blank(text) || write_member(text, out);
 					if (!written)
 						return false;
 					start = i + 1;

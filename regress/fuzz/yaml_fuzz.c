@@ -100,8 +100,8 @@ check_writing(Arena *arena, const JsonNode *tree, size_t cut)
 	cut %= json.len + 1;
 	text.len = 0;
 	yaml_stream_begin(&stream, arena);
-	check(yaml_stream_next(&stream, json.bytes, cut, arena, &text));
-	check(yaml_stream_next(&stream, json.bytes + cut, json.len - cut, arena, &text));
+	check(yaml_stream_next(&stream, json.bytes, cut, &text));
+	check(yaml_stream_next(&stream, json.bytes + cut, json.len - cut, &text));
 	check_reads_as(arena, &text, tree);
 }
 
@@ -138,8 +138,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	/* Bytes that are no JSON object. */
 	strbuf_init(&ignored, &arena);
 	yaml_stream_begin(&stream, &arena);
-	if (yaml_stream_next(&stream, text, size / 3, &arena, &ignored))
-		yaml_stream_next(&stream, text + size / 3, size - size / 3, &arena, &ignored);
+	if (yaml_stream_next(&stream, text, size / 3, &ignored))
+		yaml_stream_next(&stream, text + size / 3, size - size / 3, &ignored);
 	arena_free(&arena);
 	return 0;
 }
