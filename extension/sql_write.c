@@ -25,26 +25,7 @@ PG_FUNCTION_INFO_V1(sql_write_document);
 static void fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary);
 static char action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome);
 static Datum warning_array(const JsonNode *warnings);
-
-/* Columns that the two functions have in common, in the order of write_decide(). */
-typedef struct OutcomeColumns
-{
-	Datum		uid,
-				metadata,
-				body,
-				versioned,
-				status,
-				transform,
-				retry_after,
-				warnings;
-	bool		uid_null,
-				metadata_null,
-				body_null,
-				status_null,
-				warnings_null;
-} OutcomeColumns;
-
-static void outcome_columns(Arena *arena, const WriteOutcome *outcome, OutcomeColumns *columns);
+static Datum outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome);
 
 Datum
 sql_write_admit(PG_FUNCTION_ARGS)
@@ -55,9 +36,8 @@ sql_write_admit(PG_FUNCTION_ARGS)
 	ApiRequest	request;
 	WriteContext context;
 	WriteOutcome outcome;
-	OutcomeColumns columns;
 	TupleDesc	row = result_row(fcinfo);
-	HeapTuple	tuple;
+	Datum		result;
 
 	require_arguments(fcinfo, 0, 2);
 	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
@@ -68,27 +48,9 @@ sql_write_admit(PG_FUNCTION_ARGS)
 	fill_context(&context, fcinfo, 4);
 	memset(&outcome, 0, sizeof(outcome));
 	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &outcome);
-	outcome_columns(&arena, &outcome, &columns);
-	{
-		Datum		values[] = {
-			CharGetDatum(action_letter(&arena, &request, &outcome)),
-			Int32GetDatum(outcome.code),
-			outcome.namespace_name != NULL ? CStringGetTextDatum(outcome.namespace_name) : (Datum) 0,
-			outcome.name != NULL ? CStringGetTextDatum(outcome.name) : (Datum) 0,
-			columns.uid, columns.metadata, columns.body, columns.versioned, columns.status,
-			columns.transform, columns.retry_after, columns.warnings,
-			request.username[0] != '\0' ? CStringGetTextDatum(request.username) : (Datum) 0
-		};
-		bool		nulls[] = {
-			false, false, outcome.namespace_name == NULL, outcome.name == NULL,
-			columns.uid_null, columns.metadata_null, columns.body_null, false, columns.status_null,
-			false, false, columns.warnings_null, request.username[0] == '\0'
-		};
-
-		tuple = heap_form_tuple(row, values, nulls);
-	}
+	result = outcome_row(&arena, row, &request, &outcome);
 	arena_free(&arena);
-	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+	PG_RETURN_DATUM(result);
 }
 
 Datum
@@ -102,9 +64,8 @@ sql_write_decide(PG_FUNCTION_ARGS)
 	WriteOutcome admitted;
 	WriteOutcome outcome;
 	StoredObject stored;
-	OutcomeColumns columns;
 	TupleDesc	row = result_row(fcinfo);
-	HeapTuple	tuple;
+	Datum		result;
 
 	require_arguments(fcinfo, 0, 2);
 	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
@@ -122,9 +83,8 @@ sql_write_decide(PG_FUNCTION_ARGS)
 	fill_context(&context, fcinfo, 7);
 	memset(&admitted, 0, sizeof(admitted));
 	memset(&outcome, 0, sizeof(outcome));
-	/* Admission is repeated: it is cheaper than handing a parsed document from one SQL function to the next. */
 	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &admitted);
-	/* A name that was generated the first time is the one that is taken. */
+	/* A name that was generated when the create was admitted alone is the one that is taken. */
 	if (!PG_ARGISNULL(6) && strcmp(request.verb, "create") == 0)
 		admitted.name = json_get_cstring(&arena, parse_document(&arena, stored.metadata), "name");
 	if (admitted.action == WRITE_PENDING)
@@ -132,23 +92,9 @@ sql_write_decide(PG_FUNCTION_ARGS)
 					 PG_ARGISNULL(6) ? NULL : &stored, &outcome);
 	else
 		outcome = admitted;
-	outcome_columns(&arena, &outcome, &columns);
-	{
-		Datum		values[] = {
-			CharGetDatum(action_letter(&arena, &request, &outcome)),
-			Int32GetDatum(outcome.code),
-			columns.uid, columns.metadata, columns.body, columns.versioned, columns.status,
-			columns.transform, columns.retry_after, columns.warnings
-		};
-		bool		nulls[] = {
-			false, false, columns.uid_null, columns.metadata_null, columns.body_null, false, columns.status_null,
-			false, false, columns.warnings_null
-		};
-
-		tuple = heap_form_tuple(row, values, nulls);
-	}
+	result = outcome_row(&arena, row, &request, &outcome);
 	arena_free(&arena);
-	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
+	PG_RETURN_DATUM(result);
 }
 
 /* The key columns are the truth: a document that names another object is refused, one that names none gets their names. */
@@ -260,28 +206,32 @@ action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outco
 	pg_unreachable();
 }
 
-static void
-outcome_columns(Arena *arena, const WriteOutcome *outcome, OutcomeColumns *columns)
+/* What both functions return: type admitted. */
+static Datum
+outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome)
 {
-	memset(columns, 0, sizeof(*columns));
-	columns->uid_null = outcome->uid == NULL;
-	if (!columns->uid_null)
-		columns->uid = uuid_datum(outcome->uid);
-	columns->metadata_null = outcome->metadata == NULL;
-	if (!columns->metadata_null)
-		columns->metadata = PointerGetDatum(text_of_json(arena, outcome->metadata));
-	columns->body_null = outcome->body == NULL;
-	if (!columns->body_null)
-		columns->body = PointerGetDatum(text_of_json(arena, outcome->body));
-	columns->versioned = BoolGetDatum(outcome->versioned);
-	columns->status_null = outcome->status == NULL;
-	if (!columns->status_null)
-		columns->status = PointerGetDatum(text_of(outcome->status, outcome->status_len));
-	columns->transform = CStringGetTextDatum(transform_token(arena, &outcome->transform));
-	columns->retry_after = Int32GetDatum(outcome->retry_after);
-	columns->warnings_null = outcome->warnings == NULL;
-	if (!columns->warnings_null)
-		columns->warnings = warning_array(outcome->warnings);
+	Datum		values[] = {
+		CharGetDatum(action_letter(arena, request, outcome)),
+		Int32GetDatum(outcome->code),
+		outcome->namespace_name != NULL ? CStringGetTextDatum(outcome->namespace_name) : (Datum) 0,
+		outcome->name != NULL ? CStringGetTextDatum(outcome->name) : (Datum) 0,
+		outcome->uid != NULL ? uuid_datum(outcome->uid) : (Datum) 0,
+		outcome->metadata != NULL ? PointerGetDatum(text_of_json(arena, outcome->metadata)) : (Datum) 0,
+		outcome->body != NULL ? PointerGetDatum(text_of_json(arena, outcome->body)) : (Datum) 0,
+		BoolGetDatum(outcome->versioned),
+		outcome->status != NULL ? PointerGetDatum(text_of(outcome->status, outcome->status_len)) : (Datum) 0,
+		CStringGetTextDatum(transform_token(arena, &outcome->transform)),
+		Int32GetDatum(outcome->retry_after),
+		outcome->warnings != NULL ? warning_array(outcome->warnings) : (Datum) 0,
+		request->username[0] != '\0' ? CStringGetTextDatum(request->username) : (Datum) 0
+	};
+	bool		nulls[] = {
+		false, false, outcome->namespace_name == NULL, outcome->name == NULL, outcome->uid == NULL,
+		outcome->metadata == NULL, outcome->body == NULL, false, outcome->status == NULL,
+		false, false, outcome->warnings == NULL, request->username[0] == '\0'
+	};
+
+	return HeapTupleGetDatum(heap_form_tuple(row, values, nulls));
 }
 
 static Datum

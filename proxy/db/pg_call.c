@@ -39,7 +39,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_GET] = {"get", "SELECT * FROM kube_reports.api_get($1::uuid, $2::text)", 5, true, false, true},
 	[PG_LIST] = {"list", "SELECT * FROM kube_reports.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
 	[PG_WRITE] = {"write",
-		"CALL kube_reports.api_write($1::uuid, $2::text[], $3::bytea[], NULL, NULL, NULL, NULL, NULL, NULL)",
+		"CALL kube_reports.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, NULL, NULL, NULL)",
 	6, true, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"

@@ -13,7 +13,7 @@ def replace(database, function, *pairs, name="kube_reports"):
     database.psql(text, database=name)
 
 
-BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer, kube_reports.caller)"
+BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports.caller)"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
 LIST_WINDOW = "kube_reports.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)"
 
@@ -41,7 +41,7 @@ def lock_after_nextval(database):
 
 def snapshot_before_lock(database):
     """The lock is taken by the statement that decides: what it reads is older than the lock."""
-    source = "ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(admitted))"
+    source = "ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), unnest(outcomes))"
     replace(database, BATCH,
             ("PERFORM kube_reports.lock_lane(target.lane);", ""),
             ("WITH item AS MATERIALIZED (",
@@ -113,8 +113,8 @@ def eager_position(database):
 
 def forgotten_old_state(database):
     """A modification is logged without the state that it replaced being that of its version."""
-    replace(database, BATCH, ("n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, n.old_metadata",
-                              "n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, "
+    replace(database, BATCH, ("n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, n.old_metadata",
+                              "n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, "
                               "CASE WHEN n.action = 'u' THEN n.metadata ELSE n.old_metadata END"))
 
 

@@ -136,7 +136,10 @@ BEGIN
 				AND (l.id::oid = ANY (locked) OR 0::oid = ANY (locked)) AND kube_reports.lane_version(l.id) < newest);
 		EXIT WHEN pending = '{}';
 	END LOOP;
-	RETURN least(newest, (SELECT min(kube_reports.lane_version(l.id)) FROM kube_reports.lane l WHERE l.id = ANY (pending)));
+	-- The history of large reports follows their changes.
+	RETURN least(newest, (SELECT min(kube_reports.lane_version(l.id)) FROM kube_reports.lane l WHERE l.id = ANY (pending)),
+		(SELECT min(p.first) - 1 FROM kube_reports.result_pending p JOIN kube_reports.lane l ON l.id = p.lane
+			WHERE l.cluster_id = ANY (cluster_ids)));
 END
 $$;
 COMMENT ON FUNCTION kube_reports.event_horizon(integer[])

@@ -98,8 +98,12 @@ AS $$
 DECLARE
 	begins		timestamptz := kube_reports.history_begins();
 BEGIN
+	-- What is still to follow its document is not wrong.
 	RETURN QUERY
-	WITH wanted AS MATERIALIZED (
+	WITH pending AS MATERIALIZED (
+		SELECT l.cluster_id, l.resource_type, p.namespace, p.name
+		FROM kube_reports.result_pending p JOIN kube_reports.lane l ON l.id = p.lane
+	), wanted AS MATERIALIZED (
 		SELECT o.cluster_id, o.namespace, o.name, g.id AS origin, d.key, jsonb_build_object('criterion', d.criterion, 'subject', d.subject,
 				'detail', d.detail, 'status', d.status, 'native_status', d.native_status, 'score', d.score,
 				'cluster_id', o.cluster_id, 'namespace', o.namespace) AS content,
@@ -113,11 +117,14 @@ BEGIN
 					jsonb_build_object('id', t.id, 'message', t.message, 'properties', t.properties, 'exceptions', t.exceptions) AS found
 				WHERE (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)) x ON true
 		WHERE y.results = 'current'
+			AND (o.cluster_id, o.resource_type, o.namespace, o.name) NOT IN (SELECT p.cluster_id, p.resource_type, p.namespace, p.name FROM pending p)
 	), stored AS (
 		SELECT coalesce(g.cluster_id, r.cluster_id) AS cluster_id, coalesce(g.namespace, r.namespace) AS namespace, g.name, r.origin, r.key,
 			jsonb_build_object('criterion', r.criterion, 'subject', r.subject, 'detail', r.detail, 'status', r.status,
 				'native_status', r.native_status, 'score', r.score, 'cluster_id', r.cluster_id, 'namespace', r.namespace) AS content
 		FROM kube_reports.result r LEFT JOIN kube_reports.origin g ON g.id = r.origin
+		WHERE NOT EXISTS (SELECT FROM pending p
+			WHERE (p.cluster_id, p.resource_type, p.namespace, p.name) = (g.cluster_id, g.resource_type, g.namespace, g.name))
 	)
 	SELECT 'result', coalesce(w.cluster_id, s.cluster_id), coalesce(w.namespace, s.namespace), coalesce(w.name, s.name), w.content, s.content
 		FROM wanted w FULL JOIN stored s ON s.origin = w.origin AND s.key = w.key

@@ -5,7 +5,10 @@
 -- into change, and calls record_results() in the same transaction for what it
 -- has logged: the log has the documents from before, object those of now, and
 -- C gives the difference.  A caller holds the lane's lock, or the store's, so
--- that nobody else touches results of the lane's reports; what lanes share
+-- that nobody else touches results of the lane's reports.  Results of large
+-- reports written through the API follow in transactions of their own
+-- (result_pending): who brings them up to date holds the report's row there,
+-- and no lane.  What lanes share
 -- (criterion, subject, detail, actor) is inserted in the order of the tables
 -- and of their ids, so that two writers wait for each other only while both
 -- are the first to say the same thing, and never in a circle.
@@ -55,7 +58,8 @@ COMMENT ON FUNCTION kube_reports.status_name("char") IS 'a status by its letter:
 -- to be made again from the documents, and history stays as it is.
 -- One statement: it sees one state, and what it learns of the documents is at hand for every table.  Rows are probed for one by one
 -- (LATERAL ... LIMIT 1) whatever the statistics say, because the plan is kept.
-CREATE FUNCTION kube_reports.apply_results(lane integer, namespaces text[], names text[], firsts bigint[], lasts bigint[]) RETURNS void
+CREATE FUNCTION kube_reports.apply_results(lane integer, namespaces text[], names text[], firsts bigint[], lasts bigint[],
+		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -65,7 +69,8 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := clock_timestamp();
+	written_at	timestamptz := coalesce((SELECT c.at FROM kube_reports.change c WHERE c.lane = apply_results.lane
+		AND c.version = (SELECT max(l.version) FROM unnest(lasts) l(version)) LIMIT 1), kube_reports.lane_time(apply_results.lane));
 	today		date := (written_at AT TIME ZONE 'UTC')::date;
 	settle_window interval := kube_reports.setting('settle_window')::interval;
 	-- Rows that are not there yet may go all the same, and those that come back are not new.
@@ -82,7 +87,8 @@ BEGIN
 	WITH entry AS MATERIALIZED (
 		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, w.actor,
 			coalesce(kube_reports.field_hash('actor', w.actor), 0) AS actor_id,
-			b.old_metadata, b.old_body, o.metadata, o.body,
+			b.old_metadata, b.old_body, CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
+			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body,
 			g.id IS NOT NULL AS known, coalesce(g.id, nextval('kube_reports.origin_id_seq')) AS origin,
 			coalesce(g.first_seen, written_at) AS origin_first_seen
 		FROM unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
@@ -90,6 +96,10 @@ BEGIN
 				WHERE c.lane = apply_results.lane AND c.version = k.first LIMIT 1) b ON true
 			LEFT JOIN LATERAL (SELECT c.actor FROM kube_reports.change c
 				WHERE c.lane = apply_results.lane AND c.version = k.last LIMIT 1) w ON true
+			-- The state at the last version is what the next change of the report has found, if there is one by now.
+			LEFT JOIN LATERAL (SELECT true AS found, c.old_metadata, c.old_body FROM kube_reports.change c
+				WHERE c.lane = apply_results.lane AND c.namespace = k.namespace AND c.name = k.name AND c.version > k.last
+				ORDER BY c.version LIMIT 1) n ON true
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
@@ -100,6 +110,7 @@ BEGIN
 		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace, e.name AS origin_name, e.version, e.actor_id, d.*
 		FROM entry e CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 			e.old_metadata, e.old_body, e.metadata, e.body) d
+		WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
 		-- What the documents want, and beside it the row that there is.
 		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id, d.key, d.wanted, d.old_status,
@@ -120,13 +131,21 @@ BEGIN
 				WHERE r.origin = e.origin OFFSET 0) r ON true
 			LEFT JOIN difference d ON d.origin = r.origin AND d.key = r.key
 		WHERE e.again AND e.known AND d.key IS NULL
+	), gone AS MATERIALIZED (
+		-- Read once for a report, not once for a result.
+		SELECT true AS there, c.tableoid AS partition, c.ctid AS place, c.origin, c.key
+		FROM (SELECT DISTINCT w.origin FROM wanted w
+				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
+			CROSS JOIN LATERAL (SELECT c.tableoid, c.ctid, c.origin, c.key FROM kube_reports.result_change c
+				WHERE c.origin = w.origin AND c.new_status IS NULL
+					AND c.settles_at > written_at AND c.at > written_at - interval '1 day' OFFSET 0) c
 	), taken_back AS (
+		-- A full join, here and below, is one by a hash table however few rows the planner expects.
 		DELETE FROM kube_reports.result_change c
-			USING (SELECT l.partition, l.place FROM wanted w
-				JOIN LATERAL (SELECT c.tableoid AS partition, c.ctid AS place FROM kube_reports.result_change c
-					WHERE c.origin = w.origin AND c.key = w.key AND c.new_status IS NULL
-						AND c.settles_at > written_at AND c.at > written_at - interval '1 day' OFFSET 0) l ON true
-				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) g
+			USING (SELECT g.partition, g.place FROM (SELECT true AS there, w.origin, w.key FROM wanted w
+					WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
+				FULL JOIN gone g ON g.origin = w.origin AND g.key = w.key
+				WHERE coalesce(w.there, false) AND coalesce(g.there, false)) g
 			WHERE c.tableoid = g.partition AND c.ctid = g.place
 			RETURNING c.origin, c.key, c.first_seen, c.old_since, c.old_status
 	), added AS MATERIALIZED (
@@ -139,11 +158,11 @@ BEGIN
 				ELSE written_at END AS since,
 			coalesce(t.first_seen, s.first_seen, w.origin_first_seen) AS was_first_seen,
 			coalesce(t.old_since, s.since, w.origin_first_seen) AS was_since
-		FROM wanted w
-			LEFT JOIN taken_back t ON t.origin = w.origin AND t.key = w.key
+		FROM (SELECT w.* FROM wanted w WHERE w.wanted AND w.place IS NULL) w
+			FULL JOIN taken_back t ON t.origin = w.origin AND t.key = w.key
 			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s
 				WHERE w.known AND (w.again OR w.old_status IS NOT NULL) AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
-		WHERE w.wanted AND w.place IS NULL
+		WHERE coalesce(w.wanted, false)
 	), history AS MATERIALIZED (
 		SELECT a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, a.was AS old_status, a.status AS new_status, a.namespace,
 				CASE WHEN a.was IS NOT NULL THEN a.was_first_seen END AS first_seen,
@@ -254,8 +273,8 @@ BEGIN
 		FROM history h;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.apply_results(integer, text[], text[], bigint[], bigint[])
-	IS 'brings results, history and counts of some reports of a lane into step with their documents';
+COMMENT ON FUNCTION kube_reports.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint)
+	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last versions: those whose keys are in a range';
 
 -- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made again has never been
 -- added to the counts of now, and so nothing is to be taken from them; from those of the day it is.
@@ -309,7 +328,8 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := clock_timestamp();
+	written_at	timestamptz := (SELECT c.at FROM kube_reports.change c WHERE c.lane = apply_new_results.lane
+		AND c.version = (SELECT max(v.version) FROM unnest(versions) v(version)) LIMIT 1);
 	target		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
@@ -385,35 +405,77 @@ $$;
 COMMENT ON FUNCTION kube_reports.apply_new_results(integer, text[], text[], bigint[])
 	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are current';
 
-CREATE FUNCTION kube_reports.record_results(lane integer, after_version bigint) RETURNS bigint
+CREATE FUNCTION kube_reports.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
 DECLARE
 	-- Several thousand results at a time.
 	max_changes CONSTANT integer := 256;
+	costly CONSTANT integer := kube_reports.costly_bytes();
 	first_version CONSTANT bigint := after_version;
 	target		record;
 	step		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+	SELECT l.cluster_id, l.resource_type, b.restoring IS TRUE AS restoring INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			LEFT JOIN kube_reports.result_rebuild b ON b.lane = l.id
 		WHERE l.id = record_results.lane AND t.results = 'current';
 	IF NOT FOUND THEN
 		RETURN after_version;
 	END IF;
+	postpone := postpone AND NOT target.restoring;
 	LOOP
 		-- A report that one statement changed twice changed once: from what it was before the first to what it is now.
-		SELECT array_agg(k.namespace ORDER BY k.last) AS namespaces, array_agg(k.name ORDER BY k.last) AS names,
-				array_agg(k.first ORDER BY k.last) AS firsts, array_agg(k.last ORDER BY k.last) AS lasts, max(k.last) AS last,
+		WITH changed AS (
+			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, bool_and(c.operation = 'A') AS created,
+				max(coalesce(kube_reports.document_size(c.old_body), 0)) AS old_size
+			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body FROM kube_reports.change c
+				WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
+			GROUP BY c.namespace, c.name
+		), sized AS (
+			SELECT c.*, p.waits IS TRUE AS waits, CASE WHEN postpone THEN c.old_size + coalesce(o.size, 0) ELSE 0 END AS size
+			FROM changed c
+				LEFT JOIN LATERAL (SELECT true AS waits FROM kube_reports.result_pending p
+					WHERE p.lane = record_results.lane AND p.namespace = c.namespace AND p.name = c.name LIMIT 1) p ON true
+				LEFT JOIN LATERAL (SELECT kube_reports.document_size(o.body) AS size FROM kube_reports.object o
+					WHERE postpone AND o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+						AND o.namespace = c.namespace AND o.name = c.name LIMIT 1) o ON true
+		), sorted AS (
+			-- Small ones that are many in one batch are not small.
+			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly AS later FROM sized s
+		)
+		SELECT array_agg(k.namespace ORDER BY k.last) FILTER (WHERE NOT k.later) AS namespaces,
+				array_agg(k.name ORDER BY k.last) FILTER (WHERE NOT k.later) AS names,
+				array_agg(k.first ORDER BY k.last) FILTER (WHERE NOT k.later) AS firsts,
+				array_agg(k.last ORDER BY k.last) FILTER (WHERE NOT k.later) AS lasts,
+				array_agg(k.namespace ORDER BY k.last) FILTER (WHERE k.later) AS later_namespaces,
+				array_agg(k.name ORDER BY k.last) FILTER (WHERE k.later) AS later_names,
+				array_agg(k.first ORDER BY k.last) FILTER (WHERE k.later) AS later_firsts,
+				max(k.last) AS last,
 				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports.origin g WHERE g.cluster_id = target.cluster_id
 					AND g.resource_type = target.resource_type AND g.namespace = k.namespace AND g.name = k.name)) AS all_new
-			INTO step
-			FROM (SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, bool_and(c.operation = 'A') AS created
-				FROM (SELECT c.namespace, c.name, c.version, c.operation FROM kube_reports.change c
-					WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
-				GROUP BY c.namespace, c.name) k;
+			INTO step FROM sorted k;
 		EXIT WHEN step.last IS NULL;
-		IF step.all_new THEN
+		IF step.later_names IS NOT NULL THEN
+			INSERT INTO kube_reports.result_pending (lane, namespace, name, first)
+				SELECT record_results.lane, k.namespace, k.name, k.first
+				FROM unnest(step.later_namespaces, step.later_names, step.later_firsts) k(namespace, name, first)
+				WHERE NOT EXISTS (SELECT FROM kube_reports.result_pending p
+					WHERE p.lane = record_results.lane AND p.namespace = k.namespace AND p.name = k.name);
+			IF NOT postpone THEN
+				PERFORM kube_reports.finish_pending(record_results.lane, k.namespace, k.name)
+					FROM unnest(step.later_namespaces, step.later_names) k(namespace, name);
+			END IF;
+		END IF;
+		IF step.names IS NULL THEN
+			NULL;
+		ELSIF step.all_new THEN
 			PERFORM kube_reports.apply_new_results(record_results.lane, step.namespaces, step.names, step.lasts);
 		ELSE
 			PERFORM kube_reports.apply_results(record_results.lane, step.namespaces, step.names, step.firsts, step.lasts);
@@ -427,8 +489,89 @@ BEGIN
 	RETURN after_version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.record_results(integer, bigint)
-	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; does nothing unless the type''s results are current; returns the last version looked at';
+COMMENT ON FUNCTION kube_reports.record_results(integer, bigint, boolean)
+	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; does nothing unless the type''s results are current; returns the last version looked at. postpone: results of what costs much follow, in result_pending';
+
+---- results that follow ----
+
+-- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in parts of a
+-- megabyte of documents, so that none takes long.
+CREATE FUNCTION kube_reports.apply_pending(lane integer, namespace text, name text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	pending		record;
+	width		numeric;
+BEGIN
+	SELECT p.first, p.last, p.part, p.parts, p.ctid AS place INTO pending FROM kube_reports.result_pending p
+		WHERE p.lane = apply_pending.lane AND p.namespace = apply_pending.namespace AND p.name = apply_pending.name FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	IF pending.last IS NULL THEN
+		-- The first change that is not in the results, and the last one there is by now.
+		SELECT min(c.version), max(c.version) INTO pending.first, pending.last FROM kube_reports.change c
+			WHERE c.lane = apply_pending.lane AND c.namespace = apply_pending.namespace AND c.name = apply_pending.name
+				AND c.version >= pending.first;
+		IF pending.last IS NULL THEN
+			RETURN false;
+		END IF;
+		pending.part := 0;
+		pending.parts := 1 + (coalesce((SELECT kube_reports.document_size(c.old_body) FROM kube_reports.change c
+				WHERE c.lane = apply_pending.lane AND c.version = pending.first), 0)
+			+ coalesce((SELECT max(kube_reports.document_size(o.body)) FROM kube_reports.lane l JOIN kube_reports.object o
+				ON (o.cluster_id, o.resource_type, o.namespace, o.name)
+					= (l.cluster_id, l.resource_type, apply_pending.namespace, apply_pending.name)
+				WHERE l.id = apply_pending.lane), 0)) / (4 * kube_reports.costly_bytes());
+	END IF;
+	width := 18446744073709551616 / pending.parts::numeric;
+	PERFORM kube_reports.apply_results(apply_pending.lane, ARRAY[apply_pending.namespace], ARRAY[apply_pending.name],
+		ARRAY[pending.first], ARRAY[pending.last],
+		(floor(pending.part * width) - 9223372036854775808)::bigint,
+		CASE WHEN pending.part + 1 = pending.parts THEN 9223372036854775807
+			ELSE (floor((pending.part + 1) * width) - 9223372036854775809)::bigint END);
+	IF pending.part + 1 < pending.parts THEN
+		UPDATE kube_reports.result_pending p SET first = pending.first, last = pending.last, part = pending.part + 1, parts = pending.parts
+			WHERE p.ctid = pending.place;
+	ELSE
+		UPDATE kube_reports.result_pending p SET first = pending.last + 1, last = NULL, part = 0, parts = 1 WHERE p.ctid = pending.place;
+	END IF;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.apply_pending(integer, text, text)
+	IS 'brings a part of a report''s results into step with its document; false: there was nothing left to do';
+
+-- Whether everything that a row of result_pending stands for has been done.
+CREATE FUNCTION kube_reports.is_applied(pending kube_reports.result_pending) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT NOT EXISTS (SELECT FROM kube_reports.change c
+		WHERE c.lane = pending.lane AND c.namespace = pending.namespace AND c.name = pending.name AND c.version >= pending.first);
+END;
+COMMENT ON FUNCTION kube_reports.is_applied(kube_reports.result_pending) IS 'whether a report''s results have all changes of the log';
+
+CREATE FUNCTION kube_reports.finish_pending(lane integer, namespace text, name text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	WHILE kube_reports.apply_pending(finish_pending.lane, finish_pending.namespace, finish_pending.name) LOOP
+		NULL;
+	END LOOP;
+	DELETE FROM kube_reports.result_pending p
+		WHERE p.lane = finish_pending.lane AND p.namespace = finish_pending.namespace AND p.name = finish_pending.name;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.finish_pending(integer, text, text)
+	IS 'brings a report''s results into step with its document at once. The caller holds the lane''s lock';
 
 ---- what a document says, stored or not ----
 

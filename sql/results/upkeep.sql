@@ -376,7 +376,7 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := clock_timestamp();
+	written_at	timestamptz := kube_reports.lane_time(mend_history.lane);
 	begins		timestamptz := kube_reports.history_begins();
 	target		record;
 	origins		bigint[];
@@ -501,6 +501,9 @@ BEGIN
 		DELETE FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
+	-- Who brings results of a large report into step is waited for.
+	PERFORM FROM kube_reports.result_pending p
+		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names) ORDER BY p.namespace, p.name FOR UPDATE;
 	-- What a dump has brought is as right as the store that it is of, and history goes on where that ended.
 	IF NOT done.restoring THEN
 		PERFORM kube_reports.mend_rows(rebuild_step.lane, step.namespaces, step.names);
@@ -643,6 +646,7 @@ DECLARE
 BEGIN
 	-- Whether any result or delta of this server is there already: triggers may have been at work on a part of the rows.
 	DELETE FROM kube_reports.result;
+	DELETE FROM kube_reports.result_pending;
 	UPDATE kube_reports.rollup_mark SET mark = '0';
 	INSERT INTO kube_reports.rollup (cluster_id, namespace, criterion, kind, status, native_status, count)
 		SELECT DISTINCT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, 0 FROM kube_reports.unfolded('0') d
@@ -751,14 +755,56 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.remake_step() IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
 
+-- Whoever waits longest is next, and goes to the end when more has been written of the report meanwhile.  No lane is locked but to
+-- take away rows that are done: then nobody adds to what a row stands for.
+CREATE FUNCTION kube_reports.pending_step() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	done_lane	integer;
+	next		record;
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.result_pending) THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports.lock_store_shared();
+	SELECT p.lane INTO done_lane FROM kube_reports.result_pending p WHERE p.last IS NULL AND kube_reports.is_applied(p) LIMIT 1;
+	IF FOUND THEN
+		PERFORM kube_reports.lock_lane(done_lane);
+		DELETE FROM kube_reports.result_pending p WHERE p.lane = done_lane AND p.last IS NULL AND kube_reports.is_applied(p);
+		RETURN true;
+	END IF;
+	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports.result_pending p ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
+	RETURN FOUND AND kube_reports.apply_pending(next.lane, next.namespace, next.name);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.pending_step()
+	IS 'a part of the results of the large report that has waited longest; false: there is none that nobody else is at';
+
 CREATE FUNCTION kube_reports.catch_up() RETURNS boolean
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT CASE WHEN kube_reports.remake_step() THEN true ELSE kube_reports.fold_rollups() END;
+DECLARE
+	more		boolean;
+BEGIN
+	IF kube_reports.remake_step() THEN
+		RETURN true;
+	END IF;
+	more := kube_reports.pending_step();
+	-- Last: who deletes a cluster waits for whoever folds.
+	RETURN kube_reports.fold_rollups() OR more;
+END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
-	IS 'makes the next results that wait to be made again, else folds counts; true when there is more to do';
+	IS 'makes the next results that wait to be made again, else brings results of a large report into step with it and folds counts; true when there is more to do';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

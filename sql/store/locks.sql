@@ -92,3 +92,26 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.lane_version(integer) IS 'newest version of a lane in this snapshot; null when there is no such lane';
 
+
+-- A clock that was set back must not leave history out of order.  By more than a day it is believed: what was written before was wrong.
+CREATE FUNCTION kube_reports.lane_time(lane integer) RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	clock		timestamptz := clock_timestamp();
+	newest		timestamptz := (SELECT c.at FROM kube_reports.change c WHERE c.lane = lane_time.lane ORDER BY c.version DESC LIMIT 1);
+BEGIN
+	IF newest IS NULL THEN
+		newest := (SELECT h.at FROM kube_reports.lane l
+			CROSS JOIN LATERAL (SELECT h.at FROM kube_reports.result_change h WHERE h.cluster_id = l.cluster_id ORDER BY h.version DESC LIMIT 1) h
+			WHERE l.id = lane_time.lane);
+	END IF;
+	RETURN CASE WHEN newest - clock BETWEEN interval '0' AND interval '1 day' THEN newest ELSE clock END;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.lane_time(integer)
+	IS 'the time of the next change of a lane: now, or that of its newest change where the clock was set back by less than a day. The caller holds the lane''s lock';

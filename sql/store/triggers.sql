@@ -94,8 +94,8 @@ BEGIN
 		PERFORM kube_reports.refuse_restoring();
 	END IF;
 	IF TG_OP = 'DELETE' THEN
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
-			VALUES (change_lane, nextval('kube_reports.version_seq'), 'D', OLD.namespace, OLD.name, session_user,
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
+			VALUES (change_lane, nextval('kube_reports.version_seq'), 'D', OLD.namespace, OLD.name, kube_reports.lane_time(change_lane), session_user,
 				OLD.version, OLD.metadata, OLD.body);
 		RETURN OLD;
 	END IF;
@@ -121,13 +121,13 @@ BEGIN
 	NEW.evaluated_at := kube_reports.evaluated_at(served.mapping_id, served.mapping, NEW.metadata, NEW.body);
 	IF TG_OP = 'INSERT' THEN
 		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called again).
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor)
-			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name, session_user
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor)
+			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name, kube_reports.lane_time(change_lane), session_user
 			WHERE NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = NEW.cluster_id
 				AND o.resource_type = NEW.resource_type AND o.namespace = NEW.namespace AND o.name = NEW.name);
 	ELSE
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
-			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, session_user, OLD.version, OLD.metadata, OLD.body);
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
+			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, kube_reports.lane_time(change_lane), session_user, OLD.version, OLD.metadata, OLD.body);
 	END IF;
 	RETURN NEW;
 END

@@ -35,7 +35,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
-	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); text_search: whether after_restore() makes the indexes of enable_text_search()';
+	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared by types and clusters that have many: see log_share(); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); text_search: whether after_restore() makes the indexes of enable_text_search()';
 
 -- What an entry of the log counts for: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
@@ -62,9 +62,23 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
 
+-- Where there is not room for all, nobody who has less than the others gives anything: what a lane may have at most is such that, with
+-- the lanes that have less, it comes to log_bytes.  A lane can always have its share, the room divided by the lanes that have anything.
+CREATE FUNCTION kube_reports.log_share() RETURNS bigint
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce(max(s.share) FILTER (WHERE s.bytes > s.share), 9223372036854775807)
+	FROM (SELECT s.bytes, greatest((kube_reports.setting('log_bytes')::bigint - (sum(s.bytes) OVER smaller - s.bytes))
+				/ count(*) OVER (ORDER BY s.bytes DESC, s.lane DESC), 0)::bigint AS share
+		FROM kube_reports.log_size s WHERE s.bytes > 0
+		WINDOW smaller AS (ORDER BY s.bytes, s.lane)) s;
+$$;
+COMMENT ON FUNCTION kube_reports.log_share() IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
+
 -- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
--- neither.  Rows are deleted, never truncated away under a reader's snapshot.  The lanes share one order of versions, so that
--- what goes for want of room is the oldest of all: nothing younger than what a lane has behind the rows of this step.
+-- neither.  Rows are deleted, never truncated away under a reader's snapshot.  What goes for want of room is the oldest of lanes that
+-- have more than their share: who writes much shortens nobody else's log.  What results still have to be made from stays.
 -- The settings hold for measure_log(), too: for a range of versions the planner would read the whole of a large log.
 CREATE FUNCTION kube_reports.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -74,27 +88,30 @@ SET jit = off
 AS $$
 DECLARE
 	oldest_kept	timestamptz := clock_timestamp() - kube_reports.setting('log_retention')::interval;
-	excess		bigint;
+	share		bigint;
 	this		record;
 	more		boolean := false;
 BEGIN
 	IF NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), -1) THEN
 		RETURN false;
 	END IF;
-	excess := kube_reports.measure_log() - kube_reports.setting('log_bytes')::bigint;
+	PERFORM kube_reports.measure_log();
+	share := kube_reports.log_share();
 	FOR this IN
 		SELECT d.lane, d.floor, max(d.version) AS new_floor, count(*) AS removed, sum(d.size) AS bytes
-		FROM (SELECT s.*, min(s.newest) FILTER (WHERE s.listed = max_rows) OVER () AS complete_up_to
-			FROM (SELECT l.id AS lane, l.floor, c.version, c.at, c.size, sum(c.size) OVER (ORDER BY c.version) AS bytes_before,
-					max(c.version) OVER of_lane AS newest, count(*) OVER of_lane AS listed
-				FROM kube_reports.lane l
-					JOIN LATERAL (SELECT c.at FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
-						ORDER BY c.version LIMIT 1) oldest ON excess > 0 OR oldest.at < oldest_kept
-					CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports.change_size(c.old_metadata, c.old_body) AS size
-						FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
-						ORDER BY c.version LIMIT max_rows) c
-				WINDOW of_lane AS (PARTITION BY l.id)) s) d
-		WHERE d.at < oldest_kept OR (d.bytes_before - d.size < excess AND d.version <= coalesce(d.complete_up_to, d.version))
+		FROM (SELECT l.id AS lane, l.floor, c.version, c.at, z.excess,
+				sum(c.size) OVER of_lane AS bytes_with, c.size
+			FROM kube_reports.lane l
+				LEFT JOIN kube_reports.log_size s ON s.lane = l.id
+				CROSS JOIN LATERAL (SELECT coalesce(s.bytes, 0) - share AS excess,
+					coalesce((SELECT min(p.first) FROM kube_reports.result_pending p WHERE p.lane = l.id), 9223372036854775807) AS needed) z
+				JOIN LATERAL (SELECT c.at FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
+					ORDER BY c.version LIMIT 1) oldest ON z.excess > 0 OR oldest.at < oldest_kept
+				CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports.change_size(c.old_metadata, c.old_body) AS size
+					FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor AND c.version < z.needed
+					ORDER BY c.version LIMIT max_rows) c
+			WINDOW of_lane AS (PARTITION BY l.id ORDER BY c.version)) d
+		WHERE d.at < oldest_kept OR d.bytes_with - d.size < d.excess
 		GROUP BY d.lane, d.floor
 		ORDER BY d.lane
 	LOOP
@@ -108,7 +125,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.compact(integer)
-	IS 'one step of removing changes that are older than log_retention or beyond log_bytes; true when there is more to do; one caller at a time';
+	IS 'one step of removing changes that are older than log_retention, or the oldest of lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
 -- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by hand.
 CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint)
@@ -143,6 +160,10 @@ BEGIN
 	PERFORM setval('kube_reports.version_seq', base);
 	IF log_lost THEN
 		UPDATE kube_reports.lane l SET floor = base, lost = '{}';
+		-- Results that were to follow can only be made again.
+		INSERT INTO kube_reports.result_rebuild (lane) SELECT DISTINCT p.lane FROM kube_reports.result_pending p
+			ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
+		DELETE FROM kube_reports.result_pending;
 		DELETE FROM kube_reports.change;
 		DELETE FROM kube_reports.log_size;
 	ELSE
@@ -236,7 +257,7 @@ COMMENT ON FUNCTION kube_reports.finish_restore() IS 'calls after_restore() when
 CREATE VIEW kube_reports.status AS
 	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
 		s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild) AS results_pending,
+		s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild) OR EXISTS (SELECT FROM kube_reports.result_pending) AS results_pending,
 		s.generation AS registry_generation,
 		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
 		(SELECT count(*) FROM kube_reports.object) AS objects,

@@ -57,9 +57,17 @@ CREATE TYPE kube_reports.admitted AS (
 );
 COMMENT ON TYPE kube_reports.admitted IS 'what write_admit() says of a request';
 
+-- What is larger takes its turn alone, and its results follow after the lane has been given on: see docs/architecture.md, "Fairness".
+CREATE FUNCTION kube_reports.costly_bytes() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 262144;
+COMMENT ON FUNCTION kube_reports.costly_bytes() IS 'documents that are larger cost much: nobody else''s write waits for them';
+
+-- Everything is decided before the lane is locked, on the state that there is then; under the lock, whose holder keeps all other writers
+-- of the lane waiting, it is only looked whether that state is still there.  Who has lost it is decided on again.
 -- Plans are made once per session, perhaps while the tables are empty, and must stay good when they are large: hence the settings.
 CREATE FUNCTION kube_reports.write_batch(cluster uuid, requests text[], bodies bytea[], attempts integer DEFAULT 8,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+		alone boolean DEFAULT NULL, caller kube_reports.caller DEFAULT kube_reports.this_caller(),
 		OUT codes integer[], OUT content_types text[], OUT retry_afters integer[], OUT warnings text[],
 		OUT replies bytea[], OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -73,9 +81,15 @@ SET lock_timeout = '2s'
 AS $$
 DECLARE
 	first		jsonb := requests[1]::jsonb;
+	costly CONSTANT integer := kube_reports.costly_bytes();
 	target		record;
-	admitted	kube_reports.admitted[];
+	-- Of each request: what was decided, on which version (null: there was no object), and the time of its results.
+	outcomes	kube_reports.admitted[];
 	definitions	bigint[];
+	bases		bigint[];
+	times		timestamptz[];
+	inserting	boolean[];
+	written_at	timestamptz;
 	newest		bigint;
 	first_version bigint;
 	taken		integer[];
@@ -94,57 +108,82 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- Parsing, pruning, defaulting and validating need no lock.  A batch may mix versions of the type.
-	SELECT array_agg(ROW(a.*)::kube_reports.admitted ORDER BY i.position), array_agg(v.id ORDER BY i.position)
-		INTO admitted, definitions
+	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document; conditions stand inside
+	-- and are kept there by OFFSET, so that functions are not called in vain.
+	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0, NULL, NULL)::kube_reports.admitted
+				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports.admitted ELSE ROW(d.*)::kube_reports.admitted END ORDER BY i.position),
+			array_agg(v.id ORDER BY i.position), array_agg(o.version ORDER BY i.position),
+			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u') THEN kube_reports.evaluated_at(target.mapping_id, target.mapping,
+				coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
+			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position)
+		INTO outcomes, definitions, bases, times, inserting
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
-			JOIN kube_reports.resource_version v ON v.resource_type = target.type_id
-				AND v.version = CASE WHEN cardinality(requests) = 1 THEN first->>'version' ELSE i.request::jsonb->>'version' END,
-			LATERAL kube_reports.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary) a;
-	IF cardinality(admitted) <> cardinality(requests) THEN
+			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first ELSE i.request::jsonb END AS asked OFFSET 0) r
+			JOIN kube_reports.resource_version v ON v.resource_type = target.type_id AND v.version = r.asked->>'version'
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary)
+				WHERE r.asked->>'verb' = 'create' OFFSET 0) a ON true
+			CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
+					WHEN target.namespaced THEN coalesce(r.asked->>'namespace', '') ELSE '' END AS namespace,
+				CASE WHEN a.action IS NOT NULL THEN a.name ELSE r.asked->>'name' END AS name OFFSET 0) k
+			LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND o.namespace = k.namespace AND o.name = k.name AND a.action IS DISTINCT FROM 'n'
+				LIMIT 1) o ON true
+			CROSS JOIN LATERAL (SELECT NOT coalesce(alone, true)
+				AND kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body) > costly IS TRUE AS costs OFFSET 0) c
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(v.id, v.definition, i.request, i.document, o.metadata, o.body, o.version,
+					target.fill_summary)
+				WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p' OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true;
+	IF cardinality(outcomes) IS DISTINCT FROM cardinality(requests) THEN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 
 	PERFORM kube_reports.lock_store_shared();
 	PERFORM kube_reports.lock_lane(target.lane);
 	SELECT max(c.version) INTO newest FROM kube_reports.change c WHERE c.lane = target.lane;
+	written_at := kube_reports.lane_time(target.lane);
 	PERFORM set_config('kube_reports.api_write', 'on', true);
 
 	-- A row that was found stays in its place: nobody else writes to the lane while its lock is held.
 	WITH item AS MATERIALIZED (
 		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
-			a.action, a.code, a.namespace, a.name, a.uid, a.metadata, a.body, a.versioned, a.status, a.transform,
-			a.retry_after, a.warnings, a.actor,
-			o.place, o.version AS old_version, o.metadata AS old_metadata, o.body AS old_body
-		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(admitted))
-				WITH ORDINALITY i(request, document, definition_id,
+			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
+			i.retry_after, i.warnings, i.actor, i.evaluated_at,
+			o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version, o.metadata AS old_metadata, o.body AS old_body,
+			i.action <> 'n' AND o.version IS DISTINCT FROM i.base AS lost,
+			greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body), octet_length(i.document)) > costly AS costs
+		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), unnest(outcomes))
+				WITH ORDINALITY i(request, document, definition_id, base, evaluated_at,
 					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
 					retry_after, warnings, actor, position)
 			JOIN kube_reports.resource_version v ON v.id = i.definition_id
-			CROSS JOIN LATERAL (SELECT i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned,
-				i.status, i.transform, i.retry_after, i.warnings, i.actor) a
 			LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
-					AND o.namespace = a.namespace AND o.name = a.name AND a.action <> 'n'
+					AND o.namespace = i.namespace AND o.name = i.name AND i.action <> 'n'
 				LIMIT 1) o ON true
 	), decided AS MATERIALIZED (
 		SELECT i.position, i.definition_id, i.definition, i.namespace, i.name, i.actor,
 			i.place, i.old_version, i.old_metadata, i.old_body,
-			CASE WHEN m.misplaced THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
-			CASE WHEN m.misplaced THEN 0 ELSE coalesce(d.code, i.code) END AS code, coalesce(d.uid, i.uid) AS uid,
-			coalesce(d.metadata, i.metadata) AS metadata, coalesce(d.body, i.body) AS body,
+			CASE WHEN m.code IS NOT NULL THEN 'n' ELSE coalesce(d.action, i.action) END AS action,
+			coalesce(m.code, d.code, i.code) AS code, coalesce(d.uid, i.uid) AS uid,
+			CASE WHEN d.action IS NULL THEN i.metadata ELSE d.metadata END AS metadata,
+			CASE WHEN d.action IS NULL THEN i.body ELSE d.body END AS body,
 			coalesce(d.versioned, i.versioned) AS versioned,
-			CASE WHEN m.misplaced THEN ''::bytea ELSE coalesce(d.status, i.status) END AS status,
+			CASE WHEN m.code IS NOT NULL THEN ''::bytea WHEN d.action IS NULL THEN i.status ELSE d.status END AS status,
 			coalesce(d.transform, i.transform) AS transform,
-			coalesce(d.retry_after, i.retry_after) AS retry_after, coalesce(d.warnings, i.warnings) AS warnings
+			coalesce(d.retry_after, i.retry_after) AS retry_after,
+			CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
+			CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
+				kube_reports.evaluated_at(target.mapping_id, target.mapping, d.metadata, d.body) END AS evaluated_at
 		FROM item i
-			-- The condition stands inside, kept there by OFFSET: the function is not called for inserts that have nothing in their way.
 			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(i.definition_id, i.definition, i.request, i.document,
 					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
-				WHERE i.action = 'p' OR (i.action = 'i' AND i.old_version IS NOT NULL) OFFSET 0) d ON true
+				WHERE i.lost AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
+			-- What has lost and costs much is not decided on here.
 			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see store/namespaces.sql.
-			LEFT JOIN LATERAL (SELECT true AS misplaced
-				WHERE coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
+			LEFT JOIN LATERAL (SELECT CASE WHEN i.lost AND d.action IS NULL THEN -1 ELSE 0 END AS code
+				WHERE i.lost AND d.action IS NULL
+					OR coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
 					AND NOT EXISTS (SELECT FROM kube_reports.namespace s
 						WHERE s.cluster_id = target.cluster_id AND s.name = i.namespace
 							AND s.uid = i.request::jsonb->>'namespaceUid' AND s.state = 'active') OFFSET 0) m ON true
@@ -153,20 +192,18 @@ BEGIN
 		FROM (SELECT * FROM decided ORDER BY position) s
 	), inserted AS (
 		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
-			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version, n.metadata, n.body,
-				kube_reports.evaluated_at(target.mapping_id, target.mapping, n.metadata, n.body)
+			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version, n.metadata, n.body, n.evaluated_at
 			FROM numbered n WHERE n.action = 'i'
 	), updated AS (
-		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
-				evaluated_at = kube_reports.evaluated_at(target.mapping_id, target.mapping, n.metadata, n.body)
+		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body, evaluated_at = n.evaluated_at
 			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
 	), deleted AS (
 		DELETE FROM kube_reports.object o USING numbered n
 			WHERE n.action = 'd' AND o.ctid = n.place
 	), logged AS (
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, actor, old_version, old_metadata, old_body)
+		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
 			SELECT target.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
-				n.namespace, n.name, coalesce(n.actor, session_user), n.old_version, n.old_metadata, n.old_body
+				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, n.old_metadata, n.old_body
 			FROM numbered n WHERE n.action <> 'n'
 	)
 	-- The object that an update lets go is shown as it was last; the Status of a deletion tells the deletion's version (DEL-11).
@@ -191,7 +228,7 @@ BEGIN
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
 	IF target.mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
-		PERFORM kube_reports.record_results(target.lane, first_version - 1);
+		PERFORM kube_reports.record_results(target.lane, first_version - 1, alone IS NOT NULL);
 	END IF;
 	IF target.aggregated AND first_version IS NOT NULL THEN
 		PERFORM kube_reports.queue_aggregation(target.lane, first_version - 1);
@@ -200,13 +237,12 @@ BEGIN
 	-- A generated name that was taken is not the client's fault: another one is tried.
 	IF 409 = ANY (codes) AND attempts > 1 THEN
 		SELECT array_agg(a.position ORDER BY a.position) INTO taken
-			FROM unnest(admitted) WITH ORDINALITY
-				a(action, code, namespace, name, uid, metadata, body, versioned, status, transform, retry_after, warnings, actor, position)
-			WHERE codes[a.position] = 409 AND a.action = 'i' AND retry_afters[a.position] > 0;
+			FROM unnest(inserting) WITH ORDINALITY a(inserting, position)
+			WHERE codes[a.position] = 409 AND a.inserting AND retry_afters[a.position] > 0;
 		IF taken IS NOT NULL THEN
 			SELECT * INTO again FROM kube_reports.write_batch(cluster,
 				ARRAY(SELECT requests[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
-				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n), attempts - 1);
+				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n), attempts - 1, alone);
 			FOR n IN 1 .. cardinality(taken) LOOP
 				codes[taken[n]] := again.codes[n];
 				content_types[taken[n]] := again.content_types[n];
@@ -219,12 +255,12 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer, kube_reports.caller)
-	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried';
+COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports.caller)
+	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: everything is done at once, with all results';
 
 -- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can neither be
 -- SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.
-CREATE PROCEDURE kube_reports.api_write(cluster uuid, requests text[], bodies bytea[],
+CREATE PROCEDURE kube_reports.api_write(cluster uuid, requests text[], bodies bytea[], alone boolean,
 		INOUT codes integer[], INOUT content_types text[], INOUT retry_afters integer[], INOUT warnings text[],
 		INOUT replies bytea[], INOUT versions bigint[])
 LANGUAGE plpgsql
@@ -232,12 +268,12 @@ AS $$
 BEGIN
 	SELECT w.codes, w.content_types, w.retry_afters, w.warnings, w.replies, w.versions
 		INTO codes, content_types, retry_afters, warnings, replies, versions
-		FROM kube_reports.write_batch(cluster, requests, bodies) w;
+		FROM kube_reports.write_batch(cluster, requests, bodies, 8, coalesce(alone, false)) w;
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports.api_write(uuid, text[], bytea[], integer[], text[], integer[], text[], bytea[], bigint[])
-	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable';
+COMMENT ON PROCEDURE kube_reports.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[], text[], bytea[], bigint[])
+	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of what somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see catch_up()';
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
 -- The plan is made for the request: of a namespace or all, by labels or not.

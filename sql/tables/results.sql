@@ -131,6 +131,24 @@ CREATE TABLE kube_reports.result_rebuild (
 COMMENT ON TABLE kube_reports.result_rebuild IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
 COMMENT ON COLUMN kube_reports.result_rebuild.restoring IS 'the results are not new: no day''s counts change by them';
 
+-- Results that follow their documents: what costs much is not done while everybody waits for the lane.
+CREATE TABLE kube_reports.result_pending (
+	lane		integer NOT NULL REFERENCES kube_reports.lane ON DELETE CASCADE,
+	namespace	text COLLATE "C" NOT NULL,
+	name		text COLLATE "C" NOT NULL,
+	first		bigint NOT NULL,
+	last		bigint,
+	part		integer NOT NULL DEFAULT 0,
+	parts		integer NOT NULL DEFAULT 1,
+	PRIMARY KEY (lane, namespace, name)
+);
+COMMENT ON TABLE kube_reports.result_pending IS 'reports whose results, history and counts are not yet those of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
+COMMENT ON COLUMN kube_reports.result_pending.first IS 'changes of the report from this version on are not in its results';
+COMMENT ON COLUMN kube_reports.result_pending.last IS 'up to which version they are being brought; null: not begun';
+COMMENT ON COLUMN kube_reports.result_pending.part IS 'how many of the parts are done: results in the order of their keys';
+COMMENT ON COLUMN kube_reports.result_pending.parts IS 'how many parts there are, each a transaction';
+CREATE INDEX result_pending_first ON kube_reports.result_pending (first);
+
 ---- history ----
 
 -- Partitions by month are made by make_history() and are no members of the extension: as such pg_dump would pass over them.

@@ -167,9 +167,9 @@ COMMENT ON FUNCTION kube_reports.write_admit(bigint, kube_reports.report, text, 
 
 CREATE FUNCTION kube_reports.write_decide(definition_id bigint, definition kube_reports.report, request text, document bytea,
 		stored_metadata kube_reports.report, stored_body kube_reports.report, stored_version bigint, fill_summary boolean,
-		OUT action "char", OUT code integer, OUT uid uuid,
+		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
-		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[])
+		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -178,7 +178,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint, boolean)
-	IS 'decides on a write with the stored object at hand (nulls: there is none). action: n answered, i insert, u update, d delete';
+	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n answered, i insert, u update, d delete';
 
 CREATE FUNCTION kube_reports.write_document(definition_id bigint, definition kube_reports.report, namespace text, name text,
 		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
