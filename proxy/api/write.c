@@ -3,9 +3,10 @@
  * write.c
  *	  Writes of one object each, gathered into batches.
  *
- * A Write lives in its exchange's arena and is either in the queue of its
- * lane or in the batch in flight; whichever holds it is told when the
- * exchange ends.  A batch outlives the exchanges of its members.
+ * A Write lives in its exchange's arena and is either in a queue, that of its
+ * lane or that of writes that cost much, or in a batch in flight; whichever
+ * holds it is told when the exchange ends.  A batch outlives the exchanges of
+ * its members.
  *
  * When a batch hangs, those that wait behind it are told to come again, as
  * they are by other workers, where the lock's timeout sees to it.
@@ -31,6 +32,13 @@
 #define EXEMPT_FACTOR 2			/* what system:masters may go up to */
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
 #define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace is another one */
+#define COSTLY_BYTES (256 * 1024)	/* larger bodies cost much; costly_bytes() in store/write.sql */
+#define COSTLY_WRITES 64		/* waiting */
+#define COSTLY_WAITING_BYTES (32 * 1024 * 1024)
+#define COSTLY_OF_USER 16		/* of them, of one user */
+#define COSTLY_REST_MS 2000		/* the longest rest after one */
+#define COSTLY_TRIES 5			/* of a write that somebody else's always comes before */
+#define HASH_SEED 14695981039346656037u
 #define GATHER_MS 1				/* after a batch of several, for their clients to come back */
 #define PATIENCE_MS 4000		/* behind a batch: longer than one that waits for locks takes */
 
@@ -44,6 +52,9 @@ struct Write
 	WriteLane  *lane;
 	uint64_t	key;			/* hash of the object's namespace and name; 0 when it will get a name of its own */
 	bool		alone;			/* not together with any other */
+	bool		costly;			/* waits in, or was sent from, the queue of those */
+	int			tries;			/* how often it was sent from there */
+	uint64_t	user;			/* hash of the name */
 	JsonText	body;
 	Batch	   *batch;			/* NULL while it waits */
 	size_t		index;			/* in the batch */
@@ -54,6 +65,7 @@ struct Write
 struct Batch
 {
 	WriteLane  *lane;
+	bool		costly;			/* one write, which is not the lane's batch in flight */
 	size_t		count;
 	Write	   *writes[BATCH_WRITES];	/* NULL when its client has gone */
 };
@@ -74,11 +86,30 @@ struct WriteLane
 	WriteLane  *next;
 };
 
+/* Writes that cost much: one in flight in a worker, whatever its lane, beside the lanes' batches. */
+typedef struct CostlyQueue
+{
+	Write	   *first;
+	Write	   *last;
+	size_t		waiting;
+	size_t		bytes;
+	bool		busy;			/* one is in flight, or rests are taken after one */
+	uint64_t	begun;			/* when it was sent */
+	LoopTimer	rest;
+	uint64_t	served[COSTLY_WRITES];	/* the users of the last ones, a ring */
+	size_t		turn;			/* how many there were */
+} CostlyQueue;
+
 static WriteLane *lanes;
+static CostlyQueue costly;
 static size_t waiting_writes;
 static size_t waiting_bytes;
 
 static void lane_ready(WriteLane *lane);
+static void costly_ready(void);
+static void costly_rest(void);
+static void write_costs(Write *write);
+static void batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
 static void *
 allocate(size_t size)
@@ -115,44 +146,65 @@ write_size(const Write *write)
 	return write->body.len + write->exchange->request.len;
 }
 
+/* The ends of the queue that a write belongs to. */
+static Write **
+queue_first(const Write *write)
+{
+	return write->costly ? &costly.first : &write->lane->first;
+}
+
+static Write **
+queue_last(const Write *write)
+{
+	return write->costly ? &costly.last : &write->lane->last;
+}
+
+/* Counts a write that came into its queue, or left it. */
+static void
+queue_count(const Write *write, bool came)
+{
+	size_t		one = came ? 1 : (size_t) -1;
+	size_t		bytes = came ? write_size(write) : (size_t) 0 - write_size(write);
+
+	*(write->costly ? &costly.waiting : &write->lane->waiting) += one;
+	*(write->costly ? &costly.bytes : &waiting_bytes) += bytes;
+	if (!write->costly)
+		waiting_writes += one;
+}
+
 static void
 queue_insert(Write *write, bool front)
 {
-	WriteLane  *lane = write->lane;
+	Write	  **first = queue_first(write);
+	Write	  **last = queue_last(write);
 
 	write->batch = NULL;
-	write->previous = front ? NULL : lane->last;
-	write->next = front ? lane->first : NULL;
+	write->previous = front ? NULL : *last;
+	write->next = front ? *first : NULL;
 	if (write->previous != NULL)
 		write->previous->next = write;
 	else
-		lane->first = write;
+		*first = write;
 	if (write->next != NULL)
 		write->next->previous = write;
 	else
-		lane->last = write;
-	lane->waiting++;
-	waiting_writes++;
-	waiting_bytes += write_size(write);
+		*last = write;
+	queue_count(write, true);
 }
 
 static void
 queue_remove(Write *write)
 {
-	WriteLane  *lane = write->lane;
-
 	if (write->previous != NULL)
 		write->previous->next = write->next;
 	else
-		lane->first = write->next;
+		*queue_first(write) = write->next;
 	if (write->next != NULL)
 		write->next->previous = write->previous;
 	else
-		lane->last = write->previous;
+		*queue_last(write) = write->previous;
 	write->previous = write->next = NULL;
-	lane->waiting--;
-	waiting_writes--;
-	waiting_bytes -= write_size(write);
+	queue_count(write, false);
 }
 
 /* Takes the write out of whatever holds it. */
@@ -226,6 +278,11 @@ batch_answer(Batch *batch, const PgResult *result)
 
 		batch->writes[i] = NULL;
 		write->exchange->work = NULL;
+		if (there && pg_array_int4(code) == -1)
+		{
+			write_costs(write);
+			continue;
+		}
 		if (there && pg_array_int4(code) == 0)
 		{
 			write_moved(write->exchange);
@@ -309,17 +366,22 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	Batch	   *batch = state;
 	WriteLane  *lane = batch->lane;
 
-	lane->batch = NULL;
-	lane->hangs = false;
-	loop_timer_stop(&lane->patience);
-	lane->expected = outcome == PG_OK && batch->count > 1 ? batch->count : 0;
-	if (lane->expected > 0)
-		loop_timer_start(&lane->gather, GATHER_MS, lane_gathered, lane);
+	if (!batch->costly)
+	{
+		lane->batch = NULL;
+		lane->hangs = false;
+		loop_timer_stop(&lane->patience);
+		lane->expected = outcome == PG_OK && batch->count > 1 ? batch->count : 0;
+		if (lane->expected > 0)
+			loop_timer_start(&lane->gather, GATHER_MS, lane_gathered, lane);
+	}
 	if (outcome == PG_OK)
 		batch_answer(batch, result);
 	else
 		batch_fail(batch, outcome, error);
 	pg_result_free(result);
+	if (batch->costly)
+		costly_rest();
 	free(batch);
 	lane_ready(lane);
 }
@@ -361,12 +423,37 @@ batch_has_key(const Batch *batch, uint64_t key)
 }
 
 static void
-lane_send(WriteLane *lane)
+batch_add(Batch *batch, Write *write)
+{
+	write->batch = batch;
+	write->index = batch->count;
+	batch->writes[batch->count++] = write;
+}
+
+static void
+batch_send(Batch *batch)
 {
 	JsonText	requests[BATCH_WRITES];
 	JsonText	bodies[BATCH_WRITES];
+	PgCall	   *call = pg_call_new(PG_WRITE);
+
+	for (size_t i = 0; i < batch->count; i++)
+	{
+		requests[i] = batch->writes[i]->exchange->request;
+		bodies[i] = batch->writes[i]->body;
+	}
+	metrics_count(COUNTER_BATCHES, 1);
+	metrics_count(COUNTER_BATCHED_WRITES, batch->count);
+	pg_add_text_array(call, requests, batch->count);
+	pg_add_bytea_array(call, bodies, batch->count);
+	pg_add_int4(call, batch->costly);
+	pg_send(call, false, (uint64_t) config.request_timeout * 1000, batch_done, batch);
+}
+
+static void
+lane_send(WriteLane *lane)
+{
 	Batch	   *batch;
-	PgCall	   *call;
 	size_t		size = 0;
 	size_t		looked = 0;
 	Write	   *next;
@@ -386,22 +473,13 @@ lane_send(WriteLane *lane)
 			continue;
 		queue_remove(write);
 		size += write_size(write);
-		requests[batch->count] = write->exchange->request;
-		bodies[batch->count] = write->body;
-		write->batch = batch;
-		write->index = batch->count;
-		batch->writes[batch->count++] = write;
+		batch_add(batch, write);
 		if (write->alone)
 			break;
 	}
 	lane->batch = batch;
 	loop_timer_start(&lane->patience, PATIENCE_MS, lane_hangs, lane);
-	metrics_count(COUNTER_BATCHES, 1);
-	metrics_count(COUNTER_BATCHED_WRITES, batch->count);
-	call = pg_call_new(PG_WRITE);
-	pg_add_text_array(call, requests, batch->count);
-	pg_add_bytea_array(call, bodies, batch->count);
-	pg_send(call, false, (uint64_t) config.request_timeout * 1000, batch_done, batch);
+	batch_send(batch);
 }
 
 static void
@@ -427,6 +505,124 @@ lane_ready(WriteLane *lane)
 	lane->expected = 0;
 	lane->deferred = true;
 	loop_defer(lane_deferred, lane);
+}
+
+/* ---------- writes that cost much ---------- */
+
+/* When a user was last served: the larger the later; 0: not lately. */
+static size_t
+costly_last_turn(uint64_t user)
+{
+	for (size_t back = 1; back <= COSTLY_WRITES && back <= costly.turn; back++)
+	{
+		if (costly.served[(costly.turn - back) % COSTLY_WRITES] == user)
+			return costly.turn - back + 1;
+	}
+	return 0;
+}
+
+/* The first write of the user whose last turn is longest ago. */
+static Write *
+costly_next(void)
+{
+	Write	   *best = NULL;
+	size_t		best_turn = 0;
+
+	for (Write *write = costly.first; write != NULL; write = write->next)
+	{
+		size_t		turn = costly_last_turn(write->user);
+
+		if (best == NULL || turn < best_turn)
+		{
+			best = write;
+			best_turn = turn;
+		}
+	}
+	return best;
+}
+
+static void
+costly_rested(void *state)
+{
+	costly.busy = false;
+	costly_ready();
+}
+
+/* As long as the last one took: others have half of the database's time at least. */
+static void
+costly_rest(void)
+{
+	uint64_t	took = loop_now() - costly.begun;
+
+	loop_timer_start(&costly.rest, took < COSTLY_REST_MS ? took : COSTLY_REST_MS, costly_rested, NULL);
+}
+
+static void
+costly_ready(void)
+{
+	Write	   *write;
+	Batch	   *batch;
+
+	if (costly.busy || (write = costly_next()) == NULL)
+		return;
+	queue_remove(write);
+	costly.served[costly.turn++ % COSTLY_WRITES] = write->user;
+	costly.busy = true;
+	costly.begun = loop_now();
+	write->tries++;
+	batch = allocate(sizeof(Batch));
+	batch->lane = write->lane;
+	batch->costly = true;
+	batch_add(batch, write);
+	metrics_count(COUNTER_COSTLY_WRITES, 1);
+	batch_send(batch);
+}
+
+static bool
+costly_full(const Write *write)
+{
+	size_t		factor = write->exchange->exempt ? EXEMPT_FACTOR : 1;
+	size_t		of_user = 0;
+
+	for (const Write *other = costly.first; other != NULL; other = other->next)
+		of_user += other->user == write->user;
+	return costly.waiting >= COSTLY_WRITES * factor || costly.bytes >= COSTLY_WAITING_BYTES * factor ||
+		of_user >= COSTLY_OF_USER * factor;
+}
+
+/* Puts a write that nothing holds into the queue of those that cost much, or refuses it. */
+static void
+costly_insert(Write *write)
+{
+	write->costly = true;
+	if (costly_full(write))
+	{
+		write->exchange->work = NULL;
+		reply_too_many_requests(write->exchange);
+		return;
+	}
+	write->exchange->work = write;
+	queue_insert(write, false);
+	costly_ready();
+}
+
+/* The store did nothing: the write costs much and was among others, or somebody else has changed the object while it was decided on. */
+static void
+write_costs(Write *write)
+{
+	Exchange   *exchange = write->exchange;
+	const RegistryType *type = exchange->type;
+
+	if (write->tries < COSTLY_TRIES)
+	{
+		costly_insert(write);
+		return;
+	}
+	reply_status(exchange, 409, "Conflict",
+				 arena_printf(&exchange->arena, "Operation cannot be fulfilled on %s.%s \"%s\": the object has been modified; "
+							  "please apply your changes to the latest version and try again",
+							  type->resource, type->group, exchange->route->name),
+				 &(StatusDetails) {.name = exchange->route->name,.group = type->group,.kind = type->resource});
 }
 
 /* ---------- a write ---------- */
@@ -459,7 +655,7 @@ write_identify(Write *write)
 				return;
 		}
 	}
-	write->key = hash(14695981039346656037u, route->namespace_name, strlen(route->namespace_name) + 1);
+	write->key = hash(HASH_SEED, route->namespace_name, strlen(route->namespace_name) + 1);
 	write->key = hash(write->key, name.bytes, name.len) | 1;
 }
 
@@ -475,19 +671,25 @@ write_start(Exchange *exchange)
 		refuse_to_wait(exchange);
 		return;
 	}
+	write = arena_alloc0(&exchange->arena, sizeof(Write));
+	write->exchange = exchange;
+	write->lane = lane;
+	write->body = exchange->body;
+	write->user = hash(HASH_SEED, exchange->user->name, strlen(exchange->user->name));
+	exchange->closed = write_detach;
+	exchange->expired = write_expired;
+	if (write->body.len > COSTLY_BYTES)
+	{
+		costly_insert(write);
+		return;
+	}
 	if (waiting_writes >= WAITING_WRITES * factor || waiting_bytes >= WAITING_BYTES * factor)
 	{
 		reply_too_many_requests(exchange);
 		return;
 	}
-	write = arena_alloc0(&exchange->arena, sizeof(Write));
-	write->exchange = exchange;
-	write->lane = lane;
-	write->body = exchange->body;
 	write_identify(write);
 	exchange->work = write;
-	exchange->closed = write_detach;
-	exchange->expired = write_expired;
 	queue_insert(write, false);
 	lane_ready(lane);
 }

@@ -64,6 +64,7 @@ typedef enum MetricCounter
 	COUNTER_REFUSED_CLIENTS,	/* or because too many clients are there */
 	COUNTER_ANSWERS_CUT,		/* because their clients took nothing while too much was held */
 	COUNTER_CONNECTIONS_ENDED,	/* connections of strangers that had to make room */
+	COUNTER_COSTLY_WRITES,
 	COUNTER_COUNT
 } MetricCounter;
 extern void metrics_count(MetricCounter counter, unsigned long delta);

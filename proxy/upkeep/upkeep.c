@@ -30,6 +30,7 @@
 
 static LoopTimer maintain_timer;
 static LoopTimer catch_up_timer;
+static bool catch_up_more;
 static bool ending;
 static int	steps_under_way;
 static int	maintain_steps;
@@ -131,29 +132,27 @@ aggregated(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	if (outcome == PG_OK)
 		policies_follow(pg_bool(result, 0, 1), pg_bool(result, 0, 2));
 	pg_result_free(result);
-	step_later(&catch_up_timer, more ? 0 : CATCH_UP_MS, catch_up_begin);
+	step_later(&catch_up_timer, more || catch_up_more ? 0 : CATCH_UP_MS, catch_up_begin);
 }
 
 static void
 caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
-	bool		more = outcome == PG_OK && pg_bool(result, 0, 0);
 	PgCall	   *call;
 	int64_t		version;
 
 	steps_under_way--;
+	/* However much there is to catch up with, merges have their turn. */
+	catch_up_more = outcome == PG_OK && pg_bool(result, 0, 0);
 	pg_result_free(result);
-	if (more)
-		step_later(&catch_up_timer, 0, catch_up_begin);
-	else if (!ending)
-	{
-		call = pg_call_new(PG_AGGREGATE);
-		if (policies_known(&version))
-			pg_add_int8(call, version);
-		else
-			pg_add_null(call);
-		step_send(call, aggregated);
-	}
+	if (ending)
+		return;
+	call = pg_call_new(PG_AGGREGATE);
+	if (policies_known(&version))
+		pg_add_int8(call, version);
+	else
+		pg_add_null(call);
+	step_send(call, aggregated);
 }
 
 static void

@@ -11,7 +11,9 @@
 -- and no lane.  What lanes share
 -- (criterion, subject, detail, actor) is inserted in the order of the tables
 -- and of their ids, so that two writers wait for each other only while both
--- are the first to say the same thing, and never in a circle.
+-- are the first to say the same thing, and not in a circle while each writes
+-- one batch.  Two transactions that both go on to write another one may: one
+-- of them then ends with 40P01.
 
 ---- history's partitions ----
 

@@ -7,8 +7,8 @@
 
 ---- counts ----
 
--- Deltas of transactions below the mark are folded.  The mark is never above a transaction that still runs, so that none is passed
--- over; base, deltas and mark change in one transaction, so that a reader counts each delta once.
+-- What is visible is folded: deltas go and the base grows in one transaction, so that a reader counts each delta once, whatever else
+-- runs.  The mark tells readers where to begin to look for what is left: it is never above a transaction that still runs.
 CREATE FUNCTION kube_reports.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -34,17 +34,17 @@ BEGIN
 	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark FROM kube_reports.rollup_mark m;
 	SELECT d.xid INTO bound
 		FROM (SELECT d.xid, sum(cardinality(d.criteria)) OVER (ORDER BY d.xid ROWS UNBOUNDED PRECEDING) AS counts
-			FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid < new_mark) d
+			FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark) d
 		WHERE d.counts > max_counts ORDER BY d.xid LIMIT 1;
 	IF FOUND THEN
 		-- A transaction is folded whole.
 		new_mark := least(new_mark, (bound::text::bigint + 1)::text::xid8);
-	ELSIF NOT EXISTS (SELECT FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid < new_mark) THEN
+	ELSIF NOT EXISTS (SELECT FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark) THEN
 		RETURN false;
 	END IF;
 
 	WITH folded AS (
-		DELETE FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid < new_mark
+		DELETE FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid <= coalesce(bound, '18446744073709551615')
 			RETURNING d.cluster_id, d.namespace, d.kind, d.day, d.criteria, d.statuses, d.native_statuses, d.counts
 	), daily AS MATERIALIZED (
 		SELECT f.cluster_id, f.namespace, c.criterion, f.kind, c.status, c.native_status, f.day, sum(c.count) AS count
@@ -165,15 +165,28 @@ COMMENT ON FUNCTION kube_reports.add_daily(date, bigint[], bigint[]) IS 'adds to
 ---- retention ----
 
 -- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time will do.
+-- How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the newest month that has events.
 CREATE FUNCTION kube_reports.expire_history() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '200ms'
 AS $$
 DECLARE
-	oldest		timestamp := date_trunc('month', (now() - kube_reports.setting('history_retention')::interval) AT TIME ZONE 'UTC');
+	newest		timestamp;
+	oldest		timestamp;
 	partition	text;
+	filled		boolean := false;
 BEGIN
+	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+			WHERE i.inhparent = 'kube_reports.result_change'::regclass ORDER BY c.relname DESC
+	LOOP
+		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports.%I)', partition) INTO filled;
+		EXIT WHEN filled;
+	END LOOP;
+	IF filled THEN
+		newest := to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month';
+	END IF;
+	oldest := date_trunc('month', least(now() AT TIME ZONE 'UTC', newest) - kube_reports.setting('history_retention')::interval);
 	SELECT c.relname INTO partition
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = 'kube_reports.result_change'::regclass AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
@@ -187,7 +200,22 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention; true when it did';
+COMMENT ON FUNCTION kube_reports.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the newest month that has events; true when it did';
+
+-- After a jump of the clock the first new event would be the end of all that is older: a month a day leaves time to notice.
+CREATE FUNCTION kube_reports.expire_step() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (SELECT s.history_expired_at FROM kube_reports.store s) > now() - interval '1 day' OR NOT kube_reports.expire_history() THEN
+		RETURN false;
+	END IF;
+	UPDATE kube_reports.store SET history_expired_at = now();
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.expire_step() IS 'expire_history(), at most once a day';
 
 -- Candidates are looked for without a lock; what is left of them is removed while no writer is at work that might just have found them.
 -- A step begins anywhere: over time every row is looked at.  Criteria stay: there are no more of them than policies and rules.
@@ -822,7 +850,7 @@ BEGIN
 	END IF;
 	more := kube_reports.compact(5000);
 	PERFORM kube_reports.make_history(now() + interval '5 days');
-	more := kube_reports.expire_history() OR more;
+	more := kube_reports.expire_step() OR more;
 	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.
 	RETURN kube_reports.fold_rollups() OR more;
 END

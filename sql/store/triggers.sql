@@ -34,7 +34,7 @@ COMMENT ON FUNCTION kube_reports.dml_begins() IS 'trigger: DML waits for API wri
 
 -- What this transaction has logged is what has a version above that at its beginning, or at the end of its last statement: nobody
 -- else writes.
-CREATE FUNCTION kube_reports.dml_ends() RETURNS trigger
+CREATE FUNCTION kube_reports.record_dml() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -59,10 +59,20 @@ BEGIN
 		newest := greatest(newest, kube_reports.queue_aggregation(lane, recorded));
 	END LOOP;
 	PERFORM set_config('kube_reports.recorded', newest::text, true);
+END
+$$;
+COMMENT ON FUNCTION kube_reports.record_dml() IS 'makes results follow what DML of this transaction has written, and lets aggregation learn of it';
+
+CREATE FUNCTION kube_reports.dml_ends() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports.record_dml();
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_ends() IS 'trigger: results follow what a statement of DML has written, and aggregation learns of it';
+COMMENT ON FUNCTION kube_reports.dml_ends() IS 'trigger: record_dml() at the end of a statement';
 
 CREATE FUNCTION kube_reports.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE

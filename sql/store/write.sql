@@ -92,6 +92,7 @@ DECLARE
 	written_at	timestamptz;
 	newest		bigint;
 	first_version bigint;
+	recorded	bigint;
 	taken		integer[];
 	again		record;
 BEGIN
@@ -138,10 +139,18 @@ BEGIN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 
-	PERFORM kube_reports.lock_store_shared();
-	PERFORM kube_reports.lock_lane(target.lane);
-	SELECT max(c.version) INTO newest FROM kube_reports.change c WHERE c.lane = target.lane;
-	written_at := kube_reports.lane_time(target.lane);
+	-- What stores nothing waits for nobody.
+	IF EXISTS (SELECT FROM unnest(outcomes) o WHERE o.action <> 'n') THEN
+		PERFORM kube_reports.lock_store_shared();
+		PERFORM kube_reports.lock_lane(target.lane);
+		SELECT max(c.version) INTO newest FROM kube_reports.change c WHERE c.lane = target.lane;
+		written_at := kube_reports.lane_time(target.lane);
+		-- Between statements of DML in one transaction: each records its own, and nothing twice.
+		recorded := nullif(current_setting('kube_reports.recorded', true), '')::bigint;
+		IF recorded IS NOT NULL THEN
+			PERFORM kube_reports.record_dml();
+		END IF;
+	END IF;
 	PERFORM set_config('kube_reports.api_write', 'on', true);
 
 	-- A row that was found stays in its place: nobody else writes to the lane while its lock is held.
@@ -232,6 +241,11 @@ BEGIN
 	END IF;
 	IF target.aggregated AND first_version IS NOT NULL THEN
 		PERFORM kube_reports.queue_aggregation(target.lane, first_version - 1);
+	END IF;
+
+	IF recorded IS NOT NULL THEN
+		PERFORM set_config('kube_reports.recorded', greatest(current_setting('kube_reports.recorded')::bigint,
+			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
 	END IF;
 
 	-- A generated name that was taken is not the client's fault: another one is tried.

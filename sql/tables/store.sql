@@ -202,7 +202,8 @@ CREATE TABLE kube_reports.store (
 	identity	uuid NOT NULL DEFAULT gen_random_uuid(),
 	restore_pending boolean NOT NULL DEFAULT false,
 	system_identifier bigint,
-	timeline	bigint
+	timeline	bigint,
+	history_expired_at timestamptz
 );
 COMMENT ON TABLE kube_reports.store IS 'one row: the state of this copy of the store; never dumped';
 COMMENT ON COLUMN kube_reports.store.generation IS 'counts changes of the registry';
@@ -210,6 +211,7 @@ COMMENT ON COLUMN kube_reports.store.identity IS 'tells lanes made here from tho
 COMMENT ON COLUMN kube_reports.store.restore_pending IS 'rows of a dump were loaded and after_restore() has not run yet';
 COMMENT ON COLUMN kube_reports.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
 COMMENT ON COLUMN kube_reports.store.timeline IS 'its timeline';
+COMMENT ON COLUMN kube_reports.store.history_expired_at IS 'when upkeep last dropped a month of history';
 INSERT INTO kube_reports.store DEFAULT VALUES;
 
 CREATE TABLE kube_reports.caller_secret (
