@@ -1,4 +1,4 @@
--- The log is bounded by age and by bytes; what goes is the oldest of all lanes, in steps.
+-- The log is bounded by age and by bytes; what goes is the oldest of lanes that have more than the others, in steps.
 \set VERBOSITY terse
 DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
@@ -28,7 +28,7 @@ SELECT pg_temp.fill(1, 'c', 10);
 SELECT kube_reports.compact() AS more;
 SELECT * FROM pg_temp.left();
 
--- Room for 15: the ten oldest of the first lane go, and five of the second.
+-- Room for 15 is room for seven of each.
 SELECT kube_reports.set_setting('log_bytes', (15 * 120)::text);
 SELECT kube_reports.compact() AS more;
 SELECT * FROM pg_temp.left();
@@ -43,7 +43,7 @@ SELECT * FROM pg_temp.left();
 SELECT kube_reports.compact(100) AS more;
 SELECT * FROM pg_temp.left();
 
--- However small the steps are: a lane that fills up pushes nothing out of another one that is younger than what it has itself.
+-- However small the steps are: a lane that fills up pushes nothing out of another one that has less.
 SELECT kube_reports.set_setting('log_bytes', (8 * 120)::text);
 SELECT pg_temp.fill(3, 'h', 16);
 SELECT pg_temp.fill(1, 'i', 2);
@@ -52,6 +52,17 @@ SELECT * FROM pg_temp.left();
 SELECT kube_reports.compact(4) AS more;
 SELECT kube_reports.compact(4) AS more;
 SELECT * FROM pg_temp.left();
+-- Nor if that is older.  A third lane takes its part, too, of what the smallest one leaves.
+SELECT kube_reports.set_setting('log_bytes', (20 * 120)::text);
+SELECT pg_temp.fill(3, 'k', 100);
+SELECT pg_temp.fill(2, 'm', 50);
+SELECT kube_reports.log_share() AS share_before;
+SELECT kube_reports.compact() AS more;
+SELECT * FROM pg_temp.left();
+SELECT count(*) AS third FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE l.resource_type = 2;
+SELECT kube_reports.log_share() > 20 * 120 AS all_fit;
+SELECT kube_reports.set_setting('log_bytes', '0');
+SELECT kube_reports.compact() AS more;
 SELECT kube_reports.set_setting('log_bytes', '1073741824');
 
 -- By age, lane by lane.

@@ -39,3 +39,21 @@ WITH gone AS (DELETE FROM kube_reports.object WHERE name = 'e' RETURNING cluster
 	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) SELECT cluster_id, resource_type, 'default', 'e', '{}', '{"summary":{"fail":3}}' FROM gone;
 SELECT c.operation, c.old_body, c.old_version = lag(c.version) OVER (ORDER BY c.version) AS follows FROM kube_reports.change c WHERE c.name = 'e' ORDER BY c.version;
 SELECT o.body, o.version = kube_reports.lane_version(l.id) AS newest FROM kube_reports.object o JOIN kube_reports.lane l USING (cluster_id, resource_type) WHERE o.name = 'e';
+
+-- DML, a function and DML write one object in one transaction: each records its own results, and none is lost.
+\set one '00000000-0000-0000-0000-000000000003'
+SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
+BEGIN;
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT c.id, 1, 'ns', 'turns', '{}', '{"results": [{"policy": "p", "rule": "a", "result": "fail"}, {"policy": "p", "rule": "b", "result": "pass"}]}'
+	FROM kube_reports.cluster c WHERE c.uid = :'one';
+SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'turns');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT c.id, 1, 'ns', 'turns', '{}', '{"results": [{"policy": "p", "rule": "a", "result": "fail"}, {"policy": "p", "rule": "b", "result": "fail"}]}'
+	FROM kube_reports.cluster c WHERE c.uid = :'one';
+SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'turns', '{"results": [{"policy": "p", "rule": "a", "result": "warn"}]}') IS NOT NULL AS patched;
+UPDATE kube_reports.object SET body = '{"results": [{"policy": "p", "rule": "a", "result": "pass"}, {"policy": "p", "rule": "b", "result": "fail"}]}' WHERE name = 'turns';
+COMMIT;
+SELECT k.rule, kube_reports.status_name(r.status) AS status FROM kube_reports.result r JOIN kube_reports.criterion k ON k.id = r.criterion
+	JOIN kube_reports.origin g ON g.id = r.origin WHERE g.name = 'turns' ORDER BY k.rule;
+SELECT count(*) AS wrong FROM kube_reports.verify();
