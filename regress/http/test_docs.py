@@ -76,6 +76,20 @@ def test_pages_name_existing_files():
             assert (TOP / name).exists(), (page.name, name)
 
 
+def test_security_page_names_existing_tests():
+    """Every test that proves a line of the page exists: by its file, or in the file that was named before it"""
+    page = (TOP / "docs" / "security.md").read_text()
+    file, count = None, 0
+    for name in re.findall(r"`((?:test_\w+\.py::)?test_\w+|\w+\.sql)`", page):
+        count += 1
+        if name.endswith(".sql"):
+            assert (TOP / "regress" / "sql" / name).exists(), name
+            continue
+        file, _, test = name.rpartition("::") if "::" in name else (file, "", name)
+        assert f"\ndef {test}(" in (TOP / "regress" / "http" / file).read_text(), name
+    assert count > 30
+
+
 def test_differences_are_told():
     """ADM-03, ADM-04: what kube-apiserver would do and nobody does for aggregated groups is said where differences are listed"""
     differences = (TOP / "docs" / "architecture.md").read_text().partition("## Where this differs")[2]

@@ -246,6 +246,12 @@ def test_neighbour(store, user):
     "ALTER TABLE kube_reports.object OWNER TO kube_reports_admin",
     "SELECT * FROM kube_reports.caller_secret",
     "UPDATE kube_reports.caller_secret SET secret = ''",
+    "SELECT kube_reports.grant_reader('stranger')",
+    f"SELECT kube_reports.grant_proxy('stranger', '{ONE}')",
+    "SELECT kube_reports.grant_admin('stranger')",
+    "SELECT kube_reports.revoke_reader('reader_of_one')",
+    f"INSERT INTO kube_reports.proxy_role SELECT 'proxy_two', id FROM kube_reports.cluster WHERE uid = '{ONE}'",
+    "UPDATE kube_reports.reader_grant SET cluster_id = NULL",
     "SET ROLE kube_reports_owner",
 ])
 def test_administrator(store, statement):

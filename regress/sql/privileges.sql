@@ -55,6 +55,14 @@ SELECT count(*) FROM kube_reports.object;
 SELECT kube_reports.delete_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', 'default', 'a');
 UPDATE kube_reports.stored_report SET name = 'b';
 
+-- A proxy's role that reads no more goes on to serve.
+\c - :owner
+SELECT kube_reports.grant_reader('regress_proxy_one');
+SELECT kube_reports.revoke_reader('regress_proxy_one');
+\c - regress_proxy_one
+SELECT generation > 0 AS welcome FROM kube_reports.api_hello('00000000-0000-0000-0000-000000000001', 'one');
+SELECT count(*) FROM kube_reports.stored_report;
+
 -- An administrator writes, for every cluster, through the functions and the table.
 \c - regress_admin
 SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000002', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"b"}}') IS NOT NULL AS created;

@@ -208,6 +208,8 @@ BEGIN
 	PERFORM kube_reports.add_reader(role, NULL, NULL);
 	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
 	EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA kube_reports TO %I', role);
+	-- Who sees and serves what is for the owner to say, and nobody is to make seals of others.
+	EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON kube_reports.reader_grant, kube_reports.proxy_role FROM %I', role);
 	EXECUTE format('REVOKE ALL ON kube_reports.caller_secret FROM %I', role);
 	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports TO %I', role);
 	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
