@@ -646,6 +646,40 @@ def test_token_flood(delegate):
     assert all(connection.recv(12) == b"HTTP/1.1 401" for connection in sockets if connection not in refused)
 
 
+def test_strangers_delay_nobody(delegate):
+    """However many unknown tokens and anonymous questions are under review: who was believed before is reviewed at once, by token and by certificate."""
+    ttl = ["--authentication-token-webhook-cache-ttl=0s", "--authorization-webhook-cache-authorized-ttl=0s", "--authorization-webhook-cache-unauthorized-ttl=0s"]
+    delegation = delegate(flags=ttl)
+    hold = threading.Event()
+
+    def token_rule(spec):
+        if spec["token"] == "known":
+            return {"authenticated": True, "user": USER}
+        hold.wait(60)
+        return {"authenticated": False}
+
+    def access_rule(spec):
+        if spec["user"] == "system:anonymous":
+            hold.wait(60)
+        return {"allowed": False}
+    delegation.apiserver.token_rule, delegation.apiserver.access_rule = token_rule, access_rule
+    assert delegation.proxy.api(None).request("GET", fresh_path(), **bearing("known")).code == 403
+    sockets = []
+    for number in range(205):
+        for path, more in (("/livez", f"Authorization: Bearer t{number}\r\n"), (f"/anonymous/{number}", "")):
+            connection = delegation.front(None).connect()
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}Connection: close\r\n\r\n".encode())
+            sockets.append(connection)
+    # Both floods are as large as they may be.
+    until(lambda: delegation.proxy.log_path.read_text().count('"status":429') == 10, 60, "ten refusals")
+    for _ in range(5):
+        assert delegation.proxy.api(None).request("GET", fresh_path(), seconds=10, **bearing("known")).code == 403
+        assert delegation.front().get(fresh_path()).code == 403
+    hold.set()
+    for connection in sockets:
+        connection.close()
+
+
 def test_audiences(delegate):
     """AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences: with --api-audiences a token must be meant for one of them."""
     delegation = delegate(flags=["--api-audiences=reports,https://reports.example"])
