@@ -685,6 +685,7 @@ write_gauges(StrBuf *buf)
 		{GAUGE_CONNECTIONS, "kube_reports_connections", "Client connections that are open."},
 		{GAUGE_STRANGERS, "kube_reports_unknown_connections", "Client connections of which it is not known whose they are."},
 		{GAUGE_REQUEST_BYTES, "kube_reports_buffered_body_bytes", "Bytes of requests that are held, or kept free for what was announced."},
+		{GAUGE_ANSWER_BYTES, "kube_reports_buffered_answer_bytes", "Bytes of answers that are held for clients."},
 		{GAUGE_FEEDS, "kube_reports_feeds", "Lanes whose change log is followed, over all workers."},
 		{GAUGE_DB_QUEUED, "kube_reports_database_queued_calls", "Calls that wait for a database connection."},
 	};

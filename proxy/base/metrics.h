@@ -35,6 +35,7 @@ typedef enum MetricGauge
 	GAUGE_CONNECTIONS,
 	GAUGE_STRANGERS,			/* connections of which it is not known whose they are */
 	GAUGE_REQUEST_BYTES,
+	GAUGE_ANSWER_BYTES,
 	GAUGE_DB_CONNECTIONS,
 	GAUGE_DB_BUSY,
 	GAUGE_DB_QUEUED,

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 
 #define SEND_SLICE ((size_t) 256 * 1024)	/* of a whole answer; TLS copies what is sent */
 #define COPIED_CHUNK ((size_t) 16000)	/* chunks up to here are put together, to fit one TLS record */
@@ -87,6 +88,7 @@ static void
 set_unsent(HttpAnswer *answer, size_t bytes)
 {
 	unsent += bytes - answer->unsent;
+	metrics_gauge_add(GAUGE_ANSWER_BYTES, (long) bytes - (long) answer->unsent);
 	answer->unsent = bytes;
 }
 

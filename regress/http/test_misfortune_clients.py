@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import resource
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import time
 import pytest
 
 from client import POLR, failure, path_of, report, result, until
+from conftest import stack_command
 
 CROWD = pathlib.Path(__file__).with_name("crowd.py")
 MEBIBYTE = 1024 * 1024
@@ -92,7 +92,7 @@ def leave_memory(proxy, spare):
     for pid in proxy.processes()[1:]:
         with open(f"/proc/{pid}/status", encoding="ascii") as lines:
             size = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize:"))
-        resource.prlimit(pid, resource.RLIMIT_AS, (size + spare, size + spare))
+        stack_command("as_server", "prlimit", "--pid", pid, f"--as={size + spare}")
 
 
 def check_served(bystanders, quiet, meanwhile):
@@ -122,13 +122,13 @@ def test_a_thousand_strangers(stack, ns, crowds, kind):
 
 def test_clients_that_never_read(stack, ns, crowds):
     """TR-07: a thousand known clients that take nothing of a large list: what is held for them is bounded, and others are served"""
-    proxy = stack.proxy(flags=["--max-buffered-answer-bytes=33554432"])
+    proxy = stack.proxy(flags=["--max-buffered-answer-bytes=4194304"])
     api = proxy.api()
     for number in range(6):
         api.create(POLR, report(f"large{number}", results=[result(message="x" * 1400000)]), ns + "-large")
     bystanders = Bystanders(proxy, ns)
     quiet = bystanders.slowest(100)
-    leave_memory(proxy, 512 * MEBIBYTE)
+    leave_memory(proxy, 256 * MEBIBYTE)
     crowd = crowds(proxy, "deaf", 1000, path_of(POLR, ns + "-large"), user="admin")
     crowd.attached()
     check_served(bystanders, quiet, bystanders.slowest(200))
