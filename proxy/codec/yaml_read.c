@@ -27,7 +27,7 @@
 #define RATIO_HIGH 4000000
 
 /* Upstream has none of these two: what aliases may bring in nodes, and all of the text in bytes of JSON. */
-#define ALIASED_FLOOR 20000
+#define ALIASED_FLOOR 100000
 #define ALIASED_PER_BYTE 8
 #define JSON_FLOOR ((size_t) 1024 * 1024)
 #define JSON_PER_BYTE 50
