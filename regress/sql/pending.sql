@@ -46,6 +46,10 @@ SELECT pg_temp.write('create', 'large', pg_temp.results('pass', 1, 20));
 SELECT * FROM pg_temp.stored;
 SELECT * FROM pg_temp.pending;
 SELECT * FROM pg_temp.state;
+-- First, what nobody has said before.
+SELECT kube_reports.catch_up() AS more;
+SELECT * FROM pg_temp.pending;
+SELECT count(*) FROM pg_temp.stored WHERE name = 'large';
 SELECT kube_reports.catch_up() AS more;
 SELECT * FROM pg_temp.pending;
 SELECT results BETWEEN 1 AND 19 AS a_part FROM pg_temp.stored WHERE name = 'large';

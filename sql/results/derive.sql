@@ -496,6 +496,84 @@ COMMENT ON FUNCTION kube_reports.record_results(integer, bigint, boolean)
 
 ---- results that follow ----
 
+-- What a report is the first to say is said in a short transaction of its own: whoever says the same meanwhile waits for its end, perhaps
+-- with a lane locked.
+CREATE FUNCTION kube_reports.announce_pending(lane integer, namespace text, name text, first bigint, last bigint, least_key bigint, greatest_key bigint)
+	RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = on
+SET jit = off
+AS $$
+#variable_conflict use_variable
+DECLARE
+	max_rows CONSTANT integer := 5000;
+	target		record;
+	old			record;
+	new			record;
+	written		record;
+	announced	bigint;
+BEGIN
+	SELECT c.actor, c.at INTO written FROM kube_reports.change c WHERE c.lane = announce_pending.lane AND c.version = last;
+	-- So is the first event of a month.
+	IF to_regclass('kube_reports.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM')) IS NULL THEN
+		PERFORM kube_reports.make_history(written.at);
+		RETURN 1;
+	END IF;
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
+		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = announce_pending.lane;
+	SELECT c.old_metadata AS metadata, c.old_body AS body INTO old FROM kube_reports.change c WHERE c.lane = announce_pending.lane AND c.version = first;
+	SELECT d.metadata, d.body INTO new
+		FROM (SELECT c.version, c.old_metadata AS metadata, c.old_body AS body FROM kube_reports.change c
+				WHERE c.lane = announce_pending.lane AND c.namespace = announce_pending.namespace AND c.name = announce_pending.name AND c.version > last
+			UNION ALL
+			SELECT 9223372036854775807, o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
+					AND o.namespace = announce_pending.namespace AND o.name = announce_pending.name) d
+		ORDER BY d.version LIMIT 1;
+
+	WITH said AS MATERIALIZED (
+		SELECT d.* FROM kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			old.metadata, old.body, new.metadata, new.body) d
+		WHERE d.wanted AND d.key BETWEEN least_key AND greatest_key
+	), new_criterion AS (
+		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
+			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
+			FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
+				WHERE NOT EXISTS (SELECT FROM kube_reports.criterion c WHERE c.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+			ORDER BY d.criterion
+			ON CONFLICT DO NOTHING RETURNING 1
+	), new_subject AS (
+		INSERT INTO kube_reports.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid
+			FROM said d WHERE d.subject IN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM said d) i
+				WHERE NOT EXISTS (SELECT FROM kube_reports.subject s WHERE s.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+			ORDER BY d.subject
+			ON CONFLICT DO NOTHING RETURNING 1
+	), new_detail AS (
+		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
+			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
+			FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
+				WHERE NOT EXISTS (SELECT FROM kube_reports.detail t WHERE t.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+			ORDER BY d.detail
+			ON CONFLICT DO NOTHING RETURNING 1
+	), new_actor AS (
+		INSERT INTO kube_reports.actor (id, name)
+			SELECT a.id, written.actor FROM (SELECT kube_reports.field_hash('actor', written.actor) AS id) a
+			WHERE NOT EXISTS (SELECT FROM kube_reports.actor o WHERE o.id = a.id OFFSET 0)
+			ON CONFLICT DO NOTHING RETURNING 1
+	)
+	SELECT (SELECT count(*) FROM new_criterion) + (SELECT count(*) FROM new_subject) + (SELECT count(*) FROM new_detail) + (SELECT count(*) FROM new_actor)
+		INTO announced;
+	RETURN announced;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.announce_pending(integer, text, text, bigint, bigint, bigint, bigint)
+	IS 'stores what some results of a report are the first to say of criteria, subjects and details, some thousand of each, and makes the month of their history; how many there were';
+
 -- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in parts of a
 -- megabyte of documents, so that none takes long.
 CREATE FUNCTION kube_reports.apply_pending(lane integer, namespace text, name text) RETURNS boolean
@@ -511,6 +589,8 @@ AS $$
 DECLARE
 	pending		record;
 	width		numeric;
+	least_key	bigint;
+	greatest_key bigint;
 BEGIN
 	SELECT p.first, p.last, p.part, p.parts, p.ctid AS place INTO pending FROM kube_reports.result_pending p
 		WHERE p.lane = apply_pending.lane AND p.namespace = apply_pending.namespace AND p.name = apply_pending.name FOR UPDATE;
@@ -534,11 +614,17 @@ BEGIN
 				WHERE l.id = apply_pending.lane), 0)) / (4 * kube_reports.costly_bytes());
 	END IF;
 	width := 18446744073709551616 / pending.parts::numeric;
+	least_key := (floor(pending.part * width) - 9223372036854775808)::bigint;
+	greatest_key := CASE WHEN pending.part + 1 = pending.parts THEN 9223372036854775807
+		ELSE (floor((pending.part + 1) * width) - 9223372036854775809)::bigint END;
+	IF kube_reports.announce_pending(apply_pending.lane, apply_pending.namespace, apply_pending.name, pending.first, pending.last,
+			least_key, greatest_key) > 0 THEN
+		UPDATE kube_reports.result_pending p SET first = pending.first, last = pending.last, part = pending.part, parts = pending.parts
+			WHERE p.ctid = pending.place;
+		RETURN true;
+	END IF;
 	PERFORM kube_reports.apply_results(apply_pending.lane, ARRAY[apply_pending.namespace], ARRAY[apply_pending.name],
-		ARRAY[pending.first], ARRAY[pending.last],
-		(floor(pending.part * width) - 9223372036854775808)::bigint,
-		CASE WHEN pending.part + 1 = pending.parts THEN 9223372036854775807
-			ELSE (floor((pending.part + 1) * width) - 9223372036854775809)::bigint END);
+		ARRAY[pending.first], ARRAY[pending.last], least_key, greatest_key);
 	IF pending.part + 1 < pending.parts THEN
 		UPDATE kube_reports.result_pending p SET first = pending.first, last = pending.last, part = pending.part + 1, parts = pending.parts
 			WHERE p.ctid = pending.place;
