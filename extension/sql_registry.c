@@ -12,6 +12,7 @@
 #include "engine/answers/discovery.h"
 #include "funcapi.h"
 #include "engine/api/metadata.h"
+#include "engine/writes/document_admit.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -108,37 +109,35 @@ sql_served_documents(PG_FUNCTION_ARGS)
 Datum
 sql_check_document(PG_FUNCTION_ARGS)
 {
+	/* A part of a manifest may be asked about, too. */
+	static const DocumentAdmission admission = {.metadata_optional = true};
+	static const uint8_t no_chance[5] = {0};
 	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	Arena		arena;
+	DocumentRefusal refusal;
 	FieldErrorList errors;
 	JsonNode   *document;
 	JsonNode   *metadata;
 	const char *name;
+	const char *prefix;
 
 	arena_init(&arena);
 	field_errors_init(&errors, &arena);
 	document = parse_document(&arena, datum_text(PG_GETARG_DATUM(2)));
-	metadata = json_get(document, "metadata");
-	name = json_get_cstring(&arena, metadata, "name");
-	if (!json_is_string(json_get(document, "apiVersion"), definition->api_version))
-		field_error_at(&errors, FIELD_INVALID, "apiVersion", json_get(document, "apiVersion"),
-					   arena_printf(&arena, "must be %s", definition->api_version));
-	if (!json_is_string(json_get(document, "kind"), definition->kind))
-		field_error_at(&errors, FIELD_INVALID, "kind", json_get(document, "kind"),
-					   arena_printf(&arena, "must be %s", definition->kind));
-	if (metadata != NULL && metadata->kind == JSON_OBJECT)
+	name = json_get_cstring(&arena, json_get(document, "metadata"), "name");
+	if (document_admit(&arena, definition, document, &admission, &refusal))
 	{
-		/* A manifest need not say where it will be put. */
-		if (definition->namespaced && json_get(metadata, "namespace") == NULL)
+		metadata = json_get(document, "metadata");
+		/* A manifest need not say where it will be put, nor by what name. */
+		if (metadata != NULL && definition->namespaced && json_get(metadata, "namespace") == NULL)
 			json_set(&arena, metadata, "namespace", json_new_cstring(&arena, "default"));
-		metadata_validate(&arena, metadata, definition->namespaced, &errors);
+		prefix = json_get_cstring(&arena, metadata, "generateName");
+		if (prefix != NULL && json_get(metadata, "name") == NULL)
+			json_set(&arena, metadata, "name", json_new_cstring(&arena, metadata_generate_name(&arena, prefix, no_chance)));
+		document_validate(&arena, definition, document, NULL, &errors);
 	}
-	if (definition->schema != NULL)
-	{
-		schema_prune(&arena, definition->schema, document, NULL, NULL);
-		schema_default(&arena, definition->schema, document);
-		schema_validate(definition->schema, document, &errors);
-	}
+	else
+		errors = refusal.errors;
 	if (errors.count > 0)
 		raise_invalid(&arena, definition->kind, definition->group, name != NULL ? name : "", &errors);
 	arena_free(&arena);

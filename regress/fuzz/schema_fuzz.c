@@ -17,7 +17,7 @@
 static void
 count_dropped(void *state, const char *path)
 {
-	check(path[0] != '\0');
+	check(path != NULL);
 	(*(size_t *) state)++;
 }
 

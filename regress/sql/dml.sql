@@ -57,3 +57,16 @@ COMMIT;
 SELECT k.rule, kube_reports.status_name(r.status) AS status FROM kube_reports.result r JOIN kube_reports.criterion k ON k.id = r.criterion
 	JOIN kube_reports.origin g ON g.id = r.origin WHERE g.name = 'turns' ORDER BY k.rule;
 SELECT count(*) AS wrong FROM kube_reports.verify();
+-- Embedded resources get the shape that the API gives them, in whatever order the members come; what has no such shape is refused.
+SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+	"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true,
+		"schema": {"openAPIV3Schema": {"type": "object", "properties": {"template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}}}}]}}') AS widgets \gset
+CREATE FUNCTION pg_temp.widget(metadata text) RETURNS kube_reports.report LANGUAGE sql
+	RETURN format('{"template":{"apiVersion":"v1","kind":"Pod","metadata":%s,"spec":{"a":1}}}', metadata)::kube_reports.report;
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	VALUES (:cluster_id, (SELECT id FROM kube_reports.resource_type WHERE plural = 'widgets'), 'default', 'w', '{}',
+		pg_temp.widget('{"name":"p","labels":{},"annotations":{"a":null},"unknown":1,"selfLink":"/p"}'));
+SELECT body FROM kube_reports.object WHERE name = 'w';
+UPDATE kube_reports.object SET body = pg_temp.widget('{"annotations":{"a":""},"name":"p","selfLink":"/p","unknown":2}') WHERE name = 'w';
+SELECT metadata::jsonb->'generation' AS generation FROM kube_reports.object WHERE name = 'w';
+UPDATE kube_reports.object SET body = pg_temp.widget('{"name":"p","labels":"AAAAAAAAAAAAAAAAAAAAAAAA"}') WHERE name = 'w';

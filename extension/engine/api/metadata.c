@@ -304,7 +304,12 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 		}
 		if (!coerce_field(coercion, member->value, shape,
 						  arena_printf(coercion->arena, "%s.%s%s", struct_name, field_prefix, shape->name), &drop))
+		{
+			/* What was not looked at follows what is kept: the object can still be shown. */
+			memmove(&node->u.object.members[kept], member, (node->u.object.count - i) * sizeof(JsonMember));
+			node->u.object.count -= i - kept;
 			return false;
+		}
 		if (!drop)
 			node->u.object.members[kept++] = *member;
 	}

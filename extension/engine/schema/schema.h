@@ -40,10 +40,10 @@ extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document,
 
 /*
  * Brings the metadata of embedded resources into the shape of ObjectMeta, in place, and tells what was dropped from it.  False
- * with *error, upstream's words, when a part of an embedded resource has a wrong type.
+ * with one error when a part of an embedded resource has a wrong type.
  */
 extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
-								   const char **error);
+								   FieldErrorList *errors);
 
 /*
  * Fills in defaults, in place, as upstream: nulls of non-nullable fields are replaced by the default, or dropped

@@ -224,16 +224,15 @@ tell_embedded_unknown(void *state, const char *path)
 
 /* One embedded resource; the order of the checks is that of the keys. */
 static bool
-coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaUnknown unknown, void *state, const char **error)
+coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaUnknown unknown, void *state,
+				FieldErrorList *errors)
 {
 	static const char *const keys[] = {"apiVersion", "kind", "metadata"};
 	/* Dropped from a document's own metadata, but not here. */
 	static const char *const kept[] = {"managedFields", "selfLink"};
 	EmbeddedUnknown told = {arena, field_path_string(arena, path), unknown, state};
-	FieldErrorList errors;
 
-	field_errors_init(&errors, arena);
-	for (size_t i = 0; i < 3 && errors.count == 0; i++)
+	for (size_t i = 0; i < 3 && errors->count == 0; i++)
 	{
 		FieldPath	at = {path, {keys[i], strlen(keys[i])}, -1, false};
 		JsonNode   *value = json_get(resource, keys[i]);
@@ -245,7 +244,7 @@ coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaU
 		if (i < 2)
 		{
 			if (value->kind != JSON_STRING)
-				field_error(&errors, FIELD_INVALID, &at, value, "must be a string");
+				field_error(errors, FIELD_INVALID, &at, value, "must be a string");
 			continue;
 		}
 		if (value->kind == JSON_NULL)
@@ -255,8 +254,8 @@ coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaU
 		}
 		given = json_copy(arena, value);
 		if (!metadata_coerce(arena, value, unknown != NULL ? tell_embedded_unknown : NULL, &told, &why))
-			field_error(&errors, FIELD_INVALID, &at, given, why);
-		for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]) && errors.count == 0; k++)
+			field_error(errors, FIELD_INVALID, &at, given, why);
+		for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]) && errors->count == 0; k++)
 		{
 			JsonNode   *member = json_get(given, kept[k]);
 
@@ -264,15 +263,12 @@ coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaU
 				json_set(arena, value, kept[k], member);
 		}
 	}
-	if (errors.count == 0)
-		return true;
-	*error = arena_printf(arena, "%s: %s", errors.errors[0].field, errors.errors[0].message);
-	return false;
+	return errors->count == 0;
 }
 
 static bool
 coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPath *path, SchemaUnknown unknown, void *state,
-			 const char **error)
+			 FieldErrorList *errors)
 {
 	size_t		next = 0;
 
@@ -285,14 +281,14 @@ coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPat
 		{
 			FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
 
-			if (!coerce_value(arena, schema->items, value->u.array.items[i], &at, unknown, state, error))
+			if (!coerce_value(arena, schema->items, value->u.array.items[i], &at, unknown, state, errors))
 				return false;
 		}
 		return true;
 	}
 	if (value->kind != JSON_OBJECT)
 		return true;
-	if (schema->embedded && !coerce_resource(arena, value, path, unknown, state, error))
+	if (schema->embedded && !coerce_resource(arena, value, path, unknown, state, errors))
 		return false;
 	for (size_t i = 0; i < value->u.object.count; i++)
 	{
@@ -301,7 +297,7 @@ coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPat
 		const Schema *child = property != NULL ? property->schema : schema->additional_schema;
 		FieldPath	at = {path, member->key, -1, property == NULL};
 
-		if (child != NULL && !coerce_value(arena, child, member->value, &at, unknown, state, error))
+		if (child != NULL && !coerce_value(arena, child, member->value, &at, unknown, state, errors))
 			return false;
 	}
 	return true;
@@ -309,9 +305,9 @@ coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPat
 
 bool
 schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
-					   const char **error)
+					   FieldErrorList *errors)
 {
-	return coerce_value(arena, schema, document, NULL, unknown, state, error);
+	return coerce_value(arena, schema, document, NULL, unknown, state, errors);
 }
 
 /* Checked on a copy: what the document says stays as it is. */

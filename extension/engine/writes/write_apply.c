@@ -172,26 +172,22 @@ shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata
 	const Definition *definition = writing->definition;
 	JsonNode   *metadata = json_get(document, "metadata");
 	size_t		count = live_metadata != NULL ? SERVER_MEMBERS_OF_UPDATES : SERVER_MEMBERS;
-	JsonNode   *merged;
-	const char *error;
+	DocumentAdmission admission = {.applied = true};
+	DocumentRefusal refusal;
 	FieldErrorList errors;
+	JsonNode   *merged;
 
 	for (size_t i = 0; i < count; i++)
 		write_take_member(arena, metadata, live_metadata, server_members[i]);
 	merged = json_copy(arena, metadata);
-	if (!metadata_coerce(arena, metadata, NULL, NULL, &error))
+	if (!document_admit(arena, definition, document, &admission, &refusal))
 	{
 		field_errors_init(&errors, arena);
-		field_error_at(&errors, FIELD_INVALID, "metadata", merged, error);
+		field_error_at(&errors, FIELD_INVALID, "metadata", merged, refusal.message);
 		status_invalid(&writing->reply, definition->kind, definition->group, writing->request->name, &errors);
 		return write_refuse(writing, 422);
 	}
 	writing->reworded = is_reworded(arena, merged, metadata);
-	if (definition->schema != NULL)
-	{
-		schema_prune(arena, definition->schema, document, NULL, NULL);
-		schema_default_applied(arena, definition->schema, document);
-	}
 	return true;
 }
 

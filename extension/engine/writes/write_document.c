@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * write_document.c
- *	  Documents of writes: decoding, shaping, checking, the owner's SQL.
+ *	  Documents of writes: decoding, checking, the owner's SQL.
  *
- * A document is the whole object: apiVersion, kind, metadata and the rest.
- * Once write_shape_document() has accepted one of the endpoint's type, its
- * metadata has the shape of ObjectMeta, nothing is in it that the schema does
- * not know, and defaults are filled in.
+ * What a document goes through is document_admit()'s; here is what the API
+ * answers to it.
  *
- * Reference: k8s-conformance REQ-05, REQ-06, section 8.1, CRE-08 to CRE-12.
+ * Reference: k8s-conformance REQ-05, REQ-06, section 8.1, CRE-09 to CRE-12.
  *
  *-------------------------------------------------------------------------
  */
@@ -213,19 +211,17 @@ check_type(Arena *arena, const JsonNode *document, JsonText source)
 }
 
 /*
- * Brings a decoded document into shape, in place.  False with *error when it
- * is no object of any kind or its metadata cannot be read; *kind_known tells
- * these apart.  Complaints (NULL: not wanted) are about what was dropped.  A
- * document of another type keeps all it has: it will be refused later.
+ * Admits a decoded document.  False with *error when it is no object of any kind or cannot be read as one of its own;
+ * *kind_known tells these apart.  Complaints (NULL: not wanted) are about what was dropped.
  */
 bool
 write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
 					 bool *kind_known, const char **error)
 {
-	const Definition *definition = writing->definition;
 	ComplaintState state = {.arena = writing->arena,.complaints = complaints,.words = "unknown field "};
+	DocumentAdmission admission = {.unknown = complaints != NULL ? complain : NULL,.state = &state};
+	DocumentRefusal refusal;
 	JsonText	source = {writing->body, writing->body_len};
-	JsonNode   *metadata;
 
 	if (writing->admitted->patch != NULL && member_text(document, "kind").len == 0)
 	{
@@ -240,23 +236,10 @@ write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
 	*kind_known = *error == NULL;
 	if (*error != NULL)
 		return false;
-
-	metadata = json_get(document, "metadata");
-	if (metadata != NULL && metadata->kind == JSON_NULL)
-		json_set(writing->arena, document, "metadata", json_new_object(writing->arena));
-	else if (metadata != NULL &&
-			 !metadata_coerce(writing->arena, metadata, complaints != NULL ? complain : NULL, &state, error))
-		return false;
-	write_metadata(writing->arena, document);
-
-	if (!json_is_string(json_get(document, "kind"), definition->kind) ||
-		!json_is_string(json_get(document, "apiVersion"), definition->api_version) || definition->schema == NULL)
+	if (document_admit(writing->arena, writing->definition, document, &admission, &refusal))
 		return true;
-	schema_prune(writing->arena, definition->schema, document, complaints != NULL ? complain : NULL, &state);
-	if (!schema_coerce_embedded(writing->arena, definition->schema, document, complaints != NULL ? complain : NULL, &state, error))
-		return false;
-	schema_default(writing->arena, definition->schema, document);
-	return true;
+	*error = refusal.message;
+	return false;
 }
 
 static bool
@@ -359,20 +342,6 @@ write_check_version(Writing *writing, const JsonNode *document)
 	return write_bad_request(writing, buf.bytes);
 }
 
-/* The metadata of a document, made when it has none. */
-JsonNode *
-write_metadata(Arena *arena, JsonNode *document)
-{
-	JsonNode   *metadata = json_get(document, "metadata");
-
-	if (metadata == NULL)
-	{
-		metadata = json_new_object(arena);
-		json_set(arena, document, "metadata", metadata);
-	}
-	return metadata;
-}
-
 bool
 write_agree_namespace(Writing *writing, JsonNode *document)
 {
@@ -456,53 +425,26 @@ write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 {
 	Arena	   *arena = writing->arena;
 	const Definition *definition = writing->definition;
-	const JsonNode *metadata = json_get(document, "metadata");
-	const JsonNode *kind = json_get(document, "kind");
-	const JsonNode *version = json_get(document, "apiVersion");
 	const char *group = definition->group;
 	bool		is_apply = writing->admitted->patch_type != NULL && writing->admitted->patch_type->apply == NULL;
-	bool		typed;
 	FieldErrorList errors;
 
 	field_errors_init(&errors, arena);
-	if (!json_is_string(kind, definition->kind))
-		field_error_at(&errors, FIELD_INVALID, "kind", kind, arena_printf(arena, "must be %s", definition->kind));
-	if (!json_is_string(version, definition->api_version))
+	document_validate(arena, definition, document, old != NULL ? old->metadata : NULL, &errors);
+	if (writing->request->subresource[0] != '\0' && document_is_of(definition, document))
+		keep_status_errors(&errors);
+	if (errors.count == 0)
+	{
+		if (is_apply)
+			document_settle_applied(arena, definition, document);
+		return true;
+	}
+	if (!json_is_string(json_get(document, "apiVersion"), definition->api_version))
 	{
 		JsonText	text = member_text(document, "apiVersion");
 		const char *slash = text.len > 0 ? memchr(text.bytes, '/', text.len) : NULL;
 
-		field_error_at(&errors, FIELD_INVALID, "apiVersion", version != NULL ? version : json_new_cstring(arena, ""),
-					   arena_printf(arena, "must be %s", definition->api_version));
 		group = slash != NULL ? arena_strndup(arena, text.bytes, (size_t) (slash - text.bytes)) : "";
-	}
-	typed = errors.count == 0;
-
-	/* Upstream looks at the metadata of what is not of this type when it updates, but not when it creates. */
-	if (old != NULL)
-		metadata_validate_update(arena, metadata, old->metadata, definition->namespaced, &errors);
-	else if (typed)
-		metadata_validate(arena, metadata, definition->namespaced, &errors);
-	if (typed)
-	{
-		if (definition->schema != NULL)
-			schema_validate(definition->schema, document, &errors);
-		if (writing->request->subresource[0] != '\0')
-			keep_status_errors(&errors);
-	}
-	else if (definition->schema != NULL)
-		schema_validate_rules(definition->schema, document, &errors);
-	if (errors.count == 0)
-	{
-		const char *why;
-
-		/* Nulls that an apply kept and no type refuses are not there for those who read; what is embedded has been validated. */
-		if (is_apply && definition->schema != NULL)
-		{
-			schema_default(arena, definition->schema, document);
-			schema_coerce_embedded(arena, definition->schema, document, NULL, NULL, &why);
-		}
-		return true;
 	}
 	status_invalid(&writing->reply, json_get_cstring(arena, document, "kind"), group,
 				   metadata_text(arena, document, "name"), &errors);
@@ -535,76 +477,24 @@ write_warn_finalizers(Writing *writing, const JsonNode *document, const OldObjec
 	}
 }
 
-/*
- * Documents and their parts
- */
-
-/* The members of an object in an object of its own, with room for some more. */
-static JsonNode *
-copy_members(Arena *arena, const JsonNode *object, size_t more)
-{
-	JsonNode   *copy = json_new_object(arena);
-	size_t		count = object != NULL ? object->u.object.count : 0;
-
-	copy->u.object.capacity = count + more;
-	copy->u.object.members = arena_alloc(arena, (count + more + 1) * sizeof(JsonMember));
-	copy->u.object.count = count;
-	if (count > 0)
-		memcpy(copy->u.object.members, object->u.object.members, count * sizeof(JsonMember));
-	return copy;
-}
-
-/* Puts a whole document together; the parts are shared. */
-JsonNode *
-document_join(Arena *arena, const Definition *definition, JsonNode *metadata, const JsonNode *body)
-{
-	JsonNode   *document = copy_members(arena, body, 3);
-
-	json_set(arena, document, "apiVersion", json_new_cstring(arena, definition->api_version));
-	json_set(arena, document, "kind", json_new_cstring(arena, definition->kind));
-	json_set(arena, document, "metadata", metadata);
-	return document;
-}
-
-/* The document without its type and metadata; the rest is shared. */
-JsonNode *
-document_body(Arena *arena, const JsonNode *document)
-{
-	JsonNode   *body = copy_members(arena, document, 0);
-
-	json_remove(body, "apiVersion");
-	json_remove(body, "kind");
-	json_remove(body, "metadata");
-	return body;
-}
-
 bool
 write_parse_stored(Writing *writing, bool with_body, OldObject *old)
 {
-	Arena	   *arena = writing->arena;
 	const StoredObject *stored = writing->stored;
-	JsonError	error;
-	const char *shape_error;
-	JsonNode   *metadata = json_parse(arena, stored->metadata.bytes, stored->metadata.len, NULL, NULL, &error);
-	JsonNode   *body = with_body ? json_parse(arena, stored->body.bytes, stored->body.len, NULL, NULL, &error) :
-		json_new_object(arena);
 
-	/* A restored row was stored as it came, so that the shape of its metadata is not certain. */
-	if (metadata == NULL || !metadata_coerce(arena, metadata, NULL, NULL, &shape_error) ||
-		body == NULL || body->kind != JSON_OBJECT)
+	old->document = document_read_stored(writing->arena, writing->definition, stored->metadata,
+										 with_body ? &stored->body : NULL);
+	if (old->document == NULL)
 	{
 		static const char why[] = "the stored object cannot be read";
 		StatusCause cause = {.message = why};
 		StatusDetails details = {.causes = &cause,.cause_count = 1};
 
 		status_failure(&writing->reply, 500, "InternalError",
-					   arena_printf(arena, "Internal error occurred: %s", why), &details);
+					   arena_printf(writing->arena, "Internal error occurred: %s", why), &details);
 		return write_refuse(writing, 500);
 	}
-	old->metadata = metadata;
-	old->document = document_join(arena, writing->definition, metadata, body);
-	if (with_body && writing->definition->schema != NULL)
-		schema_default(arena, writing->definition->schema, old->document);
+	old->metadata = json_get(old->document, "metadata");
 	return true;
 }
 
@@ -639,16 +529,16 @@ bool
 write_document(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body,
 			   const StoredObject *stored, const WriteContext *context, FieldErrorList *errors)
 {
-	JsonNode   *old_metadata = NULL;
-	JsonNode   *old_body = NULL;
+	static const DocumentAdmission admission = {0};
+	DocumentRefusal refusal;
+	JsonNode   *old = NULL;
+	JsonNode   *old_metadata;
 	JsonNode   *document;
 	int64_t		generation;
-	const char *error;
-	JsonError	parse_error;
 
-	if (!metadata_coerce(arena, metadata, NULL, NULL, &error))
+	if (metadata->kind != JSON_OBJECT)
 	{
-		field_error_at(errors, FIELD_INVALID, "metadata", metadata, error);
+		field_error_at(errors, FIELD_TYPE_INVALID, "metadata", metadata, "must be of type object");
 		return false;
 	}
 	if (body->kind != JSON_OBJECT)
@@ -656,20 +546,15 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 		field_error_at(errors, FIELD_TYPE_INVALID, "", body, "must be of type object");
 		return false;
 	}
-	if (stored != NULL)
-	{
-		old_metadata = json_parse(arena, stored->metadata.bytes, stored->metadata.len, NULL, NULL, &parse_error);
-		old_body = json_parse(arena, stored->body.bytes, stored->body.len, NULL, NULL, &parse_error);
-		if (old_metadata != NULL && !metadata_coerce(arena, old_metadata, NULL, NULL, &error))
-			old_metadata = NULL;
-	}
-
 	document = document_join(arena, definition, metadata, body);
-	if (definition->schema != NULL)
+	if (!document_admit(arena, definition, document, &admission, &refusal))
 	{
-		schema_prune(arena, definition->schema, document, NULL, NULL);
-		schema_default(arena, definition->schema, document);
+		*errors = refusal.errors;
+		return false;
 	}
+	if (stored != NULL)
+		old = document_read_stored(arena, definition, stored->metadata, &stored->body);
+	old_metadata = json_get(old, "metadata");
 	json_remove(metadata, "resourceVersion");
 	settle_owners(arena, metadata, old_metadata);
 	if (context->fill_summary)
@@ -686,11 +571,9 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 	/* A generation that moved is the caller's word; one that did not moves with the body. */
 	*body = *document_body(arena, document);
 	generation = metadata_generation(metadata);
-	if (old_body != NULL && !json_equal(body, old_body) && generation == metadata_generation(old_metadata))
+	if (old != NULL && !json_equal(body, document_body(arena, old)) && generation == metadata_generation(old_metadata))
 		json_set(arena, metadata, "generation", next_generation(arena, generation));
 
-	metadata_validate(arena, metadata, definition->namespaced, errors);
-	if (definition->schema != NULL)
-		schema_validate(definition->schema, document, errors);
+	document_validate(arena, definition, document, NULL, errors);
 	return errors->count == 0;
 }

@@ -16,6 +16,7 @@
 #include "engine/api/delete_proto.h"
 #include "engine/fields/field_owner.h"
 #include "engine/api/metadata.h"
+#include "engine/writes/document_admit.h"
 #include "engine/writes/patch.h"
 #include "engine/results/summary.h"
 #include "engine/writes/write.h"
@@ -123,14 +124,11 @@ extern JsonNode *write_decode_body(Writing *writing);
 extern bool write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
 								 bool *kind_known, const char **error);
 extern bool write_check_version(Writing *writing, const JsonNode *document);
-extern JsonNode *write_metadata(Arena *arena, JsonNode *document);
 extern bool write_agree_namespace(Writing *writing, JsonNode *document);
 extern bool write_agree_name(Writing *writing, const JsonNode *document);
 extern void write_dedup_owners(Writing *writing, JsonNode *document, bool patched);
 extern bool write_validate(Writing *writing, JsonNode *document, const OldObject *old);
 extern void write_warn_finalizers(Writing *writing, const JsonNode *document, const OldObject *old);
-extern JsonNode *document_join(Arena *arena, const Definition *definition, JsonNode *metadata, const JsonNode *body);
-extern JsonNode *document_body(Arena *arena, const JsonNode *document);
 extern bool write_parse_stored(Writing *writing, bool with_body, OldObject *old);
 extern int64_t metadata_generation(const JsonNode *metadata);
 extern JsonNode *next_generation(Arena *arena, int64_t generation);
