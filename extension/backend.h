@@ -58,6 +58,9 @@ extern Datum uuid_datum(const char *uid);
  */
 extern void require_arguments(FunctionCallInfo fcinfo, int first, int last);
 
+/* Likewise when any is null.  For functions that are STRICT: whoever owns one can alter that. */
+extern void require_all_arguments(FunctionCallInfo fcinfo);
+
 /* Parses a document that is known to be JSON; raises an error (a bug, or bytes from elsewhere) when it is not. */
 extern JsonNode *parse_document(Arena *arena, JsonText text);
 

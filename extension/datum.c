@@ -88,6 +88,12 @@ require_arguments(FunctionCallInfo fcinfo, int first, int last)
 					 errmsg("argument %d of %s must not be null", i + 1, format_procedure(fcinfo->flinfo->fn_oid))));
 }
 
+void
+require_all_arguments(FunctionCallInfo fcinfo)
+{
+	require_arguments(fcinfo, 0, PG_NARGS() - 1);
+}
+
 JsonNode *
 parse_document(Arena *arena, JsonText text)
 {

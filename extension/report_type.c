@@ -56,9 +56,15 @@ check_report(const char *bytes, size_t len)
 Datum
 report_in(PG_FUNCTION_ARGS)
 {
-	char	   *input = PG_GETARG_CSTRING(0);
-	size_t		len = strlen(input);
+	require_all_arguments(fcinfo);
 
+	char	   *input = PG_GETARG_CSTRING(0);
+	size_t		len;
+
+	/* Where a type's input is not strict a null comes as no string. */
+	if (input == NULL)
+		PG_RETURN_NULL();
+	len = strlen(input);
 	check_report(input, len);
 	PG_RETURN_TEXT_P(text_of(input, len));
 }
@@ -66,16 +72,23 @@ report_in(PG_FUNCTION_ARGS)
 Datum
 report_out(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	PG_RETURN_CSTRING(TextDatumGetCString(PG_GETARG_DATUM(0)));
 }
 
 Datum
 report_recv(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	StringInfo	message = (StringInfo) PG_GETARG_POINTER(0);
 	int			len;
-	char	   *input = pq_getmsgtext(message, message->len - message->cursor, &len);
+	char	   *input;
 
+	if (message == NULL)
+		PG_RETURN_NULL();
+	input = pq_getmsgtext(message, message->len - message->cursor, &len);
 	check_report(input, len);
 	PG_RETURN_TEXT_P(text_of(input, len));
 }
@@ -83,12 +96,16 @@ report_recv(PG_FUNCTION_ARGS)
 Datum
 report_send(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	return textsend(fcinfo);
 }
 
 Datum
 report_from_text(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	JsonText	input = datum_text(PG_GETARG_DATUM(0));
 
 	check_report(input.bytes, input.len);
@@ -98,12 +115,16 @@ report_from_text(PG_FUNCTION_ARGS)
 Datum
 report_to_jsonb(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	PG_RETURN_DATUM(DirectFunctionCall1(jsonb_in, CStringGetDatum(TextDatumGetCString(PG_GETARG_DATUM(0)))));
 }
 
 Datum
 report_from_jsonb(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Jsonb	   *value = PG_GETARG_JSONB_P(0);
 	char	   *printed;
 
@@ -133,6 +154,8 @@ node_at(Arena *arena, Datum document, ArrayType *path)
 Datum
 string_at(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	const JsonNode *node;
 	text	   *string = NULL;
@@ -150,6 +173,8 @@ string_at(PG_FUNCTION_ARGS)
 Datum
 value_at(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	const JsonNode *node;
 	text	   *value = NULL;
@@ -173,5 +198,7 @@ value_at(PG_FUNCTION_ARGS)
 Datum
 document_size(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	PG_RETURN_INT32((int32) (toast_raw_datum_size(PG_GETARG_DATUM(0)) - VARHDRSZ));
 }

@@ -36,6 +36,8 @@ typedef enum ListColumn
 Datum
 sql_count_summary(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	const JsonNode *place;
 	const JsonNode *found;
@@ -68,6 +70,8 @@ member_datum(Arena *arena, const JsonNode *result, const char *key)
 Datum
 sql_policy_rules(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	const JsonNode *rules;
 	JsonText   *names;
@@ -86,6 +90,8 @@ sql_policy_rules(PG_FUNCTION_ARGS)
 Datum
 sql_first_owner(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	static const char *const keys[] = {"apiVersion", "kind", "name", "uid"};
 	Arena		arena;
 	const JsonNode *owners;

@@ -32,6 +32,8 @@ static text *text_of_buffer(StrBuf *buf);
 Datum
 sql_get_plan(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	TupleDesc	row = result_row(fcinfo);
 	Arena		arena;
 	ApiRequest	request;
@@ -66,6 +68,8 @@ sql_get_plan(PG_FUNCTION_ARGS)
 Datum
 sql_list_plan(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
 	TupleDesc	row = result_row(fcinfo);
 	Arena		arena;
@@ -231,6 +235,8 @@ sql_render_list(PG_FUNCTION_ARGS)
 Datum
 sql_render_bookmark(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	RENDER_BEGIN();
 	render_bookmark(&buf, definition, &transform, PG_GETARG_INT64(3), PG_GETARG_BOOL(4));
 	RENDER_END();
@@ -239,6 +245,8 @@ sql_render_bookmark(PG_FUNCTION_ARGS)
 Datum
 sql_continue_token(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	text	   *result;
 

@@ -10,9 +10,9 @@
 #include "common/cryptohash.h"
 #include "common/sha2.h"
 #include "engine/answers/discovery.h"
-#include "funcapi.h"
 #include "engine/api/metadata.h"
 #include "engine/writes/document_admit.h"
+#include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -25,6 +25,8 @@ PG_FUNCTION_INFO_V1(sql_check_document);
 Datum
 sql_crd_definitions(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	FieldErrorList errors;
 	JsonNode   *crd;
@@ -73,6 +75,8 @@ document_hash(Arena *arena, const char *bytes, size_t len)
 Datum
 sql_served_documents(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Arena		arena;
 	Datum	   *elements;
@@ -109,6 +113,8 @@ sql_served_documents(PG_FUNCTION_ARGS)
 Datum
 sql_check_document(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	/* A part of a manifest may be asked about, too. */
 	static const DocumentAdmission admission = {.metadata_optional = true};
 	static const uint8_t no_chance[5] = {0};

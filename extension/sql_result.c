@@ -108,6 +108,8 @@ whole_document(FunctionCallInfo fcinfo, Arena *arena, int metadata, int body)
 Datum
 sql_check_results_mapping(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	FieldErrorList errors;
 	JsonNode   *mapping;
@@ -228,6 +230,8 @@ sql_result_difference(PG_FUNCTION_ARGS)
 Datum
 sql_field_hash(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Datum	   *elements;
 	bool	   *nulls;
 	int			count;

@@ -36,6 +36,8 @@ static bool lookup_term(void *state, JsonText key, JsonText *value);
 Datum
 label_terms(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	Arena		arena;
 	JsonNode   *labels;
 	JsonText   *terms = NULL;
@@ -72,6 +74,8 @@ label_terms(PG_FUNCTION_ARGS)
 Datum
 matches_labels(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	CompiledSelector *selector = compiled_selector(fcinfo, datum_text(PG_GETARG_DATUM(1)), false);
 
 	PG_RETURN_BOOL(selector_matches(selector->labels, lookup_term, PG_GETARG_ARRAYTYPE_P(0)));
@@ -80,6 +84,8 @@ matches_labels(PG_FUNCTION_ARGS)
 Datum
 matches_fields(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	CompiledSelector *selector = compiled_selector(fcinfo, datum_text(PG_GETARG_DATUM(2)), true);
 
 	PG_RETURN_BOOL(field_selector_matches(selector->fields, datum_text(PG_GETARG_DATUM(0)), datum_text(PG_GETARG_DATUM(1))));
@@ -88,6 +94,8 @@ matches_fields(PG_FUNCTION_ARGS)
 Datum
 selector_terms_of(PG_FUNCTION_ARGS)
 {
+	require_all_arguments(fcinfo);
+
 	CompiledSelector *selector = compiled_selector(fcinfo, datum_text(PG_GETARG_DATUM(0)), false);
 	Arena		arena;
 	JsonText   *terms;
