@@ -102,6 +102,30 @@ extension/build/%.o: extension/%.c extension/build/flags
 
 -include $(OBJS:.o=.d)
 
+# ---- the module with a sanitizer in it: regress/sql_fuzz puts it into the place of the other ----
+
+SANITIZE ?= undefined
+SANITIZED = extension/build/$(SANITIZE)
+# Overflow is to be found, and PostgreSQL's flags would define it.
+SANITIZED_COMPILE = $(CC) $(CFLAGS) -O1 -fno-wrapv -fsanitize=$(SANITIZE) -fno-sanitize-recover=$(SANITIZE) $(CPPFLAGS)
+
+.PHONY: sanitized-module
+sanitized-module: $(SANITIZED)/kube_reports.so
+
+$(SANITIZED)/flags: always
+	@mkdir -p $(@D)
+	@echo '$(SANITIZED_COMPILE)' | cmp -s - $@ || echo '$(SANITIZED_COMPILE)' >$@
+
+$(SANITIZED)/%.o: extension/%.c $(SANITIZED)/flags
+	@mkdir -p $(@D)
+	$(SANITIZED_COMPILE) -MMD -MP -c -o $@ $<
+
+SANITIZED_OBJS = $(patsubst extension/build/%,$(SANITIZED)/%,$(OBJS))
+$(SANITIZED)/kube_reports.so: $(SANITIZED_OBJS)
+	$(CC) -shared -fsanitize=$(SANITIZE) -o $@ $^ $(SHLIB_LINK)
+
+-include $(SANITIZED_OBJS:.o=.d)
+
 # ---- the install script ----
 
 sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDIATE_TYPES)) Makefile

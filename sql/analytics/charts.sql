@@ -72,8 +72,8 @@ BEGIN ATOMIC
 				|| CASE WHEN bases IS NULL THEN 'h0' ELSE 'L' || string_agg(p.x || ' ' || p.base, 'L' ORDER BY p.n DESC) || 'Z' END AS path
 		FROM (SELECT v.n, v.top IS NULL AS missing, count(*) FILTER (WHERE v.top IS NULL) OVER (ORDER BY v.n) AS island,
 				trim_scale(round((1000.0 * (v.n - 1) / greatest(cardinality(tops) - 1, 1))::numeric, 1)) AS x,
-				trim_scale(round((300 * (high - v.top) / (high - low))::numeric, 1)) AS top,
-				trim_scale(round((300 * (high - v.base) / (high - low))::numeric, 1)) AS base
+				trim_scale(round((300 * (high - v.top) / coalesce(nullif(high - low, 0), 1))::numeric, 1)) AS top,
+				trim_scale(round((300 * (high - v.base) / coalesce(nullif(high - low, 0), 1))::numeric, 1)) AS base
 			FROM unnest(tops, bases) WITH ORDINALITY v(top, base, n)) p
 		WHERE NOT p.missing
 		GROUP BY p.island) i;
