@@ -4,9 +4,11 @@
  *	  Between the document engine and PostgreSQL.
  *
  * Files that include this one are the only ones of the extension that see
- * postgres.h.  An SQL-callable function makes an Arena, calls the engine,
- * copies what it returns out of the arena, and ends the arena; when an error
- * is raised in between, the memory context frees the arena's chunks.
+ * postgres.h.  An SQL-callable function makes an Arena with the budget of its
+ * arguments, calls the engine, copies what it returns out of the arena, and
+ * ends the arena; when an error is raised in between, the memory context frees
+ * the arena's chunks.  A document that goes over its budget is an error with
+ * SQLSTATE 54000.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,6 +53,9 @@ extern text *text_of_string(Arena *arena, JsonText string);
 extern text *text_of_json(Arena *arena, const JsonNode *node);
 extern Datum text_array(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);
+
+/* The bytes of these arguments, texts or arrays, counted from 0 and ended by -1: what a budget is for.  A null counts nothing. */
+extern size_t argument_bytes(FunctionCallInfo fcinfo,...);
 
 /*
  * Raises an error when one of these arguments, counted from 0, is null.  For functions that are not STRICT because some

@@ -7,6 +7,7 @@
  */
 #include "backend.h"
 
+#include "access/detoast.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "utils/array.h"
@@ -76,6 +77,21 @@ Datum
 uuid_datum(const char *uid)
 {
 	return DirectFunctionCall1(uuid_in, CStringGetDatum(uid));
+}
+
+size_t
+argument_bytes(FunctionCallInfo fcinfo,...)
+{
+	size_t		bytes = 0;
+	va_list		numbers;
+	int			number;
+
+	va_start(numbers, fcinfo);
+	while ((number = va_arg(numbers, int)) >= 0)
+		if (!PG_ARGISNULL(number))
+			bytes += toast_raw_datum_size(PG_GETARG_DATUM(number)) - VARHDRSZ;
+	va_end(numbers);
+	return bytes;
 }
 
 void

@@ -12,6 +12,7 @@
  */
 #include "backend.h"
 
+#include "access/detoast.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -124,7 +125,7 @@ compile_definition(Arena *arena, Datum document)
 	text	   *checked;
 	Definition *definition;
 
-	arena_init(&scratch);
+	arena_init_for(&scratch, toast_raw_datum_size(document));
 	checked = text_of_json(&scratch, parse_definition(&scratch, document));
 	arena_free(&scratch);
 	definition = definition_compile(arena, parse_document(arena, datum_text(PointerGetDatum(checked))));
@@ -173,7 +174,7 @@ lookup(int64 id, Datum document, void *(*compile) (Arena *, Datum))
 	context = AllocSetContextCreate(CurrentMemoryContext, "kube_reports definition", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	arena = palloc(sizeof(Arena));
-	arena_init(arena);
+	arena_init_for(arena, toast_raw_datum_size(document));
 	compiled = compile(arena, document);
 	MemoryContextSwitchTo(caller);
 	/* Only what is whole outlives the statement. */

@@ -39,10 +39,21 @@ backend_release(void *pointer)
 }
 
 static void
-backend_checkpoint(void)
+backend_interrupt(void)
 {
 	CHECK_FOR_INTERRUPTS();
 	check_stack_depth();
+}
+
+static void
+backend_exceeded(ArenaLimit limit, uint64_t allowed)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			 limit == ARENA_MEMORY ? errmsg("document takes too much memory") : errmsg("document takes too much work"),
+			 limit == ARENA_MEMORY ? errdetail("For its size it may take %llu bytes of memory.", (unsigned long long) allowed)
+			 : errdetail("For its size it may take %llu steps.", (unsigned long long) allowed),
+			 errhint("Split the report into smaller ones, or repeat less in it.")));
 }
 
 static void
@@ -72,7 +83,8 @@ _PG_init(void)
 {
 	arena_allocate = backend_allocate;
 	arena_release = backend_release;
-	arena_checkpoint = backend_checkpoint;
+	arena_interrupt = backend_interrupt;
+	arena_exceeded = backend_exceeded;
 	RegisterXactCallback(end_of_transaction, NULL);
 }
 

@@ -38,7 +38,7 @@ check_report(const char *bytes, size_t len)
 	JsonError	error;
 	JsonNode   *node;
 
-	arena_init(&arena);
+	arena_init_for(&arena, len);
 	node = json_parse(&arena, bytes, len, NULL, NULL, &error);
 	if (node == NULL)
 		ereport(ERROR,
@@ -160,7 +160,7 @@ string_at(PG_FUNCTION_ARGS)
 	const JsonNode *node;
 	text	   *string = NULL;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, -1));
 	node = node_at(&arena, PG_GETARG_DATUM(0), PG_GETARG_ARRAYTYPE_P(1));
 	if (node != NULL && node->kind == JSON_STRING)
 		string = text_of_string(&arena, node->u.string);
@@ -179,7 +179,7 @@ value_at(PG_FUNCTION_ARGS)
 	const JsonNode *node;
 	text	   *value = NULL;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, -1));
 	node = node_at(&arena, PG_GETARG_DATUM(0), PG_GETARG_ARRAYTYPE_P(1));
 	if (node != NULL)
 	{

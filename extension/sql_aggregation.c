@@ -46,7 +46,7 @@ sql_count_summary(PG_FUNCTION_ARGS)
 	Datum		values[2] = {0};
 	bool		nulls[2] = {false};
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	place = summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
 	found = json_get(place, "summary");
 	values[0] = PointerGetDatum(text_of_json(&arena, summary_count(&arena, json_get(place, "results"))));
@@ -77,7 +77,7 @@ sql_policy_rules(PG_FUNCTION_ARGS)
 	JsonText   *names;
 	Datum		result;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	rules = kyverno_policy_rules(&arena, parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
 	names = arena_alloc(&arena, sizeof(JsonText) * (rules->u.array.count + 1));
 	for (size_t i = 0; i < rules->u.array.count; i++)
@@ -101,7 +101,7 @@ sql_first_owner(PG_FUNCTION_ARGS)
 	Datum		values[3];
 	bool		nulls[3] = {false};
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	owners = json_get(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))), "ownerReferences");
 	if (owners == NULL || owners->kind != JSON_ARRAY || owners->u.array.count == 0)
 	{
@@ -136,7 +136,7 @@ sql_list_results(PG_FUNCTION_ARGS)
 		elog(ERROR, "list_results is declared with %d columns", set->setDesc->natts);
 	if (PG_ARGISNULL(0))
 		return (Datum) 0;
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, -1));
 	results = json_get(summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0)))), "results");
 	if (!PG_ARGISNULL(1))
 	{

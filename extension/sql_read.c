@@ -7,13 +7,13 @@
  */
 #include "backend.h"
 
-#include <time.h>
-
+#include "access/xact.h"
 #include "funcapi.h"
 #include "engine/answers/render.h"
 #include "engine/api/selector.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(sql_get_plan);
 PG_FUNCTION_INFO_V1(sql_list_plan);
@@ -28,6 +28,7 @@ PG_FUNCTION_INFO_V1(sql_status_document);
 static void parse_transform(Datum datum, Transform *transform);
 static JsonText argument_text(FunctionCallInfo fcinfo, int number);
 static text *text_of_buffer(StrBuf *buf);
+static int64_t statement_time(void);
 
 Datum
 sql_get_plan(PG_FUNCTION_ARGS)
@@ -44,7 +45,7 @@ sql_get_plan(PG_FUNCTION_ARGS)
 	HeapTuple	tuple;
 
 	(void) definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
 	strbuf_init(&status, &arena);
 	memset(&transform, 0, sizeof(transform));
 	parse_request(&arena, PG_GETARG_DATUM(2), &request);
@@ -84,7 +85,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	Datum		values[20];
 	bool		nulls[20] = {false};
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
 	strbuf_init(&status, &arena);
 	memset(&transform, 0, sizeof(transform));
 	memset(&options, 0, sizeof(options));
@@ -141,8 +142,15 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* What to render: every rendering function begins with (definition_id, definition, transform). */
-#define RENDER_BEGIN() \
+/* Ages count from here: these functions are STABLE, and give the same answer throughout a statement. */
+static int64_t
+statement_time(void)
+{
+	return (int64_t) timestamptz_to_time_t(GetCurrentStatementStartTimestamp());
+}
+
+/* What to render: every rendering function begins with (definition_id, definition, transform).  ...: the documents' numbers. */
+#define RENDER_BEGIN(...) \
 	const Definition *definition; \
 	Arena		arena; \
 	StrBuf		buf; \
@@ -152,7 +160,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	require_arguments(fcinfo, 0, 2); \
 	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1)); \
 	parse_transform(PG_GETARG_DATUM(2), &transform); \
-	arena_init(&arena); \
+	arena_init_for(&arena, argument_bytes(fcinfo, __VA_ARGS__, -1)); \
 	strbuf_init(&buf, &arena)
 
 #define RENDER_END() \
@@ -166,9 +174,9 @@ sql_render_object(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(3))
 		PG_RETURN_NULL();
 	{
-		RENDER_BEGIN();
+		RENDER_BEGIN(3, 4);
 		render_object(&buf, definition, &transform, false, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
-					  PG_ARGISNULL(5) ? 0 : PG_GETARG_INT64(5), (int64_t) time(NULL));
+					  PG_ARGISNULL(5) ? 0 : PG_GETARG_INT64(5), statement_time());
 		strbuf_putc(&buf, '\n');
 		RENDER_END();
 	}
@@ -177,17 +185,17 @@ sql_render_object(PG_FUNCTION_ARGS)
 Datum
 sql_render_item(PG_FUNCTION_ARGS)
 {
-	RENDER_BEGIN();
+	RENDER_BEGIN(5, 6);
 	require_arguments(fcinfo, 3, 5);
 	require_arguments(fcinfo, 7, 7);
 	if (PG_GETARG_BOOL(4))
 		strbuf_puts(&buf, render_list_separator(&transform));
 	if (PG_GETARG_BOOL(3))
 		render_event(&buf, "ADDED", definition, &transform, argument_text(fcinfo, 5), argument_text(fcinfo, 6),
-					 PG_GETARG_INT64(7), (int64_t) time(NULL));
+					 PG_GETARG_INT64(7), statement_time());
 	else
 		render_item(&buf, definition, &transform, argument_text(fcinfo, 5), argument_text(fcinfo, 6),
-					PG_GETARG_INT64(7), (int64_t) time(NULL));
+					PG_GETARG_INT64(7), statement_time());
 	RENDER_END();
 }
 
@@ -197,10 +205,10 @@ sql_render_change(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(3))
 		PG_RETURN_NULL();
 	{
-		RENDER_BEGIN();
+		RENDER_BEGIN(3, 4);
 		require_arguments(fcinfo, 5, 5);
 		render_object(&buf, definition, &transform, true, argument_text(fcinfo, 3), argument_text(fcinfo, 4),
-					  PG_GETARG_INT64(5), (int64_t) time(NULL));
+					  PG_GETARG_INT64(5), statement_time());
 		RENDER_END();
 	}
 }
@@ -208,7 +216,7 @@ sql_render_change(PG_FUNCTION_ARGS)
 Datum
 sql_render_list(PG_FUNCTION_ARGS)
 {
-	RENDER_BEGIN();
+	RENDER_BEGIN(5);
 	require_arguments(fcinfo, 3, 4);
 	switch (PG_GETARG_CHAR(3))
 	{
@@ -237,7 +245,7 @@ sql_render_bookmark(PG_FUNCTION_ARGS)
 {
 	require_all_arguments(fcinfo);
 
-	RENDER_BEGIN();
+	RENDER_BEGIN(2);
 	render_bookmark(&buf, definition, &transform, PG_GETARG_INT64(3), PG_GETARG_BOOL(4));
 	RENDER_END();
 }
@@ -250,7 +258,7 @@ sql_continue_token(PG_FUNCTION_ARGS)
 	Arena		arena;
 	text	   *result;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, 4, -1));
 	result = cstring_to_text(continue_token(&arena, PG_GETARG_INT64(0), PG_GETARG_BOOL(1),
 											TextDatumGetCString(PG_GETARG_DATUM(2)),
 											TextDatumGetCString(PG_GETARG_DATUM(3)),
@@ -268,7 +276,7 @@ sql_status_document(PG_FUNCTION_ARGS)
 	text	   *result;
 
 	require_arguments(fcinfo, 0, 2);
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 1, 2, 3, -1));
 	strbuf_init(&buf, &arena);
 	memset(&details, 0, sizeof(details));
 	if (!PG_ARGISNULL(3))

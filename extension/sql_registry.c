@@ -34,7 +34,7 @@ sql_crd_definitions(PG_FUNCTION_ARGS)
 	const char *name;
 	Datum		result;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	field_errors_init(&errors, &arena);
 	crd = parse_document(&arena, datum_text(PG_GETARG_DATUM(0)));
 	definitions = crd_definitions(&arena, crd, &errors);
@@ -86,7 +86,7 @@ sql_served_documents(PG_FUNCTION_ARGS)
 	size_t		document_count;
 
 	InitMaterializedSRF(fcinfo, 0);
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), ARR_ELEMTYPE(PG_GETARG_ARRAYTYPE_P(0)), -1, false, TYPALIGN_INT,
 					  &elements, NULL, &element_count);
 	definitions = arena_alloc(&arena, sizeof(JsonNode *) * (element_count + 1));
@@ -127,7 +127,7 @@ sql_check_document(PG_FUNCTION_ARGS)
 	const char *name;
 	const char *prefix;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
 	field_errors_init(&errors, &arena);
 	document = parse_document(&arena, datum_text(PG_GETARG_DATUM(2)));
 	name = json_get_cstring(&arena, json_get(document, "metadata"), "name");

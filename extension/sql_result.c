@@ -116,7 +116,7 @@ sql_check_results_mapping(PG_FUNCTION_ARGS)
 	JsonText	type = datum_text(PG_GETARG_DATUM(1));
 	text	   *result;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, -1));
 	field_errors_init(&errors, &arena);
 	mapping = parse_document(&arena, datum_text(PG_GETARG_DATUM(0)));
 	if (result_mapping_compile(&arena, mapping, &errors) == NULL)
@@ -138,7 +138,7 @@ sql_evaluated_at(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(3))
 		PG_RETURN_NULL();
 	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, -1));
 	document = whole_document(fcinfo, &arena, 2, 3);
 	found = result_time(&arena, mapping, document, &time);
 	arena_free(&arena);
@@ -208,7 +208,7 @@ sql_result_difference(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	require_arguments(fcinfo, 2, 2);
 	mapping = mapping_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 3, 4, 5, 6, -1));
 	old = whole_document(fcinfo, &arena, 3, 4);
 	new = whole_document(fcinfo, &arena, 5, 6);
 	context = hash_begin();
@@ -241,7 +241,7 @@ sql_field_hash(PG_FUNCTION_ARGS)
 	int64		result;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	fields = arena_alloc(&arena, sizeof(JsonText) * (count + 1));
 	for (int i = 0; i < count; i++)
 		fields[i] = nulls[i] ? (JsonText) {"", 0} : datum_text(elements[i]);

@@ -44,7 +44,7 @@ label_terms(PG_FUNCTION_ARGS)
 	size_t		count = 0;
 	Datum		result;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	labels = json_get(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))), "labels");
 	if (labels != NULL && labels->kind == JSON_OBJECT)
 	{
@@ -78,6 +78,7 @@ matches_labels(PG_FUNCTION_ARGS)
 
 	CompiledSelector *selector = compiled_selector(fcinfo, datum_text(PG_GETARG_DATUM(1)), false);
 
+	arena_begin_work(argument_bytes(fcinfo, 0, 1, -1));
 	PG_RETURN_BOOL(selector_matches(selector->labels, lookup_term, PG_GETARG_ARRAYTYPE_P(0)));
 }
 
@@ -88,6 +89,7 @@ matches_fields(PG_FUNCTION_ARGS)
 
 	CompiledSelector *selector = compiled_selector(fcinfo, datum_text(PG_GETARG_DATUM(2)), true);
 
+	arena_begin_work(argument_bytes(fcinfo, 0, 1, 2, -1));
 	PG_RETURN_BOOL(field_selector_matches(selector->fields, datum_text(PG_GETARG_DATUM(0)), datum_text(PG_GETARG_DATUM(1))));
 }
 
@@ -102,7 +104,7 @@ selector_terms_of(PG_FUNCTION_ARGS)
 	size_t		count;
 	Datum		result;
 
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	count = selector_terms(&arena, selector->labels, &terms);
 	result = text_array(terms, count);
 	arena_free(&arena);
@@ -125,7 +127,7 @@ compiled_selector(FunctionCallInfo fcinfo, JsonText source, bool fields)
 	else
 		compiled = palloc0(sizeof(CompiledSelector));
 	fcinfo->flinfo->fn_extra = NULL;
-	arena_init(&compiled->arena);
+	arena_init_for(&compiled->arena, source.len);
 	compiled->source = arena_strndup(&compiled->arena, source.bytes, source.len);
 	compiled->source_len = source.len;
 	if (fields)

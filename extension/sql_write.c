@@ -13,6 +13,7 @@
 
 #include "funcapi.h"
 #include "utils/builtins.h"
+#include "engine/api/status.h"
 #include "engine/writes/write.h"
 
 /* What a proxy lets through at most; its own flag is lower as a rule. */
@@ -27,28 +28,35 @@ static char action_letter(Arena *arena, const ApiRequest *request, const WriteOu
 static Datum warning_array(const JsonNode *warnings);
 static Datum outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome);
 
+/* What is asked of the engine; decide: with the stored object, NULL for none, at hand. */
+typedef struct AskedWrite
+{
+	const Definition *definition;
+	ApiRequest	request;
+	JsonText	document;
+	WriteContext context;
+	bool		decide;
+	const StoredObject *stored;
+} AskedWrite;
+
+static Datum ask(Arena *arena, const AskedWrite *asked, TupleDesc row);
+
 Datum
 sql_write_admit(PG_FUNCTION_ARGS)
 {
-	const Definition *definition;
-	JsonText	document = {"", 0};
+	AskedWrite	asked = {.document = {"", 0}};
 	Arena		arena;
-	ApiRequest	request;
-	WriteContext context;
-	WriteOutcome outcome;
 	TupleDesc	row = result_row(fcinfo);
 	Datum		result;
 
 	require_arguments(fcinfo, 0, 2);
-	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init(&arena);
-	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	asked.definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, -1));
+	parse_request(&arena, PG_GETARG_DATUM(2), &asked.request);
 	if (!PG_ARGISNULL(3))
-		document = datum_text(PG_GETARG_DATUM(3));
-	fill_context(&context, fcinfo, 4);
-	memset(&outcome, 0, sizeof(outcome));
-	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &outcome);
-	result = outcome_row(&arena, row, &request, &outcome);
+		asked.document = datum_text(PG_GETARG_DATUM(3));
+	fill_context(&asked.context, fcinfo, 4);
+	result = ask(&arena, &asked, row);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
 }
@@ -56,45 +64,89 @@ sql_write_admit(PG_FUNCTION_ARGS)
 Datum
 sql_write_decide(PG_FUNCTION_ARGS)
 {
-	const Definition *definition;
-	JsonText	document = {"", 0};
+	AskedWrite	asked = {.document = {"", 0},.decide = true};
 	Arena		arena;
-	ApiRequest	request;
-	WriteContext context;
-	WriteOutcome admitted;
-	WriteOutcome outcome;
 	StoredObject stored;
 	TupleDesc	row = result_row(fcinfo);
 	Datum		result;
 
 	require_arguments(fcinfo, 0, 2);
-	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init(&arena);
-	parse_request(&arena, PG_GETARG_DATUM(2), &request);
+	asked.definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
+	arena_init_for(&arena, argument_bytes(fcinfo, 2, 3, 4, 5, -1));
+	parse_request(&arena, PG_GETARG_DATUM(2), &asked.request);
 	if (!PG_ARGISNULL(3))
-		document = datum_text(PG_GETARG_DATUM(3));
+		asked.document = datum_text(PG_GETARG_DATUM(3));
 	if (!PG_ARGISNULL(6))
 	{
 		require_arguments(fcinfo, 4, 5);
 		stored.metadata = datum_text(PG_GETARG_DATUM(4));
 		stored.body = datum_text(PG_GETARG_DATUM(5));
 		stored.version = PG_GETARG_INT64(6);
+		asked.stored = &stored;
 	}
-	fill_context(&context, fcinfo, 7);
-	memset(&admitted, 0, sizeof(admitted));
-	memset(&outcome, 0, sizeof(outcome));
-	write_admit(&arena, definition, &request, document.bytes, document.len, &context, &admitted);
-	/* A name that was generated when the create was admitted alone is the one that is taken. */
-	if (!PG_ARGISNULL(6) && strcmp(request.verb, "create") == 0)
-		admitted.name = json_get_cstring(&arena, parse_document(&arena, stored.metadata), "name");
-	if (admitted.action == WRITE_PENDING)
-		write_decide(&arena, definition, &request, document.bytes, document.len, &context, &admitted,
-					 PG_ARGISNULL(6) ? NULL : &stored, &outcome);
-	else
-		outcome = admitted;
-	result = outcome_row(&arena, row, &request, &outcome);
+	fill_context(&asked.context, fcinfo, 7);
+	result = ask(&arena, &asked, row);
 	arena_free(&arena);
 	PG_RETURN_DATUM(result);
+}
+
+static void
+perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
+{
+	WriteOutcome admitted;
+
+	memset(outcome, 0, sizeof(*outcome));
+	/* When deciding, admission is repeated: it is cheaper than handing a parsed document from one SQL function to the next. */
+	write_admit(arena, asked->definition, &asked->request, asked->document.bytes, asked->document.len, &asked->context, outcome);
+	if (!asked->decide)
+		return;
+	/* A name that was generated the first time is the one that is taken. */
+	if (asked->stored != NULL && strcmp(asked->request.verb, "create") == 0)
+		outcome->name = json_get_cstring(arena, parse_document(arena, asked->stored->metadata), "name");
+	if (outcome->action != WRITE_PENDING)
+		return;
+	admitted = *outcome;
+	write_decide(arena, asked->definition, &asked->request, asked->document.bytes, asked->document.len, &asked->context,
+				 &admitted, asked->stored, outcome);
+}
+
+/*
+ * A document that goes over its budget gets an answer of its own: the rest of its batch is not its fault.  The error may be
+ * caught without a subtransaction, because nothing but the engine runs here, which has no state but the arena.
+ */
+static Datum
+ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	WriteOutcome outcome;
+	Datum		result;
+
+	PG_TRY();
+	{
+		perform(arena, asked, &outcome);
+		result = outcome_row(arena, row, &asked->request, &outcome);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+		StrBuf		status;
+		WriteOutcome refusal = {.action = WRITE_ANSWER,.code = 413};
+
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			PG_RE_THROW();
+		error = CopyErrorData();
+		FlushErrorState();
+		strbuf_init(&status, arena);
+		status_failure(&status, 413, "RequestEntityTooLarge",
+					   error->detail != NULL ? arena_printf(arena, "Request entity too large: %s: %s", error->message, error->detail) :
+					   arena_printf(arena, "Request entity too large: %s", error->message), NULL);
+		refusal.status = status.bytes;
+		refusal.status_len = status.len;
+		result = outcome_row(arena, row, &asked->request, &refusal);
+	}
+	PG_END_TRY();
+	return result;
 }
 
 /* The key columns are the truth: a document that names another object is refused, one that names none gets their names. */
@@ -127,7 +179,7 @@ sql_write_document(PG_FUNCTION_ARGS)
 
 	require_arguments(fcinfo, 0, 3);
 	definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
-	arena_init(&arena);
+	arena_init_for(&arena, argument_bytes(fcinfo, 4, 5, 6, 7, -1));
 	field_errors_init(&errors, &arena);
 	metadata = PG_ARGISNULL(4) ? json_new_object(&arena) : parse_document(&arena, datum_text(PG_GETARG_DATUM(4)));
 	body = PG_ARGISNULL(5) ? json_new_object(&arena) : parse_document(&arena, datum_text(PG_GETARG_DATUM(5)));

@@ -5,7 +5,8 @@
  *
  * An SQL error is a fault of ours or of the database, never the client's: the
  * extension answers what a client did wrong with a reply.  Its text goes to
- * the log, the client is told the SQLSTATE.
+ * the log, the client is told the SQLSTATE.  The exception is 54000: what the
+ * client sent takes more than its budget, which may show after the answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,7 @@ typedef struct SqlStatus
 static const SqlStatus sql_statuses[] = {
 	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
 	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
+	{"54000", 413, "RequestEntityTooLarge", "Request entity too large: it takes more memory or work than its size allows", 0},
 	{"55000", 503, "ServiceUnavailable", "a dump is being restored, please try again", 1},
 	{"55P03", 503, "ServiceUnavailable", "the operation waited too long for another one, please try again", 1},
 	{"57014", 504, "Timeout", "Timeout: request did not complete within the allotted timeout", 1},
@@ -77,7 +79,9 @@ explain(Arena *arena, const PgError *error, const char **message, StatusDetails 
 bool
 reply_is_transient(PgOutcome outcome, const PgError *error)
 {
-	return outcome != PG_FAILED || sql_status(error)->code != 500;
+	const SqlStatus *status = sql_status(error);
+
+	return outcome != PG_FAILED || (status->code != 500 && status->code != 413);
 }
 
 Reply

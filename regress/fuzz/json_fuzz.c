@@ -54,17 +54,17 @@ static void
 check_pairs(Arena *arena, const JsonNode *object)
 {
 	JsonPairs	pairs = {.left = object,.right = json_copy(arena, object)};
-	void		(*checkpoint) (void) = arena_checkpoint;
+	void		(*interrupt) (void) = arena_interrupt;
 	size_t		count = 0;
 
 	checkpoints = 0;
-	arena_checkpoint = count_checkpoint;
+	arena_interrupt = count_checkpoint;
 	for (; json_pairs_next(&pairs); count++)
 	{
 		check(json_text_compare(pairs.key, object->u.object.members[count].key) == 0);
 		check(pairs.left_value == object->u.object.members[count].value && json_equal(pairs.left_value, pairs.right_value));
 	}
-	arena_checkpoint = checkpoint;
+	arena_interrupt = interrupt;
 	check(count == object->u.object.count && checkpoints >= count / 256);
 }
 

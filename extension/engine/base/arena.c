@@ -15,6 +15,7 @@
  */
 #include "engine/base/arena.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,14 +49,30 @@ struct ArenaChunk
 	size_t		size;			/* of a shared chunk, without this header; 0 for a piece of its own */
 };
 
+/* Where arena_exceeded() goes back to. */
+typedef struct Guard
+{
+	struct Guard *outer;
+	jmp_buf		place;
+	ArenaLimit	limit;
+} Guard;
+
 static void *allocate_or_abort(size_t size);
-static void no_checkpoint(void);
+static void no_interrupt(void);
+static void leave_run(ArenaLimit limit, uint64_t allowed);
 static void append_formatted(StrBuf *buf, const char *format, va_list arguments)
 			__attribute__((format(printf, 2, 0), nonnull(2)));
 
 void	   *(*arena_allocate) (size_t size) = allocate_or_abort;
 void		(*arena_release) (void *pointer) = free;
-void		(*arena_checkpoint) (void) = no_checkpoint;
+void		(*arena_interrupt) (void) = no_interrupt;
+void		(*arena_exceeded) (ArenaLimit limit, uint64_t allowed) = leave_run;
+uint64_t	arena_steps_left = UINT64_MAX;
+
+/* What arena_steps_left began with. */
+static uint64_t steps_allowed = UINT64_MAX;
+
+static Guard *innermost = NULL;
 
 static void *
 allocate_or_abort(size_t size)
@@ -68,8 +85,55 @@ allocate_or_abort(size_t size)
 }
 
 static void
-no_checkpoint(void)
+no_interrupt(void)
 {
+}
+
+/* Limits exist only inside arena_run(), as long as nobody but it sets them. */
+static void
+leave_run(ArenaLimit limit, uint64_t allowed)
+{
+	if (innermost == NULL)
+		abort();
+	innermost->limit = limit;
+	longjmp(innermost->place, 1);
+}
+
+static size_t
+bytes_for(size_t input)
+{
+	if (input > (ALLOCATION_LIMIT - ARENA_BYTES_FLOOR) / ARENA_BYTES_PER_BYTE)
+		return ALLOCATION_LIMIT;
+	return ARENA_BYTES_FLOOR + input * ARENA_BYTES_PER_BYTE;
+}
+
+static uint64_t
+steps_for(size_t input)
+{
+	return ARENA_STEPS_FLOOR + (uint64_t) input * ARENA_STEPS_PER_BYTE;
+}
+
+void
+arena_begin_work(size_t input)
+{
+	steps_allowed = steps_for(input);
+	arena_steps_left = steps_allowed;
+}
+
+void
+arena_spend(uint64_t steps)
+{
+	if (steps > arena_steps_left)
+	{
+		uint64_t	allowed = steps_allowed;
+
+		/* Whoever is told must be able to work. */
+		steps_allowed = UINT64_MAX;
+		arena_steps_left = UINT64_MAX;
+		arena_exceeded(ARENA_WORK, allowed);
+	}
+	arena_steps_left -= steps;
+	arena_interrupt();
 }
 
 void
@@ -78,6 +142,38 @@ arena_init(Arena *arena)
 	arena->chunks = NULL;
 	arena->next = NULL;
 	arena->end = NULL;
+	arena->taken = 0;
+	arena->limit = SIZE_MAX;
+}
+
+void
+arena_init_for(Arena *arena, size_t input)
+{
+	arena_init(arena);
+	arena->limit = bytes_for(input);
+	arena_begin_work(input);
+}
+
+ArenaLimit
+arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state)
+{
+	Guard		guard = {.outer = innermost,.limit = ARENA_WITHIN};
+	size_t		outer_limit = arena->limit;
+	uint64_t	outer_allowed = steps_allowed;
+	uint64_t	outer_left = arena_steps_left;
+	size_t		allowance = bytes_for(input);
+
+	if (allowance < outer_limit - arena->taken)
+		arena->limit = arena->taken + allowance;
+	arena_begin_work(input);
+	innermost = &guard;
+	if (setjmp(guard.place) == 0)
+		run(state);
+	innermost = guard.outer;
+	arena->limit = outer_limit;
+	steps_allowed = outer_allowed;
+	arena_steps_left = outer_left;
+	return guard.limit;
 }
 
 void
@@ -92,7 +188,28 @@ arena_free(Arena *arena)
 		arena_release(chunk);
 		chunk = older;
 	}
-	arena_init(arena);
+	arena->chunks = NULL;
+	arena->next = NULL;
+	arena->end = NULL;
+	arena->taken = 0;
+}
+
+static ArenaChunk *
+take_chunk(Arena *arena, size_t size)
+{
+	ArenaChunk *chunk;
+
+	if (size > arena->limit - arena->taken)
+	{
+		size_t		allowed = arena->limit;
+
+		/* Likewise. */
+		arena->limit = SIZE_MAX;
+		arena_exceeded(ARENA_MEMORY, allowed);
+	}
+	chunk = arena_allocate(sizeof(ArenaChunk) + size);
+	arena->taken += size;
+	return chunk;
 }
 
 /*
@@ -113,7 +230,7 @@ allocate_from_new_chunk(Arena *arena, size_t size)
 	/* A large piece goes behind the newest chunk, whose free space stays in use. */
 	if (size > chunk_size / 4 || ONE_CHUNK_EACH)
 	{
-		chunk = arena_allocate(sizeof(ArenaChunk) + size);
+		chunk = take_chunk(arena, size);
 		chunk->size = 0;
 		if (newest != NULL)
 		{
@@ -128,7 +245,7 @@ allocate_from_new_chunk(Arena *arena, size_t size)
 		return chunk + 1;
 	}
 
-	chunk = arena_allocate(sizeof(ArenaChunk) + chunk_size);
+	chunk = take_chunk(arena, chunk_size);
 	chunk->size = chunk_size;
 	chunk->older = newest;
 	arena->chunks = chunk;

@@ -8,9 +8,16 @@
  * the backend, the proxy and the fuzzers.  All of it allocates from an Arena
  * and frees nothing by itself: who made the arena ends it.
  *
- * In the backend arena_allocate is palloc and arena_checkpoint is
- * CHECK_FOR_INTERRUPTS() plus check_stack_depth(): both may longjmp away, so
- * no code of the engine may hold a resource outside the arena.
+ * What the input makes of itself is bounded: an arena that was begun for an
+ * input holds at most ARENA_BYTES_PER_BYTE bytes for each byte of it, beyond
+ * a floor, and the work that checkpoints count has such a budget too.  Over
+ * either, arena_exceeded() leaves the engine: by an SQL error in the backend,
+ * elsewhere back to arena_run().
+ *
+ * In the backend arena_allocate is palloc and arena_interrupt is
+ * CHECK_FOR_INTERRUPTS() plus check_stack_depth(): both may longjmp away, as
+ * arena_exceeded() does, so no code of the engine may hold a resource outside
+ * the arena.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,25 +36,74 @@ typedef struct Arena
 	ArenaChunk *chunks;			/* newest first; owned by the arena */
 	char	   *next;			/* free space of the newest chunk */
 	char	   *end;
+	size_t		taken;			/* bytes of all chunks */
+	size_t		limit;			/* for taken */
 } Arena;
 
-/* Hooks; set once at start-up.  Defaults: malloc (abort when it fails), free, nothing. */
+/*
+ * The budget of an input.  The largest honest ratio of memory to text is that of a document of short numbers or empty
+ * containers, about 30; what is written from a tree comes on top.  A step is a value that is looked at, in each of the dozen
+ * passes over a document; 10 to 50 ns.
+ */
+#define ARENA_BYTES_PER_BYTE 50
+#define ARENA_BYTES_FLOOR ((size_t) 32 * 1024 * 1024)
+#define ARENA_STEPS_PER_BYTE 50
+#define ARENA_STEPS_FLOOR ((uint64_t) 32 * 1024 * 1024)
+
+typedef enum ArenaLimit
+{
+	ARENA_WITHIN,
+	ARENA_MEMORY,				/* more bytes than the arena may hold */
+	ARENA_WORK					/* more steps than the input may cause */
+} ArenaLimit;
+
+/* Hooks; set once at start-up.  Defaults: malloc (abort when it fails), free, nothing, the end of the innermost arena_run(). */
 extern void *(*arena_allocate) (size_t size);
 extern void (*arena_release) (void *pointer);
+extern void (*arena_interrupt) (void);
+
+/* Never returns; allowed is the budget: bytes or steps. */
+extern void (*arena_exceeded) (ArenaLimit limit, uint64_t allowed);
+
+/* Steps that the input at hand may still cause. */
+extern uint64_t arena_steps_left;
+
+/* Takes that many steps at once, for what is one call here and much work below it. */
+extern void arena_spend(uint64_t steps);
 
 /* Called at every level of recursion and every few hundred steps of a loop that the input drives. */
-extern void (*arena_checkpoint) (void);
+static inline void
+arena_checkpoint(void)
+{
+	if (arena_steps_left == 0)
+		arena_spend(1);
+	arena_steps_left--;
+	arena_interrupt();
+}
 
 /* For a loop that counts its steps. */
 static inline void
 arena_checkpoint_at(size_t step)
 {
 	if ((step & 0xff) == 0xff)
-		arena_checkpoint();
+		arena_spend(0x100);
 }
 
+/* Without limits: for what is not made from somebody's input. */
 extern void arena_init(Arena *arena);
 extern void arena_free(Arena *arena);
+
+/* For the work on an input of so many bytes: limits the arena, and begins a budget of steps that replaces the one before. */
+extern void arena_init_for(Arena *arena, size_t input);
+
+/* A budget of steps alone, for work that allocates nothing. */
+extern void arena_begin_work(size_t input);
+
+/*
+ * Runs a function under the budget of an input, which holds for what it takes from this arena beyond what is there, and for
+ * its steps.  Other than ARENA_WITHIN: the function was left where it went over.  Not for the backend, where errors leave too.
+ */
+extern ArenaLimit arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state);
 
 /* Never returns NULL; 8-byte aligned; not zeroed (arena_alloc0 is). */
 extern void *arena_alloc(Arena *arena, size_t size);
