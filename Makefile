@@ -67,7 +67,8 @@ REGRESS = $(sort $(notdir $(basename $(wildcard regress/sql/*.sql))))
 ISOLATION = $(sort $(notdir $(basename $(wildcard regress/specs/*.spec))))
 # PostgreSQL's headers are system headers: our warnings are about our own code.
 PG_CPPFLAGS = -Iextension -isystem $(shell $(PG_CONFIG) --includedir-server)
-PG_CFLAGS = $(WARNINGS) -Wno-declaration-after-statement
+# Nothing is exported but what PostgreSQL looks up: modules share one space of names.
+PG_CFLAGS = $(WARNINGS) -Wno-declaration-after-statement -fvisibility=hidden
 # The server exports all its functions: ours must not be bound to a namesake there.
 SHLIB_LINK = -Wl,-Bsymbolic -lpcre2-8
 else

@@ -15,6 +15,11 @@
 #ifndef BACKEND_H
 #define BACKEND_H
 
+/* What PostgreSQL looks up in the module; everything else is hidden.  Before 16 this was nothing. */
+#ifndef WIN32
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#endif
+
 #include "postgres.h"
 
 #include "fmgr.h"

@@ -21,7 +21,7 @@ PG_MODULE_MAGIC;
 /* Freed memory that a proxy's session keeps for itself, in bytes. */
 #define KEPT_MEMORY (32 * 1024 * 1024)
 
-void		_PG_init(void);
+PGDLLEXPORT void _PG_init(void);
 
 /* Set by refuse_prepare(), cleared at the end of every transaction. */
 static bool prepare_refused = false;

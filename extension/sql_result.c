@@ -152,37 +152,44 @@ put_change(const ResultChange *change, ReturnSetInfo *set)
 {
 	/* What is gone is described by what it was. */
 	const ReportResult *result = change->new != NULL ? change->new : change->old;
+	ResultEntry *entry = result->entry;
+	bool		wanted = change->new != NULL;
 	Datum		values[COLUMN_COUNT] = {0};
 	bool		nulls[COLUMN_COUNT];
 
 	memset(nulls, true, sizeof(nulls));
 #define PUT(column, datum) (values[column] = (datum), nulls[column] = false)
 	PUT(COLUMN_KEY, Int64GetDatum(result->key));
-	PUT(COLUMN_WANTED, BoolGetDatum(change->new != NULL));
+	PUT(COLUMN_WANTED, BoolGetDatum(wanted));
 	if (change->old != NULL)
-		PUT(COLUMN_OLD_STATUS, CharGetDatum((char) change->old->status));
-	PUT(COLUMN_POSITION, Int32GetDatum((int32) result->position));
-	PUT(COLUMN_CRITERION, Int64GetDatum(result->criterion));
-	PUT(COLUMN_SOURCE, text_datum(result->source));
-	PUT(COLUMN_POLICY, text_datum(result->policy));
-	PUT(COLUMN_RULE, text_datum(result->rule));
-	PUT(COLUMN_CATEGORY, text_datum(result->category));
-	PUT(COLUMN_SEVERITY, text_datum(result->severity));
+		PUT(COLUMN_OLD_STATUS, CharGetDatum((char) change->old->entry->status));
+	PUT(COLUMN_POSITION, Int32GetDatum((int32) entry->position));
+	PUT(COLUMN_CRITERION, Int64GetDatum(entry->criterion));
 	PUT(COLUMN_SUBJECT, Int64GetDatum(result->subject->id));
 	PUT(COLUMN_API_VERSION, text_datum(result->subject->api_version));
 	PUT(COLUMN_KIND, text_datum(result->subject->kind));
 	PUT(COLUMN_SUBJECT_NAMESPACE, text_datum(result->subject->namespace_name));
 	PUT(COLUMN_SUBJECT_NAME, text_datum(result->subject->name));
 	PUT(COLUMN_SUBJECT_UID, text_datum(result->subject->uid));
-	PUT(COLUMN_STATUS, CharGetDatum((char) result->status));
-	PUT(COLUMN_NATIVE_STATUS, text_datum(result->native_status));
-	PUT(COLUMN_SCORE, Float4GetDatum((float4) result->score));
-	PUT(COLUMN_DETAIL, Int64GetDatum(result->detail));
-	PUT(COLUMN_MESSAGE, text_datum(result->message));
-	PUT(COLUMN_PROPERTIES, text_datum(result->properties));
-	PUT(COLUMN_EXCEPTIONS, text_array(result->exceptions, result->exception_count));
-	if (result->has_time)
-		PUT(COLUMN_EVALUATED_AT, TimestampTzGetDatum(result->time - EPOCH_DIFFERENCE));
+	PUT(COLUMN_STATUS, CharGetDatum((char) entry->status));
+	PUT(COLUMN_NATIVE_STATUS, text_datum(entry->native_status));
+	PUT(COLUMN_SCORE, Float4GetDatum((float4) entry->score));
+	PUT(COLUMN_DETAIL, Int64GetDatum(entry->detail));
+	/* What the elements of a list say, they say of many subjects. */
+	if (wanted && !entry->told)
+	{
+		PUT(COLUMN_SOURCE, text_datum(entry->source));
+		PUT(COLUMN_POLICY, text_datum(entry->policy));
+		PUT(COLUMN_RULE, text_datum(entry->rule));
+		PUT(COLUMN_CATEGORY, text_datum(entry->category));
+		PUT(COLUMN_SEVERITY, text_datum(entry->severity));
+		PUT(COLUMN_MESSAGE, text_datum(entry->message));
+		PUT(COLUMN_PROPERTIES, text_datum(entry->properties));
+		PUT(COLUMN_EXCEPTIONS, text_array(entry->exceptions, entry->exception_count));
+		entry->told = true;
+	}
+	if (entry->has_time)
+		PUT(COLUMN_EVALUATED_AT, TimestampTzGetDatum(entry->time - EPOCH_DIFFERENCE));
 #undef PUT
 	tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 }

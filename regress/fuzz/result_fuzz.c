@@ -38,22 +38,23 @@ check_list(Arena *arena, const ResultList *list)
 	for (size_t i = 0; i < list->count; i++)
 	{
 		const ReportResult *result = &list->results[i];
+		const ResultEntry *entry = result->entry;
 		JsonError	error;
 
 		check(i == 0 || list->results[i - 1].key < result->key);
-		check(strchr("pwfes", (char) result->status) != NULL && result->score >= 0);
-		check_text(result->source);
-		check_text(result->policy);
-		check_text(result->rule);
-		check_text(result->category);
-		check_text(result->severity);
-		check_text(result->message);
-		check_text(result->native_status);
+		check(strchr("pwfes", (char) entry->status) != NULL && entry->score >= 0);
+		check_text(entry->source);
+		check_text(entry->policy);
+		check_text(entry->rule);
+		check_text(entry->category);
+		check_text(entry->severity);
+		check_text(entry->message);
+		check_text(entry->native_status);
 		check_text(result->subject->name);
-		check(result->policy.len <= RESULT_MAX_TEXT && result->subject->name.len <= RESULT_MAX_NAME);
-		check(json_parse(arena, result->properties.bytes, result->properties.len, NULL, NULL, &error) != NULL);
-		for (size_t n = 0; n < result->exception_count; n++)
-			check_text(result->exceptions[n]);
+		check(entry->policy.len <= RESULT_MAX_TEXT && result->subject->name.len <= RESULT_MAX_NAME);
+		check(json_parse(arena, entry->properties.bytes, entry->properties.len, NULL, NULL, &error) != NULL);
+		for (size_t n = 0; n < entry->exception_count; n++)
+			check_text(entry->exceptions[n]);
 	}
 }
 
@@ -122,8 +123,8 @@ check_changes(Arena *arena, const ResultMapping *mapping, JsonNode *old, JsonNod
 		result_extract(arena, mapping, new, 1, hash, NULL, &before);
 		check(before.count == after.count);
 		for (size_t i = 0; i < before.count; i++)
-			check(before.results[i].key == after.results[i].key && before.results[i].detail == after.results[i].detail &&
-				  before.results[i].status == after.results[i].status);
+			check(before.results[i].key == after.results[i].key && before.results[i].entry->detail == after.results[i].entry->detail &&
+				  before.results[i].entry->status == after.results[i].entry->status);
 	}
 }
 

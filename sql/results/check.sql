@@ -115,7 +115,7 @@ BEGIN
 			LEFT JOIN kube_reports.detail t ON t.id = d.detail
 			LEFT JOIN LATERAL (SELECT jsonb_build_object('id', t.id, 'message', d.message, 'properties', d.properties::jsonb, 'exceptions', d.exceptions) AS expected,
 					jsonb_build_object('id', t.id, 'message', t.message, 'properties', t.properties, 'exceptions', t.exceptions) AS found
-				WHERE (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)) x ON true
+				WHERE d.message IS NOT NULL AND (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)) x ON true
 		WHERE y.results = 'current'
 			AND (o.cluster_id, o.resource_type, o.namespace, o.name) NOT IN (SELECT p.cluster_id, p.resource_type, p.namespace, p.name FROM pending p)
 	), stored AS (

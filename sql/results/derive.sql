@@ -192,7 +192,7 @@ BEGIN
 			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM difference d WHERE d.wanted) i
 				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.criterion c WHERE c.id = i.id LIMIT 1) c ON true
 				WHERE c.stored IS NULL) m ON m.id = d.criterion
-			WHERE d.wanted
+			WHERE d.wanted AND d.source IS NOT NULL
 			ORDER BY d.criterion
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
@@ -210,7 +210,7 @@ BEGIN
 			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM difference d WHERE d.wanted) i
 				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.detail t WHERE t.id = i.id LIMIT 1) t ON true
 				WHERE t.stored IS NULL) m ON m.id = d.detail
-			WHERE d.wanted
+			WHERE d.wanted AND d.message IS NOT NULL
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
@@ -361,7 +361,7 @@ BEGIN
 		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (a.criterion) a.criterion, a.source, a.policy, a.rule, a.category, a.severity
 			FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.criterion c WHERE c.id = i.id OFFSET 0))
+				WHERE NOT EXISTS (SELECT FROM kube_reports.criterion c WHERE c.id = i.id OFFSET 0)) AND a.source IS NOT NULL
 			ORDER BY a.criterion
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
@@ -375,7 +375,7 @@ BEGIN
 		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (a.detail) a.detail, a.message, a.properties::jsonb, a.exceptions
 			FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.detail t WHERE t.id = i.id OFFSET 0))
+				WHERE NOT EXISTS (SELECT FROM kube_reports.detail t WHERE t.id = i.id OFFSET 0)) AND a.message IS NOT NULL
 			ORDER BY a.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
@@ -694,11 +694,14 @@ CREATE FUNCTION kube_reports.results(document kube_reports.report)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT d."position", d.source, d.policy, d.rule, d.category, d.severity, kube_reports.status_name(d.status),
+	WITH found AS MATERIALIZED (
+		SELECT d.* FROM kube_reports.mapping_for(document) m,
+			LATERAL kube_reports.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, document) d
+	)
+	SELECT d."position", s.source, s.policy, s.rule, s.category, s.severity, kube_reports.status_name(d.status),
 		coalesce(nullif(d.native_status, ''), kube_reports.status_name(d.status)), nullif(d.score, 0),
-		d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid, d.message, d.properties::jsonb, d.exceptions, d.evaluated_at, d.key
-	FROM kube_reports.mapping_for(document) m,
-		LATERAL kube_reports.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, document) d
+		d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid, s.message, s.properties::jsonb, s.exceptions, d.evaluated_at, d.key
+	FROM found d JOIN found s ON s."position" = d."position" AND s.message IS NOT NULL
 	ORDER BY d."position", d.subject_namespace, d.subject_name, d.key;
 END;
 COMMENT ON FUNCTION kube_reports.results(kube_reports.report)

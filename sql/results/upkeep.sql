@@ -318,6 +318,7 @@ BEGIN
 			SET source = w.source, policy = w.policy, rule = w.rule, category = w.category, severity = w.severity
 			FROM (SELECT l.place, d.*
 				FROM (SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity FROM said d
+						WHERE d.source IS NOT NULL
 						ORDER BY d.criterion) d
 					CROSS JOIN LATERAL (SELECT c.ctid AS place, c.* FROM kube_reports.criterion c WHERE c.id = d.criterion LIMIT 1) l
 				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule, d.category, d.severity)
@@ -338,7 +339,8 @@ BEGIN
 	), right_detail AS (
 		UPDATE kube_reports.detail t SET message = w.message, properties = w.properties::jsonb, exceptions = w.exceptions
 			FROM (SELECT l.place, d.*
-				FROM (SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties, d.exceptions FROM said d ORDER BY d.detail) d
+				FROM (SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties, d.exceptions FROM said d
+						WHERE d.message IS NOT NULL ORDER BY d.detail) d
 					CROSS JOIN LATERAL (SELECT t.ctid AS place, t.* FROM kube_reports.detail t WHERE t.id = d.detail LIMIT 1) l
 				WHERE (l.message, l.properties, l.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)
 				ORDER BY d.detail) w

@@ -162,7 +162,7 @@ CREATE FUNCTION kube_reports.result_difference(mapping_id bigint, mapping kube_r
 		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_result_difference' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
+	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted rows, and is null in the others';
 
 CREATE FUNCTION kube_reports.field_hash(VARIADIC fields text[]) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'sql_field_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -9,11 +9,11 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "engine/base/kube_version.h"
 #include "engine/answers/discovery.h"
 #include "engine/base/json_scan.h"
 #include "engine/answers/openapi.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,69 +69,6 @@ typedef struct Builder
 /*
  * The order of everything
  */
-
-typedef struct KubeVersion
-{
-	int			stability;		/* 2 stable, 1 beta, 0 alpha, -1 not a version of this form */
-	long		major;
-	long		minor;
-} KubeVersion;
-
-/* At most nine digits, so that no number overflows; a longer one is not a version. */
-static bool
-read_number(const char **text, long *number)
-{
-	const char *start = *text;
-
-	*number = 0;
-	while (isdigit((unsigned char) **text) && *text - start < 9)
-		*number = *number * 10 + (*(*text)++ - '0');
-	return *text > start && !isdigit((unsigned char) **text);
-}
-
-static KubeVersion
-read_version(const char *text)
-{
-	static const KubeVersion other = {-1, 0, 0};
-	KubeVersion version = {2, 0, 0};
-
-	if (*text++ != 'v' || !read_number(&text, &version.major))
-		return other;
-	if (*text == '\0')
-		return version;
-	if (strncmp(text, "beta", 4) == 0)
-	{
-		version.stability = 1;
-		text += 4;
-	}
-	else if (strncmp(text, "alpha", 5) == 0)
-	{
-		version.stability = 0;
-		text += 5;
-	}
-	else
-		return other;
-	if (!read_number(&text, &version.minor) || *text != '\0')
-		return other;
-	return version;
-}
-
-int
-version_priority_compare(const char *a, const char *b)
-{
-	KubeVersion left = read_version(a);
-	KubeVersion right = read_version(b);
-
-	if (left.stability != right.stability)
-		return right.stability - left.stability;
-	if (left.stability < 0)
-		return strcmp(a, b);
-	if (left.major != right.major)
-		return left.major < right.major ? 1 : -1;
-	if (left.minor != right.minor)
-		return left.minor < right.minor ? 1 : -1;
-	return strcmp(a, b);
-}
 
 static int
 compare_resources(const void *a, const void *b)

@@ -41,7 +41,4 @@ typedef char *(*DocumentHash) (Arena *arena, const char *bytes, size_t len);
 extern ServedDocument *served_documents(Arena *arena, const JsonNode *const *definitions, size_t count,
 										DocumentHash hash, size_t *document_count);
 
-/* Kubernetes' order of versions: below 0 when a comes before b (v2 v1 v2beta1 v1beta2 v1alpha1 others). */
-extern int	version_priority_compare(const char *a, const char *b);
-
 #endif							/* DISCOVERY_H */

@@ -16,9 +16,6 @@
 extern void openapi_v3_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count);
 
 /* definitions: of everything that is served. */
-extern void openapi_v2_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count);
-
-/* The same as a tree, for openapi_v2_protobuf(). */
 extern JsonNode *openapi_v2_build(Arena *arena, const JsonNode *const *definitions, size_t count);
 
 /* A Swagger 2 document as the protobuf message openapi.v2.Document of gnostic, which kubectl before 1.27 asks for. */

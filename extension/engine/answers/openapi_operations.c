@@ -11,8 +11,9 @@
  */
 #include "engine/answers/openapi_schema.h"
 
-#include <ctype.h>
 #include <string.h>
+
+#include "engine/base/ascii.h"
 
 #define BIT(verb) (1U << (verb))
 
@@ -100,12 +101,12 @@ camel_case(Arena *arena, const char *text, bool capital)
 	strbuf_reserve(&name, strlen(text) + 1);
 	for (const char *c = text; *c != '\0'; c++)
 	{
-		if (!isalpha((unsigned char) *c) && *c != '_' && (c == text || !isdigit((unsigned char) *c)))
+		if (!ascii_is_letter(*c) && *c != '_' && (c == text || !ascii_is_digit(*c)))
 		{
 			capital = true;
 			continue;
 		}
-		strbuf_putc(&name, capital ? (char) toupper((unsigned char) *c) : *c);
+		strbuf_putc(&name, capital ? ascii_upper(*c) : *c);
 		capital = false;
 	}
 	return name.len > 0 ? name.bytes : "";

@@ -127,9 +127,3 @@ openapi_v2_build(Arena *arena, const JsonNode *const *definitions, size_t count)
 	openapi_add_meta_types(arena, OPENAPI_V2, schemas);
 	return document;
 }
-
-void
-openapi_v2_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count)
-{
-	json_write(buf, openapi_v2_build(arena, definitions, count));
-}

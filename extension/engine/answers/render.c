@@ -30,13 +30,33 @@ meta_api_version(const Transform *transform)
 	return transform->beta ? "meta.k8s.io/v1beta1" : "meta.k8s.io/v1";
 }
 
-/* What stands between the braces of a stored object. */
+static bool
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static JsonText
+trim(JsonText text)
+{
+	while (text.len > 0 && is_space(text.bytes[0]))
+	{
+		text.bytes++;
+		text.len--;
+	}
+	while (text.len > 0 && is_space(text.bytes[text.len - 1]))
+		text.len--;
+	return text;
+}
+
+/* What stands between the braces of a stored object, which is compact, or of one that somebody wrote, which may not be. */
 static JsonText
 members_of(JsonText text)
 {
+	text = trim(text);
 	if (text.len < 2)
 		return (JsonText) {"", 0};
-	return (JsonText) {text.bytes + 1, text.len - 2};
+	return trim((JsonText) {text.bytes + 1, text.len - 2});
 }
 
 static void

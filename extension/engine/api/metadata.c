@@ -108,20 +108,55 @@ typedef struct Coercion
 	Arena	   *arena;
 	SchemaUnknown unknown;
 	void	   *state;
+	size_t		told;
+	JsonNode   *empty;			/* a string for all the places that get an empty one; made when it is needed */
 	const char *error;
 } Coercion;
 
-static bool
-wrong_type(Coercion *coercion, const char *value, const char *field, const char *go_type)
+/* Where a value stands; written out only when somebody is told. */
+typedef struct CoercedField
 {
-	coercion->error = arena_printf(coercion->arena, "json: cannot unmarshal %s into Go struct field %s of type %s",
-								   value, field, go_type);
+	const char *struct_name;	/* in Go's words */
+	const char *list;			/* the member of the metadata that the struct is an element of, or NULL */
+	size_t		index;			/* in it */
+	const char *member;
+} CoercedField;
+
+static bool
+wrong_type(Coercion *coercion, const char *value, const CoercedField *field, const char *go_type)
+{
+	coercion->error = arena_printf(coercion->arena, "json: cannot unmarshal %s into Go struct field %s.%s%s%s of type %s",
+								   value, field->struct_name, field->list != NULL ? field->list : "",
+								   field->list != NULL ? "." : "", field->member, go_type);
 	return false;
+}
+
+static void
+tell_unknown(Coercion *coercion, const CoercedField *field, JsonText key)
+{
+	StrBuf		path;
+
+	if (coercion->unknown == NULL || coercion->told++ >= SCHEMA_MAX_UNKNOWN)
+		return;
+	strbuf_init(&path, coercion->arena);
+	strbuf_puts(&path, "metadata.");
+	if (field->list != NULL)
+		strbuf_printf(&path, "%s[%zu].", field->list, field->index);
+	strbuf_append(&path, key.bytes, key.len);
+	coercion->unknown(coercion->state, path.bytes);
+}
+
+static JsonNode *
+empty_string(Coercion *coercion)
+{
+	if (coercion->empty == NULL)
+		coercion->empty = json_new_cstring(coercion->arena, "");
+	return coercion->empty;
 }
 
 /* A time is brought to its canonical text; Go's zero time means none. */
 static bool
-coerce_time(Coercion *coercion, JsonNode *node, const char *field, bool *empty)
+coerce_time(Coercion *coercion, JsonNode *node, const CoercedField *field, bool *empty)
 {
 	int64_t		seconds;
 	const char *element;
@@ -163,7 +198,7 @@ coerce_time(Coercion *coercion, JsonNode *node, const char *field, bool *empty)
 }
 
 static bool
-coerce_int(Coercion *coercion, JsonNode *node, const char *field, const char *go_type)
+coerce_int(Coercion *coercion, JsonNode *node, const CoercedField *field, const char *go_type)
 {
 	StrBuf		buf;
 
@@ -190,17 +225,17 @@ coerce_int(Coercion *coercion, JsonNode *node, const char *field, const char *go
 
 /* A null among strings is Go's zero value. */
 static bool
-coerce_string(Coercion *coercion, JsonNode **slot, const char *field, const char *go_type)
+coerce_string(Coercion *coercion, JsonNode **slot, const CoercedField *field, const char *go_type)
 {
 	if ((*slot)->kind == JSON_NULL)
-		*slot = json_new_cstring(coercion->arena, "");
+		*slot = empty_string(coercion);
 	if ((*slot)->kind != JSON_STRING)
 		return wrong_type(coercion, json_go_kind_name((*slot)->kind), field, go_type);
 	return true;
 }
 
 static bool
-coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field)
+coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field)
 {
 	if (shape->kind == FIELD_STRING_MAP)
 	{
@@ -221,12 +256,12 @@ coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 	return true;
 }
 
-static bool coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field);
-static bool coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field);
+static bool coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field);
+static bool coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field);
 
 /* Checks one member; *drop says that nothing of it is to be kept. */
 static bool
-coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field, bool *drop)
+coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field, bool *drop)
 {
 	*drop = node->kind == JSON_NULL || shape->kind == FIELD_DROPPED;
 	if (node->kind != JSON_NULL && node->kind != JSON_STRING && shape->kind == FIELD_DROPPED && shape->go_type != NULL)
@@ -268,14 +303,9 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 	return true;
 }
 
-/*
- * Brings the members of a struct to their shapes.  struct_name and field_prefix
- * are for Go's words ("OwnerReference", "ownerReferences."), path_prefix for
- * the paths of unknown fields ("metadata.ownerReferences[0].").
- */
+/* Brings the members of a struct to their shapes.  at says which struct it is; the member is filled in. */
 static bool
-coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size_t shape_count,
-			  const char *struct_name, const char *field_prefix, const char *path_prefix)
+coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size_t shape_count, CoercedField at)
 {
 	size_t		kept = 0;
 
@@ -291,19 +321,11 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 				shape = &shapes[s];
 		if (shape == NULL)
 		{
-			if (coercion->unknown != NULL)
-			{
-				StrBuf		path;
-
-				strbuf_init(&path, coercion->arena);
-				strbuf_puts(&path, path_prefix);
-				strbuf_append(&path, member->key.bytes, member->key.len);
-				coercion->unknown(coercion->state, path.bytes);
-			}
+			tell_unknown(coercion, &at, member->key);
 			continue;
 		}
-		if (!coerce_field(coercion, member->value, shape,
-						  arena_printf(coercion->arena, "%s.%s%s", struct_name, field_prefix, shape->name), &drop))
+		at.member = shape->name;
+		if (!coerce_field(coercion, member->value, shape, &at, &drop))
 		{
 			/* What was not looked at follows what is kept: the object can still be shown. */
 			memmove(&node->u.object.members[kept], member, (node->u.object.count - i) * sizeof(JsonMember));
@@ -319,9 +341,11 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 
 /* A list of structs; members of a struct are what shapes says. */
 static bool
-coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field,
+coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field,
 			   const FieldShape *shapes, size_t shape_count, const char *struct_name)
 {
+	CoercedField at = {.struct_name = struct_name,.list = shape->name};
+
 	if (node->kind != JSON_ARRAY)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 	for (size_t i = 0; i < node->u.array.count; i++)
@@ -334,22 +358,21 @@ coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 		if ((*slot)->kind != JSON_OBJECT)
 			return wrong_type(coercion, json_go_kind_name((*slot)->kind), field,
 							  arena_printf(coercion->arena, "v1.%s", struct_name));
-		if (!coerce_struct(coercion, *slot, shapes, shape_count, struct_name,
-						   arena_printf(coercion->arena, "%s.", shape->name),
-						   arena_printf(coercion->arena, "metadata.%s[%zu].", shape->name, i)))
+		at.index = i;
+		if (!coerce_struct(coercion, *slot, shapes, shape_count, at))
 			return false;
 	}
 	return true;
 }
 
 static bool
-coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field)
+coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field)
 {
 	return coerce_structs(coercion, node, shape, field, managed_fields, COUNT(managed_fields), "ManagedFieldsEntry");
 }
 
 static bool
-coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const char *field)
+coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field)
 {
 	if (!coerce_structs(coercion, node, shape, field, owner_fields, COUNT(owner_fields), "OwnerReference"))
 		return false;
@@ -360,7 +383,7 @@ coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const
 		/* These four are printed even when they are empty. */
 		for (size_t f = 0; f < COUNT(owner_fields); f++)
 			if (owner_fields[f].kind == FIELD_STRING && json_get(owner, owner_fields[f].name) == NULL)
-				json_set(coercion->arena, owner, owner_fields[f].name, json_new_cstring(coercion->arena, ""));
+				json_set(coercion->arena, owner, owner_fields[f].name, empty_string(coercion));
 	}
 	return true;
 }
@@ -377,8 +400,8 @@ metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *s
 							  json_go_kind_name(metadata->kind));
 		return false;
 	}
-	if (coerce_struct(&coercion, metadata, object_meta_fields, COUNT(object_meta_fields), "ObjectMeta", "",
-					  "metadata."))
+	if (coerce_struct(&coercion, metadata, object_meta_fields, COUNT(object_meta_fields),
+					  (CoercedField) {.struct_name = "ObjectMeta"}))
 		return true;
 	*error = coercion.error;
 	return false;
@@ -738,7 +761,7 @@ metadata_dedup_owners(Arena *arena, JsonNode *metadata, JsonNode *duplicates)
 		arena_checkpoint_at(i);
 		strbuf_init(&text, arena);
 		json_write(&text, owners->u.array.items[i]);
-		texts[i] = (OwnerText) {{text.bytes, text.len}, i};
+		texts[i] = (OwnerText) {{strbuf_finish(&text), text.len}, i};
 	}
 	qsort(texts, count, sizeof(OwnerText), compare_owners);
 	for (size_t i = 1; i < count; i++)

@@ -14,7 +14,8 @@
 #include "engine/api/request.h"
 
 #include <string.h>
-#include <strings.h>
+
+#include "engine/base/ascii.h"
 
 static const char *const known_verbs[] = {
 	"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
@@ -115,7 +116,7 @@ request_query_bool(Arena *arena, const ApiRequest *request, const char *key)
 {
 	const char *value = request_query(arena, request, key);
 
-	return value != NULL && strcmp(value, "0") != 0 && strcasecmp(value, "false") != 0;
+	return value != NULL && strcmp(value, "0") != 0 && !(strlen(value) == 5 && ascii_same(value, "false", 5));
 }
 
 /* The message of Go's number parsing for a text that is none, or out of range. */

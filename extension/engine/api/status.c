@@ -179,7 +179,7 @@ field_path_string(Arena *arena, const FieldPath *path)
 		elements[--depth] = p;
 
 	strbuf_init(&buf, arena);
-	for (size_t i = 0;; i++)
+	for (size_t i = 0; buf.len <= FIELD_PATH_MAX; i++)
 	{
 		const FieldPath *p = elements[i];
 
@@ -195,7 +195,7 @@ field_path_string(Arena *arena, const FieldPath *path)
 				strbuf_putc(&buf, '.');
 
 			/* A path is a C string; a NUL in a key must not cut it short. */
-			for (size_t k = 0; k < p->key.len; k++)
+			for (size_t k = 0; k < p->key.len && buf.len <= FIELD_PATH_MAX; k++)
 			{
 				if (p->key.bytes[k] == '\0')
 					strbuf_puts(&buf, "\xEF\xBF\xBD");
@@ -208,7 +208,14 @@ field_path_string(Arena *arena, const FieldPath *path)
 		if (p == path)
 			break;
 	}
-	return buf.bytes;
+	if (buf.len > FIELD_PATH_MAX)
+	{
+		buf.len = FIELD_PATH_MAX;
+		while (buf.len > 0 && ((unsigned char) buf.bytes[buf.len] & 0xC0) == 0x80)
+			buf.len--;
+		buf.bytes[buf.len] = '\0';
+	}
+	return strbuf_finish(&buf);
 }
 
 void
@@ -374,17 +381,13 @@ append_details(StrBuf *buf, const StatusDetails *details)
 	strbuf_putc(buf, '}');
 }
 
-/* The whole document; continue_token is that of an expired list, else NULL. */
-static void
-append_failure(StrBuf *buf, int code, const char *reason, const char *message,
-			   const char *continue_token, const StatusDetails *details)
+void
+status_failure(StrBuf *buf, int code, const char *reason, const char *message,
+			   const StatusDetails *details)
 {
 	bool		first = false;
-	bool		first_meta = true;
 
-	strbuf_puts(buf, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{");
-	append_member(buf, &first_meta, "continue", continue_token);
-	strbuf_puts(buf, "},\"status\":\"Failure\"");
+	strbuf_puts(buf, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\"");
 	append_member(buf, &first, "message", message);
 	append_member(buf, &first, "reason", reason);
 	if (details != NULL)
@@ -393,13 +396,6 @@ append_failure(StrBuf *buf, int code, const char *reason, const char *message,
 		append_details(buf, details);
 	}
 	strbuf_printf(buf, ",\"code\":%d}\n", code);
-}
-
-void
-status_failure(StrBuf *buf, int code, const char *reason, const char *message,
-			   const StatusDetails *details)
-{
-	append_failure(buf, code, reason, message, NULL, details);
 }
 
 void
@@ -508,18 +504,6 @@ status_not_found(StrBuf *buf, const char *group, const char *resource, const cha
 }
 
 void
-status_already_exists(StrBuf *buf, const char *group, const char *resource, const char *name)
-{
-	StatusDetails details = {.name = name, .group = group, .kind = resource};
-	StrBuf		message;
-
-	strbuf_init(&message, buf->arena);
-	append_subject(&message, resource, group, name);
-	strbuf_puts(&message, " already exists");
-	status_failure(buf, 409, "AlreadyExists", message.bytes, &details);
-}
-
-void
 status_conflict(StrBuf *buf, const char *group, const char *resource, const char *name, const char *why)
 {
 	StatusDetails details = {.name = name, .group = group, .kind = resource};
@@ -537,12 +521,6 @@ void
 status_bad_request(StrBuf *buf, const char *message)
 {
 	status_failure(buf, 400, "BadRequest", message, NULL);
-}
-
-void
-status_expired(StrBuf *buf, const char *message, const char *continue_token)
-{
-	append_failure(buf, 410, "Expired", message, continue_token, NULL);
 }
 
 void

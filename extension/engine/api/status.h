@@ -21,6 +21,9 @@ typedef struct FieldPath
 	bool		bracket;		/* print the key as [key], as field.Path.Key does */
 } FieldPath;
 
+/* Longer paths are cut between characters: a client chooses its keys, and one key may be in many paths. */
+#define FIELD_PATH_MAX (16 * 1024)
+
 /* "spec.results[0].foo"; "" for NULL.  Children of the root have no leading dot. */
 extern char *field_path_string(Arena *arena, const FieldPath *path);
 
@@ -108,12 +111,8 @@ extern void status_invalid(StrBuf *buf, const char *kind, const char *group, con
 
 /* The common ones; resource is the plural. */
 extern void status_not_found(StrBuf *buf, const char *group, const char *resource, const char *name);
-extern void status_already_exists(StrBuf *buf, const char *group, const char *resource, const char *name);
 extern void status_conflict(StrBuf *buf, const char *group, const char *resource, const char *name, const char *why);
 extern void status_bad_request(StrBuf *buf, const char *message);
-
-/* 410 (EXP-01); continue_token is that of an inconsistent continue, or NULL. */
-extern void status_expired(StrBuf *buf, const char *message, const char *continue_token);
 
 /* 504 (LIST-12), to be sent with Retry-After: 1. */
 extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current);

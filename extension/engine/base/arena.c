@@ -4,8 +4,9 @@
  *	  Memory and text building for the document engine.
  *
  * Memory is cut from chunks that grow with the arena, so that a small
- * document costs one allocation and a large one a handful.  Nothing is given
- * back before arena_free().  A text under construction that lies last in its
+ * document costs one allocation and a large one a handful.  Little is given
+ * back before arena_free(): large pieces that grew into larger ones, and what
+ * was taken since a mark.  A text under construction that lies last in its
  * chunk grows in place.
  *
  * Under AddressSanitizer every piece is a chunk of its own, so that running
@@ -43,10 +44,15 @@
 #define ONE_CHUNK_EACH false
 #endif
 
+/* From this size on a piece always has a chunk of its own. */
+#define OWN_CHUNK (CHUNK_LARGEST / 4 + 1)
+
 struct ArenaChunk
 {
 	ArenaChunk *older;
-	size_t		size;			/* of a shared chunk, without this header; 0 for a piece of its own */
+	ArenaChunk *newer;
+	size_t		size;			/* without this header */
+	size_t		shared;			/* by pieces of any size; 0: the chunk of one piece */
 };
 
 /* Where arena_exceeded() goes back to. */
@@ -179,23 +185,56 @@ arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state)
 void
 arena_free(Arena *arena)
 {
-	ArenaChunk *chunk = arena->chunks;
+	ArenaMark	nothing = {NULL, NULL, NULL, NULL};
 
-	while (chunk != NULL)
-	{
-		ArenaChunk *older = chunk->older;
+	arena_return_to(arena, &nothing);
+}
 
-		arena_release(chunk);
-		chunk = older;
-	}
-	arena->chunks = NULL;
-	arena->next = NULL;
-	arena->end = NULL;
-	arena->taken = 0;
+static void
+release_chunk(Arena *arena, ArenaChunk *chunk)
+{
+	if (chunk->newer != NULL)
+		chunk->newer->older = chunk->older;
+	else
+		arena->chunks = chunk->older;
+	if (chunk->older != NULL)
+		chunk->older->newer = chunk->newer;
+	arena->taken -= chunk->size;
+	arena_release(chunk);
+}
+
+ArenaMark
+arena_mark(const Arena *arena)
+{
+	ArenaMark	mark = {arena->chunks, arena->chunks != NULL ? arena->chunks->older : NULL, arena->next, arena->end};
+
+	return mark;
+}
+
+void
+arena_return_to(Arena *arena, const ArenaMark *mark)
+{
+	while (arena->chunks != mark->newest)
+		release_chunk(arena, arena->chunks);
+	/* Large pieces went behind the one that was newest. */
+	while (mark->newest != NULL && mark->newest->older != mark->older)
+		release_chunk(arena, mark->newest->older);
+	arena->next = mark->next;
+	arena->end = mark->end;
+}
+
+void
+arena_discard(Arena *arena, void *piece, size_t size)
+{
+	ArenaChunk *chunk = (ArenaChunk *) piece - 1;
+
+	/* The newest chunk may be the one that has free space. */
+	if (size >= OWN_CHUNK && chunk->shared == 0)
+		release_chunk(arena, chunk);
 }
 
 static ArenaChunk *
-take_chunk(Arena *arena, size_t size)
+take_chunk(Arena *arena, size_t size, bool shared)
 {
 	ArenaChunk *chunk;
 
@@ -208,6 +247,8 @@ take_chunk(Arena *arena, size_t size)
 		arena_exceeded(ARENA_MEMORY, allowed);
 	}
 	chunk = arena_allocate(sizeof(ArenaChunk) + size);
+	chunk->size = size;
+	chunk->shared = shared;
 	arena->taken += size;
 	return chunk;
 }
@@ -222,7 +263,7 @@ allocate_from_new_chunk(Arena *arena, size_t size)
 	ArenaChunk *chunk;
 	size_t		chunk_size = CHUNK_FIRST;
 
-	if (newest != NULL && newest->size > 0)
+	if (newest != NULL && newest->shared)
 		chunk_size = newest->size * 2;
 	if (chunk_size > CHUNK_LARGEST)
 		chunk_size = CHUNK_LARGEST;
@@ -230,27 +271,27 @@ allocate_from_new_chunk(Arena *arena, size_t size)
 	/* A large piece goes behind the newest chunk, whose free space stays in use. */
 	if (size > chunk_size / 4 || ONE_CHUNK_EACH)
 	{
-		chunk = take_chunk(arena, size);
-		chunk->size = 0;
+		chunk = take_chunk(arena, size, false);
+		chunk->newer = newest;
+		chunk->older = newest != NULL ? newest->older : NULL;
 		if (newest != NULL)
-		{
-			chunk->older = newest->older;
 			newest->older = chunk;
-		}
 		else
-		{
-			chunk->older = NULL;
 			arena->chunks = chunk;
-		}
-		return chunk + 1;
 	}
-
-	chunk = take_chunk(arena, chunk_size);
-	chunk->size = chunk_size;
-	chunk->older = newest;
-	arena->chunks = chunk;
-	arena->next = (char *) (chunk + 1) + size;
-	arena->end = (char *) (chunk + 1) + chunk_size;
+	else
+	{
+		chunk = take_chunk(arena, chunk_size, true);
+		chunk->newer = NULL;
+		chunk->older = newest;
+		if (newest != NULL)
+			newest->newer = chunk;
+		arena->chunks = chunk;
+		arena->next = (char *) (chunk + 1) + size;
+		arena->end = (char *) (chunk + 1) + chunk_size;
+	}
+	if (chunk->older != NULL)
+		chunk->older->newer = chunk;
 	return chunk + 1;
 }
 
@@ -262,7 +303,7 @@ arena_alloc(Arena *arena, size_t size)
 	if (size > ALLOCATION_LIMIT)
 		size = ALLOCATION_LIMIT;
 	size = (size + 7) & ~(size_t) 7;
-	if (size > (size_t) (arena->end - piece) || piece == NULL)
+	if (size > (size_t) (arena->end - piece) || piece == NULL || size >= OWN_CHUNK)
 	{
 		/* Even an empty piece has an address of its own. */
 		return allocate_from_new_chunk(arena, size > 0 ? size : 8);
@@ -304,7 +345,7 @@ arena_printf(Arena *arena, const char *format,...)
 	va_start(arguments, format);
 	append_formatted(&buf, format, arguments);
 	va_end(arguments);
-	return buf.bytes;
+	return strbuf_finish(&buf);
 }
 
 void *
@@ -352,7 +393,7 @@ strbuf_reserve(StrBuf *buf, size_t more)
 		wanted = STRBUF_FIRST;
 	wanted = (wanted + 7) & ~(size_t) 7;
 
-	if (buf->bytes != NULL && buf->bytes + buf->capacity == arena->next &&
+	if (buf->bytes != NULL && buf->bytes + buf->capacity == arena->next && wanted < OWN_CHUNK &&
 		wanted - buf->capacity <= (size_t) (arena->end - arena->next))
 	{
 		arena->next += wanted - buf->capacity;
@@ -364,6 +405,8 @@ strbuf_reserve(StrBuf *buf, size_t more)
 	if (buf->len > 0)
 		memcpy(bytes, buf->bytes, buf->len);
 	bytes[buf->len] = '\0';
+	if (buf->bytes != NULL)
+		arena_discard(arena, buf->bytes, buf->capacity);
 	buf->bytes = bytes;
 	buf->capacity = wanted;
 }
@@ -400,6 +443,20 @@ strbuf_printf(StrBuf *buf, const char *format,...)
 	va_start(arguments, format);
 	append_formatted(buf, format, arguments);
 	va_end(arguments);
+}
+
+char *
+strbuf_finish(StrBuf *buf)
+{
+	size_t		needed = (buf->len + 1 + 7) & ~(size_t) 7;
+
+	strbuf_reserve(buf, 0);
+	if (buf->bytes + buf->capacity == buf->arena->next)
+	{
+		buf->arena->next = buf->bytes + needed;
+		buf->capacity = needed;
+	}
+	return buf->bytes;
 }
 
 /*

@@ -115,6 +115,27 @@ extern char *arena_strdup(Arena *arena, const char *string);
 extern char *arena_printf(Arena *arena, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 /*
+ * Gives back a piece of that size that nothing points to any more, if it is large enough to be worth it: what grew out of
+ * its place.
+ */
+extern void arena_discard(Arena *arena, void *piece, size_t size);
+
+/*
+ * Gives back everything that was taken since the mark was made.  Nothing that was taken before it may have been discarded
+ * since, or grown.
+ */
+typedef struct ArenaMark
+{
+	ArenaChunk *newest;
+	ArenaChunk *older;
+	char	   *next;
+	char	   *end;
+} ArenaMark;
+
+extern ArenaMark arena_mark(const Arena *arena);
+extern void arena_return_to(Arena *arena, const ArenaMark *mark);
+
+/*
  * A place for one more than count elements of size bytes each: elements while *capacity is larger, else their copy in a place
  * of twice the size.
  */
@@ -135,5 +156,8 @@ extern void strbuf_append(StrBuf *buf, const char *bytes, size_t len);
 extern void strbuf_puts(StrBuf *buf, const char *string);
 extern void strbuf_putc(StrBuf *buf, char c);
 extern void strbuf_printf(StrBuf *buf, const char *format,...) __attribute__((format(printf, 2, 3)));
+
+/* The text, which is complete: the room that it did not need is given back. */
+extern char *strbuf_finish(StrBuf *buf);
 
 #endif							/* ARENA_H */

@@ -7,9 +7,9 @@
  * because clients see both.  The tree comes out in the canonical form that
  * json.h describes.  A string without escapes points into the text.
  *
- * The parts of all arrays and objects that are still open lie on one stack of
- * entries; an array or object that closes takes its part off the stack, in
- * arrays of their final size.
+ * The parts of all objects that are still open lie on one stack of entries,
+ * those of arrays on one of items; an array or object that closes takes its
+ * part off the stack, in arrays of their final size.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,12 +28,12 @@
 #define DUPLICATES_NOTED 1000
 #define DUPLICATE_BYTES_NOTED ((size_t) 1024 * 1024)
 
-#define FIRST_ENTRIES 64
+#define FIRST_ENTRIES 8
 
 /* Fewer members than this are sorted by insertion. */
 #define SMALL_OBJECT 12
 
-/* An element, or a member with its key and where the key stands. */
+/* A member with its key and where the key stands. */
 typedef struct Entry
 {
 	JsonText	key;
@@ -66,6 +66,9 @@ typedef struct Parser
 	Entry	   *entries;
 	size_t		entry_count;
 	size_t		entry_capacity;
+	JsonNode  **items;
+	size_t		item_count;
+	size_t		item_capacity;
 
 	bool		notes_duplicates;
 	Duplicate  *duplicates;
@@ -512,6 +515,8 @@ reserve_entries(Parser *parser, size_t more)
 	larger = arena_alloc(parser->arena, capacity * sizeof(Entry));
 	if (parser->entry_count > 0)
 		memcpy(larger, parser->entries, parser->entry_count * sizeof(Entry));
+	if (parser->entries != NULL)
+		arena_discard(parser->arena, parser->entries, parser->entry_capacity * sizeof(Entry));
 	parser->entries = larger;
 	parser->entry_capacity = capacity;
 }
@@ -522,6 +527,25 @@ push_entry(Parser *parser)
 	if (parser->entry_count == parser->entry_capacity)
 		reserve_entries(parser, 1);
 	return &parser->entries[parser->entry_count++];
+}
+
+static inline void
+push_item(Parser *parser, JsonNode *item)
+{
+	if (parser->item_count == parser->item_capacity)
+	{
+		size_t		capacity = parser->item_capacity > 0 ? parser->item_capacity * 2 : FIRST_ENTRIES;
+		JsonNode  **larger = arena_alloc(parser->arena, capacity * sizeof(JsonNode *));
+
+		if (parser->item_count > 0)
+		{
+			memcpy(larger, parser->items, parser->item_count * sizeof(JsonNode *));
+			arena_discard(parser->arena, parser->items, parser->item_capacity * sizeof(JsonNode *));
+		}
+		parser->items = larger;
+		parser->item_capacity = capacity;
+	}
+	parser->items[parser->item_count++] = item;
 }
 
 static inline int
@@ -730,7 +754,7 @@ static const char *
 parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 {
 	const char *end = parser->end;
-	size_t		base = parser->entry_count;
+	size_t		base = parser->item_count;
 	size_t		count;
 	Frame		frame = {parent, true, {NULL, 0}, 0};
 	JsonNode  **items;
@@ -749,7 +773,7 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 		JsonNode   *item = take(parser->arena, sizeof(JsonNode));
 
 		arena_checkpoint_at(frame.index);
-		push_entry(parser)->value = item;
+		push_item(parser, item);
 		p = parse_value(parser, p, &frame, item);
 		if (p == NULL)
 			return NULL;
@@ -768,9 +792,8 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 
 	count = frame.index;
 	items = take(parser->arena, count * sizeof(JsonNode *));
-	for (size_t i = 0; i < count; i++)
-		items[i] = parser->entries[base + i].value;
-	parser->entry_count = base;
+	memcpy(items, parser->items + base, count * sizeof(JsonNode *));
+	parser->item_count = base;
 	node->u.array.items = items;
 	node->u.array.count = count;
 	node->u.array.capacity = count;
@@ -871,6 +894,10 @@ json_parse(Arena *arena, const char *text, size_t len, JsonDuplicate duplicate, 
 	const char *p;
 
 	p = parse_value(&parser, text, NULL, root);
+	if (parser.entries != NULL)
+		arena_discard(arena, parser.entries, parser.entry_capacity * sizeof(Entry));
+	if (parser.items != NULL)
+		arena_discard(arena, parser.items, parser.item_capacity * sizeof(JsonNode *));
 	if (p != NULL)
 	{
 		p = skip_space(p, parser.end);

@@ -24,6 +24,9 @@
 /* No double has more digits of its own. */
 #define MAX_DIGITS 17
 
+/* Deeper levels are indented no further: or else a short text of many levels would become a long one. */
+#define INDENTED_LEVELS 32
+
 /* Where more bytes and a NUL may be written. */
 static inline char *
 room(StrBuf *buf, size_t more)
@@ -406,7 +409,7 @@ put_node(StrBuf *buf, const JsonNode *node)
 static void
 put_line(StrBuf *buf, int depth)
 {
-	size_t		spaces = (size_t) depth * 2;
+	size_t		spaces = (size_t) (depth < INDENTED_LEVELS ? depth : INDENTED_LEVELS) * 2;
 	char	   *to = room(buf, spaces + 1);
 
 	to[0] = '\n';

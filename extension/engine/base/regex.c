@@ -8,8 +8,9 @@
  * arena of the schema and is never written again; what a search writes lives
  * in the scratch, in the arena of the request.
  *
- * PCRE2 backtracks where Go's engine does not.  The limits bound what a
- * pattern can cost, and what one document can.
+ * PCRE2 backtracks where Go's engine does not.  Its automatic callouts, one
+ * before each item of a pattern, count what a search costs and bound it, and
+ * with it what one document can cost.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +31,14 @@ struct RegexScratch
 	pcre2_match_data *match;
 	pcre2_match_context *context;
 	int			exhausted;		/* searches that ran into a limit */
+	size_t		place;			/* of the last item tried */
+	uint64_t	left;			/* work that the search at hand may still cost */
+	uint64_t	unpaid;			/* work that the input's budget has not been charged with */
 };
+
+/* Work that takes as long as a step of the input's budget, and how much of it comes between two interrupts. */
+#define WORK_PER_STEP 4
+#define WORK_PAID_AT_ONCE 4096
 
 /* Where the check of a pattern's syntax stands. */
 typedef struct PatternScan
@@ -328,7 +336,8 @@ regex_compile(Arena *arena, JsonText pattern, const char **error)
 	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
 	regex = arena_alloc(arena, sizeof(Regex));
 	regex->code = pcre2_compile((PCRE2_SPTR) pattern.bytes, pattern.len,
-								PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE | PCRE2_DUPNAMES,
+								PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE | PCRE2_DUPNAMES |
+								PCRE2_AUTO_CALLOUT,
 								&code, &offset, context);
 	if (regex->code == NULL)
 	{
@@ -338,6 +347,30 @@ regex_compile(Arena *arena, JsonText pattern, const char **error)
 	return regex;
 }
 
+/*
+ * Called before each item of the pattern: what was run over since the last call is the distance to the place of that one.
+ * Over the budget the search ends; interrupts and the budget of the input may leave from here.
+ */
+static int
+count_work(pcre2_callout_block *block, void *data)
+{
+	RegexScratch *scratch = data;
+	size_t		place = block->current_position;
+	uint64_t	work = 1 + (place > scratch->place ? place - scratch->place : scratch->place - place);
+
+	scratch->place = place;
+	scratch->unpaid += work;
+	if (scratch->unpaid >= WORK_PAID_AT_ONCE)
+	{
+		arena_spend(scratch->unpaid / WORK_PER_STEP);
+		scratch->unpaid = 0;
+	}
+	if (work > scratch->left)
+		return PCRE2_ERROR_CALLOUT;
+	scratch->left -= work;
+	return 0;
+}
+
 RegexScratch *
 regex_scratch(Arena *arena)
 {
@@ -345,9 +378,10 @@ regex_scratch(Arena *arena)
 	RegexScratch *scratch = arena_alloc(arena, sizeof(RegexScratch));
 
 	scratch->exhausted = 0;
+	scratch->unpaid = 0;
 	scratch->match = pcre2_match_data_create(1, memory);
 	scratch->context = pcre2_match_context_create(memory);
-	pcre2_set_match_limit(scratch->context, REGEX_MAX_STEPS);
+	pcre2_set_callout(scratch->context, count_work, scratch);
 	pcre2_set_heap_limit(scratch->context, REGEX_MAX_HEAP);
 	return scratch;
 }
@@ -362,6 +396,8 @@ regex_matches(const Regex *regex, RegexScratch *scratch, JsonText text)
 	arena_checkpoint();
 	if (scratch->exhausted >= REGEX_MAX_EXHAUSTED)
 		return false;
+	scratch->place = 0;
+	scratch->left = REGEX_MAX_WORK + (uint64_t) text.len * REGEX_WORK_PER_BYTE;
 	result = pcre2_match(regex->code, (PCRE2_SPTR) bytes, text.len, 0, 0, scratch->match, scratch->context);
 	if (result < 0 && result != PCRE2_ERROR_NOMATCH)
 		scratch->exhausted++;

@@ -10,7 +10,9 @@
  * quantifiers of assertions (^*), which PCRE2 does not take.  One difference
  * is left: the vertical tab is white space (\s) here.
  *
- * A match is a search anywhere in the text.
+ * A match is a search anywhere in the text.  Its work is counted over all
+ * places where a match might begin: PCRE2's own match limit begins anew at
+ * each of them, and does not count the characters that one item runs over.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +24,8 @@
 /* Limits.  A text on which a search takes more than this counts as not matching. */
 #define REGEX_MAX_LENGTH 16384	/* bytes of a pattern */
 #define REGEX_MAX_REPEAT 1000	/* x{1000}: Go's own limit */
-#define REGEX_MAX_STEPS 100000	/* of backtracking in one search */
+#define REGEX_MAX_WORK 1000000	/* items tried and characters run over in one search, and beyond it */
+#define REGEX_WORK_PER_BYTE 16	/* for each byte of the text */
 #define REGEX_MAX_HEAP 2048		/* KiB of backtracking in one search */
 #define REGEX_MAX_EXHAUSTED 16	/* searches with one scratch that end so; after them, none is made */
 

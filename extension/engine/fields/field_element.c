@@ -20,6 +20,9 @@
 #include "engine/api/request.h"
 #include "engine/api/status.h"
 
+/* Longer elements are rare, and one of its own size each. */
+#define SHORT_ELEMENT 256
+
 static JsonText
 text_after(JsonText element)
 {
@@ -63,7 +66,7 @@ json_element(Arena *arena, const char *prefix, const JsonNode *value)
 			strbuf_append(&buf, json.bytes + i, 2);
 		i++;
 	}
-	return (JsonText) {buf.bytes, buf.len};
+	return (JsonText) {strbuf_finish(&buf), buf.len};
 }
 
 JsonText
@@ -78,11 +81,51 @@ field_value_element(Arena *arena, const JsonNode *value)
 	return json_element(arena, "v:", value);
 }
 
+/*
+ * The canonical form of k: and v:.  What it took to find it is given back: there may be as many elements as a body has room
+ * for, and most of them are canonical already.
+ */
+static ElementResult
+parse_json_element(Arena *arena, JsonText text, JsonText *element, const char **error)
+{
+	ArenaMark	mark = arena_mark(arena);
+	JsonError	json_error;
+	JsonNode   *value = json_parse(arena, text.bytes + 2, text.len - 2, NULL, NULL, &json_error);
+	JsonText	canonical;
+	char		copy[SHORT_ELEMENT];
+
+	if (value == NULL)
+	{
+		*error = json_error.message;
+		return ELEMENT_MALFORMED;
+	}
+	if (text.bytes[0] == 'v')
+		canonical = field_value_element(arena, value);
+	else if (value->kind == JSON_OBJECT || value->kind == JSON_NULL)
+		canonical = field_keys_element(arena, value->kind == JSON_NULL ? json_new_object(arena) : value);
+	else
+	{
+		*error = "expected an object of keys";
+		return ELEMENT_MALFORMED;
+	}
+	*element = canonical;
+	if (json_text_compare(canonical, text) == 0)
+	{
+		*element = text;
+		arena_return_to(arena, &mark);
+	}
+	else if (canonical.len <= sizeof(copy))
+	{
+		memcpy(copy, canonical.bytes, canonical.len);
+		arena_return_to(arena, &mark);
+		element->bytes = arena_strndup(arena, copy, canonical.len);
+	}
+	return ELEMENT_OK;
+}
+
 ElementResult
 field_element_parse(Arena *arena, JsonText text, JsonText *element, const char **error)
 {
-	JsonError	json_error;
-	JsonNode   *value;
 	int64_t		index;
 
 	if (text.len < 2)
@@ -113,22 +156,7 @@ field_element_parse(Arena *arena, JsonText text, JsonText *element, const char *
 			return ELEMENT_OK;
 		case 'k':
 		case 'v':
-			value = json_parse(arena, text.bytes + 2, text.len - 2, NULL, NULL, &json_error);
-			if (value == NULL)
-			{
-				*error = json_error.message;
-				return ELEMENT_MALFORMED;
-			}
-			if (text.bytes[0] == 'v')
-				*element = field_value_element(arena, value);
-			else if (value->kind == JSON_OBJECT || value->kind == JSON_NULL)
-				*element = field_keys_element(arena, value->kind == JSON_NULL ? json_new_object(arena) : value);
-			else
-			{
-				*error = "expected an object of keys";
-				return ELEMENT_MALFORMED;
-			}
-			return ELEMENT_OK;
+			return parse_json_element(arena, text, element, error);
 		default:
 			return ELEMENT_UNKNOWN;
 	}

@@ -277,10 +277,16 @@ read_level(Arena *arena, const JsonNode *fields, bool *member, const char **erro
 		count++;
 	}
 	qsort(read, count, sizeof(ReadEntry), compare_read);
+	if (count > 0)
+	{
+		set = arena_alloc0(arena, sizeof(FieldSet));
+		set->entries = arena_alloc(arena, count * sizeof(FieldEntry));
+		set->capacity = count;
+	}
 	for (size_t i = 0; i < count; i++)
 	{
 		FieldEntry *entry = &read[i].entry;
-		FieldEntry *last = set != NULL ? &set->entries[set->count - 1] : NULL;
+		FieldEntry *last = set->count > 0 ? &set->entries[set->count - 1] : NULL;
 
 		if (last == NULL || json_text_compare(last->element, entry->element) != 0)
 			field_set_add(arena, &set, entry->element, entry->member, entry->below);
@@ -291,8 +297,11 @@ read_level(Arena *arena, const JsonNode *fields, bool *member, const char **erro
 				last->below = entry->below;
 		}
 	}
-	if (set == NULL)
+	if (set == NULL || set->count == 0)
+	{
 		*member = true;
+		return NULL;
+	}
 	return set;
 }
 

@@ -11,8 +11,9 @@
  */
 #include "engine/results/kyverno_policy.h"
 
-#include <ctype.h>
 #include <string.h>
+
+#include "engine/base/ascii.h"
 
 #define DISABLED "reports.kyverno.io/disabled"
 #define ENABLED "reports.kyverno.io/enabled"
@@ -53,9 +54,9 @@ is_version(JsonText text)
 
 	if (json_text_is(text, "*"))
 		return true;
-	if (text.len < 2 || text.bytes[0] != 'v' || !isdigit((unsigned char) text.bytes[1]))
+	if (text.len < 2 || text.bytes[0] != 'v' || !ascii_is_digit(text.bytes[1]))
 		return false;
-	while (at < text.len && isdigit((unsigned char) text.bytes[at]))
+	while (at < text.len && ascii_is_digit(text.bytes[at]))
 		at++;
 	for (size_t i = 0; i < 2 && at < text.len; i++)
 	{
@@ -64,9 +65,9 @@ is_version(JsonText text)
 		if (text.len - at <= len || memcmp(text.bytes + at, stages[i], len) != 0)
 			continue;
 		at += len;
-		if (!isdigit((unsigned char) text.bytes[at]))
+		if (!ascii_is_digit(text.bytes[at]))
 			return false;
-		while (at < text.len && isdigit((unsigned char) text.bytes[at]))
+		while (at < text.len && ascii_is_digit(text.bytes[at]))
 			at++;
 		break;
 	}
@@ -270,7 +271,11 @@ add_made(Arena *arena, JsonNode *names, const char *prefix, JsonText name)
 	strbuf_puts(&buf, prefix);
 	strbuf_append(&buf, name.bytes, name.len);
 	if (buf.len > RULE_NAME_MAX)
+	{
 		buf.len = RULE_NAME_MAX;
+		while (((unsigned char) buf.bytes[buf.len] & 0xC0) == 0x80)
+			buf.len--;
+	}
 	json_append(arena, names, json_new_string(arena, buf.bytes, buf.len));
 }
 

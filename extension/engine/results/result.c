@@ -7,8 +7,20 @@
  */
 #include "engine/results/result_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes of SHA-256 that take as long as a step. */
+#define HASHED_PER_STEP 8
+
+/* One buffer for all that is hashed. */
+typedef struct Hashing
+{
+	ResultHash	hash;
+	void	   *state;
+	StrBuf		buf;
+} Hashing;
 
 static int
 compare_numbers(int64_t a, int64_t b)
@@ -17,14 +29,52 @@ compare_numbers(int64_t a, int64_t b)
 }
 
 static int
-compare_subjects(const ResultSubject *a, const ResultSubject *b)
+compare_texts(const JsonText *a, size_t a_count, const JsonText *b, size_t b_count)
 {
-	int			order = json_text_compare(a->api_version, b->api_version);
+	int			order = compare_numbers((int64_t) a_count, (int64_t) b_count);
 
-	if (a == b)
-		return 0;
+	for (size_t i = 0; order == 0 && i < a_count; i++)
+		order = json_text_compare(a[i], b[i]);
+	return order;
+}
+
+/* The group of an apiVersion; empty for the core group. */
+static JsonText
+api_group(JsonText api_version)
+{
+	const char *slash = api_version.len > 0 ? memchr(api_version.bytes, '/', api_version.len) : NULL;
+
+	return (JsonText) {api_version.bytes, slash != NULL ? (size_t) (slash - api_version.bytes) : 0};
+}
+
+static JsonText
+subject_name(const ResultSubject *subject)
+{
+	return subject->name.len > 0 ? subject->name : subject->uid;
+}
+
+/* By what of a subject goes into the key. */
+static int
+compare_objects(const ResultSubject *a, const ResultSubject *b)
+{
+	int			order = a == b ? 0 : json_text_compare(subject_name(a), subject_name(b));
+
+	if (a == b || order != 0)
+		return order;
+	order = json_text_compare(a->namespace_name, b->namespace_name);
 	if (order == 0)
 		order = json_text_compare(a->kind, b->kind);
+	return order != 0 ? order : json_text_compare(api_group(a->api_version), api_group(b->api_version));
+}
+
+static int
+compare_subjects(const ResultSubject *a, const ResultSubject *b)
+{
+	int			order = a == b ? 0 : json_text_compare(a->api_version, b->api_version);
+
+	if (a == b || order != 0)
+		return order;
+	order = json_text_compare(a->kind, b->kind);
 	if (order == 0)
 		order = json_text_compare(a->namespace_name, b->namespace_name);
 	if (order == 0)
@@ -38,31 +88,35 @@ is_failing(ResultStatus status)
 	return status == RESULT_WARN || status == RESULT_FAIL || status == RESULT_ERROR;
 }
 
+static int
+compare_identities(const ResultEntry *a, const ResultEntry *b)
+{
+	int			order = json_text_compare(a->source, b->source);
+
+	if (order == 0)
+		order = json_text_compare(a->policy, b->policy);
+	if (order == 0)
+		order = json_text_compare(a->rule, b->rule);
+	return order != 0 ? order : compare_texts(a->key_texts, a->key_count, b->key_texts, b->key_count);
+}
+
 /* By what equals are told apart by: what detail_id() hashes. */
 static int
-compare_details(const ReportResult *a, const ReportResult *b)
+compare_details(const ResultEntry *a, const ResultEntry *b)
 {
 	int			order = json_text_compare(a->message, b->message);
 
 	if (order == 0)
 		order = json_text_compare(a->properties, b->properties);
-	if (order == 0)
-		order = compare_numbers((int64_t) a->exception_count, (int64_t) b->exception_count);
-	for (size_t i = 0; order == 0 && i < a->exception_count; i++)
-		order = json_text_compare(a->exceptions[i], b->exceptions[i]);
-	return order;
+	return order != 0 ? order : compare_texts(a->exceptions, a->exception_count, b->exceptions, b->exception_count);
 }
 
-/* By everything that a result says but when it was evaluated; results that compare equal are the same. */
+/* By everything else but when it was evaluated. */
 static int
-compare_contents(const ReportResult *a, const ReportResult *b)
+compare_remains(const ResultEntry *a, const ResultEntry *b)
 {
-	int			order = json_text_compare(a->identity, b->identity);
+	int			order = (int) is_failing(b->status) - (int) is_failing(a->status);
 
-	if (order == 0)
-		order = compare_details(a, b);
-	if (order == 0)
-		order = (int) is_failing(b->status) - (int) is_failing(a->status);
 	if (order == 0)
 		order = (int) a->status - (int) b->status;
 	if (order == 0)
@@ -73,13 +127,40 @@ compare_contents(const ReportResult *a, const ReportResult *b)
 		order = json_text_compare(a->severity, b->severity);
 	if (order == 0)
 		order = a->score < b->score ? -1 : a->score > b->score;
-	return order != 0 ? order : compare_subjects(a->subject, b->subject);
+	return order;
 }
 
 static int
-order_by_contents(const void *a, const void *b)
+order_entries(const void *left, const void *right)
 {
-	return compare_contents(a, b);
+	const ResultEntry *a = *(ResultEntry *const *) left;
+	const ResultEntry *b = *(ResultEntry *const *) right;
+	int			order = compare_identities(a, b);
+
+	if (order == 0)
+		order = compare_details(a, b);
+	return order != 0 ? order : compare_remains(a, b);
+}
+
+/* Results of one document, by everything that they say but when they were evaluated. */
+static int
+order_by_contents(const void *left, const void *right)
+{
+	const ReportResult *a = left;
+	const ReportResult *b = right;
+	int			order = compare_numbers((int64_t) a->entry->identity_order, (int64_t) b->entry->identity_order);
+
+	if (order == 0)
+		order = compare_objects(a->subject, b->subject);
+	if (order == 0)
+		order = compare_numbers((int64_t) a->entry->content_order, (int64_t) b->entry->content_order);
+	return order != 0 ? order : compare_subjects(a->subject, b->subject);
+}
+
+static bool
+same_object(const ReportResult *a, const ReportResult *b)
+{
+	return a->entry->identity_order == b->entry->identity_order && compare_objects(a->subject, b->subject) == 0;
 }
 
 static int
@@ -88,29 +169,147 @@ order_by_key(const void *a, const void *b)
 	return compare_numbers(((const ReportResult *) a)->key, ((const ReportResult *) b)->key);
 }
 
+/* The C library's sort must not be left half way: its work is paid for before. */
+static void
+sort(void *elements, size_t count, size_t size, int (*order) (const void *, const void *))
+{
+	uint64_t	levels = 1;
+
+	for (size_t rest = count; rest > 1; rest /= 2)
+		levels++;
+	arena_spend(count * levels / 4);
+	if (count > 1)
+		qsort(elements, count, size, order);
+}
+
+/* Sorts the entries, and numbers them. */
+static void
+order_contents(ResultList *list)
+{
+	sort(list->entries, list->entry_count, sizeof(ResultEntry *), order_entries);
+	for (size_t i = 1; i < list->entry_count; i++)
+	{
+		const ResultEntry *before = list->entries[i - 1];
+		ResultEntry *entry = list->entries[i];
+		bool		same = compare_identities(before, entry) == 0;
+
+		arena_checkpoint_at(i);
+		entry->identity_order = before->identity_order + !same;
+		same = same && compare_details(before, entry) == 0;
+		entry->detail_order = before->detail_order + !same;
+		same = same && compare_remains(before, entry) == 0;
+		entry->content_order = before->content_order + !same;
+	}
+}
+
+/*
+ * Ids
+ */
+
+/* A field of what is hashed: its length, then its bytes. */
+static void
+put_field(Hashing *hashing, JsonText field)
+{
+	char		length[4] = {(char) (field.len >> 24), (char) (field.len >> 16), (char) (field.len >> 8), (char) field.len};
+
+	strbuf_append(&hashing->buf, length, sizeof(length));
+	strbuf_append(&hashing->buf, field.bytes, field.len);
+}
+
+static void
+put_word(Hashing *hashing, const char *word)
+{
+	put_field(hashing, (JsonText) {word, strlen(word)});
+}
+
+static void
+put_number(Hashing *hashing, int64_t number)
+{
+	char		digits[24];
+
+	snprintf(digits, sizeof(digits), "%lld", (long long) number);
+	put_word(hashing, digits);
+}
+
+/* The hash of all that was put since the last one. */
+static int64_t
+finish_hash(Hashing *hashing)
+{
+	size_t		len = hashing->buf.len;
+
+	arena_spend(1 + len / HASHED_PER_STEP);
+	hashing->buf.len = 0;
+	return hashing->hash(hashing->state, hashing->buf.bytes != NULL ? hashing->buf.bytes : "", len);
+}
+
+static Hashing
+begin_hashing(Arena *arena, ResultHash hash, void *state)
+{
+	Hashing		hashing = {.hash = hash,.state = state};
+
+	strbuf_init(&hashing.buf, arena);
+	return hashing;
+}
+
 int64_t
 result_field_hash(Arena *arena, const JsonText *fields, size_t count, ResultHash hash, void *state)
 {
-	StrBuf		buf;
+	Hashing		hashing = begin_hashing(arena, hash, state);
 
-	strbuf_init(&buf, arena);
 	for (size_t i = 0; i < count; i++)
-		result_put_field(&buf, fields[i]);
-	return hash(state, buf.bytes != NULL ? buf.bytes : "", buf.len);
+		put_field(&hashing, fields[i]);
+	return finish_hash(&hashing);
 }
 
-static int64_t
-detail_id(Arena *arena, const ReportResult *result, ResultHash hash, void *state)
+static void
+identify_entry(Hashing *hashing, ResultEntry *entry)
 {
-	StrBuf		buf;
+	put_word(hashing, "criterion");
+	put_field(hashing, entry->source);
+	put_field(hashing, entry->policy);
+	put_field(hashing, entry->rule);
+	put_field(hashing, entry->category);
+	put_field(hashing, entry->severity);
+	entry->criterion = finish_hash(hashing);
 
-	strbuf_init(&buf, arena);
-	result_put_field(&buf, (JsonText) {"detail", 6});
-	result_put_field(&buf, result->message);
-	result_put_field(&buf, result->properties);
-	for (size_t i = 0; i < result->exception_count; i++)
-		result_put_field(&buf, result->exceptions[i]);
-	return hash(state, buf.bytes, buf.len);
+	put_word(hashing, "detail");
+	put_field(hashing, entry->message);
+	put_field(hashing, entry->properties);
+	for (size_t i = 0; i < entry->exception_count; i++)
+		put_field(hashing, entry->exceptions[i]);
+	entry->detail = finish_hash(hashing);
+}
+
+static void
+identify_subject(Hashing *hashing, ResultSubject *subject, int cluster)
+{
+	put_word(hashing, "subject");
+	put_number(hashing, cluster);
+	put_field(hashing, subject->api_version);
+	put_field(hashing, subject->kind);
+	put_field(hashing, subject->namespace_name);
+	put_field(hashing, subject->name);
+	put_field(hashing, subject->uid);
+	subject->id = finish_hash(hashing);
+}
+
+/* Everything that tells one result of a report from another, but for what tells equals apart. */
+static void
+put_identity(Hashing *hashing, const ReportResult *result)
+{
+	const ResultEntry *entry = result->entry;
+	const ResultSubject *subject = result->subject;
+
+	put_word(hashing, "key");
+	put_field(hashing, entry->source);
+	put_field(hashing, entry->policy);
+	put_field(hashing, entry->rule);
+	put_field(hashing, api_group(subject->api_version));
+	put_field(hashing, subject->kind);
+	put_field(hashing, subject->namespace_name);
+	put_field(hashing, subject_name(subject));
+	for (size_t i = 0; i < entry->key_count; i++)
+		put_field(hashing, entry->key_texts[i]);
 }
 
 /*
@@ -123,32 +322,25 @@ detail_id(Arena *arena, const ReportResult *result, ResultHash hash, void *state
  * of one that ceases to.
  */
 static void
-name_equals(Arena *arena, ReportResult *results, size_t count, ResultHash hash, void *state)
+name_equals(Hashing *hashing, ReportResult *results, size_t count)
 {
 	size_t		first = 0;
 	int64_t		number = 0;
 
-	while (first < count && !is_failing(results[first].status))
+	while (first < count && !is_failing(results[first].entry->status))
 		first++;
 	if (first == count)
 		first = 0;
 	for (size_t i = 0; i < count; i++)
 	{
 		ReportResult *result = &results[i];
-		char	   *digits;
-		StrBuf		buf;
 
-		number = i > 0 && compare_details(&results[i - 1], result) == 0 ? number + 1 : 0;
-		strbuf_init(&buf, arena);
-		strbuf_append(&buf, result->identity.bytes, result->identity.len);
+		number = i > 0 && results[i - 1].entry->detail_order == result->entry->detail_order ? number + 1 : 0;
+		put_identity(hashing, result);
 		if (i != first)
-		{
-			digits = arena_printf(arena, "%lld", (long long) result->detail);
-			result_put_field(&buf, (JsonText) {digits, strlen(digits)});
-		}
-		digits = arena_printf(arena, "%lld", i != first ? (long long) number : 0LL);
-		result_put_field(&buf, (JsonText) {digits, strlen(digits)});
-		result->key = hash(state, buf.bytes, buf.len);
+			put_number(hashing, result->entry->detail);
+		put_number(hashing, i != first ? number : 0);
+		result->key = finish_hash(hashing);
 	}
 }
 
@@ -156,34 +348,24 @@ name_equals(Arena *arena, ReportResult *results, size_t count, ResultHash hash, 
 static void
 identify(Arena *arena, ResultList *list, int cluster, ResultHash hash, void *state)
 {
-	char	   *cluster_text = arena_printf(arena, "%d", cluster);
+	Hashing		hashing = begin_hashing(arena, hash, state);
 
 	if (list->count == 0)
 		return;
-	qsort(list->results, list->count, sizeof(ReportResult), order_by_contents);
+	order_contents(list);
+	for (size_t i = 0; i < list->entry_count; i++)
+		identify_entry(&hashing, list->entries[i]);
 	for (size_t i = 0; i < list->count; i++)
-	{
-		ReportResult	   *result = &list->results[i];
-		ResultSubject *subject = result->subject;
-		JsonText	criterion[] = {{"criterion", 9}, result->source, result->policy, result->rule, result->category, result->severity};
-
-		result->criterion = result_field_hash(arena, criterion, sizeof(criterion) / sizeof(criterion[0]), hash, state);
-		result->detail = detail_id(arena, result, hash, state);
-		if (subject->id == 0)
-		{
-			JsonText	fields[] = {{"subject", 7}, {cluster_text, strlen(cluster_text)}, subject->api_version, subject->kind,
-			subject->namespace_name, subject->name, subject->uid};
-
-			subject->id = result_field_hash(arena, fields, sizeof(fields) / sizeof(fields[0]), hash, state);
-		}
-	}
+		if (list->results[i].subject->id == 0)
+			identify_subject(&hashing, list->results[i].subject, cluster);
+	sort(list->results, list->count, sizeof(ReportResult), order_by_contents);
 	for (size_t i = 0, next; i < list->count; i = next)
 	{
-		for (next = i + 1; next < list->count && json_text_compare(list->results[i].identity, list->results[next].identity) == 0;)
+		for (next = i + 1; next < list->count && same_object(&list->results[i], &list->results[next]);)
 			next++;
-		name_equals(arena, &list->results[i], next - i, hash, state);
+		name_equals(&hashing, &list->results[i], next - i);
 	}
-	qsort(list->results, list->count, sizeof(ReportResult), order_by_key);
+	sort(list->results, list->count, sizeof(ReportResult), order_by_key);
 	/* Two hashes of one report that agree by chance (or by somebody's long search) are made to differ. */
 	for (size_t i = 1; i < list->count; i++)
 		if (list->results[i].key <= list->results[i - 1].key && list->results[i - 1].key < INT64_MAX)
@@ -199,15 +381,41 @@ result_extract(Arena *arena, const ResultMapping *mapping, const JsonNode *docum
 		identify(arena, list, cluster, hash, state);
 }
 
+/* Entries of two documents; those with many subjects are met many times. */
+static bool
+same_entries(ResultEntry *a, const ResultEntry *b)
+{
+	if (a->twin == b)
+		return true;
+	if (compare_identities(a, b) != 0 || compare_details(a, b) != 0 || compare_remains(a, b) != 0)
+		return false;
+	a->twin = b;
+	return true;
+}
+
+/* Both in document order. */
 static bool
 same_results(const ResultList *a, const ResultList *b)
 {
 	if (a->count != b->count)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
-		if (compare_contents(&a->results[i], &b->results[i]) != 0)
+	{
+		arena_checkpoint_at(i);
+		if (!same_entries(a->results[i].entry, b->results[i].entry) ||
+			compare_subjects(a->results[i].subject, b->results[i].subject) != 0)
 			return false;
+	}
 	return true;
+}
+
+/* Of two with the same key: whether they say the same.  All texts but one are in the ids. */
+static bool
+same_rows(const ReportResult *a, const ReportResult *b)
+{
+	return a->entry->detail == b->entry->detail && a->entry->criterion == b->entry->criterion && a->subject->id == b->subject->id &&
+		a->entry->status == b->entry->status && a->entry->score == b->entry->score &&
+		json_text_compare(a->entry->native_status, b->entry->native_status) == 0;
 }
 
 size_t
@@ -248,7 +456,7 @@ result_difference(Arena *arena, const ResultMapping *mapping, const JsonNode *ol
 		}
 		else
 		{
-			if (compare_contents(was, is) != 0)
+			if (!same_rows(was, is))
 				(*changes)[count++] = (ResultChange) {was, is};
 			i++;
 			j++;

@@ -44,14 +44,18 @@ typedef struct ResultSubject
 	int64_t		id;
 } ResultSubject;
 
-/* One result about one subject.  Texts hold no NUL; absent ones are empty. */
-typedef struct ReportResult
+/*
+ * What an element of a document's list says, whatever it is about: kept, compared and hashed once for all subjects.  Texts hold
+ * no NUL; absent ones are empty.
+ */
+typedef struct ResultEntry
 {
-	size_t		position;		/* in the document's list, from 0; results about several subjects share one */
-	int64_t		key;			/* which result of its report it is */
+	size_t		position;		/* in the document's list, from 0 */
 	int64_t		criterion;		/* of source, policy, rule, category, severity */
 	int64_t		detail;			/* of message, properties, exceptions */
-	ResultSubject *subject;		/* ids are written into it */
+	size_t		identity_order; /* among those of the document, by source, policy, rule and key; the same for equal ones */
+	size_t		detail_order;	/* among those of one identity_order, by the detail */
+	size_t		content_order;	/* among those of one detail_order, by everything else but the time */
 	JsonText	source;
 	JsonText	policy;
 	JsonText	rule;
@@ -64,14 +68,27 @@ typedef struct ReportResult
 	JsonText	properties;		/* canonical JSON: an object of strings */
 	const JsonText *exceptions;
 	size_t		exception_count;
-	JsonText	identity;		/* what the key is made of, but for what tells equals apart */
+	const JsonText *key_texts;	/* what the mapping's key names */
+	size_t		key_count;
 	bool		has_time;
 	int64_t		time;			/* of evaluation, in microseconds since 1970 */
+	const struct ResultEntry *twin; /* the last one of another document that said the same */
+	bool		told;			/* for whoever returns the texts once only */
+} ResultEntry;
+
+/* One result about one subject. */
+typedef struct ReportResult
+{
+	ResultEntry *entry;
+	ResultSubject *subject;		/* ids are written into it */
+	int64_t		key;			/* which result of its report it is */
 } ReportResult;
 
 typedef struct ResultList
 {
-	ReportResult	   *results;		/* sorted by key, unless no hash was given: then in document order and without ids */
+	ResultEntry **entries;		/* in document order, until keys are given */
+	size_t		entry_count;
+	ReportResult *results;		/* sorted by key, unless no hash was given: then in document order and without ids */
 	size_t		count;
 	bool		has_time;
 	int64_t		time;			/* newest of all results */

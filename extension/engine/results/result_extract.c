@@ -13,17 +13,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "engine/base/ascii.h"
 #include "engine/base/json_scan.h"
 #include "engine/schema/jsonpath.h"
 #include "engine/api/metadata.h"
 
 /* The last second of the year 9999. */
 #define MAX_SECONDS INT64_C(253402300799)
-
-/* Every so many results the caller may interrupt. */
-#define CHECKPOINT_RESULTS 256
 
 /* Where paths start from. */
 typedef struct Place
@@ -45,6 +42,7 @@ typedef struct Extraction
 	const ResultMapping *mapping;
 	ResultList *list;
 	size_t		capacity;
+	size_t		entry_capacity;
 	SubjectList *cached;		/* for each of the mapping's ways that depend on the document alone, in their order */
 	bool	   *cached_known;
 } Extraction;
@@ -97,7 +95,7 @@ scalar_text(Arena *arena, const JsonNode *node)
 		case JSON_NUMBER:
 			strbuf_init(&buf, arena);
 			json_write(&buf, node);
-			return (JsonText) {buf.bytes, buf.len};
+			return (JsonText) {strbuf_finish(&buf), buf.len};
 		case JSON_NULL:
 		case JSON_ARRAY:
 		case JSON_OBJECT:
@@ -162,7 +160,7 @@ without_blanks(JsonText text)
 static bool
 same_word(JsonText text, const char *word)
 {
-	return text.len == strlen(word) && strncasecmp(text.bytes, word, text.len) == 0;
+	return text.len == strlen(word) && ascii_same(text.bytes, word, text.len);
 }
 
 bool
@@ -288,45 +286,45 @@ properties_of(Arena *arena, const ResultMapping *mapping, const Place *place)
 			write_property(arena, &buf, named->name, value);
 	}
 	strbuf_putc(&buf, '}');
-	return (JsonText) {buf.bytes, buf.len};
+	return (JsonText) {strbuf_finish(&buf), buf.len};
 }
 
 static void
-add_exception(Arena *arena, ReportResult *result, JsonText **list, size_t *capacity, JsonText text)
+add_exception(Arena *arena, ResultEntry *entry, JsonText **list, size_t *capacity, JsonText text)
 {
 	text = without_blanks(text);
 	if (text.len == 0)
 		return;
-	*list = arena_grow(arena, *list, result->exception_count, sizeof(JsonText), capacity);
-	(*list)[result->exception_count++] = cut(text, RESULT_MAX_NAME);
+	*list = arena_grow(arena, *list, entry->exception_count, sizeof(JsonText), capacity);
+	(*list)[entry->exception_count++] = cut(text, RESULT_MAX_NAME);
 }
 
 /* Names in a list, or separated by commas in one string, as Kyverno writes them. */
 static void
-read_exceptions(Arena *arena, const ResultSource *source, const Place *place, ReportResult *result)
+read_exceptions(Arena *arena, const ResultSource *source, const Place *place, ResultEntry *entry)
 {
 	JsonText   *list = NULL;
 	size_t		capacity = 0;
 
-	for (; source != NULL && result->exception_count == 0; source = source->next)
+	for (; source != NULL && entry->exception_count == 0; source = source->next)
 	{
 		const JsonNode *node = source_node(arena, source, place);
 		JsonText	text = scalar_text(arena, node);
 
 		for (size_t i = 0; node != NULL && node->kind == JSON_ARRAY && i < node->u.array.count; i++)
-			add_exception(arena, result, &list, &capacity, scalar_text(arena, node->u.array.items[i]));
+			add_exception(arena, entry, &list, &capacity, scalar_text(arena, node->u.array.items[i]));
 		while (text.len > 0)
 		{
 			const char *comma = memchr(text.bytes, ',', text.len);
 			size_t		len = comma != NULL ? (size_t) (comma - text.bytes) : text.len;
 
-			add_exception(arena, result, &list, &capacity, (JsonText) {text.bytes, len});
+			add_exception(arena, entry, &list, &capacity, (JsonText) {text.bytes, len});
 			len += comma != NULL;
 			text.bytes += len;
 			text.len -= len;
 		}
 	}
-	result->exceptions = list;
+	entry->exceptions = list;
 }
 
 /*
@@ -418,51 +416,32 @@ subjects_of(Extraction *extraction, const Place *place)
  * Results
  */
 
-void
-result_put_field(StrBuf *buf, JsonText field)
+/* Texts that tell one result of a report from another, beside those that every result has. */
+static void
+read_key(Arena *arena, const ResultSource *key, const Place *place, ResultEntry *entry)
 {
-	char		length[4] = {(char) (field.len >> 24), (char) (field.len >> 16), (char) (field.len >> 8), (char) field.len};
+	JsonText   *texts = NULL;
+	size_t		capacity = 0;
 
-	strbuf_append(buf, length, sizeof(length));
-	strbuf_append(buf, field.bytes, field.len);
-}
-
-/* Everything that tells one result of a report from another, but for what tells equals apart. */
-static JsonText
-identity_of(Arena *arena, const ResultMapping *mapping, const Place *place, const ReportResult *result)
-{
-	const ResultSubject *subject = result->subject;
-	const char *slash = subject->api_version.len > 0 ? memchr(subject->api_version.bytes, '/', subject->api_version.len) : NULL;
-	StrBuf		buf;
-
-	strbuf_init(&buf, arena);
-	result_put_field(&buf, (JsonText) {"key", 3});
-	result_put_field(&buf, result->source);
-	result_put_field(&buf, result->policy);
-	result_put_field(&buf, result->rule);
-	result_put_field(&buf, (JsonText) {subject->api_version.bytes, slash != NULL ? (size_t) (slash - subject->api_version.bytes) : 0});
-	result_put_field(&buf, subject->kind);
-	result_put_field(&buf, subject->namespace_name);
-	result_put_field(&buf, subject->name.len > 0 ? subject->name : subject->uid);
-	for (const ResultSource *source = mapping->key; source != NULL; source = source->next)
+	for (; key != NULL; key = key->next)
 	{
-		ResultSource alone = *source;
+		ResultSource alone = *key;
 
 		alone.next = NULL;
-		result_put_field(&buf, source_text(arena, &alone, place, NULL));
+		texts = arena_grow(arena, texts, entry->key_count, sizeof(JsonText), &capacity);
+		texts[entry->key_count++] = source_text(arena, &alone, place, NULL);
 	}
-	return (JsonText) {buf.bytes, buf.len};
+	entry->key_texts = texts;
 }
 
 static void
-add_result(Extraction *extraction, const ReportResult *result)
+add_result(Extraction *extraction, ResultEntry *entry, ResultSubject *subject)
 {
 	ResultList *list = extraction->list;
 
 	list->results = arena_grow(extraction->arena, list->results, list->count, sizeof(ReportResult), &extraction->capacity);
-	list->results[list->count++] = *result;
-	if (list->count % CHECKPOINT_RESULTS == 0)
-		arena_checkpoint();
+	list->results[list->count++] = (ReportResult) {entry, subject, 0};
+	arena_checkpoint_at(list->count);
 }
 
 static void
@@ -471,45 +450,43 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 	Arena	   *arena = extraction->arena;
 	const ResultMapping *mapping = extraction->mapping;
 	SubjectList subjects = subjects_of(extraction, place);
-	ReportResult		result;
-	JsonText	status;
+	ResultList *list = extraction->list;
+	ResultEntry *entry = arena_alloc0(arena, sizeof(ResultEntry));
 	JsonText	word = {"", 0};
 	ResultStatus known;
 
-	memset(&result, 0, sizeof(result));
-	result.position = position;
-	result.native_status = (JsonText) {"", 0};
-	result.source = cut(source_text(arena, mapping->source, place, NULL), RESULT_MAX_TEXT);
-	result.policy = cut(source_text(arena, mapping->policy, place, NULL), RESULT_MAX_TEXT);
-	result.rule = cut(source_text(arena, mapping->rule, place, NULL), RESULT_MAX_TEXT);
-	result.category = cut(source_text(arena, mapping->category, place, NULL), RESULT_MAX_TEXT);
-	result.severity = severity_of(source_text(arena, mapping->severity, place, NULL));
-	status = source_text(arena, mapping->status, place, &word);
-	result.status = status_of(status);
+	arena_checkpoint();
+	entry->position = position;
+	entry->native_status = (JsonText) {"", 0};
+	entry->source = cut(source_text(arena, mapping->source, place, NULL), RESULT_MAX_TEXT);
+	entry->policy = cut(source_text(arena, mapping->policy, place, NULL), RESULT_MAX_TEXT);
+	entry->rule = cut(source_text(arena, mapping->rule, place, NULL), RESULT_MAX_TEXT);
+	entry->category = cut(source_text(arena, mapping->category, place, NULL), RESULT_MAX_TEXT);
+	entry->severity = severity_of(source_text(arena, mapping->severity, place, NULL));
+	entry->status = status_of(source_text(arena, mapping->status, place, &word));
 	if (!result_status_word(word, &known))
-		result.native_status = cut(word, RESULT_MAX_TEXT);
-	for (const ResultSource *source = mapping->score; source != NULL && result.score == 0; source = source->next)
+		entry->native_status = cut(word, RESULT_MAX_TEXT);
+	for (const ResultSource *source = mapping->score; source != NULL && entry->score == 0; source = source->next)
 	{
 		ResultSource alone = *source;
 
 		alone.next = NULL;
-		result.score = score_of(arena, source_text(arena, &alone, place, NULL));
+		entry->score = score_of(arena, source_text(arena, &alone, place, NULL));
 	}
-	result.message = source_text(arena, mapping->message, place, NULL);
-	result.properties = properties_of(arena, mapping, place);
-	read_exceptions(arena, mapping->exceptions, place, &result);
-	result.has_time = source_time(arena, mapping->time, place, &result.time);
-	if (result.has_time && (!extraction->list->has_time || result.time > extraction->list->time))
+	entry->message = source_text(arena, mapping->message, place, NULL);
+	entry->properties = properties_of(arena, mapping, place);
+	read_exceptions(arena, mapping->exceptions, place, entry);
+	read_key(arena, mapping->key, place, entry);
+	entry->has_time = source_time(arena, mapping->time, place, &entry->time);
+	if (entry->has_time && (!list->has_time || entry->time > list->time))
 	{
-		extraction->list->has_time = true;
-		extraction->list->time = result.time;
+		list->has_time = true;
+		list->time = entry->time;
 	}
+	list->entries = arena_grow(arena, list->entries, list->entry_count, sizeof(ResultEntry *), &extraction->entry_capacity);
+	list->entries[list->entry_count++] = entry;
 	for (size_t i = 0; i < subjects.count; i++)
-	{
-		result.subject = subjects.subjects[i];
-		result.identity = identity_of(arena, mapping, place, &result);
-		add_result(extraction, &result);
-	}
+		add_result(extraction, entry, subjects.subjects[i]);
 }
 
 /*

@@ -75,7 +75,4 @@ extern void result_read(Arena *arena, const ResultMapping *mapping, const JsonNo
 /* Which of the five statuses a word is, in any case; false when it is none. */
 extern bool result_status_word(JsonText text, ResultStatus *status);
 
-/* A field of what is hashed: its length, then its bytes. */
-extern void result_put_field(StrBuf *buf, JsonText field);
-
 #endif							/* RESULT_PRIVATE_H */

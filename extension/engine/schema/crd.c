@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/kube_version.h"
 #include "engine/api/metadata.h"
 #include "engine/schema/schema_private.h"
 #include "engine/schema/table.h"
@@ -45,9 +46,6 @@ typedef struct CrdVersion
 	bool		deprecated;
 	const JsonNode *warning;	/* deprecationWarning; NULL without one */
 	bool		has_status;
-	int			stability;		/* 3 v1, 2 v1beta1, 1 v1alpha1, 0 any other name */
-	uint64_t	major;
-	uint64_t	minor;
 } CrdVersion;
 
 static const char age_description[] =
@@ -530,61 +528,13 @@ make_definition(CrdReader *reader, const CrdVersion *versions, size_t at)
 	return definition;
 }
 
-/* A number without leading zeros; NULL when there is none. */
-static const char *
-read_number(const char *text, uint64_t *number)
-{
-	if (*text < '1' || *text > '9')
-		return NULL;
-	for (*number = 0; *text >= '0' && *text <= '9'; text++)
-		*number = *number * 10 + (uint64_t) (*text - '0');
-	return text;
-}
-
-/* v2, v1, v1beta2, v1beta1, v1alpha1, then all other names. */
-static void
-rank_version(CrdVersion *version)
-{
-	const char *rest = version->name[0] == 'v' ? read_number(version->name + 1, &version->major) : NULL;
-	int			stability;
-
-	if (rest == NULL)
-		return;
-	if (*rest == '\0')
-	{
-		version->stability = 3;
-		return;
-	}
-	if (strncmp(rest, "beta", 4) == 0)
-	{
-		stability = 2;
-		rest += 4;
-	}
-	else if (strncmp(rest, "alpha", 5) == 0)
-	{
-		stability = 1;
-		rest += 5;
-	}
-	else
-		return;
-	rest = read_number(rest, &version->minor);
-	if (rest != NULL && *rest == '\0')
-		version->stability = stability;
-}
-
 static int
 compare_versions(const void *a, const void *b)
 {
 	const CrdVersion *x = a;
 	const CrdVersion *y = b;
 
-	if (x->stability != y->stability)
-		return y->stability - x->stability;
-	if (x->stability > 0 && x->major != y->major)
-		return x->major > y->major ? -1 : 1;
-	if (x->stability > 0 && x->minor != y->minor)
-		return x->minor > y->minor ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return version_priority_compare(x->name, y->name);
 }
 
 static void
@@ -609,7 +559,6 @@ read_version(CrdReader *reader, const JsonNode *document, const FieldPath *path,
 	{
 		check_label(reader, name, &name_path);
 		version->name = json_get_cstring(reader->arena, document, "name");
-		rank_version(version);
 	}
 	version->served = get_bool(reader, document, "served", path);
 	version->storage = get_bool(reader, document, "storage", path);

@@ -32,9 +32,11 @@ typedef void (*SchemaUnknown) (void *state, const char *path);
 /*
  * Drops what the schema does not know, in place.  The root's apiVersion, kind and metadata are never
  * touched here (object metadata is metadata.c's business), nor those of embedded resources: see below.  unknown may be NULL;
- * it is told of at most SCHEMA_MAX_UNKNOWN fields, all the others are dropped without a word.
+ * it is told of at most SCHEMA_MAX_UNKNOWN fields, and no more when their paths have so many bytes; all the others are
+ * dropped without a word.
  */
 #define SCHEMA_MAX_UNKNOWN 1000
+#define SCHEMA_MAX_UNKNOWN_BYTES ((size_t) 1024 * 1024)
 
 extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state);
 
@@ -72,10 +74,8 @@ typedef enum SchemaListType
 } SchemaListType;
 
 /* NULL when the schema does not describe the part. */
-extern const Schema *schema_member(const Schema *schema, JsonText key);
 extern const Schema *schema_items(const Schema *schema);
 extern SchemaListType schema_list_type(const Schema *schema);
 extern bool schema_map_is_atomic(const Schema *schema);
-extern size_t schema_list_map_keys(const Schema *schema, const char *const **keys);
 
 #endif							/* SCHEMA_H */

@@ -663,17 +663,6 @@ schema_property(const Schema *schema, JsonText key)
 }
 
 const Schema *
-schema_member(const Schema *schema, JsonText key)
-{
-	const SchemaProperty *property;
-
-	if (schema == NULL)
-		return NULL;
-	property = schema_property(schema, key);
-	return property != NULL ? property->schema : schema->additional_schema;
-}
-
-const Schema *
 schema_items(const Schema *schema)
 {
 	return schema != NULL ? schema->items : NULL;
@@ -696,11 +685,4 @@ bool
 schema_map_is_atomic(const Schema *schema)
 {
 	return schema != NULL && schema->map_type != NULL && strcmp(schema->map_type, "atomic") == 0;
-}
-
-size_t
-schema_list_map_keys(const Schema *schema, const char *const **keys)
-{
-	*keys = schema != NULL ? schema->list_map_keys : NULL;
-	return schema != NULL ? schema->list_map_key_count : 0;
 }

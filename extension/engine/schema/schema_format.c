@@ -14,6 +14,7 @@
  */
 #include "engine/schema/schema_format.h"
 
+#include "engine/base/ascii.h"
 #include "engine/base/json_scan.h"
 
 static bool is_bsonobjectid(JsonText text);
@@ -715,12 +716,12 @@ is_duration_unit(const char *unit, size_t len)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 	{
-		if (len == strlen(names[i]) && strncasecmp(unit, names[i], len) == 0)
+		if (len == strlen(names[i]) && ascii_same(unit, names[i], len))
 			return true;
 	}
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 	{
-		if (len >= strlen(prefixes[i]) && strncasecmp(unit, prefixes[i], strlen(prefixes[i])) == 0)
+		if (len >= strlen(prefixes[i]) && ascii_same(unit, prefixes[i], strlen(prefixes[i])))
 			return true;
 	}
 	return false;

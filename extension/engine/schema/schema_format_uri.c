@@ -12,6 +12,7 @@
  */
 #include "engine/schema/schema_format.h"
 
+#include "engine/base/ascii.h"
 #include "engine/base/json_scan.h"
 
 /* Groups within groups of addresses do not exist, comments within comments do: they need no recursion. */
@@ -239,8 +240,8 @@ format_is_uri(JsonText text)
 		JsonText	authority = text_from(rest, 2);
 		size_t		end = text_find(authority, '/');
 
-		is_http = (scheme == 4 && strncasecmp(text.bytes, "http", 4) == 0) ||
-			(scheme == 5 && strncasecmp(text.bytes, "https", 5) == 0);
+		is_http = (scheme == 4 && ascii_same(text.bytes, "http", 4)) ||
+			(scheme == 5 && ascii_same(text.bytes, "https", 5));
 		if (!is_uri_authority(text_until(authority, end), is_http))
 			return false;
 		rest = text_from(authority, end);

@@ -205,33 +205,44 @@ check_embedded_name(const JsonNode *metadata, const char *key, bool is_prefix, c
 		field_error(errors, FIELD_INVALID, &at, name, error);
 }
 
-/* What metadata_coerce() says of an embedded resource's metadata, with the place where that stands. */
-typedef struct EmbeddedUnknown
+/* The embedded resources of one document. */
+typedef struct EmbeddedCoercion
 {
 	Arena	   *arena;
-	const char *prefix;
 	SchemaUnknown unknown;
 	void	   *state;
-} EmbeddedUnknown;
+	size_t		told;
+	size_t		told_bytes;
+	const FieldPath *place;		/* of the resource at hand */
+	FieldErrorList *errors;
+} EmbeddedCoercion;
 
+/* What metadata_coerce() says of an embedded resource's metadata, with the place where that stands. */
 static void
 tell_embedded_unknown(void *state, const char *path)
 {
-	EmbeddedUnknown *told = state;
+	EmbeddedCoercion *coercion = state;
+	char	   *told;
 
-	told->unknown(told->state, arena_printf(told->arena, "%s.%s", told->prefix, path));
+	if (coercion->told >= SCHEMA_MAX_UNKNOWN || coercion->told_bytes >= SCHEMA_MAX_UNKNOWN_BYTES)
+		return;
+	told = arena_printf(coercion->arena, "%s.%s", field_path_string(coercion->arena, coercion->place), path);
+	coercion->told++;
+	coercion->told_bytes += strlen(told);
+	coercion->unknown(coercion->state, told);
 }
 
 /* One embedded resource; the order of the checks is that of the keys. */
 static bool
-coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaUnknown unknown, void *state,
-				FieldErrorList *errors)
+coerce_resource(EmbeddedCoercion *coercion, JsonNode *resource, const FieldPath *path)
 {
+	Arena	   *arena = coercion->arena;
 	static const char *const keys[] = {"apiVersion", "kind", "metadata"};
 	/* Dropped from a document's own metadata, but not here. */
 	static const char *const kept[] = {"managedFields", "selfLink"};
-	EmbeddedUnknown told = {arena, field_path_string(arena, path), unknown, state};
+	FieldErrorList *errors = coercion->errors;
 
+	coercion->place = path;
 	for (size_t i = 0; i < 3 && errors->count == 0; i++)
 	{
 		FieldPath	at = {path, {keys[i], strlen(keys[i])}, -1, false};
@@ -253,7 +264,7 @@ coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaU
 			continue;
 		}
 		given = json_copy(arena, value);
-		if (!metadata_coerce(arena, value, unknown != NULL ? tell_embedded_unknown : NULL, &told, &why))
+		if (!metadata_coerce(arena, value, coercion->unknown != NULL ? tell_embedded_unknown : NULL, coercion, &why))
 			field_error(errors, FIELD_INVALID, &at, given, why);
 		for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]) && errors->count == 0; k++)
 		{
@@ -267,8 +278,7 @@ coerce_resource(Arena *arena, JsonNode *resource, const FieldPath *path, SchemaU
 }
 
 static bool
-coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPath *path, SchemaUnknown unknown, void *state,
-			 FieldErrorList *errors)
+coerce_value(EmbeddedCoercion *coercion, const Schema *schema, JsonNode *value, const FieldPath *path)
 {
 	size_t		next = 0;
 
@@ -281,14 +291,14 @@ coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPat
 		{
 			FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
 
-			if (!coerce_value(arena, schema->items, value->u.array.items[i], &at, unknown, state, errors))
+			if (!coerce_value(coercion, schema->items, value->u.array.items[i], &at))
 				return false;
 		}
 		return true;
 	}
 	if (value->kind != JSON_OBJECT)
 		return true;
-	if (schema->embedded && !coerce_resource(arena, value, path, unknown, state, errors))
+	if (schema->embedded && !coerce_resource(coercion, value, path))
 		return false;
 	for (size_t i = 0; i < value->u.object.count; i++)
 	{
@@ -297,7 +307,7 @@ coerce_value(Arena *arena, const Schema *schema, JsonNode *value, const FieldPat
 		const Schema *child = property != NULL ? property->schema : schema->additional_schema;
 		FieldPath	at = {path, member->key, -1, property == NULL};
 
-		if (child != NULL && !coerce_value(arena, child, member->value, &at, unknown, state, errors))
+		if (child != NULL && !coerce_value(coercion, child, member->value, &at))
 			return false;
 	}
 	return true;
@@ -307,7 +317,9 @@ bool
 schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
 					   FieldErrorList *errors)
 {
-	return coerce_value(arena, schema, document, NULL, unknown, state, errors);
+	EmbeddedCoercion coercion = {.arena = arena,.unknown = unknown,.state = state,.errors = errors};
+
+	return coerce_value(&coercion, schema, document, NULL);
 }
 
 /* Checked on a copy: what the document says stays as it is. */
@@ -319,7 +331,6 @@ check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldEr
 	FieldErrorList found;
 	const JsonNode *space;
 	const char *error;
-	char	   *prefix;
 
 	if (metadata->kind == JSON_NULL)
 		return;
@@ -338,10 +349,10 @@ check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldEr
 	field_errors_init(&found, arena);
 	metadata_validate(arena, copy, space != NULL && space->kind == JSON_STRING && space->u.string.len > 0, &found);
 
-	prefix = field_path_string(arena, path->parent);
-	for (size_t i = 0; i < found.count && errors->count < FIELD_ERRORS_MAX; i++)
+	for (size_t i = 0; i < found.count && errors->count < FIELD_ERRORS_MAX && errors->bytes < FIELD_ERRORS_MAX_BYTES; i++)
 	{
 		FieldError *error_found = &found.errors[i];
+		char	   *prefix = field_path_string(arena, path->parent);
 
 		/* The message is complete; field_error_at() would print it anew. */
 		field_error_at(errors, error_found->type, prefix[0] == '\0' ? error_found->field :

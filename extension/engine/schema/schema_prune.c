@@ -13,6 +13,7 @@
 #include "engine/schema/schema_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct Pruning
 {
@@ -21,6 +22,7 @@ typedef struct Pruning
 	char	  **paths;
 	size_t		count;
 	size_t		capacity;
+	size_t		bytes;			/* of the paths */
 } Pruning;
 
 static void prune_value(Pruning *pruning, const Schema *schema, JsonNode *value, bool is_resource,
@@ -35,7 +37,7 @@ is_container(const JsonNode *value)
 static void
 note_dropped(Pruning *pruning, const FieldPath *path)
 {
-	if (!pruning->told || pruning->count >= SCHEMA_MAX_UNKNOWN)
+	if (!pruning->told || pruning->count >= SCHEMA_MAX_UNKNOWN || pruning->bytes >= SCHEMA_MAX_UNKNOWN_BYTES)
 		return;
 	pruning->paths = arena_grow(pruning->arena, pruning->paths, pruning->count, sizeof(char *), &pruning->capacity);
 	if (path->index < 0 && path->key.len == 0)
@@ -47,6 +49,7 @@ note_dropped(Pruning *pruning, const FieldPath *path)
 	}
 	else
 		pruning->paths[pruning->count++] = field_path_string(pruning->arena, path);
+	pruning->bytes += strlen(pruning->paths[pruning->count - 1]);
 }
 
 static void
@@ -159,7 +162,7 @@ compare_paths(const void *a, const void *b)
 void
 schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state)
 {
-	Pruning		pruning = {arena, unknown != NULL, NULL, 0, 0};
+	Pruning		pruning = {arena, unknown != NULL, NULL, 0, 0, 0};
 
 	prune_value(&pruning, schema, document, true, NULL);
 	if (pruning.count > 1)
@@ -171,7 +174,7 @@ schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnkno
 void
 schema_prune_value(Arena *arena, const Schema *schema, JsonNode *value)
 {
-	Pruning		pruning = {arena, false, NULL, 0, 0};
+	Pruning		pruning = {arena, false, NULL, 0, 0, 0};
 
 	prune_value(&pruning, schema, value, schema->embedded, NULL);
 }

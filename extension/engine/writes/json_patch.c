@@ -12,8 +12,9 @@
  *
  * The patched tree is never deeper than JSON_MAX_DEPTH, so that everything
  * that recurses over a document stays within bounds.  The depth is known as
- * an upper bound, and measured only when the bound does not suffice: a patch
- * of many moves must not cost a walk over the document for each of them.
+ * an upper bound; when that does not suffice, the value alone is measured that
+ * is moved: a patch of many moves must not cost a walk over the document for
+ * each of them.
  *
  * Reference: k8s-conformance section 13.2.
  *
@@ -98,6 +99,7 @@ measure_depth(const JsonNode *node)
 		{
 			int			depth = measure_depth(node->u.array.items[i]);
 
+			arena_checkpoint_at(i);
 			if (depth > deepest)
 				deepest = depth;
 		}
@@ -110,6 +112,7 @@ measure_depth(const JsonNode *node)
 		{
 			int			depth = measure_depth(node->u.object.members[i].value);
 
+			arena_checkpoint_at(i);
 			if (depth > deepest)
 				deepest = depth;
 		}
@@ -377,11 +380,10 @@ apply_move(Patching *patching, const JsonNode *operation)
 
 	if (to.depth > from.depth && to.depth - from.depth > JSON_MAX_DEPTH - patching->depth)
 	{
-		int			value_depth = measure_depth(value);
-
-		patching->depth = measure_depth(patching->root);
-		if (!check_depth(patching, &to, value_depth))
+		/* Whatever is put into the tree from now on is measured, so that the tree is never deeper than this. */
+		if (!check_depth(patching, &to, measure_depth(value)))
 			return false;
+		patching->depth = JSON_MAX_DEPTH;
 	}
 	else if (to.depth > from.depth)
 	{

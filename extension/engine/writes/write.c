@@ -13,7 +13,7 @@
  */
 #include "engine/writes/write_private.h"
 
-#include <strings.h>
+#include "engine/base/ascii.h"
 
 /* Warnings of one answer: how many are noted; how many runes in all, and of each when all have more (WARN-01). */
 #define WARNINGS_MAX 1000
@@ -168,7 +168,7 @@ write_has_content_type(const Writing *writing, const char *wanted)
 	}
 	while (len > 0 && (type[len - 1] == ' ' || type[len - 1] == '\t'))
 		len--;
-	return strlen(wanted) == len && strncasecmp(type, wanted, len) == 0;
+	return strlen(wanted) == len && ascii_same(type, wanted, len);
 }
 
 bool

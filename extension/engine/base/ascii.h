@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * ascii.h
+ *	  Letters and digits of ASCII, whatever the locale.
+ *
+ * The C library's tolower(), isalpha() and strcasecmp() follow the locale of
+ * the database: in a Turkish one I and i are different letters, and "FAIL" is
+ * not "fail".  The engine's functions are IMMUTABLE and may not follow.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ASCII_H
+#define ASCII_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+static inline bool
+ascii_is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline bool
+ascii_is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static inline char
+ascii_upper(char c)
+{
+	return c >= 'a' && c <= 'z' ? (char) (c - 'a' + 'A') : c;
+}
+
+static inline char
+ascii_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char) (c - 'A' + 'a') : c;
+}
+
+/* Whether so many bytes of two texts are the same in any case. */
+static inline bool
+ascii_same(const char *a, const char *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (ascii_lower(a[i]) != ascii_lower(b[i]))
+			return false;
+	return true;
+}
+
+#endif							/* ASCII_H */
