@@ -22,10 +22,13 @@ class Writer:
 
 
 def test_each_gets_its_own_answer(own_stack):
-    """ERR-10, PAT-04: what is refused, what is there already, one object twice and what fails unexpectedly cost the others nothing"""
+    """ERR-10, PAT-04: what is refused, what is there already, one object twice, what fails unexpectedly and what is over its budget cost
+    the others nothing"""
     own_stack.begin()
     own_stack.database.psql("""
         CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'nobody expected this'; END $$;
+        CREATE FUNCTION public.cost() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too much' USING ERRCODE = '54000'; END $$;
+        CREATE TRIGGER cost BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'costs') EXECUTE FUNCTION public.cost();
         CREATE TRIGGER fail BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'fails') EXECUTE FUNCTION public.fail()""",
         user="postgres")
     proxy = own_stack.proxy(flags=["--workers=1"])
@@ -37,7 +40,7 @@ def test_each_gets_its_own_answer(own_stack):
         return proxy.metric("kube_reports_batched_writes_total") - proxy.metric("kube_reports_write_batches_total")
     assert accompanied() == 0
     writes = [("POST", path, report(f"new-{n}"), 201) for n in range(5)]
-    writes[2:2] = [("POST", path, report("fails"), 500), ("POST", path, report("Bad_Name"), 422), ("POST", path, report("there"), 409)]
+    writes[2:2] = [("POST", path, report("fails"), 500), ("POST", path, report("costs"), 413), ("POST", path, report("Bad_Name"), 422), ("POST", path, report("there"), 409)]
     writes += [("PATCH", f"{path}/there", {"metadata": {"labels": {label: "yes"}}}, 200) for label in ("a", "b")]
     first, *others = (Writer(proxy) for _ in range(len(writes) + 1))
 
@@ -53,7 +56,7 @@ def test_each_gets_its_own_answer(own_stack):
     assert first.answer().code == 201
     answers = [writer.answer() for writer in others]
     assert [answer.code for answer in answers] == [code for *_, code in writes], answers
-    # Eight were sent together, and one by one when that had failed; of one object there is one write at a time.
-    assert accompanied() == 7
+    # Nine were sent together, and one by one when that had failed; of one object there is one write at a time.
+    assert accompanied() == 8
     assert api.names(POLR, "ns") == ["first", *(f"new-{n}" for n in range(5)), "there"]
     assert api.get(f"{path}/there").json["metadata"]["labels"] == {"a": "yes", "b": "yes"}
