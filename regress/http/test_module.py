@@ -1,0 +1,33 @@
+"""The shared library: what it gives to other modules of the server, and what it takes from the C library."""
+
+import pathlib
+
+import pytest
+
+from client import run
+
+# They follow the locale of the database.
+LOCALIZED = {"strcasecmp", "strncasecmp", "tolower", "toupper", "strcoll", "strtok", "__ctype_b_loc", "__ctype_tolower_loc", "__ctype_toupper_loc"}
+
+
+@pytest.fixture(scope="module")
+def module(stack):
+    [found] = pathlib.Path(stack.database.directory, "dest").glob("**/kube_reports.so")
+    return found
+
+
+def symbols(module, which):
+    return {line.split()[-1].partition("@")[0] for line in run(["nm", "-D", which, str(module)]).out.splitlines()}
+
+
+def test_exported_symbols(module):
+    """Nothing but what PostgreSQL looks up: the magic block, the hook, and each function with its description"""
+    exported = symbols(module, "--defined-only")
+    functions = {name.removeprefix("pg_finfo_") for name in exported if name.startswith("pg_finfo_")}
+    assert len(functions) > 30
+    assert exported == {"Pg_magic_func", "_PG_init"} | functions | {f"pg_finfo_{name}" for name in functions}
+
+
+def test_no_function_of_the_locale(module):
+    """IMMUTABLE functions fold case as ASCII does, in a Turkish database as well"""
+    assert not symbols(module, "--undefined-only") & LOCALIZED
