@@ -213,8 +213,8 @@ regress/fuzz/build/engine/%.o: extension/engine/%.c regress/fuzz/build/flags
 regress/fuzz/build/%.o: regress/fuzz/%.c regress/fuzz/build/flags
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
-regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay.o $(FUZZ_ENGINE)
-	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--as-needed -lpcre2-8 -lyaml -lz -lcrypto -lm
+regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay.o regress/fuzz/build/limits.o $(FUZZ_ENGINE)
+	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed -lpcre2-8 -lyaml -lz -lcrypto -lm
 
 .SECONDARY:
 -include $(wildcard regress/fuzz/build/*.d) $(FUZZ_ENGINE:.o=.d)

@@ -73,6 +73,7 @@ void	   *(*arena_allocate) (size_t size) = allocate_or_abort;
 void		(*arena_release) (void *pointer) = free;
 void		(*arena_interrupt) (void) = no_interrupt;
 void		(*arena_exceeded) (ArenaLimit limit, uint64_t allowed) = leave_run;
+const size_t arena_chunk_header = sizeof(ArenaChunk);
 uint64_t	arena_steps_left = UINT64_MAX;
 
 /* What arena_steps_left began with. */

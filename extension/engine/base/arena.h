@@ -62,6 +62,9 @@ extern void *(*arena_allocate) (size_t size);
 extern void (*arena_release) (void *pointer);
 extern void (*arena_interrupt) (void);
 
+/* What every arena_allocate() is asked for beside the pieces themselves. */
+extern const size_t arena_chunk_header;
+
 /* Never returns; allowed is the budget: bytes or steps. */
 extern void (*arena_exceeded) (ArenaLimit limit, uint64_t allowed);
 

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * limits.c
+ *	  What one input may cost a fuzz target: memory and time.
+ *
+ * Linked with every target in the place of its entry (ld's --wrap), whether
+ * libFuzzer calls that or replay.c.  An input whose arenas hold more at once
+ * than a multiple of its size beyond a floor, or that takes longer, ends the
+ * target as any other fault does: the fuzzer keeps it.
+ *
+ * The targets set no budgets: the engine has to stay within the limits by
+ * itself.  One that tests a budget does so with arena_run().
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "fuzz.h"
+
+/* As ARENA_BYTES_PER_BYTE; the floor is what targets make of an empty input, many times over. */
+#define BYTES_PER_BYTE 50
+#define BYTES_FLOOR ((size_t) 4 * 1024 * 1024)
+
+/* Of processor time, with sanitizers. */
+#define MAX_SECONDS 1.0
+
+/* Before each allocation, as large as the strictest alignment. */
+#define HEADER 16
+
+extern int	__real_LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+extern int	__wrap_LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static size_t in_use;
+static size_t peak;
+
+static void *
+counted_allocate(size_t size)
+{
+	char	   *piece = malloc(HEADER + size);
+
+	if (piece == NULL)
+		abort();
+	/* Under AddressSanitizer every piece has a chunk, whose header is none of the target's doing. */
+	size -= arena_chunk_header;
+	memcpy(piece, &size, sizeof(size));
+	in_use += size;
+	if (in_use > peak)
+		peak = in_use;
+	return piece + HEADER;
+}
+
+static void
+counted_release(void *pointer)
+{
+	char	   *piece = (char *) pointer - HEADER;
+	size_t		size;
+
+	memcpy(&size, piece, sizeof(size));
+	in_use -= size;
+	free(piece);
+}
+
+static double
+processor_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+}
+
+int
+__wrap_LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	double		begun = processor_seconds();
+	double		seconds;
+	int			result;
+
+	arena_allocate = counted_allocate;
+	arena_release = counted_release;
+	peak = in_use;
+	result = __real_LLVMFuzzerTestOneInput(bytes, size);
+	seconds = processor_seconds() - begun;
+	if (peak > BYTES_FLOOR + size * BYTES_PER_BYTE)
+	{
+		fprintf(stderr, "an input of %zu bytes made arenas of %zu bytes\n", size, peak);
+		abort();
+	}
+	if (seconds > MAX_SECONDS)
+	{
+		fprintf(stderr, "an input of %zu bytes took %.1f seconds of processor time\n", size, seconds);
+		abort();
+	}
+	return result;
+}
