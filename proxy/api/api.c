@@ -34,7 +34,7 @@
 #include "api/watch.h"
 #include "api/write.h"
 
-/* How often a worker that nobody asks for objects looks whether it could read one, and for how long it may wait for locks in vain. */
+/* For how long reads may wait for locks in vain before readyz says so, and how often a worker then looks whether they still do. */
 #define PROBE_MS 2000
 #define PROBE_TIMEOUT_MS 5000
 #define BLOCKED_MS 7000
@@ -97,11 +97,11 @@ probed(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
 }
 
-/* What becomes of it pg.c notes, as of any read: that it would be answered, or is again, must show also while nobody sends requests. */
+/* What becomes of it pg.c notes, as of any read: nobody may send requests to a proxy that is not ready. */
 static void
 probe(void *state)
 {
-	Registry   *registry = registry_acquire();
+	Registry   *registry = pg_blocked_ms() > 0 ? registry_acquire() : NULL;
 	size_t		count = 0;
 	const RegistryType *types = registry != NULL ? registry_types(registry, &count) : NULL;
 
