@@ -50,6 +50,7 @@
 #define HANDSHAKE_TIMEOUT (10 * 1000)
 #define SHORT_WRITE_TIMEOUT 1000	/* likewise, while more is held for clients than may be */
 #define RELIEF_INTERVAL 100		/* how often such a client is looked for then */
+#define RELIEF_LOG_INTERVAL 5000	/* and one is logged at most */
 #define LINGER_TIMEOUT (5 * 1000)
 #define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
 #define DRAIN_STEP 100			/* how often is looked whether all is done */
@@ -570,6 +571,7 @@ static void
 relieve(uint64_t now)
 {
 	static uint64_t relieved_at;
+	static uint64_t logged_at;
 	size_t		unsent = http_answers_unsent();
 
 	if (unsent <= config.max_buffered_answer_bytes || now - relieved_at < RELIEF_INTERVAL)
@@ -586,8 +588,12 @@ relieve(uint64_t now)
 			unsent -= answer->unsent;
 		if (answer->cut || !answer->in_flight || socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT)
 			continue;
-		log_line(LOG_ERROR, "the client of %s %.200s took nothing for a second and is cut, because too much is held for clients "
-				 "(--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
+		if (logged_at == 0 || now - logged_at >= RELIEF_LOG_INTERVAL)
+		{
+			logged_at = now;
+			log_line(LOG_ERROR, "the client of %s %.200s took nothing for a second and is cut, because too much is held for clients "
+					 "(--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
+		}
 		metrics_count(COUNTER_ANSWERS_CUT, 1);
 		unsent -= answer->unsent;
 		http_answer_cut(answer);

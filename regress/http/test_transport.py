@@ -102,12 +102,12 @@ def test_header_limits(stack):
     assert raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + many + b"\r\n").startswith(b"HTTP/1.1 200 ")
     large = b"x-large: " + b"y" * 100000 + b"\r\n"
     assert raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + large + b"\r\n").startswith(b"HTTP/1.1 200 ")
-    for header in (b"x: y\r\n" * 200, b"x: " + b"y" * 2000000 + b"\r\n"):
+    for header in (b"x: y\r\n" * 5000, b"x: " + b"y" * 2000000 + b"\r\n"):
         try:
             answer = raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n")
-        except (ConnectionError, OSError):
+        except ConnectionError:
             answer = b""
-        assert answer == b"" or re.match(rb"HTTP/1\.1 4\d\d ", answer), answer[:100]
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 431 "), answer[:100]
 
 
 def test_body_without_length(api, ns):
