@@ -164,7 +164,8 @@ begin_exchange(HttpRequest *request)
 
 	for (size_t i = 0; i < lines.len; i++)
 		count += lines.bytes[i] == '\n';
-	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base, req->input.path.len, count);
+	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base,
+					   req->input.path.len, count);
 	if (!is_http2(req))
 	{
 		while (http_head_next(&lines, &field))
@@ -419,10 +420,12 @@ refuse(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
 	HttpRequest *request = new_request(req);
 	Connection *connection = request->connection;
 	RefusalStream *stream = (RefusalStream *) h2o_add_ostream(req, sizeof(RefusalStream), slot);
-	HttpRefusal refusal = connection->refusal != REFUSAL_NONE ? connection->refusal : http_refusal_of_status(req->res.status);
+	HttpRefusal refusal = connection->refusal;
 	RefusalHead head;
 
 	connection->refusal = REFUSAL_NONE;
+	if (refusal == REFUSAL_NONE)
+		refusal = http_refusal_of_status(req->res.status);
 	make_refusal(request, refusal, req->res.status, &head);
 	stream->super.do_send = send_refusal;
 	stream->request = request;
@@ -449,10 +452,11 @@ refuse_request(h2o_req_t *req, Connection *connection, HttpRefusal refusal)
 static void
 reply_refusal(HttpRequest *request, HttpRefusal refusal)
 {
+	int			status = http_refusal_status(refusal);
 	RefusalHead head;
 
-	make_refusal(request, refusal, http_refusal_status(refusal), &head);
-	http_reply_borrowed(request, http_refusal_status(refusal), head.headers, head.header_count, head.body, head.len, NULL, NULL);
+	make_refusal(request, refusal, status, &head);
+	http_reply_borrowed(request, status, head.headers, head.header_count, head.body, head.len, NULL, NULL);
 }
 
 /* What connection_judge() says of the heads of HTTP/1; their bodies have come already. */
@@ -566,7 +570,10 @@ sweep(uint64_t now)
 	}
 }
 
-/* While more is held for clients than may be, those are cut that take nothing, the oldest requests first, until enough will be given back. */
+/*
+ * While more is held for clients than may be, those are cut that take nothing, the oldest requests first, until enough
+ * will be given back.
+ */
 static void
 relieve(uint64_t now)
 {
@@ -586,13 +593,14 @@ relieve(uint64_t now)
 			return;
 		if (answer->cut)
 			unsent -= answer->unsent;
-		if (answer->cut || !answer->in_flight || socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT)
+		if (answer->cut || !answer->in_flight ||
+			socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT)
 			continue;
 		if (logged_at == 0 || now - logged_at >= RELIEF_LOG_INTERVAL)
 		{
 			logged_at = now;
-			log_line(LOG_ERROR, "the client of %s %.200s took nothing for a second and is cut, because too much is held for clients "
-					 "(--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
+			log_line(LOG_ERROR, "the client of %s %.200s took nothing for a second and is cut: too much is held for "
+					 "clients (--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
 		}
 		metrics_count(COUNTER_ANSWERS_CUT, 1);
 		unsent -= answer->unsent;

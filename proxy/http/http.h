@@ -50,8 +50,8 @@ extern void http_last_of_http2(HttpRequest *request);
 extern void http_set_warning(HttpRequest *request, const char *text);
 
 /*
- * It is known who sent the request, and so whose the connection is.  False when there are too many of those that are known: the request is
- * to be refused.
+ * It is known who sent the request, and so whose the connection is.  False when there are too many of those that are
+ * known: the request is to be refused.
  */
 extern bool http_recognize(HttpRequest *request);
 

@@ -32,7 +32,7 @@
 /* What is logged about clients is logged at most this often, in milliseconds. */
 #define LOG_INTERVAL 5000
 
-/* Files that are no clients' connections: to the database and kube-apiserver, listening sockets, whatever is opened for a moment. */
+/* Files that are no clients' connections: to the database and kube-apiserver, what listens, what is opened for a while. */
 #define OTHER_FILES 128
 
 /* A share of all connections and bytes. */
@@ -89,8 +89,8 @@ http_clients_start(void)
 
 		if (clients > most)
 		{
-			log_line(LOG_ERROR, "a worker serves %zu connections instead of %zu, because it may open %zu files", most, clients,
-					 (size_t) files.rlim_cur);
+			log_line(LOG_ERROR, "a worker serves %zu connections instead of %zu, because it may open %zu files", most,
+					 clients, (size_t) files.rlim_cur);
 			clients = most;
 		}
 	}
@@ -127,7 +127,8 @@ leave_strangers(HttpClient *client)
 }
 
 /*
- * Ends a stranger's connection: what is left of it follows when the loop finds the socket shut down.  It counts for nothing from now on.
+ * Ends a stranger's connection: what is left of it follows when the loop finds the socket shut down.  It counts for
+ * nothing from now on.
  */
 static void
 end_stranger(HttpClient *client, const char *why)

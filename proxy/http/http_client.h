@@ -48,8 +48,8 @@ extern bool http_client_recognize(HttpClient *client);
 extern void http_client_asks(HttpClient *client);
 
 /*
- * Makes a client hold so many bytes of a request instead of what it held.  False, and nothing changed, when others hold too much.  A stranger makes
- * strangers go that have not sent the whole of theirs for a while.
+ * Makes a client hold so many bytes of a request instead of what it held.  False, and nothing changed, when others hold
+ * too much.  A stranger makes strangers go that have not sent the whole of theirs for a while.
  */
 extern bool http_client_hold(HttpClient *client, size_t bytes);
 

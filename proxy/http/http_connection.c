@@ -35,7 +35,7 @@
 /* Refusals of a kind are logged at most this often, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
 
-/* libh2o makes small TLS records for the first 200 KB of a connection; this count of bytes "sent" makes them large at once. */
+/* libh2o makes small TLS records for the first 200 KB of a connection; this count of bytes "sent" makes them large. */
 #define LARGE_RECORDS_FROM ((size_t) 1024 * 1024)
 
 typedef struct Listener
@@ -140,12 +140,14 @@ connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri
 	if (logged_at[refusal] != 0 && now - logged_at[refusal] < REFUSAL_LOG_INTERVAL)
 		return;
 	logged_at[refusal] = now;
-	log_line(LOG_ERROR, "a request was refused with code %d, because %s: %s %.200s", http_refusal_status(refusal), why, method, uri);
+	log_line(LOG_ERROR, "a request was refused with code %d, because %s: %s %.200s", http_refusal_status(refusal), why,
+			 method, uri);
 }
 
 /*
- * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so that a client that
- * sends its head in small pieces would hold a connection for as long as an idle one.  The version is known once the head is whole.
+ * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so that
+ * a client that sends its head in small pieces would hold a connection for as long as an idle one.  The version is known
+ * once the head is whole.
  */
 static int
 check_head(h2o_req_t *req, void *state)

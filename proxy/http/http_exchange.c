@@ -404,8 +404,8 @@ http_exchange_refusal(HttpExchange *exchange, HttpRefusal refusal, int status, s
 	if (refusal == REFUSAL_LARGE_BODY)
 		message = arena_printf(arena, "Request entity too large: limit is %zu", config.max_request_body_bytes);
 	else if (refusal == REFUSAL_LARGE_HEAD)
-		message = arena_printf(arena, "Request header fields too large: limits are %zu bytes and %zu lines", HTTP_HEAD_BYTES,
-							   HTTP_HEAD_LINES);
+		message = arena_printf(arena, "Request header fields too large: limits are %zu bytes and %zu lines",
+							   HTTP_HEAD_BYTES, HTTP_HEAD_LINES);
 	if (refusals[refusal].retry_after > 0)
 		details = arena_printf(arena, "\"details\":{\"retryAfterSeconds\":%d},", refusals[refusal].retry_after);
 	text = arena_printf(arena,

@@ -32,7 +32,8 @@ struct phr_header
 #define PHR_PARTIAL (-2)
 
 extern int	phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path,
-							  size_t *path_len, int *minor_version, struct phr_header *headers, size_t *header_count, size_t seen);
+							  size_t *path_len, int *minor_version, struct phr_header *headers, size_t *header_count,
+							  size_t seen);
 
 /* --- Heads --- */
 
@@ -59,13 +60,15 @@ add_field(struct phr_header *headers, size_t *count, const HttpField *field)
 }
 
 /*
- * method points into the request of the connection that is read from.  All that has come of a head that is refused belongs to it.
+ * method points into the request of the connection that is read from.  All that has come of a head that is refused
+ * belongs to it.
  */
 int
-phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path, size_t *path_len,
-				  int *minor_version, struct phr_header *headers, size_t *header_count, size_t seen)
+phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path,
+				  size_t *path_len, int *minor_version, struct phr_header *headers, size_t *header_count, size_t seen)
 {
-	Connection *connection = connection_socket(H2O_STRUCT_FROM_MEMBER(h2o_req_t, input.method.base, method))->on_close.data;
+	h2o_req_t  *req = H2O_STRUCT_FROM_MEMBER(h2o_req_t, input.method.base, method);
+	Connection *connection = connection_socket(req)->on_close.data;
 	HttpHead	head;
 	HttpHeadOutcome outcome = http_head_read(bytes, len, seen, &head);
 	bool		readable = head.method.bytes != NULL;

@@ -80,8 +80,8 @@ extern void connections_check_heads(uint64_t now);
 extern size_t http_freed_bytes;
 
 /*
- * What becomes of a request of HTTP/1, by its head: whether it is refused at once, and what is held for its body.  len: bytes that have
- * come so far.
+ * What becomes of a request of HTTP/1, by its head: whether it is refused at once, and what is held for its body.  len:
+ * bytes that have come so far.
  */
 extern HttpRefusal connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead *head, size_t len);
 /* The peer's certificate may tell who it is; the refusal when it does and there are too many. */

@@ -118,13 +118,18 @@ read_request_line(HttpText line, HttpHead *head)
 	HttpText	method;
 	HttpText	target;
 
+	char		minor;
+
 	if (!take_word(&line, &method) || !take_word(&line, &target) || line.len != sizeof(version) ||
-		memcmp(line.bytes, version, sizeof(version) - 1) != 0 || line.bytes[line.len - 1] < '0' || line.bytes[line.len - 1] > '9' ||
-		!is_token(method) || has_control(target) || memchr(target.bytes, '\t', target.len) != NULL)
+		memcmp(line.bytes, version, sizeof(version) - 1) != 0)
+		return false;
+	minor = line.bytes[line.len - 1];
+	if (minor < '0' || minor > '9' || !is_token(method) || has_control(target) ||
+		memchr(target.bytes, '\t', target.len) != NULL)
 		return false;
 	head->method = method;
 	head->target = target;
-	head->minor_version = line.bytes[line.len - 1] - '0';
+	head->minor_version = minor - '0';
 	return true;
 }
 
@@ -233,7 +238,8 @@ read_lines(HttpText rest, HttpHead *head)
 			return HTTP_HEAD_BAD;
 	}
 	head->lines.len = (size_t) (line.bytes - head->lines.bytes);
-	if (head->transfer_encoding.name.bytes != NULL && (head->content_length.name.bytes != NULL || head->minor_version == 0))
+	if (head->transfer_encoding.name.bytes != NULL &&
+		(head->content_length.name.bytes != NULL || head->minor_version == 0))
 		return HTTP_HEAD_BAD;
 	return HTTP_HEAD_WHOLE;
 }

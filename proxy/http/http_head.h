@@ -61,8 +61,8 @@ typedef enum HttpHeadOutcome
 } HttpHeadOutcome;
 
 /*
- * Reads a head from the bytes that have come so far.  seen: how many of them there were when it was partial the last time; 0 at first.
- * It only saves time: the outcome depends on the bytes alone.
+ * Reads a head from the bytes that have come so far.  seen: how many of them there were when it was partial the last
+ * time; 0 at first.  It only saves time: the outcome depends on the bytes alone.
  */
 extern HttpHeadOutcome http_head_read(const char *bytes, size_t len, size_t seen, HttpHead *head);
 
