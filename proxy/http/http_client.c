@@ -32,7 +32,7 @@
 /* What is logged about clients is logged at most this often, in milliseconds. */
 #define LOG_INTERVAL 5000
 
-/* Files that are no clients' connections: to the database and kube-apiserver, what listens, what is opened for a while. */
+/* Files that are no clients' connections: to the database and kube-apiserver, listeners, what is opened for a while. */
 #define OTHER_FILES 128
 
 /* A share of all connections and bytes. */

@@ -145,9 +145,9 @@ connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri
 }
 
 /*
- * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so that
- * a client that sends its head in small pieces would hold a connection for as long as an idle one.  The version is known
- * once the head is whole.
+ * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so
+ * that a client that sends its head in small pieces would hold a connection for as long as an idle one.  The version is
+ * known once the head is whole.
  */
 static int
 check_head(h2o_req_t *req, void *state)

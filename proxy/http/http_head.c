@@ -198,7 +198,9 @@ note_field(HttpHead *head, const HttpField *field)
 
 	if (is_named(field->name, "content-length"))
 	{
-		if (!read_length(field->value, &length) || (head->content_length.name.bytes != NULL && length != head->body_len))
+		bool		again = head->content_length.name.bytes != NULL;
+
+		if (!read_length(field->value, &length) || (again && length != head->body_len))
 			return false;
 		head->content_length = *field;
 		head->body_len = length;
