@@ -142,7 +142,7 @@ def test_heads_in_pieces(stack, ns):
 
 
 def test_no_bodies_on_the_plain_port(stack):
-    """HLT-01: health and metrics are read; what announces a body is refused before it comes"""
+    """HL-01: health and metrics are read; what announces a body is refused before it comes"""
     for headers in (b"Content-Length: 3000000\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 1\r\nExpect: 100-continue\r\n"):
         with socket.create_connection(("127.0.0.1", stack.first.metrics_port), 20) as sock:
             sock.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n")

@@ -196,7 +196,7 @@ def test_files_run_out(stack, ns, crowds):
 
 
 def test_a_worker_that_dies_again_and_again(stack):
-    """W-01, AGG-10: while a worker waits to be started once more, the other one takes what comes to its sockets"""
+    """TR-07: while a worker waits to be started once more, the other one takes what comes to its sockets"""
     proxy = stack.proxy()
     survivor, victim = proxy.processes()[1:]
     deaths = 0
