@@ -4,9 +4,10 @@
  *	  Writes of one object each, gathered into batches.
  *
  * For every lane one batch is in flight; what arrives meanwhile forms the
- * next one: at most 64 documents or 4 MB, no object twice, later writes of an object behind earlier ones.  A write that
- * finds its lane idle is sent at once.  When a batch of several fails, it was
- * rolled back as a whole, and its members are sent one by one.
+ * next one: at most 64 documents or 4 MB, no object twice, later writes of an
+ * object behind earlier ones.  A write that finds its lane idle is sent at
+ * once.  When a batch of several fails, it was rolled back as a whole, and its
+ * members are sent one by one.
  *
  * What costs much, a body of more than 256 KiB or a write to an object of that
  * size, which the store tells of, waits in a queue of its own: one at a time,

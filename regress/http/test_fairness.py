@@ -85,11 +85,11 @@ def test_results_that_flip(own_stack, ns):
     assert_others_are_served(own_stack, proxy, ns, path, [flipped("fail"), flipped("pass")], MERGE)
 
     wanted = {result["result"] for result in json.loads(api.request("GET", path, seconds=120).body)["results"]}
-    until(lambda: database.psql("SELECT NOT results_pending FROM kube_reports.status") == "t", 240, "the results of the large report")
+    until(lambda: database.psql("SELECT NOT results_pending FROM kube_reports.status") == "t", 500, "the results of the large report")
     found = database.psql("SELECT DISTINCT kube_reports.status_name(r.status) FROM kube_reports.result r "
                           f"JOIN kube_reports.origin g ON g.id = r.origin WHERE g.namespace = '{ns}' AND g.name = 'big'")
     assert {found} == wanted
-    assert database.psql("SELECT count(*) FROM kube_reports.verify()", timeout=240) == "0"
+    assert database.psql("SELECT count(*) FROM kube_reports.verify()", timeout=500) == "0"
 
 
 def test_patches_of_a_large_array(own_stack, ns):

@@ -55,11 +55,12 @@ SELECT * FROM pg_temp.left();
 -- Nor if that is older.  A third lane takes its part, too, of what the smallest one leaves.
 SELECT kube_reports.set_setting('log_bytes', (20 * 120)::text);
 SELECT pg_temp.fill(3, 'k', 100);
-SELECT pg_temp.fill(5, 'm', 50);
+INSERT INTO kube_reports.object (cluster_id, resource_type, name, metadata, body)
+	SELECT c.id, 2, 'm' || n, '{}', '{}' FROM kube_reports.cluster c, generate_series(1, 50) n;
 SELECT kube_reports.log_share() AS share_before;
 SELECT kube_reports.compact() AS more;
 SELECT * FROM pg_temp.left();
-SELECT count(*) AS third FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE l.resource_type = 5;
+SELECT count(*) AS third FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE l.resource_type = 2;
 SELECT kube_reports.log_share() > 20 * 120 AS all_fit;
 SELECT kube_reports.set_setting('log_bytes', '0');
 SELECT kube_reports.compact() AS more;

@@ -498,8 +498,7 @@ COMMENT ON FUNCTION kube_reports.record_results(integer, bigint, boolean)
 
 -- What a report is the first to say is said in a short transaction of its own: whoever says the same meanwhile waits for its end, perhaps
 -- with a lane locked.
-CREATE FUNCTION kube_reports.announce_pending(lane integer, namespace text, name text, first bigint, last bigint, least_key bigint, greatest_key bigint)
-	RETURNS bigint
+CREATE FUNCTION kube_reports.announce_pending(lane integer, namespace text, name text, first bigint, last bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -510,7 +509,7 @@ SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-	max_rows CONSTANT integer := 5000;
+	max_rows CONSTANT integer := 10000;
 	target		record;
 	old			record;
 	new			record;
@@ -538,7 +537,7 @@ BEGIN
 	WITH said AS MATERIALIZED (
 		SELECT d.* FROM kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 			old.metadata, old.body, new.metadata, new.body) d
-		WHERE d.wanted AND d.key BETWEEN least_key AND greatest_key
+		WHERE d.wanted
 	), new_criterion AS (
 		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
@@ -571,8 +570,8 @@ BEGIN
 	RETURN announced;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.announce_pending(integer, text, text, bigint, bigint, bigint, bigint)
-	IS 'stores what some results of a report are the first to say of criteria, subjects and details, some thousand of each, and makes the month of their history; how many there were';
+COMMENT ON FUNCTION kube_reports.announce_pending(integer, text, text, bigint, bigint)
+	IS 'stores what a report is the first to say of criteria, subjects and details, some thousand of each, and makes the month of their history; how many there were';
 
 -- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in parts of a
 -- megabyte of documents, so that none takes long.
@@ -617,8 +616,8 @@ BEGIN
 	least_key := (floor(pending.part * width) - 9223372036854775808)::bigint;
 	greatest_key := CASE WHEN pending.part + 1 = pending.parts THEN 9223372036854775807
 		ELSE (floor((pending.part + 1) * width) - 9223372036854775809)::bigint END;
-	IF kube_reports.announce_pending(apply_pending.lane, apply_pending.namespace, apply_pending.name, pending.first, pending.last,
-			least_key, greatest_key) > 0 THEN
+	IF pending.part = 0 AND kube_reports.announce_pending(apply_pending.lane, apply_pending.namespace, apply_pending.name,
+			pending.first, pending.last) > 0 THEN
 		UPDATE kube_reports.result_pending p SET first = pending.first, last = pending.last, part = pending.part, parts = pending.parts
 			WHERE p.ctid = pending.place;
 		RETURN true;
