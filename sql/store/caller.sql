@@ -16,10 +16,12 @@
 -- was kept.
 
 CREATE VIEW kube_reports.caller WITH (security_barrier) AS
-	SELECT c.role, sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
+	SELECT c.role, sha256(s.secret || sha256(s.secret
+			|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
 	FROM kube_reports.caller_secret s, (SELECT current_user::text) c(role);
 COMMENT ON VIEW kube_reports.caller
-	IS 'whoever reads the view, and the seal that proves it to functions of the same transaction; hashed twice, because of one hash a longer name''s could be computed';
+	IS 'whoever reads the view, and the seal that proves it to functions of the same transaction; hashed twice, '
+		'because of one hash a longer name''s could be computed';
 
 -- PL/pgSQL: its plan is kept.
 CREATE FUNCTION kube_reports.this_caller() RETURNS kube_reports.caller
@@ -42,8 +44,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.caller_secret s
-			WHERE sha256(s.secret || sha256(s.secret || convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8')))
-				= caller.seal) THEN
+			WHERE sha256(s.secret || sha256(s.secret
+				|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8'))) = caller.seal) THEN
 		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller.role
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = 'Leave the argument out: who calls is then read from the view kube_reports.caller.';
@@ -66,4 +68,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.may_serve(integer, kube_reports.caller)
-	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table itself. Raises 42501 for a wrong seal';
+	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table '
+		'itself. Raises 42501 for a wrong seal';
