@@ -91,7 +91,8 @@ read_body(OffloadJob *job)
 	}
 	strbuf_init(&body->json, &body->arena);
 	body->duplicates = json_new_array(&body->arena);
-	yaml_to_json(&body->arena, body->text.bytes, body->text.len, body->limit, &body->json, body->duplicates, &body->error);
+	yaml_to_json(&body->arena, body->text.bytes, body->text.len, body->limit, &body->json, body->duplicates,
+				 &body->error);
 }
 
 static void
@@ -110,7 +111,8 @@ keep_what_was_read(Exchange *exchange, const BodyJob *body)
 	{
 		JsonText	text = body->duplicates->u.array.items[i]->u.string;
 
-		json_append(arena, exchange->body_duplicates, json_new_cstring(arena, arena_strndup(arena, text.bytes, text.len)));
+		json_append(arena, exchange->body_duplicates,
+					json_new_cstring(arena, arena_strndup(arena, text.bytes, text.len)));
 	}
 }
 

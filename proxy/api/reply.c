@@ -297,8 +297,8 @@ reply_encoded(OffloadJob *job, bool cancelled)
 	reply->exchange->job = NULL;
 	if (reply->gzip)
 		append_gzip(reply->headers, &reply->header_count);
-	http_reply_borrowed(reply->exchange->http, reply->code, reply->headers, reply->header_count, reply->body.bytes, reply->body.len,
-						free_reply, reply);
+	http_reply_borrowed(reply->exchange->http, reply->code, reply->headers, reply->header_count, reply->body.bytes,
+						reply->body.len, free_reply, reply);
 }
 
 /* At once when it is small, else by a thread. */

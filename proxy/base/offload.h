@@ -37,8 +37,8 @@ extern void offload_start(void);
 extern bool offload_has_room(void);
 
 /*
- * Takes a job, also when there is no room: what has been begun, an answer that is half sent or a write that took place, has to be ended.
- * Nobody has more than one job, so that there are at most as many as open requests.
+ * Takes a job, also when there is no room: an answer that is half sent, or that of a write that took place, has to be
+ * ended.  Nobody has more than one job, so that there are at most as many as open requests.
  */
 extern void offload_submit(OffloadJob *job);
 

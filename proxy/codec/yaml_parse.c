@@ -172,7 +172,8 @@ read_tag(Source *source, const yaml_char_t *tag, YamlNode *node)
 		NodeTag		tag;
 	}			names[] =
 	{
-		{"null", TAG_NULL}, {"bool", TAG_BOOL}, {"int", TAG_INT}, {"float", TAG_FLOAT}, {"binary", TAG_BINARY}, {"merge", TAG_MERGE},
+		{"null", TAG_NULL}, {"bool", TAG_BOOL}, {"int", TAG_INT}, {"float", TAG_FLOAT}, {"binary", TAG_BINARY},
+		{"merge", TAG_MERGE},
 	};
 	static const size_t prefix = sizeof(TAG_PREFIX) - 1;
 	const char *text = (const char *) tag;
@@ -200,7 +201,8 @@ build_children(Source *source, YamlNode *node, bool flow, yaml_event_type_t end,
 	YamlNode  **link = &node->u.children.first;
 
 	if (depth >= JSON_MAX_DEPTH)
-		return yaml_fail(source->reader, arena_printf(source->reader->arena, "exceeded max depth of %d", JSON_MAX_DEPTH));
+		return yaml_fail(source->reader,
+						 arena_printf(source->reader->arena, "exceeded max depth of %d", JSON_MAX_DEPTH));
 	source->flow_depth += flow;
 	if (!next_event(source))
 		return false;
@@ -232,12 +234,15 @@ build_alias(Source *source, YamlNode *node)
 	return true;
 }
 
-/* The node that begins with the present event; NULL on failure.  The event that ends it is the present one afterwards. */
+/*
+ * The node that begins with the present event; NULL on failure.  The event that ends it is the present one afterwards.
+ */
 static YamlNode *
 build_node(Source *source, int depth)
 {
 	YamlNode   *node = yaml_take(source->reader, sizeof(YamlNode));
 	const yaml_event_t *event = &source->event;
+	bool		flow;
 	bool		built = false;
 
 	memset(node, 0, sizeof(*node));
@@ -248,21 +253,24 @@ build_node(Source *source, int depth)
 			node->kind = NODE_SCALAR;
 			node->implicit = event->data.scalar.plain_implicit != 0;
 			node->u.text.len = event->data.scalar.length;
-			node->u.text.bytes = yaml_take_text(source->reader, (const char *) event->data.scalar.value, node->u.text.len);
+			node->u.text.bytes = yaml_take_text(source->reader, (const char *) event->data.scalar.value,
+												node->u.text.len);
 			built = read_tag(source, event->data.scalar.tag, node);
 			set_anchor(source, event->data.scalar.anchor, node);
 			break;
 		case YAML_SEQUENCE_START_EVENT:
 			node->kind = NODE_SEQUENCE;
+			flow = event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
 			set_anchor(source, event->data.sequence_start.anchor, node);
 			built = read_tag(source, event->data.sequence_start.tag, node) &&
-				build_children(source, node, event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE, YAML_SEQUENCE_END_EVENT, depth);
+				build_children(source, node, flow, YAML_SEQUENCE_END_EVENT, depth);
 			break;
 		case YAML_MAPPING_START_EVENT:
 			node->kind = NODE_MAPPING;
+			flow = event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
 			set_anchor(source, event->data.mapping_start.anchor, node);
 			built = read_tag(source, event->data.mapping_start.tag, node) &&
-				build_children(source, node, event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE, YAML_MAPPING_END_EVENT, depth);
+				build_children(source, node, flow, YAML_MAPPING_END_EVENT, depth);
 			break;
 		case YAML_ALIAS_EVENT:
 			built = build_alias(source, node);

@@ -146,11 +146,13 @@ resolve_anew(Writer *writer, YamlNode *node)
 	if (node->tag == TAG_NONE ? !node->implicit : node->tag > TAG_FLOAT)
 		return true;
 	scalar = scalar_resolve(writer->reader.arena, text);
+	if (text.len > TEXT_SHOWN)
+		text.len = TEXT_SHOWN;
 	if (node->tag == TAG_FLOAT && scalar.kind == SCALAR_INTEGER)
 		scalar = (Scalar) {SCALAR_FLOAT, {.number = (double) scalar.u.integer}};
 	else if (node->tag != TAG_NONE && strcmp(names[scalar.kind], names[kinds[node->tag]]) != 0)
-		return fail(writer, arena_printf(writer->reader.arena, "cannot decode !!%s `%.*s` as a !!%s", names[scalar.kind],
-										 text.len < TEXT_SHOWN ? (int) text.len : TEXT_SHOWN, text.bytes, names[kinds[node->tag]]));
+		return fail(writer, arena_printf(writer->reader.arena, "cannot decode !!%s `%.*s` as a !!%s",
+										 names[scalar.kind], (int) text.len, text.bytes, names[kinds[node->tag]]));
 	node->is_value = scalar.kind != SCALAR_STRING;
 	if (node->is_value)
 		node->u.value = scalar;
@@ -274,8 +276,10 @@ show_value(Writer *writer, YamlNode *node, StrBuf *shown)
 	else
 	{
 		strbuf_puts(shown, mapping ? "map[interface {}]interface {}{" : "[]interface {}{");
-		for (YamlNode *child = node->u.children.first; child != NULL && shown->len <= TEXT_SHOWN * 2; child = child->next)
+		for (YamlNode *child = node->u.children.first; child != NULL; child = child->next)
 		{
+			if (shown->len > TEXT_SHOWN * 2)
+				break;
 			if (child != node->u.children.first)
 				strbuf_puts(shown, value ? ":" : ", ");
 			show_value(writer, child, shown);
@@ -306,7 +310,8 @@ refuse_key(Writer *writer, const Entry *entry, const char *type)
 		return;
 	strbuf_init(&value, writer->reader.arena);
 	show_value(writer, entry->node->next, &value);
-	writer->key_error = arena_printf(writer->reader.arena, "unsupported map key of type: %s, key: %s, value: %s", type, entry->key.bytes,
+	writer->key_error = arena_printf(writer->reader.arena, "unsupported map key of type: %s, key: %s, value: %s",
+									 type, entry->key.bytes,
 									 strcmp(value.bytes, "interface {}(nil)") == 0 ? "<nil>" : value.bytes);
 	writer->reader.taken += value.len + strlen(writer->key_error) + 512;
 }
@@ -461,8 +466,12 @@ merge_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 	for (YamlNode *part = node->u.children.first; part != NULL; part = part->next)
 		parts[count++] = part;
 	while (count-- > 0)
-		if (parts[count]->kind == NODE_SEQUENCE ? !fail(writer, wanted) : !merge_entries(writer, parts[count], via, depth + 1))
+	{
+		if (parts[count]->kind == NODE_SEQUENCE)
+			return fail(writer, wanted);
+		if (!merge_entries(writer, parts[count], via, depth + 1))
 			return false;
+	}
 	return true;
 }
 
@@ -542,6 +551,7 @@ static void
 complain(Writer *writer, const Entry *entry)
 {
 	Arena	   *arena = writer->reader.arena;
+	const char *text;
 	StrBuf		shown;
 
 	if (writer->duplicates == NULL || writer->duplicates->u.array.count >= DUPLICATES_MAX)
@@ -551,8 +561,8 @@ complain(Writer *writer, const Entry *entry)
 		quote_start(&shown, entry->key);
 	else
 		strbuf_append(&shown, entry->key.bytes, entry->key.len);
-	json_append(arena, writer->duplicates, json_new_cstring(arena, arena_printf(arena, "line %u: key %s already set in map",
-																				 (unsigned) entry->node->next->line, shown.bytes)));
+	text = arena_printf(arena, "line %u: key %s already set in map", (unsigned) entry->node->next->line, shown.bytes);
+	json_append(arena, writer->duplicates, json_new_cstring(arena, text));
 }
 
 /* --- Nodes to JSON --- */
@@ -566,7 +576,7 @@ set_open(Writer *writer, const Via *via, bool open)
 	writer->alias_depth += open ? 1 : -1;
 }
 
-/* A merged value is written inside the aliases that lead to it: leaves those of the value before, and enters its own. */
+/* A merged value is written inside the aliases that lead to it: out of those of the value before, into its own. */
 static void
 change_aliases(Writer *writer, const Via *from, const Via *to)
 {

@@ -65,8 +65,7 @@ struct YamlNode
 };
 
 /*
- * What a text may cost.  Memory is at most 50 times the text above a floor, for libyaml's own too, which keeps no more than a line's
- * tokens and one scalar.
+ * What a text may cost in memory.  libyaml's own comes on top: it keeps the tokens of 1,024 characters, and one scalar.
  */
 #define YAML_BYTES_PER_BYTE 50
 #define YAML_BYTES_FLOOR ((size_t) 24 * 1024 * 1024)
@@ -75,7 +74,7 @@ typedef struct YamlReader
 {
 	Arena	   *arena;
 	size_t		len;			/* of the text */
-	size_t		taken;			/* bytes of memory, without those of the JSON */
+	size_t		taken;			/* bytes of memory, without those of the JSON's buffer */
 	size_t		most;			/* that may be */
 	uint64_t	seed;			/* of hashes: nobody can choose what shares a chain */
 	const char *error;			/* ends the reading */

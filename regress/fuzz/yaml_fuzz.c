@@ -5,8 +5,9 @@
  *
  * Whatever was read is JSON, not larger than allowed; written as YAML, at once
  * or as a stream cut at any place, it reads the same again, without a
- * complaint, unless it is nested more than YAML of its length may be.  Reading takes at most 50 times the text in memory above a floor,
- * and a second of the processor.
+ * complaint, unless it is nested more than YAML of its length may be.  Reading
+ * takes at most 50 times the text in memory above a floor, and a second of the
+ * processor.
  *
  *-------------------------------------------------------------------------
  */
