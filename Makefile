@@ -1,20 +1,38 @@
-# kube-reports: the PostgreSQL extension (PGXS) and the proxy.
+# kube-reports: the PostgreSQL extension (PGXS) and the proxy.  "make help" prints this text.
 #
-#   make                     both, VARIANT=c
-#   make VARIANT=sql         the extension in SQL alone
-#   make install             PGXS for the extension, prefix and DESTDIR for the proxy
-#   make installcheck        regression tests against a running server
-#   make up | down | clean-run | check | check-clients | check-oracle | bench      see README.md
+# Goals:
+#   all               the extension and the proxy
+#   install           the extension by PGXS, the proxy under prefix; both below DESTDIR
+#   installcheck      regression tests against a running server
+#   up, down          start and stop a stack of one's own under .run; clean-run also deletes its data
+#   check             everything that must pass, on throw-away servers
+#   check-clients     Kubernetes clients in Go and JavaScript against the proxy
+#   check-oracle      the same requests to the proxy and to upstream's CRD server
+#   check-sanitizers  tests with the proxy under ASan and UBSan, and the extension under UBSan
+#   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
+#   layers            includes against .ci/layers
+#   format            format the sources; format-check only checks them
+#   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
+#   soak              writers, watchers and faults against a checker of histories
+#   bench             benchmarks, each beside its baseline
 #
-# PG_CONFIG chooses the PostgreSQL.
+# Variables:
+#   VARIANT=c|sql     the extension in C (default), or in SQL alone
+#   PG_CONFIG         pg_config of the PostgreSQL to build for
+#   CC, CFLAGS, COPT  as in PGXS; PROXY_CFLAGS is for the proxy
+#   WERROR=1          make warnings errors; make check and make lint set it
+#   prefix, DESTDIR   where make install puts the proxy
+#
+# Goals that are scripts take further variables, named at the top of .ci/GOAL.
 
-EXTVERSION = 0.1
+# The control file has the version.
+EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" extension/kube_reports.control)
 VARIANT ?= c
 PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = up down clean-run check check-clients check-oracle soak bench
+SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-sanitizers lint fuzz-run format format-check soak bench
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -38,7 +56,8 @@ endif
 # The document engine is plain C; the backend, the proxy and the fuzz targets share it.
 ENGINE = $(wildcard extension/engine/*/*.c)
 
-WARNINGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wmissing-prototypes -Werror
+# WERROR=1, which the checks set, makes warnings errors: another compiler than theirs may warn of more.
+WARNINGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wmissing-prototypes $(if $(WERROR),-Werror)
 
 # The built-in types; a type's number is its place in this list.
 CURRENT_TYPES = policyreports.wgpolicyk8s.io clusterpolicyreports.wgpolicyk8s.io reports.openreports.io clusterreports.openreports.io
@@ -195,29 +214,33 @@ uninstall-proxy:
 # ---- fuzz targets: replay.c runs each over its corpus, under sanitizers ----
 
 FUZZ_CFLAGS = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-FUZZ_TARGETS = $(patsubst regress/fuzz/%.c,regress/fuzz/build/%,$(wildcard regress/fuzz/*_fuzz.c))
-FUZZ_ENGINE = $(patsubst extension/%.c,regress/fuzz/build/%.o,$(ENGINE))
+FUZZ_BUILD = regress/fuzz/build
+# What has main(): replay.c, unless libFuzzer does (.ci/fuzz-run).
+FUZZ_MAIN = $(FUZZ_BUILD)/replay.o
+FUZZ_PROGRAMS = $(patsubst regress/fuzz/%.c,$(FUZZ_BUILD)/%,$(wildcard regress/fuzz/*_fuzz.c))
+FUZZ_ENGINE = $(patsubst extension/%.c,$(FUZZ_BUILD)/%.o,$(ENGINE))
 FUZZ_COMPILE = $(CC) $(WARNINGS) $(FUZZ_CFLAGS) -D_GNU_SOURCE -Iextension -Iproxy
 
 .PHONY: fuzz
-fuzz: $(FUZZ_TARGETS)
+fuzz: $(FUZZ_PROGRAMS)
 
-regress/fuzz/build/flags: always
+$(FUZZ_BUILD)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(FUZZ_COMPILE)' | cmp -s - $@ || echo '$(FUZZ_COMPILE)' >$@
 
-regress/fuzz/build/engine/%.o: extension/engine/%.c regress/fuzz/build/flags
+$(FUZZ_BUILD)/engine/%.o: extension/engine/%.c $(FUZZ_BUILD)/flags
 	@mkdir -p $(@D)
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
-regress/fuzz/build/%.o: regress/fuzz/%.c regress/fuzz/build/flags
+$(FUZZ_BUILD)/%.o: regress/fuzz/%.c $(FUZZ_BUILD)/flags
 	$(FUZZ_COMPILE) -MMD -MP -c -o $@ $<
 
-regress/fuzz/build/%_fuzz: regress/fuzz/build/%_fuzz.o regress/fuzz/build/replay.o regress/fuzz/build/limits.o $(FUZZ_ENGINE)
-	$(CC) $(FUZZ_CFLAGS) -o $@ $^ -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed -lpcre2-8 -lyaml -lz -lcrypto -lm
+$(FUZZ_BUILD)/%_fuzz: $(FUZZ_BUILD)/%_fuzz.o $(FUZZ_BUILD)/limits.o $(FUZZ_MAIN) $(FUZZ_ENGINE)
+	$(CC) $(FUZZ_CFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed \
+		-lpcre2-8 -lyaml -lz -lcrypto -lm
 
 .SECONDARY:
--include $(wildcard regress/fuzz/build/*.d) $(FUZZ_ENGINE:.o=.d)
+-include $(wildcard $(FUZZ_BUILD)/*.d) $(FUZZ_ENGINE:.o=.d)
 
 # ---- benchmark programs ----
 
@@ -238,17 +261,10 @@ regress/bench/build/slow_flush.so: regress/bench/slow_flush.c
 	@mkdir -p $(@D)
 	$(CC) $(WARNINGS) $(PROXY_CFLAGS) -D_GNU_SOURCE -fPIC -shared -o $@ $< -ldl
 
-# ---- layout: what no tool but the eye would otherwise see ----
+# ---- layers: includes go downward only; .ci/layers says what that means ----
 
-.PHONY: format-check layers
-SOURCES = $(shell find extension proxy -name build -prune -o -name '*.[ch]' -print)
-
-# Includes go downward only; .ci/layers says what that means.
+.PHONY: layers
 layers:
 	@.ci/check-layers
-
-format-check:
-	@! grep -nE '[[:blank:]]+$$' $(SOURCES) $(wildcard sql/*/*.sql) Makefile || { echo 'trailing blanks'; false; }
-	@! grep -nE '^ {2,}[^ *]' $(SOURCES) || { echo 'C is indented by tabs'; false; }
 
 endif

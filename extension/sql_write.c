@@ -66,7 +66,7 @@ sql_write_decide(PG_FUNCTION_ARGS)
 {
 	AskedWrite	asked = {.document = {"", 0},.decide = true};
 	Arena		arena;
-	StoredObject stored;
+	StoredObject stored = {0};
 	TupleDesc	row = result_row(fcinfo);
 	Datum		result;
 

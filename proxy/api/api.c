@@ -247,6 +247,7 @@ exchange_authenticated(void *state, Authentication outcome, const User *user)
 		case AUTHENTICATED:
 			exchange->user = user;
 			exchange->exempt = identity_is_master(user);
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): AUTHENTICATED comes with a user */
 			http_set_user(exchange->http, user->name, user->groups, user->group_count);
 			if (identity_impersonates(exchange->http, &impersonated))
 			{

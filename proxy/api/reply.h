@@ -32,7 +32,7 @@ typedef struct Reply
 extern Reply reply_read(Arena *arena, const PgResult *result, size_t row);
 
 /* A whole answer, in the form that the client asked for.  With a result, the body is borrowed from it and the result is freed when it has been sent; else it is copied. */
-extern void reply_send(Exchange *exchange, const Reply *reply, PgResult *result);
+extern void reply_send(Exchange *exchange, const Reply *given, PgResult *result);
 
 /* What an answer in pieces goes through; NULL when it goes out as it is.  Changes the head accordingly. */
 extern Encoding *reply_encoding(Exchange *exchange, Reply *reply);

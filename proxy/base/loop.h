@@ -41,9 +41,9 @@ typedef struct LoopSocket LoopSocket;
 
 extern LoopSocket *loop_socket_open(int fd, void (*readable) (void *state), void *state);
 /* Calls writable once, when the descriptor takes bytes again. */
-extern void loop_socket_notify_write(LoopSocket *socket, void (*writable) (void *state));
+extern void loop_socket_notify_write(LoopSocket *foreign, void (*writable) (void *state));
 /* No callback comes afterwards. */
-extern void loop_socket_close(LoopSocket *socket);
+extern void loop_socket_close(LoopSocket *foreign);
 
 /* For the loop itself: runs the timers that are due, and the functions deferred before this call. */
 extern void loop_run_due(void);

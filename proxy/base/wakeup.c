@@ -41,21 +41,16 @@ wakeup_init(int workers)
 {
 	mailboxes = calloc((size_t) workers, sizeof(Mailbox));
 	mailbox_count = workers;
-	for (int i = 0; mailboxes != NULL && i < workers; i++)
+	for (int i = 0; i < workers; i++)
 	{
 		int			ends[2];
 
-		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
+		if (mailboxes == NULL || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0)
 		{
-			mailboxes = NULL;
-			break;
+			fprintf(stderr, "kube-reports-proxy: sockets between workers: %s\n", strerror(errno));
+			exit(1);
 		}
 		mailboxes[i] = (Mailbox) {.read_fd = ends[0],.write_fd = ends[1]};
-	}
-	if (mailboxes == NULL)
-	{
-		fprintf(stderr, "kube-reports-proxy: sockets between workers: %s\n", strerror(errno));
-		exit(1);
 	}
 }
 

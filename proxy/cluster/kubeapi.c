@@ -81,7 +81,7 @@ kubeapi_open(const char *path)
 	api = calloc(1, sizeof(*api) + strlen(path) + 1);
 	if (api == NULL)
 		abort();
-	strcpy(api->path, path);
+	memcpy(api->path, path, strlen(path) + 1);
 	arena_init(&api->arena);
 	api->loaded_at = loop_now();
 	if (!kubeapi_load(api, &api->arena, &why))

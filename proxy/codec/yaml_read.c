@@ -242,7 +242,7 @@ format_float(double value, char *digits)
 			least = precision + 1;
 	}
 	snprintf(digits, 32, "%.*e", most, (double) (float) value);
-	exponent = atoi(strchr(digits, 'e') + 1);
+	exponent = (int) strtol(strchr(digits, 'e') + 1, NULL, 10);
 	if (exponent >= -4 && exponent < 6)
 		snprintf(digits, 32, "%.*f", most > exponent ? most - exponent : 0, (double) (float) value);
 }

@@ -548,6 +548,7 @@ sweep(uint64_t now)
 		/* Of a connection of HTTP/2 the library reads all the time. */
 		if (request->answer.cut || request->connection->lingering == request || is_http2(request->req))
 			continue;
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): open_count counts the list */
 		polled[count].fd = request_fd(request);
 		polled[count].events = POLLRDHUP;
 		polled[count].revents = 0;

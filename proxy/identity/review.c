@@ -224,6 +224,7 @@ remove_waiter(ReviewWaiter *waiter)
 {
 	Review	   *review = waiter->review;
 
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a waiter is in the list of its review */
 	*(waiter->previous != NULL ? &waiter->previous->next : &review->waiters) = waiter->next;
 	if (waiter->next != NULL)
 		waiter->next->previous = waiter->previous;

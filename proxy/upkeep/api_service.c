@@ -247,7 +247,7 @@ look_after(const char *name)
 		service = calloc(1, sizeof(*service) + strlen(name) + 1);
 		if (service == NULL)
 			abort();
-		strcpy(service->name, name);
+		memcpy(service->name, name, strlen(name) + 1);
 		service->next = services;
 		services = service;
 	}

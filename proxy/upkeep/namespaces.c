@@ -156,7 +156,7 @@ namespace_get(const char *name)
 	namespace = calloc(1, sizeof(*namespace) + strlen(name) + 1);
 	if (namespace == NULL)
 		abort();
-	strcpy(namespace->name, name);
+	memcpy(namespace->name, name, strlen(name) + 1);
 	namespace->next = *bucket;
 	*bucket = namespace;
 	return namespace;

@@ -272,7 +272,7 @@ policy_note(PolicyWatch *watch, const JsonNode *object, bool gone)
 			*where = calloc(1, sizeof(Policy) + strlen(uid) + 1);
 			if (*where == NULL)
 				abort();
-			strcpy((*where)->uid, uid);
+			memcpy((*where)->uid, uid, strlen(uid) + 1);
 		}
 		(*where)->list = watch->list;
 		active = kyverno_policy_active(&arena, object, watch->kind->source);

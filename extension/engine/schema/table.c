@@ -109,7 +109,7 @@ print_go_double(StrBuf *buf, double value)
 		snprintf(text, sizeof(text), "%.*e", precision, value);
 	while (strtod(text, NULL) != value && ++precision < 17);
 
-	exponent = atoi(strchr(text, 'e') + 1);
+	exponent = (int) strtol(strchr(text, 'e') + 1, NULL, 10);
 	if (exponent < -4 || exponent >= 21)
 	{
 		strbuf_puts(buf, text);
