@@ -282,7 +282,7 @@ AS $$
 BEGIN
 	SELECT w.codes, w.content_types, w.retry_afters, w.warnings, w.replies, w.versions
 		INTO codes, content_types, retry_afters, warnings, replies, versions
-		FROM kube_reports.write_batch(cluster, requests, bodies, 8, coalesce(alone, false)) w;
+		FROM kube_reports.write_batch(cluster, requests, bodies, 8, alone IS TRUE) w;
 	COMMIT;
 END
 $$;
