@@ -73,7 +73,7 @@ extern text *text_of_json(Arena *arena, const JsonNode *node);
 extern Datum text_array(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);
 
-/* The bytes of these arguments, texts or arrays, counted from 0 and ended by -1: what a budget is for.  A null counts nothing. */
+/* Bytes of these arguments, texts or arrays, counted from 0 and ended by -1: what a budget is for.  Nulls count nothing. */
 extern size_t argument_bytes(FunctionCallInfo fcinfo,...);
 
 /*

@@ -336,8 +336,8 @@ regex_compile(Arena *arena, JsonText pattern, const char **error)
 	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
 	regex = arena_alloc(arena, sizeof(Regex));
 	regex->code = pcre2_compile((PCRE2_SPTR) pattern.bytes, pattern.len,
-								PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE | PCRE2_DUPNAMES |
-								PCRE2_AUTO_CALLOUT,
+								PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_CAPTURE |
+								PCRE2_DUPNAMES | PCRE2_AUTO_CALLOUT,
 								&code, &offset, context);
 	if (regex->code == NULL)
 	{

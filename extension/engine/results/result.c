@@ -413,8 +413,8 @@ same_results(const ResultList *a, const ResultList *b)
 static bool
 same_rows(const ReportResult *a, const ReportResult *b)
 {
-	return a->entry->detail == b->entry->detail && a->entry->criterion == b->entry->criterion && a->subject->id == b->subject->id &&
-		a->entry->status == b->entry->status && a->entry->score == b->entry->score &&
+	return a->entry->detail == b->entry->detail && a->entry->criterion == b->entry->criterion &&
+		a->subject->id == b->subject->id && a->entry->status == b->entry->status && a->entry->score == b->entry->score &&
 		json_text_compare(a->entry->native_status, b->entry->native_status) == 0;
 }
 
