@@ -29,12 +29,12 @@ typedef struct Mailbox
 {
 	int			read_fd;
 	int			write_fd;
+	LoopSocket *listener;		/* in its worker; stays open until the process ends */
 } Mailbox;
 
 static Mailbox *mailboxes;
 static int	mailbox_count;
 static int	mine;				/* number of this worker */
-static LoopSocket *listener;		/* of this worker's mailbox; stays open until the process ends */
 static void (*tell_heard) (int lane, int64_t version);
 
 void
@@ -69,7 +69,7 @@ wakeup_attach(int worker, void (*heard) (int lane, int64_t version))
 {
 	mine = worker;
 	tell_heard = heard;
-	listener = loop_socket_open(mailboxes[worker].read_fd, mailbox_readable, NULL);
+	mailboxes[worker].listener = loop_socket_open(mailboxes[worker].read_fd, mailbox_readable, NULL);
 }
 
 void
