@@ -97,7 +97,8 @@ log_line(LogLevel level, const char *format,...)
 }
 
 KubeCall *
-kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget, KubeAnswer answer,
+			 void *state)
 {
 	KubeCall   *call = &calls[call_count++];
 
@@ -192,7 +193,8 @@ check_bounds(void)
 
 	for (size_t i = 0; i < call_count; i++)
 		open += calls[i].open;
-	check(open == cache->under_way && open <= kind.most_under_way && cache->remembered <= kind.capacity);
+	check(open == cache->under_way[0] + cache->under_way[1] && cache->remembered <= kind.capacity);
+	check(cache->under_way[0] <= kind.most_under_way && cache->under_way[1] <= kind.most_under_way);
 }
 
 int
@@ -239,7 +241,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		check_bounds();
 	}
 	/* In the end everybody is told. */
-	while (cache->under_way > 0)
+	while (cache->under_way[0] + cache->under_way[1] > 0)
 		pass(REVIEW_TIMEOUT);
 	for (size_t i = 0; i < asker_count; i++)
 		check(!askers[i].waiting);

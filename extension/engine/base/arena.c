@@ -74,12 +74,12 @@ void		(*arena_release) (void *pointer) = free;
 void		(*arena_interrupt) (void) = no_interrupt;
 void		(*arena_exceeded) (ArenaLimit limit, uint64_t allowed) = leave_run;
 const size_t arena_chunk_header = sizeof(ArenaChunk);
-uint64_t	arena_steps_left = UINT64_MAX;
+arena_local uint64_t arena_steps_left = UINT64_MAX;
 
 /* What arena_steps_left began with. */
-static uint64_t steps_allowed = UINT64_MAX;
+static arena_local uint64_t steps_allowed = UINT64_MAX;
 
-static Guard *innermost = NULL;
+static arena_local Guard *innermost = NULL;
 
 static void *
 allocate_or_abort(size_t size)

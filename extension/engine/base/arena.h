@@ -68,8 +68,15 @@ extern const size_t arena_chunk_header;
 /* Never returns; allowed is the budget: bytes or steps. */
 extern void (*arena_exceeded) (ArenaLimit limit, uint64_t allowed);
 
+/* The proxy runs the engine on threads, each with a budget of its own; a backend is one thread, and reads plain memory faster. */
+#ifdef ARENA_THREADS
+#define arena_local _Thread_local
+#else
+#define arena_local
+#endif
+
 /* Steps that the input at hand may still cause. */
-extern uint64_t arena_steps_left;
+extern arena_local uint64_t arena_steps_left;
 
 /* Takes that many steps at once, for what is one call here and much work below it. */
 extern void arena_spend(uint64_t steps);
