@@ -122,12 +122,11 @@ extension/build/%.o: extension/%.c extension/build/flags
 
 -include $(OBJS:.o=.d)
 
-# ---- the module with a sanitizer in it: regress/sql_fuzz puts it into the place of the other ----
+# ---- the module with UBSan in it: regress/sql_fuzz puts it into the place of the other ----
 
-SANITIZE ?= undefined
-SANITIZED = extension/build/$(SANITIZE)
+SANITIZED = extension/build/sanitized
 # Overflow is to be found, and PostgreSQL's flags would define it.
-SANITIZED_COMPILE = $(CC) $(CFLAGS) -O1 -fno-wrapv -fsanitize=$(SANITIZE) -fno-sanitize-recover=$(SANITIZE) $(CPPFLAGS)
+SANITIZED_COMPILE = $(CC) $(CFLAGS) -O1 -fno-wrapv -fsanitize=undefined -fno-sanitize-recover=undefined $(CPPFLAGS)
 
 .PHONY: sanitized-module
 sanitized-module: $(SANITIZED)/kube_reports.so
@@ -142,7 +141,7 @@ $(SANITIZED)/%.o: extension/%.c $(SANITIZED)/flags
 
 SANITIZED_OBJS = $(patsubst extension/build/%,$(SANITIZED)/%,$(OBJS))
 $(SANITIZED)/kube_reports.so: $(SANITIZED_OBJS)
-	$(CC) -shared -fsanitize=$(SANITIZE) -o $@ $^ $(SHLIB_LINK)
+	$(CC) -shared -fsanitize=undefined -o $@ $^ $(SHLIB_LINK)
 
 -include $(SANITIZED_OBJS:.o=.d)
 

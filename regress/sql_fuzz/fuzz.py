@@ -3,7 +3,6 @@
 
     regress/sql_fuzz/fuzz.py                            what make check does (stage sql_fuzz): a fixed number of rounds under UBSan
     regress/sql_fuzz/fuzz.py --seconds 3600             the long form; --large 4000000 lets single values grow to megabytes
-    regress/sql_fuzz/fuzz.py --sanitizer address --seconds 3600       the same under AddressSanitizer
     regress/sql_fuzz/fuzz.py --seed 7 --only render_item              one function, as it was called with that seed
 
 Functions, procedures, aggregates, operators, casts and domains of the extension are read from the catalogs; each is called by a
@@ -11,7 +10,8 @@ role that has nothing but what everybody has, a reader, a proxy's role, an admin
 position gets a NULL while the others get something fine, then arguments are random.  Last, the C functions are called with NULL
 in every position although they are altered to CALLED ON NULL INPUT, which a role that owns them can do.
 
-The module is built with a sanitizer and runs in a server of its own.  A finding is a dead backend, an SQLSTATE that is not in PROPER, or a
+The module is built with UBSan, which comes with it as a library, and runs in a server of its own.  (The runtime of AddressSanitizer
+would have to be preloaded, and PostgreSQL of Debian 12 then waits for ever in setlocale().)  A finding is a dead backend, an SQLSTATE that is not in PROPER, or a
 word of the sanitizer in the log; each is printed as SQL that repeats it.  Exit code 1 when there are any.
 """
 
@@ -23,6 +23,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -67,12 +68,8 @@ NOT_CALLED = {
     "report_recv": "takes type internal; COPY in binary calls it (see binary_input())",
 }
 
-SANITIZERS = {
-    "undefined": {"UBSAN_OPTIONS": "abort_on_error=1:print_stacktrace=1"},
-    # A server exits without freeing what it has.
-    "address": {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0"},
-}
-FAULT = re.compile(r"runtime error:|AddressSanitizer|was terminated by signal|PANIC|stack smashing|TRAP:|exited with exit code [^01]")
+SANITIZER = {"UBSAN_OPTIONS": "abort_on_error=1:print_stacktrace=1"}
+FAULT = re.compile(r"runtime error:|was terminated by signal|PANIC|stack smashing|TRAP:|exited with exit code [^01]")
 
 Target = collections.namedtuple("Target", "kind name sql arguments returns_set")
 Argument = collections.namedtuple("Argument", "name type variadic")
@@ -88,19 +85,14 @@ def stack(*command, **environment):
 class Server:
     """A server whose extension is built with a sanitizer."""
 
-    def __init__(self, sanitizer):
+    def __init__(self):
         self.directory = stack("server_directory")
         pg_config = os.environ.get("PG_CONFIG") or "pg_config"
         libraries = subprocess.run([pg_config, "--pkglibdir"], capture_output=True, text=True, check=True).stdout.strip()
-        environment = dict(SANITIZERS[sanitizer])
-        if sanitizer == "address":
-            # Its runtime must be there before any allocation.
-            runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
-            environment["LD_PRELOAD"] = str(pathlib.Path(runtime).resolve())
         stack("server_install", self.directory)
         installed = pathlib.Path(self.directory) / "dest" / libraries.lstrip("/") / "kube_reports.so"
-        shutil.copyfile(TOP / "extension" / "build" / sanitizer / "kube_reports.so", installed)
-        stack("server_start", self.directory, "", "fsync = off", "log_min_messages = fatal", "log_min_error_statement = panic", **environment)
+        shutil.copyfile(TOP / "extension" / "build" / "sanitized" / "kube_reports.so", installed)
+        stack("server_start", self.directory, "", "fsync = off", "log_min_messages = fatal", "log_min_error_statement = panic", **SANITIZER)
         stack("server_database", self.directory, "5432", CLUSTER)
 
     def connect(self, role):
@@ -384,16 +376,17 @@ def main():
     parser.add_argument("--large", type=int, default=20_000, help="bytes of the largest values")
     parser.add_argument("--only", default="", help="a regular expression that names must match")
     parser.add_argument("--roles", default=",".join(ROLES))
-    parser.add_argument("--sanitizer", choices=sorted(SANITIZERS), default="undefined")
     parser.add_argument("--show", default="", help="SQLSTATEs that count as findings although they are proper")
     parser.add_argument("--keep", action="store_true", help="leave the server running")
     options = parser.parse_args()
 
-    built = subprocess.run(["make", "-C", TOP, "--no-print-directory", "-s", "sanitized-module", f"SANITIZE={options.sanitizer}"], capture_output=True, text=True, check=False)
+    built = subprocess.run(["make", "-C", TOP, "--no-print-directory", "-s", "sanitized-module"], capture_output=True, text=True, check=False)
     if built.returncode != 0:
         raise SystemExit(built.stdout + built.stderr)
     Fuzzer.show = tuple(options.show.split(","))
-    server = Server(options.sanitizer)
+    # Whoever ends this ends its server, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    server = Server()
     findings = collections.Counter()
     try:
         superuser = server.connect("postgres")

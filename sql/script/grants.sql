@@ -207,10 +207,10 @@ DECLARE
 BEGIN
 	PERFORM kube_reports.add_reader(role, NULL, NULL);
 	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
-	EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON ALL TABLES IN SCHEMA kube_reports TO %I', role);
-	-- Who sees and serves what is for the owner to say, and nobody is to make seals of others.
+	EXECUTE (SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON %s TO %I', string_agg(c.oid::regclass::text, ', '), role)
+		FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname <> 'caller_secret');
+	-- Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of others.
 	EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON kube_reports.reader_grant, kube_reports.proxy_role FROM %I', role);
-	EXECUTE format('REVOKE ALL ON kube_reports.caller_secret FROM %I', role);
 	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports TO %I', role);
 	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
 	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
