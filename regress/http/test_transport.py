@@ -315,7 +315,7 @@ def test_warnings(api, ns):
 def test_saturation(own_stack, ns):
     """APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, 429 and Retry-After at once; health, discovery, open watches and system:masters do not mind"""
     own_stack.begin("max_connections = 100")
-    proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=40s", "--authorization-mode=AlwaysAllow"])
+    proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=2m", "--authorization-mode=AlwaysAllow"])
     api, crowd = proxy.api(), proxy.api("nobody")
     stored = api.create(POLR, report("r1"), ns)
     watch = api.watch(path_of(POLR, ns), resourceVersion=stored["metadata"]["resourceVersion"])
