@@ -286,8 +286,10 @@ static bool
 build_document(Source *source, YamlNode **root)
 {
 	*root = NULL;
-	if (!next_event(source) || !next_event(source))
-		return false;
+	/* The beginnings of the stream and of the document. */
+	for (int i = 0; i < 2; i++)
+		if (!next_event(source))
+			return false;
 	if (source->event.type == YAML_STREAM_END_EVENT)
 		return true;
 	if (!next_event(source))

@@ -228,7 +228,7 @@ format_float(double value, char *digits)
 
 	if (!isfinite(value) || !isfinite((float) value))
 	{
-		strcpy(digits, isnan(value) ? ".nan" : value > 0 ? ".inf" : "-.inf");
+		snprintf(digits, 32, "%s", isnan(value) ? ".nan" : value > 0 ? ".inf" : "-.inf");
 		return;
 	}
 	while (least < most)
@@ -344,7 +344,7 @@ read_key(Writer *writer, Entry *entry)
 			writer->key_bytes += entry->key.len;
 			return true;
 		case SCALAR_BOOL:
-			strcpy(text, scalar.u.boolean ? "true" : "false");
+			snprintf(text, sizeof(text), "%s", scalar.u.boolean ? "true" : "false");
 			break;
 		case SCALAR_INTEGER:
 			snprintf(text, sizeof(text), "%lld", (long long) scalar.u.integer);

@@ -170,7 +170,7 @@ read_hosts(PgTarget *target, const char *names, const char *addresses, const cha
 		if (host->given[0] != '\0' || host->name[0] == '\0' || host->name[0] == '/' || host->name[0] == '@')
 			continue;
 		if (strlen(host->name) < sizeof(host->given) && is_address(host->name))
-			strcpy(host->given, host->name);
+			snprintf(host->given, sizeof(host->given), "%s", host->name);
 		else
 			host->resolve = resolve = true;
 	}
@@ -185,7 +185,8 @@ read_database(PgTarget *target, const char *database)
 	bool		is_string = strchr(database, '=') != NULL || strncmp(database, "postgres", 8) == 0;
 	PQconninfoOption *given = is_string ? PQconninfoParse(database, NULL) : NULL;
 	const char *service = option_value(given, NULL, "service");
-	char	   *outer_service = getenv("PGSERVICE") != NULL ? strdup(getenv("PGSERVICE")) : NULL;
+	const char *outer = getenv("PGSERVICE");
+	char	   *outer_service = outer != NULL ? strdup(outer) : NULL;
 	PQconninfoOption *defaults;
 	bool		resolve;
 
@@ -376,11 +377,11 @@ pg_target_resolve(PgTarget *target)
 }
 
 static void
-append_entry(char *list, const char *text, bool first)
+append_entry(char *list, size_t size, const char *text, bool first)
 {
-	if (!first)
-		strcat(list, ",");
-	strcat(list, text);
+	size_t		len = strlen(list);
+
+	snprintf(list + len, size - len, "%s%s", first ? "" : ",", text);
 }
 
 bool
@@ -397,9 +398,10 @@ pg_target_addresses(PgTarget *target, PgAddresses *addresses, const char **why)
 
 		for (int k = 0; k < of_host; k++, count++)
 		{
-			append_entry(target->host, host->name, count == 0);
-			append_entry(target->hostaddr, host->resolve ? host->known.addresses[k] : host->given, count == 0);
-			append_entry(target->port, host->port, count == 0);
+			append_entry(target->host, sizeof(target->host), host->name, count == 0);
+			append_entry(target->hostaddr, sizeof(target->hostaddr),
+						 host->resolve ? host->known.addresses[k] : host->given, count == 0);
+			append_entry(target->port, sizeof(target->port), host->port, count == 0);
 		}
 	}
 	snprintf(target->why, sizeof(target->why), "%s", target->error);

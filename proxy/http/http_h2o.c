@@ -107,10 +107,10 @@ h2o_timeout_link(h2o_loop_t *loop, h2o_timeout_t *timeout, h2o_timeout_entry_t *
 }
 
 void
-h2o_timeout_run(h2o_loop_t *loop, h2o_timeout_t *timeout, uint64_t wall_clock)
+h2o_timeout_run(h2o_loop_t *loop, h2o_timeout_t *timeout, uint64_t now)
 {
-	uint64_t	now = loop_now();
-
+	/* What is handed over is the wall clock's. */
+	now = loop_now();
 	while (!h2o_linklist_is_empty(&timeout->_entries))
 	{
 		h2o_timeout_entry_t *entry = H2O_STRUCT_FROM_MEMBER(h2o_timeout_entry_t, _link, timeout->_entries.next);

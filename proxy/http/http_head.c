@@ -226,7 +226,7 @@ note_field(HttpHead *head, const HttpField *field)
 static HttpHeadOutcome
 read_lines(HttpText rest, HttpHead *head)
 {
-	HttpText	line;
+	HttpText	line = {rest.bytes, 0};
 
 	head->lines.bytes = rest.bytes;
 	while (cut_line(&rest, &line) && line.len > 0)

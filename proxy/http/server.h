@@ -19,7 +19,7 @@ typedef struct HttpListener
 } HttpListener;
 
 extern void http_server_start(void);
-extern void http_server_listen(const HttpListener *listener);
+extern void http_server_listen(const HttpListener *given);
 extern void http_server_unlisten(int fd);
 /*
  * Runs until http_server_exit(), or, once http_server_stop_accepting() was called, until no request is open and drained(): then nothing

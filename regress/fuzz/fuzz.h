@@ -39,4 +39,10 @@ take_line(Arena *arena, const char **next, size_t *left)
 	return line;
 }
 
+/* limits.c: what one input may cost; a target may set both when it is called.  And all bytes that arenas ever took. */
+extern size_t fuzz_bytes_floor;
+extern double fuzz_seconds_most;
+extern size_t fuzz_bytes_taken;
+extern double fuzz_processor_seconds(void);
+
 #endif							/* FUZZ_H */

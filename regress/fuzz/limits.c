@@ -18,12 +18,14 @@
 
 #include "fuzz.h"
 
-/* As ARENA_BYTES_PER_BYTE; the floor is what targets make of an empty input, many times over. */
+/* As ARENA_BYTES_PER_BYTE. */
 #define BYTES_PER_BYTE 50
-#define BYTES_FLOOR ((size_t) 4 * 1024 * 1024)
 
-/* Of processor time, with sanitizers. */
-#define MAX_SECONDS 1.0
+/* What targets make of an empty input, many times over; and processor time, with sanitizers. */
+size_t		fuzz_bytes_floor = (size_t) 4 * 1024 * 1024;
+double		fuzz_seconds_most = 1.0;
+
+size_t		fuzz_bytes_taken;
 
 /* Before each allocation, as large as the strictest alignment. */
 #define HEADER 16
@@ -45,6 +47,7 @@ counted_allocate(size_t size)
 	size -= arena_chunk_header;
 	memcpy(piece, &size, sizeof(size));
 	in_use += size;
+	fuzz_bytes_taken += size;
 	if (in_use > peak)
 		peak = in_use;
 	return piece + HEADER;
@@ -61,8 +64,8 @@ counted_release(void *pointer)
 	free(piece);
 }
 
-static double
-processor_seconds(void)
+double
+fuzz_processor_seconds(void)
 {
 	struct timespec now;
 
@@ -73,7 +76,7 @@ processor_seconds(void)
 int
 __wrap_LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-	double		begun = processor_seconds();
+	double		begun = fuzz_processor_seconds();
 	double		seconds;
 	int			result;
 
@@ -81,13 +84,13 @@ __wrap_LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	arena_release = counted_release;
 	peak = in_use;
 	result = __real_LLVMFuzzerTestOneInput(bytes, size);
-	seconds = processor_seconds() - begun;
-	if (peak > BYTES_FLOOR + size * BYTES_PER_BYTE)
+	seconds = fuzz_processor_seconds() - begun;
+	if (peak > fuzz_bytes_floor + size * BYTES_PER_BYTE)
 	{
 		fprintf(stderr, "an input of %zu bytes made arenas of %zu bytes\n", size, peak);
 		abort();
 	}
-	if (seconds > MAX_SECONDS)
+	if (seconds > fuzz_seconds_most)
 	{
 		fprintf(stderr, "an input of %zu bytes took %.1f seconds of processor time\n", size, seconds);
 		abort();

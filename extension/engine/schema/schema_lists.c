@@ -274,6 +274,7 @@ coerce_resource(EmbeddedCoercion *coercion, JsonNode *resource, const FieldPath 
 				json_set(arena, value, kept[k], member);
 		}
 	}
+	coercion->place = NULL;
 	return errors->count == 0;
 }
 
