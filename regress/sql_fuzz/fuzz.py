@@ -31,7 +31,7 @@ import time
 import psycopg2
 import psycopg2.extensions
 
-from values import CLUSTER, KINDS, Values
+from values import CALLER, CLUSTER, KINDS, Values
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 STACK = TOP / ".ci" / "stack.sh"
@@ -177,7 +177,7 @@ def known_values(connection):
     composites = {}
     for name, column, column_type in query(connection, """
             SELECT format_type(c.reltype, NULL), a.attname, format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'c') ORDER BY c.oid, a.attnum"""):
+            WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'c', 'v') ORDER BY c.oid, a.attnum"""):
         composites.setdefault(name, []).append((column, column_type))
     return {
         "composites": composites,
@@ -224,6 +224,8 @@ class Fuzzer:
             return "NULL" if value is None else self.cursor.mogrify("%s", (value,)).decode("utf-8", "surrogateescape")
         if value is None:
             return f"NULL::{argument.type}"
+        if value is CALLER:
+            return "kube_reports.this_caller()"
         if argument.type in self.values.known["composites"]:
             columns = self.values.known["composites"][argument.type]
             return "ROW(" + ", ".join(self.argument(Argument(column, column_type, False), value[n]) for n, (column, column_type) in enumerate(columns)) + f")::{argument.type}"
