@@ -1,7 +1,10 @@
 """Throw-away stacks: a PostgreSQL with the extension, and proxies in front of it."""
 
 import json
+import contextlib
+import itertools
 import os
+import random
 import pathlib
 import pwd
 import shutil
@@ -27,17 +30,15 @@ CACHE = TOP / "regress" / ".cache"
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
 
 
-GIVEN_PORTS = set()
+# Of this worker of pytest-xdist; several runs may go on side by side.
+PORTS = itertools.count(10000 + 6000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) + random.randrange(4000))
 
 
 def free_port():
-    """A port that nobody listens at and that was not given before: it may not be in use yet."""
-    while True:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        if port not in GIVEN_PORTS:
-            GIVEN_PORTS.add(port)
+    """A port that nobody listens at, never given twice; below those that the kernel gives to clients, and each worker has its own."""
+    for port in PORTS:
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
             return port
 
 

@@ -736,15 +736,13 @@ def test_bad_utf8(shared):
 
 
 def test_many_headers(shared):
-    """AUTHN-03: as many headers as the server takes, and more."""
+    """AUTHN-03: more headers than users of large directories have; test_heads.py has the limits."""
     many = [("X-Remote-User", "alice"), *(("X-Remote-Group", f"g{number}") for number in range(60)),
             *((f"X-Remote-Extra-K{number}", "v" * 1000) for number in range(20))]
     spec = who(shared, shared.front().whole, "GET", fresh_path(), many)
     assert len(spec["groups"]) == 61 and len(spec["extra"]) == 20
-    try:
-        assert shared.front().whole("GET", fresh_path(), [*many, *(("X-Remote-Group", f"h{number}") for number in range(400))]).code == 400
-    except OSError:
-        pass
+    spec = who(shared, shared.front().whole, "GET", fresh_path(), [*many, *(("X-Remote-Group", f"h{number}") for number in range(400))])
+    assert len(spec["groups"]) == 461
 
 
 # --- the log ---

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from client import CPOLR, POLR, failure, path_of, report, run
+from client import CPOLR, POLR, expired, failure, path_of, report, run
 from conftest import Database, Proxy
 from test_types import CRD, VULN, vulnerability_report
 
@@ -162,8 +162,7 @@ def test_restore(source, other_server, form, where):
         again = api.get(path_of(POLR, "dump")).json
         assert again["items"] == listed["items"]
         assert int(again["metadata"]["resourceVersion"]) > before
-        answer = api.get(path_of(POLR, "dump"), watch="true", resourceVersion=listed["metadata"]["resourceVersion"])
-        failure(answer, 410, "Expired")
+        expired(api, path_of(POLR, "dump"), listed["metadata"]["resourceVersion"])
         with api.watch(path_of(POLR, "dump"), resourceVersion=again["metadata"]["resourceVersion"]) as watch:
             created = api.create(POLR, report("after"), "dump")
             assert watch.change() == ("ADDED", created)

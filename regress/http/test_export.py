@@ -37,6 +37,8 @@ class Store:
 
     def put(self, resource, name, namespace, results):
         self.documents[resource, namespace, name] = self.api.put_report(resource, name, namespace, results)
+        # Those of a large report follow.
+        until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports.result_pending") == "0", 60, "the results")
 
     def drop(self, resource, name, namespace):
         assert self.api.delete(path_of(resource, namespace, name)).code == 200
