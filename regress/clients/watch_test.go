@@ -280,8 +280,8 @@ func TestExpiredVersions(t *testing.T) {
 	own := ownStack(t)
 	reports := dynamic.NewForConfigOrDie(own.config()).Resource(policyReports).Namespace("n")
 	before := must(reports.List(ctx, metav1.ListOptions{}))(t).GetResourceVersion()
-	// The gate opens when the log has been thrown away.
-	gate := make(chan struct{})
+	// The informer waits at the gate, which opens when what it has missed has been thrown away.
+	waiting, gate := make(chan struct{}), make(chan struct{})
 	var watches int
 	var begun atomic.Int32 // lists, and watches that begin with the state
 	lists := &cache.ListWatch{
@@ -291,6 +291,7 @@ func TestExpiredVersions(t *testing.T) {
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if watches++; watches == 2 {
+				close(waiting)
 				<-gate
 			}
 			if options.SendInitialEvents != nil && *options.SendInitialEvents {
@@ -303,6 +304,7 @@ func TestExpiredVersions(t *testing.T) {
 	}
 	informer := cache.NewSharedIndexInformer(lists, &unstructured.Unstructured{}, 0, nil)
 	go informer.RunWithContext(ctx)
+	<-waiting
 	for i := range 20 {
 		create(t, reports, newReport("n", fmt.Sprint("r", i), nil))
 	}

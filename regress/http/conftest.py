@@ -1,12 +1,12 @@
 """Throw-away stacks: a PostgreSQL with the extension, and proxies in front of it."""
 
-import json
 import contextlib
 import itertools
+import json
 import os
-import random
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -28,8 +28,6 @@ STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
 # Of a row l of pg_locks: that it is of a lane.
 LANE_LOCK = "l.locktype = 'advisory' AND l.classid = 1802661986 AND l.objid::int > 0"
-
-
 # Of this worker of pytest-xdist; several runs may go on side by side.
 PORTS = itertools.count(10000 + 6000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) + random.randrange(4000))
 
