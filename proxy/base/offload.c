@@ -42,6 +42,7 @@ static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static JobList waiting;			/* these two are behind the lock */
 static JobList finished;
 static int	finished_fd = -1;
+static LoopSocket *finished_socket;	/* to the end of the process */
 
 static void
 list_append(JobList *list, OffloadJob *job)
@@ -139,7 +140,9 @@ offload_start(void)
 	int			error;
 
 	finished_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (finished_fd < 0 || loop_socket_open(finished_fd, jobs_finished, NULL) == NULL)
+	if (finished_fd >= 0)
+		finished_socket = loop_socket_open(finished_fd, jobs_finished, NULL);
+	if (finished_socket == NULL)
 		start_failed("threads: eventfd", errno);
 	/* Signals are for the loop, which they interrupt. */
 	sigfillset(&all);

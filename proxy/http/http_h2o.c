@@ -42,10 +42,10 @@ static char connection_name[] = "connection";
 static char lines_name[] = HEAD_LINES_NAME;
 
 static void
-add_header(struct phr_header *headers, size_t *count, const char *name, HttpText value)
+add_header(struct phr_header *headers, size_t *count, HttpText name, HttpText value)
 {
-	headers[*count].name = name;
-	headers[*count].name_len = strlen(name);
+	headers[*count].name = name.bytes;
+	headers[*count].name_len = name.len;
 	headers[*count].value = value.bytes;
 	headers[(*count)++].value_len = value.len;
 }
@@ -53,10 +53,8 @@ add_header(struct phr_header *headers, size_t *count, const char *name, HttpText
 static void
 add_field(struct phr_header *headers, size_t *count, const HttpField *field)
 {
-	if (field->name.bytes == NULL)
-		return;
-	add_header(headers, count, field->name.bytes, field->value);
-	headers[*count - 1].name_len = field->name.len;
+	if (field->name.bytes != NULL)
+		add_header(headers, count, field->name, field->value);
 }
 
 /*
@@ -84,7 +82,7 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 	*minor_version = readable ? head.minor_version : 1;
 	if (connection->refusal != REFUSAL_NONE)
 	{
-		add_header(headers, header_count, connection_name, (HttpText) {"close", 5});
+		add_header(headers, header_count, (HttpText) {connection_name, sizeof(connection_name) - 1}, (HttpText) {"close", 5});
 		return (int) (head.size > 0 ? head.size : len);
 	}
 	add_field(headers, header_count, &head.host);
@@ -93,7 +91,7 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 	add_field(headers, header_count, &head.upgrade);
 	add_field(headers, header_count, &head.content_length);
 	add_field(headers, header_count, &head.transfer_encoding);
-	add_header(headers, header_count, lines_name, head.lines);
+	add_header(headers, header_count, (HttpText) {lines_name, sizeof(lines_name) - 1}, head.lines);
 	return (int) head.size;
 }
 
