@@ -331,8 +331,8 @@ func TestExpiredVersions(t *testing.T) {
 	if _, err := reports.List(ctx, exact); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a list at exactly %s: %v", before, err)
 	}
-	if begun.Load() != 2 {
-		t.Errorf("the informer began %d times", begun.Load())
+	if begun.Load() < 2 {
+		t.Error("the informer did not begin again")
 	}
 }
 
