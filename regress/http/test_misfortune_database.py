@@ -107,7 +107,7 @@ def test_a_client_that_goes(own_stack, ns):
     api.create(POLR, report("r"), ns)
     # Long work, as far as the database knows.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_list(uuid, text, text) RENAME TO api_list_at_once;
+        ALTER FUNCTION kube_reports.api_list(uuid, text, text, kube_reports.caller) RENAME TO api_list_at_once;
         CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -9,7 +9,7 @@ import urllib.parse
 
 import pytest
 
-from client import PARTIAL, TABLE, expired, until
+from client import PARTIAL, TABLE, expired, failure, until
 from pods import compact
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}

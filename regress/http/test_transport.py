@@ -323,7 +323,7 @@ def test_saturation(own_stack, ns):
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     # Gets that take as long as the test wants; a lock would not be waited for so long.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_get(uuid, text) RENAME TO api_get_at_once;
+        ALTER FUNCTION kube_reports.api_get(uuid, text, kube_reports.caller) RENAME TO api_get_at_once;
         CREATE FUNCTION kube_reports.api_get(cluster uuid, request text, OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea)
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -11,7 +11,7 @@ import urllib.parse
 import psycopg2
 import pytest
 
-from client import CPOLR, PARTIAL, POLR, TABLE, expired, path_of, report, until
+from client import CPOLR, PARTIAL, POLR, TABLE, expired, failure, path_of, report, until
 from pods import crd
 
 

@@ -78,7 +78,7 @@ class Meanwhile:
 
 def work_of(proxy):
     """Nanoseconds of the processor that the loop of its one worker and all the worker's other threads have taken."""
-    worker = proxy.processes()[-1]
+    worker, = proxy.workers()
     taken = {}
     for thread in os.listdir(f"/proc/{worker}/task"):
         with open(f"/proc/{worker}/task/{thread}/schedstat", encoding="ascii") as file:
