@@ -487,6 +487,8 @@ main(int argc, char **argv)
 	raise_file_limit();
 	mallopt(M_MMAP_THRESHOLD, LARGE_ALLOCATION);
 	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
+	/* The few threads share one heap: each of their own would reserve 64 MB of address space, whose limit may be low. */
+	mallopt(M_ARENA_MAX, 1);
 	metrics_init(config.workers, config.upkeep);
 	result_metrics_init();
 	pg_init();
