@@ -153,7 +153,7 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 	for type in $(CURRENT_TYPES) : $(INTERMEDIATE_TYPES); do \
 		if [ $$type = : ]; then results=intermediate; continue; fi; \
 		number=$$((number + 1)); \
-		printf "SELECT kube_reports.install_builtin(%d, '%s', \$$crd\$$" $$number $$results; \
+		printf "SELECT kube_reports_internal.install_builtin(%d, '%s', \$$crd\$$" $$number $$results; \
 		cat sql/crds/$$type.json; \
 		printf '$$crd$$);\n\n'; \
 	done >$@.new && mv $@.new $@

@@ -108,8 +108,8 @@ class Bench:
 
     def fold(self):
         """What proxies do by and by: folds every count; a transaction of somebody else may hold that up."""
-        self.script("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP"
-                    " PERFORM kube_reports.fold_rollups(); COMMIT; END LOOP; END $$")
+        self.script("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports_internal.rollup_delta) LOOP"
+                    " PERFORM kube_reports_internal.fold_rollups(); COMMIT; END LOOP; END $$")
 
     def policy_reports(self, seconds=None, count=64):
         """A file of policy reports of 19 results named by load; with seconds: merge patches that only move the times of evaluation."""
@@ -221,13 +221,13 @@ def bench_create(bench):
 BASELINE = """
 DROP TABLE IF EXISTS plain_object, plain_result, plain_history, from_object, from_result, from_history;
 CREATE TABLE plain_object (LIKE kube_reports.object INCLUDING ALL);
-CREATE TABLE plain_result (LIKE kube_reports.result INCLUDING ALL);
+CREATE TABLE plain_result (LIKE kube_reports_internal.result INCLUDING ALL);
 SELECT format('CREATE TABLE plain_history (LIKE %s INCLUDING ALL)', i.inhrelid::regclass)
-    FROM pg_inherits i WHERE i.inhparent = 'kube_reports.result_change'::regclass ORDER BY i.inhrelid LIMIT 1 \\gexec
+    FROM pg_inherits i WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass ORDER BY i.inhrelid LIMIT 1 \\gexec
 CREATE TABLE from_object AS SELECT g.id AS origin, row_number() OVER (ORDER BY o.version) / 32 AS batch, o.*
-    FROM kube_reports.object o JOIN kube_reports.origin g USING (cluster_id, resource_type, namespace, name);
-CREATE TABLE from_result AS SELECT f.batch, r.* FROM kube_reports.result r JOIN from_object f USING (origin);
-CREATE TABLE from_history AS SELECT f.batch, c.* FROM kube_reports.result_change c JOIN from_object f USING (origin);
+    FROM kube_reports.object o JOIN kube_reports_internal.origin g USING (cluster_id, resource_type, namespace, name);
+CREATE TABLE from_result AS SELECT f.batch, r.* FROM kube_reports_internal.result r JOIN from_object f USING (origin);
+CREATE TABLE from_history AS SELECT f.batch, c.* FROM kube_reports_internal.result_change c JOIN from_object f USING (origin);
 CREATE INDEX ON from_object (batch);
 CREATE INDEX ON from_result (batch);
 CREATE INDEX ON from_history (batch);
@@ -272,8 +272,8 @@ def bench_results(bench):
         row(f"create-results-{clients}", f"policy reports, {clients} clients; p99 {result['p99_ms']:.1f} ms", rate, baseline, "/s", rate / baseline,
             "at least 0.5", rate / baseline >= 0.5, p99_ms=result["p99_ms"])
 
-    state = ("SELECT md5(string_agg(r.ctid || ' ' || r.xmin, ',' ORDER BY r.origin, r.key)) FROM kube_reports.result r;"
-             "SELECT count(*) FROM kube_reports.result_change")
+    state = ("SELECT md5(string_agg(r.ctid || ' ' || r.xmin, ',' ORDER BY r.origin, r.key)) FROM kube_reports_internal.result r;"
+             "SELECT count(*) FROM kube_reports_internal.result_change")
     before = bench.database.psql(state)
     result = bench.load(path_of(POLR, "create-32-measured", NUMBERED), "--method=PATCH", f"--bodies={bench.policy_reports(1800000000)}",
                         "--content-type=application/merge-patch+json", "--connections=32", f"--requests={count}")
@@ -294,7 +294,7 @@ def bench_disk(bench):
     bench.database.psql("VACUUM (ANALYZE)")
     sizes = {line.split("|")[0]: int(line.split("|")[1]) for line in bench.database.psql(
         "SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_class c"
-        " WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
+        " WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
     history = sum(size for name, size in sizes.items() if name.startswith("result_change_")) / 1e6
     documents = sizes["object"] / 1e6
     derived = sum(sizes[name] for name in ("origin", "criterion", "subject", "detail", "actor", "result", "result_since", "rollup", "rollup_policy",
@@ -364,17 +364,17 @@ def fleet(bench):
         age = f"interval '{days - 1 - day} days'"
         script.append(f"""
             SELECT pg_temp.store('{bench.stack.cluster}', 'fleet', {day * step + 1}, {(day + 1) * step}, {FLEET_NAMESPACES});
-            UPDATE kube_reports.rollup_delta SET day = (day - {age})::date;
-            SELECT kube_reports.fold_rollups(1000000);""")
+            UPDATE kube_reports_internal.rollup_delta SET day = (day - {age})::date;
+            SELECT kube_reports_internal.fold_rollups(1000000);""")
         if days - 1 - day:
             script.append(f"""
-            SELECT kube_reports.make_history(now() - {age});
-            UPDATE kube_reports.origin SET first_seen = first_seen - {age} WHERE id > {day * step};
-            UPDATE kube_reports.result SET first_seen = first_seen - {age}, since = since - {age} WHERE origin > {day * step};
-            UPDATE kube_reports.result_change SET at = at - {age} WHERE origin > {day * step};""")
+            SELECT kube_reports_internal.make_history(now() - {age});
+            UPDATE kube_reports_internal.origin SET first_seen = first_seen - {age} WHERE id > {day * step};
+            UPDATE kube_reports_internal.result SET first_seen = first_seen - {age}, since = since - {age} WHERE origin > {day * step};
+            UPDATE kube_reports_internal.result_change SET at = at - {age} WHERE origin > {day * step};""")
     note(f"storing {days * step:,} reports")
     # What has aged was written twice; what proxies and autovacuum do by and by is done at once.
-    script.append("SELECT kube_reports.enable_text_search();\nVACUUM (FULL) kube_reports.result;\nVACUUM (ANALYZE);\n")
+    script.append("SELECT kube_reports.enable_text_search();\nVACUUM (FULL) kube_reports_internal.result;\nVACUUM (ANALYZE);\n")
     bench.script("\n".join(script))
     return {who: Reader(bench, role) for who, role in reader_roles(bench).items()}
 
@@ -419,7 +419,7 @@ def bench_score(bench):
     bench.fill("trivy", 1, count, namespaces=FLEET_NAMESPACES)
     bench.fold()
     bench.database.psql("VACUUM (ANALYZE)")
-    stored = int(bench.database.psql("SELECT count(*) FROM kube_reports.result"))
+    stored = int(bench.database.psql("SELECT count(*) FROM kube_reports_internal.result"))
     for who, role in reader_roles(bench).items():
         for score in (8.0, 9.9):
             page, first, usual, used = Reader(bench, role).ask(f"SELECT * FROM kube_reports.reports_with_score({score})", 21)
@@ -474,11 +474,11 @@ def lively(bench):
             SELECT clock_timestamp() AS begun \\gset
             UPDATE kube_reports.object o
                 SET body = jsonb_set(o.body::jsonb, '{{results,0,result}}', CASE o.body::jsonb#>>'{{results,0,result}}' WHEN 'fail' THEN '"pass"' ELSE '"fail"' END::jsonb)::kube_reports.report
-                FROM (SELECT g.*, row_number() OVER (ORDER BY g.id) AS number FROM kube_reports.origin g ORDER BY g.id LIMIT {changed}) g
+                FROM (SELECT g.*, row_number() OVER (ORDER BY g.id) AS number FROM kube_reports_internal.origin g ORDER BY g.id LIMIT {changed}) g
                 WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (g.cluster_id, g.resource_type, g.namespace, g.name) AND g.number % {wanted} = 0;
-            SELECT kube_reports.make_history(now() - interval '{hours} hours');
-            UPDATE kube_reports.result r SET since = since - interval '{hours} hours' WHERE since >= :'begun';
-            UPDATE kube_reports.result_change c SET at = at - interval '{hours} hours' WHERE at >= :'begun';""")
+            SELECT kube_reports_internal.make_history(now() - interval '{hours} hours');
+            UPDATE kube_reports_internal.result r SET since = since - interval '{hours} hours' WHERE since >= :'begun';
+            UPDATE kube_reports_internal.result_change c SET at = at - interval '{hours} hours' WHERE at >= :'begun';""")
     bench.script(f"""
         \\i {HERE}/generate.sql
         SELECT kube_reports.register_cluster('{ASKED_CLUSTERS[1]}', 'other');
@@ -657,12 +657,12 @@ def bench_growth(bench):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         # The first query takes the snapshot; with its answer it is there, and it stays until the transaction ends.
-        reader.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM kube_reports.lane;\n")
+        reader.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT count(*) FROM kube_reports_internal.lane;\n")
         reader.stdin.flush()
         assert int(reader.stdout.readline()) > 0
         large = create_rate(bench, 8, seconds(60))["per_second"]
     finally:
-        reader.communicate("SELECT count(*) FROM kube_reports.lane;\nCOMMIT;\n", timeout=60)
+        reader.communicate("SELECT count(*) FROM kube_reports_internal.lane;\nCOMMIT;\n", timeout=60)
     assert reader.returncode == 0, "the old snapshot did not last"
     row("growth", f"creates among {many:,} and {few:,}", large, small, "/s", small / large, "within 1.5", small / large <= 1.5)
 

@@ -28,7 +28,7 @@ def compact(stack):
     now = stack.database.psql("SELECT clock_timestamp()")
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '0 seconds')")
     # A proxy may be at it, and then this call does nothing.
-    until(lambda: stack.database.psql("SELECT kube_reports.compact(); SELECT count(*) FROM kube_reports.change WHERE at <= :'now'",
+    until(lambda: stack.database.psql("SELECT kube_reports_internal.compact(); SELECT count(*) FROM kube_reports_internal.change WHERE at <= :'now'",
                                       now=now).split()[-1] == "0", 20, "the end of the compaction")
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '60 minutes')")
 

@@ -13,55 +13,55 @@ def replace(database, function, *pairs, name="kube_reports"):
     database.psql(text, database=name)
 
 
-BATCH = "kube_reports.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports.caller)"
+BATCH = "kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports_internal.caller)"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
-LIST_WINDOW = "kube_reports.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)"
+LIST_WINDOW = "kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)"
 
 
 def no_lane_lock(database):
-    replace(database, BATCH, ("PERFORM kube_reports.lock_lane(target.lane);", ""), GUARD)
+    replace(database, BATCH, ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""), GUARD)
 
 
 def released_before_visible(database):
     replace(database, BATCH,
             # A batch that failed has kept the session's lock.
-            ("PERFORM kube_reports.lock_lane(target.lane);",
-             "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports.lock_class(), target.lane);"),
-            ("PERFORM set_config('kube_reports.api_write', '', true);",
-             "PERFORM set_config('kube_reports.api_write', '', true);"
-             "PERFORM pg_advisory_unlock(kube_reports.lock_class(), target.lane); PERFORM pg_sleep(0.005);"), GUARD)
+            ("PERFORM kube_reports_internal.lock_lane(target.lane);",
+             "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports_internal.lock_class(), target.lane);"),
+            ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
+             "PERFORM set_config('kube_reports_internal.api_write', '', true);"
+             "PERFORM pg_advisory_unlock(kube_reports_internal.lock_class(), target.lane); PERFORM pg_sleep(0.005);"), GUARD)
 
 
 def lock_after_nextval(database):
     replace(database, BATCH,
-            ("PERFORM kube_reports.lock_lane(target.lane);", ""),
-            ("PERFORM set_config('kube_reports.api_write', '', true);",
-             "PERFORM set_config('kube_reports.api_write', '', true); PERFORM kube_reports.lock_lane(target.lane);"), GUARD)
+            ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""),
+            ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
+             "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM kube_reports_internal.lock_lane(target.lane);"), GUARD)
 
 
 def snapshot_before_lock(database):
     """The lock is taken by the statement that decides: what it reads is older than the lock."""
     source = "ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), unnest(outcomes))"
     replace(database, BATCH,
-            ("PERFORM kube_reports.lock_lane(target.lane);", ""),
+            ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""),
             ("WITH item AS MATERIALIZED (",
-             "WITH locked AS MATERIALIZED (SELECT kube_reports.lock_lane(target.lane)), item AS MATERIALIZED ("),
+             "WITH locked AS MATERIALIZED (SELECT kube_reports_internal.lock_lane(target.lane)), item AS MATERIALIZED ("),
             ("FROM " + source, "FROM locked, " + source),
             # Somebody shall always be waiting.
-            ("PERFORM set_config('kube_reports.api_write', '', true);",
-             "PERFORM set_config('kube_reports.api_write', '', true); PERFORM pg_sleep(0.01);"))
+            ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
+             "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM pg_sleep(0.01);"))
 
 
 def cached_sequence(database):
     replace(database, BATCH, GUARD)
-    database.psql("ALTER SEQUENCE kube_reports.version_seq CACHE 20")
+    database.psql("ALTER SEQUENCE kube_reports_internal.version_seq CACHE 20")
 
 
 def volatile_list(database):
     """The list's version and its rows come from two snapshots."""
-    for function in ("kube_reports.api_list(uuid, text, text, kube_reports.caller)", LIST_WINDOW):
+    for function in ("kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)", LIST_WINDOW):
         database.psql(f"ALTER FUNCTION {function} VOLATILE")
-    replace(database, "kube_reports.api_list(uuid, text, text, kube_reports.caller)",
+    replace(database, "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)",
             ("IF place IS NOT NULL THEN\n\t\tat_version", "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
 
 
@@ -72,42 +72,42 @@ def glued_cursor(database):
 
 def silent_compaction(database):
     """Rows go, the floor stays: nobody is told."""
-    replace(database, "kube_reports.compact(integer)",
-            ("UPDATE kube_reports.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;", ""))
+    replace(database, "kube_reports_internal.compact(integer)",
+            ("UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;", ""))
 
 
 def hasty_compaction(database):
     """Changes go although they are younger than the retention."""
-    replace(database, "kube_reports.compact(integer)", ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
+    replace(database, "kube_reports_internal.compact(integer)", ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
                                                         "clock_timestamp() - interval '1 second'"))
 
 
 def truncating_compaction(database):
     """The log is emptied and filled again with what stays: whoever reads with an older snapshot finds nothing, under the floor that was."""
-    replace(database, "kube_reports.compact(integer)",
-            ("DELETE FROM kube_reports.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;", ""),
+    replace(database, "kube_reports_internal.compact(integer)",
+            ("DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;", ""),
             ("RETURN more;", """
-             LOCK TABLE kube_reports.change;
+             LOCK TABLE kube_reports_internal.change;
              CREATE TEMP TABLE kept ON COMMIT DROP AS
-                 SELECT c.* FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE c.version > l.floor;
-             ALTER TABLE kube_reports.change DISABLE TRIGGER USER;
-             TRUNCATE kube_reports.change;
-             INSERT INTO kube_reports.change SELECT * FROM kept;
-             ALTER TABLE kube_reports.change ENABLE TRIGGER USER;
+                 SELECT c.* FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane WHERE c.version > l.floor;
+             ALTER TABLE kube_reports_internal.change DISABLE TRIGGER USER;
+             TRUNCATE kube_reports_internal.change;
+             INSERT INTO kube_reports_internal.change SELECT * FROM kept;
+             ALTER TABLE kube_reports_internal.change ENABLE TRIGGER USER;
              RETURN more;"""))
 
 
 def unfounded_end(database):
     """Streams are told now and then that their position is gone."""
-    replace(database, "kube_reports.api_changes(uuid, integer, bigint, text[], integer, kube_reports.caller)", ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
+    replace(database, "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)", ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
 
 
 def eager_position(database):
     """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
-    replace(database, "kube_reports.api_poll(uuid, integer[], kube_reports.caller)",
-            ("coalesce(c.version, a.floor, 0)", "coalesce((SELECT last_value FROM kube_reports.version_seq), c.version)"))
-    replace(database, "kube_reports.lane_version(integer)",
-            ("RETURN coalesce(", "RETURN coalesce((SELECT last_value FROM kube_reports.version_seq), "))
+    replace(database, "kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)",
+            ("coalesce(c.version, a.floor, 0)", "coalesce((SELECT last_value FROM kube_reports_internal.version_seq), c.version)"))
+    replace(database, "kube_reports_internal.lane_version(integer)",
+            ("RETURN coalesce(", "RETURN coalesce((SELECT last_value FROM kube_reports_internal.version_seq), "))
     replace(database, BATCH, GUARD)
 
 

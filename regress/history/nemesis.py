@@ -218,7 +218,7 @@ class Nemesis:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             shown = []
             for pause in (self.long_reader_seconds, 0):
-                cursor.execute("SELECT count(*), sum(version), (SELECT count(*) FROM kube_reports.change) FROM kube_reports.object")
+                cursor.execute("SELECT count(*), sum(version), (SELECT count(*) FROM kube_reports_internal.change) FROM kube_reports.object")
                 shown.append(cursor.fetchone())
                 self.stop.wait(pause)
             assert shown[0] == shown[1], f"a snapshot has changed: {shown}"
@@ -230,7 +230,7 @@ class Nemesis:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             cursor.execute("SELECT pg_export_snapshot()")
             snapshot = cursor.fetchone()[0]
-            cursor.execute("SELECT shadow.lane_name(l.id), kube_reports.lane_version(l.id) FROM kube_reports.lane l")
+            cursor.execute("SELECT shadow.lane_name(l.id), kube_reports_internal.lane_version(l.id) FROM kube_reports_internal.lane l")
             versions = dict(cursor.fetchall())
             run(["pg_dump", "--format=custom", "--exclude-schema=shadow", f"--snapshot={snapshot}", f"--file={file}",
                  "-d", self.stack.database.connection()])

@@ -15,8 +15,8 @@ CREATE TABLE shadow.floor (lane text, old_floor bigint, new_floor bigint, at tim
 
 CREATE FUNCTION shadow.lane_name(lane integer) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 	SELECT format('%s/%s/%s', t."group", v.version, t.plural)
-	FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-		JOIN kube_reports.resource_version v ON v.resource_type = t.id AND v.priority = 1
+	FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id AND v.priority = 1
 	WHERE l.id = $1
 $$;
 CREATE FUNCTION shadow.keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -25,14 +25,14 @@ BEGIN
 		c.old_version, c.old_metadata::text FROM logged c;
 	RETURN NULL;
 END $$;
-CREATE TRIGGER shadow AFTER INSERT ON kube_reports.change REFERENCING NEW TABLE AS logged
+CREATE TRIGGER shadow AFTER INSERT ON kube_reports_internal.change REFERENCING NEW TABLE AS logged
 	FOR EACH STATEMENT EXECUTE FUNCTION shadow.keep();
 CREATE FUNCTION shadow.keep_floor() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	INSERT INTO shadow.floor VALUES (shadow.lane_name(NEW.id), OLD.floor, NEW.floor, clock_timestamp());
 	RETURN NULL;
 END $$;
-CREATE TRIGGER shadow AFTER UPDATE OF floor ON kube_reports.lane
+CREATE TRIGGER shadow AFTER UPDATE OF floor ON kube_reports_internal.lane
 	FOR EACH ROW EXECUTE FUNCTION shadow.keep_floor();
 """
 

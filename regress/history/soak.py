@@ -100,7 +100,7 @@ def written(directory):
 def compact(stack, stop):
     """The log is cut every second, whatever happens."""
     while not stop.wait(1):
-        stack.database.psql("SELECT kube_reports.compact()", check=False)
+        stack.database.psql("SELECT kube_reports_internal.compact()", check=False)
 
 
 class Connect:

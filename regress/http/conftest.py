@@ -90,8 +90,8 @@ class Database:
         connection = psycopg2.connect(self.connection())
         request = {"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "user": {"username": "u"}, **request}
         with connection.cursor() as cursor:
-            cursor.execute("SELECT kube_reports.lock_store_shared()")
-            cursor.execute("SELECT w.codes[1] FROM kube_reports.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w",
+            cursor.execute("SELECT kube_reports_internal.lock_store_shared()")
+            cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w",
                            (cluster, json.dumps(request), json.dumps(document).encode()))
             assert cursor.fetchone()[0] == code
         return connection

@@ -74,7 +74,7 @@ def fill(database):
     database.psql("\n".join(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))});" for kind in ("ComplianceCheckResult", "ComplianceRemediation")))
     database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy, rule) VALUES ('CIS', '1.2.22', 'cis-node', 'xccdf_api-server-audit-log-path'),"
                   " ('CIS', '4.2.6', 'cis-node', 'xccdf_kubelet-enable-protect-kernel-defaults'), ('NSA', 'Pod security', 'require-run-as-nonroot', '')")
-    database.psql(f"SELECT kube_reports.make_history(now() - days * interval '10 days') FROM generate_series(1, {max(DAYS) // 10 + 1}) days")
+    database.psql(f"SELECT kube_reports_internal.make_history(now() - days * interval '10 days') FROM generate_series(1, {max(DAYS) // 10 + 1}) days")
     kept = samples(database)
     wanted = [(uid, with_past(choice, name, json.loads(json.dumps(document)))) for uid, name in CLUSTERS.items() for document in kept
               if document["metadata"].get("namespace") in NAMESPACES[name]]
@@ -95,9 +95,9 @@ def fill(database):
                 SELECT s.* FROM step s WHERE NOT EXISTS (SELECT FROM kube_reports.object o
                     WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (s.cluster_id, s.resource_type, s.namespace, s.name));
             -- As if it had been then: what this step wrote, and nothing of an earlier one.
-            UPDATE kube_reports.rollup_delta SET day = day - {days_ago};
-            SELECT kube_reports.fold_rollups(1000000);
-            UPDATE kube_reports.result SET since = since - interval '{days_ago} days' WHERE since > now() - interval '12 hours';
-            UPDATE kube_reports.result SET first_seen = first_seen - interval '{days_ago} days' WHERE first_seen > now() - interval '12 hours';
-            UPDATE kube_reports.result_change SET at = at - interval '{days_ago} days' WHERE at > now() - interval '12 hours'""")
+            UPDATE kube_reports_internal.rollup_delta SET day = day - {days_ago};
+            SELECT kube_reports_internal.fold_rollups(1000000);
+            UPDATE kube_reports_internal.result SET since = since - interval '{days_ago} days' WHERE since > now() - interval '12 hours';
+            UPDATE kube_reports_internal.result SET first_seen = first_seen - interval '{days_ago} days' WHERE first_seen > now() - interval '12 hours';
+            UPDATE kube_reports_internal.result_change SET at = at - interval '{days_ago} days' WHERE at > now() - interval '12 hours'""")
     return wanted + checks

@@ -113,7 +113,7 @@ def compact(stack):
     """Forgets every change: no version but the newest one of each lane can be read any more."""
     def empty():
         # A proxy that compacts at this moment has the lock: then again.
-        return stack.database.psql("SELECT kube_reports.compact() \\g /dev/null\nSELECT count(*) FROM kube_reports.change") == "0"
+        return stack.database.psql("SELECT kube_reports_internal.compact() \\g /dev/null\nSELECT count(*) FROM kube_reports_internal.change") == "0"
 
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '0')")
     try:

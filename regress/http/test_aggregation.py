@@ -166,7 +166,7 @@ class Flow:
 
     def quiet(self, seconds=120):
         """Nothing waits, and nobody is at it."""
-        until(lambda: self.database.psql("SELECT NOT EXISTS (SELECT FROM kube_reports.aggregation_queue) AND NOT EXISTS"
+        until(lambda: self.database.psql("SELECT NOT EXISTS (SELECT FROM kube_reports_internal.aggregation_queue) AND NOT EXISTS"
                                          " (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid::int < -16)") == "t", seconds, "the queue to be empty")
 
     def reports(self):
@@ -286,7 +286,7 @@ def test_burst_costs_one_merge(own_stack):
         flow.create(workload, again)
         flow.compare([workload], None)
         assert watch.quiet()
-    assert flow.database.psql("SELECT count(*) FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane WHERE l.resource_type = 1") == "2"
+    assert flow.database.psql("SELECT count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane WHERE l.resource_type = 1") == "2"
 
 
 def test_locked_out(own_stack):
@@ -294,11 +294,11 @@ def test_locked_out(own_stack):
     flow, choice = Flow(own_stack), random.Random(9)
     first, second = Workload("shop", choice), Workload(None, choice)
     with psycopg2.connect(flow.database.connection()) as writer:
-        writer.cursor().execute("SELECT kube_reports.lock_lane(l.id) FROM kube_reports.lane l WHERE l.resource_type = 1")
+        writer.cursor().execute("SELECT kube_reports_internal.lock_lane(l.id) FROM kube_reports_internal.lane l WHERE l.resource_type = 1")
         flow.create(first, random_results(choice, 0))
         flow.create(second, random_results(choice, 0))
         until(lambda: list(flow.reports()) == [("", second.uid)], 30, "the report of the cluster")
-        assert flow.database.psql("SELECT DISTINCT key, attempts FROM kube_reports.aggregation_queue") == f"{first.uid}|0"
+        assert flow.database.psql("SELECT DISTINCT key, attempts FROM kube_reports_internal.aggregation_queue") == f"{first.uid}|0"
     writer.close()
     flow.compare([first, second], None)
 
@@ -365,7 +365,7 @@ def test_beside_kyverno(own_stack):
     assert controller.failure is None
     flow.compare(workloads, None)
     by = dict(line.split("|") for line in flow.database.psql(
-        "SELECT c.actor = 'system:kube-reports:aggregation', count(*) FROM kube_reports.change c JOIN kube_reports.lane l ON l.id = c.lane"
+        "SELECT c.actor = 'system:kube-reports:aggregation', count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane"
         " WHERE l.resource_type = 1 GROUP BY 1").splitlines())
     assert set(by) == {"t", "f"}, by
 
@@ -586,7 +586,7 @@ def policed(own_stack):
 
 def known(flow):
     """The active policies as the database has them: source and policy, rules."""
-    rows = flow.database.psql("SELECT source, policy, array_to_string(rules, ',') FROM kube_reports.active_policy ORDER BY 1, 2").splitlines()
+    rows = flow.database.psql("SELECT source, policy, array_to_string(rules, ',') FROM kube_reports_internal.active_policy ORDER BY 1, 2").splitlines()
     return {tuple(row.split("|")[:2]): set(filter(None, row.split("|")[2].split(","))) for row in rows}
 
 
@@ -661,7 +661,7 @@ def test_policies_of_another_cluster(policed):
     flow.create(workload, [])
     until(lambda: all("is not that of cluster" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
     assert not policed.apiserver.asked(CPOL)
-    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports.aggregation_queue WHERE stage = 'r'") == "1"
+    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue WHERE stage = 'r'") == "1"
     # Somebody else may tell.
     flow.set(follow_policies="false")
     flow.quiet()
@@ -692,13 +692,13 @@ def test_dump(own_stack):
     def ask(sql):
         return database.psql(sql, database="restored")
 
-    options = "SELECT a.* FROM kube_reports.aggregation a"
+    options = "SELECT a.* FROM kube_reports_internal.aggregation a"
     assert ask(options) == database.psql(options) == "1|f|resource|wgpolicyk8s.io|01:00:00|7|f|{wgpolicyk8s.io/resource}"
-    assert ask("SELECT resource_type FROM kube_reports.summary_type") == "1"
-    assert ask("SELECT count(*) FROM kube_reports.active_policy") == "0"
+    assert ask("SELECT resource_type FROM kube_reports_internal.summary_type") == "1"
+    assert ask("SELECT count(*) FROM kube_reports_internal.active_policy") == "0"
     ask("SELECT kube_reports.after_restore()")
     assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}')") == "t"
-    assert ask("SELECT stage, namespace, key FROM kube_reports.aggregation_queue ORDER BY key").splitlines() == \
+    assert ask("SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue ORDER BY key").splitlines() == \
         [f"r|shop|{uid}" for uid in sorted((merged.uid, waiting.uid))]
     assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}', at_once => true), kube_reports.aggregate('{flow.cluster}', at_once => true)") == "t|f"
     for workload in (merged, waiting):
@@ -707,4 +707,4 @@ def test_dump(own_stack):
         assert (stored["results"], stored["summary"]) == (workload.results, summary(workload.results))
     assert ask("SELECT count(*) FROM kube_reports.object WHERE resource_type = 5") == "0"
     # One write for each, no more.
-    assert ask("SELECT operation, count(*) FROM kube_reports.change GROUP BY 1 ORDER BY 1").splitlines() == ["A|1", "D|2", "M|1"]
+    assert ask("SELECT operation, count(*) FROM kube_reports_internal.change GROUP BY 1 ORDER BY 1").splitlines() == ["A|1", "D|2", "M|1"]

@@ -142,7 +142,7 @@ class World:
         self.backdate(written_from, moments)
         self.documents = copy.deepcopy(wanted)
         if days_ago:
-            self.database.psql(f"UPDATE kube_reports.rollup_delta SET day = day - {days_ago}; SELECT kube_reports.fold_rollups(1000000)")
+            self.database.psql(f"UPDATE kube_reports_internal.rollup_delta SET day = day - {days_ago}; SELECT kube_reports_internal.fold_rollups(1000000)")
         self.steps.append((days_ago, rows_of(wanted)))
         self.remember({(NAMES[cluster], *rest): moment for (cluster, *rest), moment in moments.items()})
 
@@ -151,11 +151,11 @@ class World:
         values = ", ".join(f"('{cluster}'::uuid, '{namespace}', '{name}', '{moment}'::timestamptz)" for (cluster, namespace, name), moment in moments.items())
         self.database.psql(f"""
             CREATE TEMP TABLE moment AS SELECT g.id AS origin, m.moment FROM (VALUES {values}) m(uid, namespace, name, moment)
-                JOIN kube_reports.cluster c USING (uid) JOIN kube_reports.origin g ON (g.cluster_id, g.namespace, g.name) = (c.id, m.namespace, m.name);
-            SELECT kube_reports.make_history(m.moment) FROM moment m;
-            UPDATE kube_reports.result_change h SET at = m.moment FROM moment m WHERE h.origin = m.origin AND h.at >= '{written_from}';
-            UPDATE kube_reports.origin g SET first_seen = m.moment FROM moment m WHERE g.id = m.origin AND g.first_seen >= '{written_from}';""" + "".join(f"""
-            UPDATE kube_reports.{table} r SET since = m.moment, first_seen = CASE WHEN r.first_seen >= '{written_from}' THEN m.moment ELSE r.first_seen END
+                JOIN kube_reports.cluster c USING (uid) JOIN kube_reports_internal.origin g ON (g.cluster_id, g.namespace, g.name) = (c.id, m.namespace, m.name);
+            SELECT kube_reports_internal.make_history(m.moment) FROM moment m;
+            UPDATE kube_reports_internal.result_change h SET at = m.moment FROM moment m WHERE h.origin = m.origin AND h.at >= '{written_from}';
+            UPDATE kube_reports_internal.origin g SET first_seen = m.moment FROM moment m WHERE g.id = m.origin AND g.first_seen >= '{written_from}';""" + "".join(f"""
+            UPDATE kube_reports_internal.{table} r SET since = m.moment, first_seen = CASE WHEN r.first_seen >= '{written_from}' THEN m.moment ELSE r.first_seen END
                 FROM moment m WHERE r.origin = m.origin AND r.since >= '{written_from}';""" for table in ("result", "result_since")))
 
     def remember(self, moments):

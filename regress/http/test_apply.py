@@ -315,7 +315,7 @@ def test_may_not_create(api, stack, ns, path):
         request = {"verb": "patch", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": ns, "name": "r1",
                    "contentType": APPLY, "query": {"fieldManager": ["m"]}, "mayCreate": False, "createDenial": "bob cannot create this"}
         written = stack.database.psql(
-            f"SELECT codes[1], convert_from(replies[1], 'UTF8') FROM kube_reports.write_batch('{stack.cluster}', "
+            f"SELECT codes[1], convert_from(replies[1], 'UTF8') FROM kube_reports_internal.write_batch('{stack.cluster}', "
             f"ARRAY[$r${json.dumps(request)}$r$], ARRAY[convert_to($d${json.dumps(document)}$d$, 'UTF8')])")
         code, reply = written.split("|", 1)
         return int(code), json.loads(reply)

@@ -48,10 +48,10 @@ def test_continue_tokens(stack, ns):
 def test_a_role_serves_its_cluster_only(stack):
     """The database refuses a proxy that claims another cluster"""
     for user, cluster in (("kube_reports_proxy", stack.other_cluster), ("kube_reports_proxy_b", stack.cluster)):
-        done = stack.database.psql(f"SELECT kube_reports.api_hello('{cluster}', 'x')", user=user, check=False)
+        done = stack.database.psql(f"SELECT kube_reports_internal.api_hello('{cluster}', 'x')", user=user, check=False)
         assert done.code != 0 and "may not serve" in done.err
         request = '{"verb": "list", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports"}'
-        done = stack.database.psql(f"SELECT code FROM kube_reports.api_list('{cluster}', '{request}', NULL)", user=user, check=False)
+        done = stack.database.psql(f"SELECT code FROM kube_reports_internal.api_list('{cluster}', '{request}', NULL)", user=user, check=False)
         assert done.code != 0 or "200" not in done.out.split(), done
     done = stack.database.psql("SELECT 1 FROM kube_reports.object", user="kube_reports_proxy", check=False)
     assert done.code != 0 and "permission denied" in done.err

@@ -368,7 +368,7 @@ def test_hostile(world, show):
                          "properties": {"score": "9.9", "resource": text, "installedVersion": text, "fixedVersion": text}}]})))}) IS NULL""", database=database)
     # A namespace that no API would take.
     for table in ("rollup", "rollup_policy", "rollup_delta"):
-        world.database.psql(f"UPDATE kube_reports.{table} SET namespace = '<script>pwned</script>'", database=database)
+        world.database.psql(f"UPDATE kube_reports_internal.{table} SET namespace = '<script>pwned</script>'", database=database)
     for arguments in ("", f"'{json.dumps({'cluster': [HOSTILE[0], HOSTILE[3]]})}'".replace("' onmouse", "'' onmouse")):
         page = world.page(arguments, database=database)
         words = Words(page)

@@ -15,54 +15,54 @@ CONTENT = """
 SELECT o FROM kube_reports.stored_report o ORDER BY o.cluster, o."group", o.resource, o.namespace, o.name;
 SELECT c.uid, c.id, c.name, c.labels, c.extra_metadata FROM kube_reports.cluster c ORDER BY c.id;
 SELECT t.id, t."group", t.plural, t.results, t.builtin FROM kube_reports.resource_type t ORDER BY t.id;
-SELECT v.resource_type, v.version, v.definition FROM kube_reports.resource_version v ORDER BY v.resource_type, v.version;
-SELECT r FROM kube_reports.proxy_role r ORDER BY r.role;
-SELECT l.id, l.cluster_id, l.resource_type FROM kube_reports.lane l ORDER BY l.id;
-SELECT n FROM kube_reports.namespace n ORDER BY n.cluster_id, n.name;
-SELECT s FROM kube_reports.setting s ORDER BY s.name;
-SELECT g FROM kube_reports.origin g ORDER BY g.id;
-SELECT k FROM kube_reports.criterion k ORDER BY k.id;
-SELECT s FROM kube_reports.subject s ORDER BY s.id;
-SELECT a FROM kube_reports.actor a ORDER BY a.id;
-SELECT s FROM kube_reports.result_since s ORDER BY s.origin, s.key;
-SELECT c FROM kube_reports.result_change c ORDER BY c.version, c.key;
+SELECT v.resource_type, v.version, v.definition FROM kube_reports_internal.resource_version v ORDER BY v.resource_type, v.version;
+SELECT r FROM kube_reports_internal.proxy_role r ORDER BY r.role;
+SELECT l.id, l.cluster_id, l.resource_type FROM kube_reports_internal.lane l ORDER BY l.id;
+SELECT n FROM kube_reports_internal.namespace n ORDER BY n.cluster_id, n.name;
+SELECT s FROM kube_reports_internal.setting s ORDER BY s.name;
+SELECT g FROM kube_reports_internal.origin g ORDER BY g.id;
+SELECT k FROM kube_reports_internal.criterion k ORDER BY k.id;
+SELECT s FROM kube_reports_internal.subject s ORDER BY s.id;
+SELECT a FROM kube_reports_internal.actor a ORDER BY a.id;
+SELECT s FROM kube_reports_internal.result_since s ORDER BY s.origin, s.key;
+SELECT c FROM kube_reports_internal.result_change c ORDER BY c.version, c.key;
 SELECT t.id, t.mapping_id, t.mapping FROM kube_reports.resource_type t WHERE NOT t.builtin ORDER BY t.id;
 """
 
 # What is not in a dump and must be made again from it, with the times that documents do not hold; counts of every day.
 DERIVED = """
-SELECT r FROM kube_reports.result r ORDER BY r.origin, r.key;
-SELECT d FROM kube_reports.detail d JOIN (SELECT DISTINCT detail FROM kube_reports.result) r ON r.detail = d.id ORDER BY d.id;
-SELECT r FROM kube_reports.current_rollup r ORDER BY r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status;
+SELECT r FROM kube_reports_internal.result r ORDER BY r.origin, r.key;
+SELECT d FROM kube_reports_internal.detail d JOIN (SELECT DISTINCT detail FROM kube_reports_internal.result) r ON r.detail = d.id ORDER BY d.id;
+SELECT r FROM kube_reports_internal.current_rollup r ORDER BY r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status;
 SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
-    FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup WHERE d.count <> 0 ORDER BY 1, 2, 3, 4, 5, 6, 7;
-SELECT p.cluster_id, p.namespace, p.policy, p.pass, p.warn, p.fail, p.error, p.skip FROM kube_reports.rollup_policy p
+    FROM kube_reports_internal.rollup_daily d JOIN kube_reports_internal.rollup r ON r.id = d.rollup WHERE d.count <> 0 ORDER BY 1, 2, 3, 4, 5, 6, 7;
+SELECT p.cluster_id, p.namespace, p.policy, p.pass, p.warn, p.fail, p.error, p.skip FROM kube_reports_internal.rollup_policy p
     WHERE (p.pass, p.warn, p.fail, p.error, p.skip) <> (0, 0, 0, 0, 0) ORDER BY p.cluster_id, p.namespace, p.policy;
-SELECT s FROM kube_reports.score_daily s WHERE (s.pass, s.warn, s.fail, s.error, s.skip, s.excluded) <> (0, 0, 0, 0, 0, 0)
+SELECT s FROM kube_reports_internal.score_daily s WHERE (s.pass, s.warn, s.fail, s.error, s.skip, s.excluded) <> (0, 0, 0, 0, 0, 0)
     ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day;
 """
 
 # Who may do what, and whose everything is.
 RIGHTS = """
 SELECT DISTINCT p.oid::regprocedure::text, a.grantee::regrole::text, a.privilege_type
-    FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace = 'kube_reports'::regnamespace AND a.grantee <> 0 ORDER BY 1, 2, 3;
+    FROM pg_proc p, aclexplode(p.proacl) a WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND a.grantee <> 0 ORDER BY 1, 2, 3;
 SELECT DISTINCT c.oid::regclass::text, a.grantee::regrole::text, a.privilege_type
-    FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace = 'kube_reports'::regnamespace AND a.grantee <> 0 ORDER BY 1, 2, 3;
-SELECT c.oid::regclass::text, c.relowner::regrole FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace ORDER BY 1;
-SELECT p.oid::regprocedure::text, p.proowner::regrole FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace ORDER BY 1;
+    FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND a.grantee <> 0 ORDER BY 1, 2, 3;
+SELECT c.oid::regclass::text, c.relowner::regrole FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY 1;
+SELECT p.oid::regprocedure::text, p.proowner::regrole FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY 1;
 """
 
 
 def settle_results(database, name="kube_reports"):
     """Makes the results that wait for it, and folds every delta, as a proxy does by and by; transactions of others may hold that up."""
-    database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports.result_rebuild) OR EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP"
+    database.psql("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports_internal.result_rebuild) OR EXISTS (SELECT FROM kube_reports_internal.rollup_delta) LOOP"
                   " PERFORM kube_reports.maintain(); COMMIT; END LOOP; END $$", database=name)
     assert database.psql("SELECT results_pending FROM kube_reports.status", database=name) == "f"
 
 
 def newest(database, name="kube_reports"):
-    return int(database.psql("SELECT greatest((SELECT max(version) FROM kube_reports.object), (SELECT max(version) FROM kube_reports.change),"
-                             " (SELECT max(floor) FROM kube_reports.lane), (SELECT last_value FROM kube_reports.version_seq))", database=name))
+    return int(database.psql("SELECT greatest((SELECT max(version) FROM kube_reports.object), (SELECT max(version) FROM kube_reports_internal.change),"
+                             " (SELECT max(floor) FROM kube_reports_internal.lane), (SELECT last_value FROM kube_reports_internal.version_seq))", database=name))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def source(stack, tmp_path_factory):
     database.psql(f"SELECT kube_reports.register_crd($crd${json.dumps(CRD)}$crd$::jsonb)")
     database.psql(f"SELECT kube_reports.register_cluster('{SECOND_CLUSTER}', 'elsewhere', '{{\"region\": \"x\"}}'::jsonb)")
     database.psql("SELECT kube_reports.set_setting('log_retention', '90 minutes')")
-    database.psql(f"SELECT kube_reports.api_namespace('{SECOND_CLUSTER}', 'dump', '', 'its-uid', true)")
+    database.psql(f"SELECT kube_reports_internal.api_namespace('{SECOND_CLUSTER}', 'dump', '', 'its-uid', true)")
     for number in range(50):
         api.create(POLR, report(f"r{number}", labels={"n": str(number), "quote": "a-b.c"}), "dump")
     # Results whose times are not those of their reports: one changed, one more, one gone, one report deleted and made again.
@@ -147,7 +147,7 @@ def test_restore(source, other_server, form, where):
         assert target.psql(CONTENT, database=name) == content
         assert target.psql(RIGHTS, database=name) == stack.database.psql(RIGHTS)
         assert target.psql("SELECT results_pending FROM kube_reports.status", database=name) == "t"
-        assert int(target.psql("SELECT count(*) FROM kube_reports.result_since", database=name)) >= 2
+        assert int(target.psql("SELECT count(*) FROM kube_reports_internal.result_since", database=name)) >= 2
 
         # Here the roles of the proxies are those of the dump; in another database of one server they are the same roles.
         proxy = Proxy(target, stack.cluster, stack.pki, connection=target.connection("kube_reports_proxy", name)).wait_ready()
@@ -201,7 +201,7 @@ def test_dump_of_a_restored_database(source, other_server, tmp_path):
     settle_results(stack.database)
     assert other_server.psql(DERIVED, database="second_copy") == stack.database.psql(DERIVED)
     assert other_server.psql("SELECT count(*) FROM kube_reports.verify()", database="second_copy") == "0"
-    assert other_server.psql(f"SELECT count(*) FROM kube_reports.lane WHERE floor < {base}", database="second_copy") == "0"
+    assert other_server.psql(f"SELECT count(*) FROM kube_reports_internal.lane WHERE floor < {base}", database="second_copy") == "0"
 
 
 def test_drop_and_create(source, other_server):

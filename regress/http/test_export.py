@@ -43,7 +43,7 @@ class Store:
     def put(self, resource, name, namespace, results):
         self.documents[resource, namespace, name] = self.api.put_report(resource, name, namespace, results)
         # Those of a large report follow.
-        until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports.result_pending") == "0", 60, "the results")
+        until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60, "the results")
 
     def drop(self, resource, name, namespace):
         assert self.api.delete(path_of(resource, namespace, name)).code == 200
@@ -179,7 +179,7 @@ def test_authorization(stack, delegate):
     stack.first.api().create(POLR, report("x", "exp-two", results=[result("p1", "fail")]), "exp-two")
     stack.other.api().create(POLR, report("x", "exp-one", results=[result("of-another", "fail")]), "exp-one")
     # What other tests deleted from this cluster has not settled, and would hold these events back.
-    stack.database.psql("UPDATE kube_reports.result_change SET settles_at = now() WHERE settles_at > now()")
+    stack.database.psql("UPDATE kube_reports_internal.result_change SET settles_at = now() WHERE settles_at > now()")
     paths = [f"/v1/export/{part}{what}" for part in ("", "namespaces/exp-one/", "namespaces/exp-two/") for what in ("results", "events")]
     nobody = stack.first.api("nobody")
     for path in paths:

@@ -86,8 +86,8 @@ def test_results_that_flip(own_stack, ns):
 
     wanted = {result["result"] for result in json.loads(api.request("GET", path, seconds=120).body)["results"]}
     until(lambda: database.psql("SELECT NOT results_pending FROM kube_reports.status") == "t", 500, "the results of the large report")
-    found = database.psql("SELECT DISTINCT kube_reports.status_name(r.status) FROM kube_reports.result r "
-                          f"JOIN kube_reports.origin g ON g.id = r.origin WHERE g.namespace = '{ns}' AND g.name = 'big'")
+    found = database.psql("SELECT DISTINCT kube_reports_internal.status_name(r.status) FROM kube_reports_internal.result r "
+                          f"JOIN kube_reports_internal.origin g ON g.id = r.origin WHERE g.namespace = '{ns}' AND g.name = 'big'")
     assert {found} == wanted
     assert database.psql("SELECT count(*) FROM kube_reports.verify()", timeout=500) == "0"
 
@@ -115,13 +115,13 @@ def test_a_write_that_always_loses(own_stack, ns):
     # Whoever changes the row between the decision and the lock: here, before each lock.
     database.psql("""
         CREATE TABLE public.others (n integer);
-        CREATE OR REPLACE FUNCTION kube_reports.lock_lane(lane integer) RETURNS void LANGUAGE plpgsql AS $$
+        CREATE OR REPLACE FUNCTION kube_reports_internal.lock_lane(lane integer) RETURNS void LANGUAGE plpgsql AS $$
             BEGIN
-                PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), lane);
+                PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), lane);
                 IF (SELECT count(*) FROM public.others) < (SELECT setting FROM public.wanted) THEN
                     INSERT INTO public.others VALUES (1);
-                    PERFORM set_config('kube_reports.api_write', 'on', true);
-                    UPDATE kube_reports.object SET version = nextval('kube_reports.version_seq') WHERE name = 'big';
+                    PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+                    UPDATE kube_reports.object SET version = nextval('kube_reports_internal.version_seq') WHERE name = 'big';
                 END IF;
             END $$;
         CREATE TABLE public.wanted (setting integer);

@@ -35,15 +35,15 @@ DECLARE
     request text := '"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "a", "name": "r"';
 BEGIN
     FOREACH cluster IN ARRAY ARRAY['{one}', '{two}'] LOOP
-        PERFORM {role}.try(how, 'get ' || right(cluster, 1), format('SELECT code FROM kube_reports.api_get(%L, %L)', cluster,
+        PERFORM {role}.try(how, 'get ' || right(cluster, 1), format('SELECT code FROM kube_reports_internal.api_get(%L, %L)', cluster,
             '{{"verb": "get", ' || request || '}}'));
-        PERFORM {role}.try(how, 'write ' || right(cluster, 1), format('SELECT codes[1] FROM kube_reports.write_batch(%L, ARRAY[%L], ARRAY[%L::bytea])',
+        PERFORM {role}.try(how, 'write ' || right(cluster, 1), format('SELECT codes[1] FROM kube_reports_internal.write_batch(%L, ARRAY[%L], ARRAY[%L::bytea])',
             cluster, '{{"verb": "patch", "contentType": "application/merge-patch+json", ' || request || '}}', '{{"metadata": {{"labels": {{"by": "{role}"}}}}}}'));
-        PERFORM {role}.try(how, 'hello ' || right(cluster, 1), format('SELECT store <> '''' FROM kube_reports.api_hello(%L, '''')', cluster));
-        PERFORM {role}.try(how, 'registry ' || right(cluster, 1), format('SELECT count(*) FROM kube_reports.api_registry(%L)', cluster));
-        PERFORM {role}.try(how, 'list ' || right(cluster, 1), format('SELECT min(code) FROM kube_reports.api_list(%L, %L, NULL)', cluster,
+        PERFORM {role}.try(how, 'hello ' || right(cluster, 1), format('SELECT store <> '''' FROM kube_reports_internal.api_hello(%L, '''')', cluster));
+        PERFORM {role}.try(how, 'registry ' || right(cluster, 1), format('SELECT count(*) FROM kube_reports_internal.api_registry(%L)', cluster));
+        PERFORM {role}.try(how, 'list ' || right(cluster, 1), format('SELECT min(code) FROM kube_reports_internal.api_list(%L, %L, NULL)', cluster,
             '{{"verb": "list", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports"}}'));
-        PERFORM {role}.try(how, 'export ' || right(cluster, 1), format('SELECT code FROM kube_reports.api_export(%L, %L, NULL)', cluster,
+        PERFORM {role}.try(how, 'export ' || right(cluster, 1), format('SELECT code FROM kube_reports_internal.api_export(%L, %L, NULL)', cluster,
             '{{"what": "results", "format": "jsonl"}}'));
         PERFORM {role}.try(how, 'search ' || right(cluster, 1), format('SELECT count(*) FROM kube_reports.search_results() r WHERE r.cluster = %L',
             cluster));
@@ -164,32 +164,33 @@ def test_code_in_a_session_of_another(store, role, occasion):
 
 def test_seal_of_another(store):
     """A proxy's role has no seal but its own, of this transaction"""
-    get = f"SELECT code FROM kube_reports.api_get('{TWO}', '{request('get')}', %s)"
-    own = f"SELECT code FROM kube_reports.api_get('{ONE}', '{request('get')}', %s)"
+    get = f"SELECT code FROM kube_reports_internal.api_get('{TWO}', '{request('get')}', %s)"
+    own = f"SELECT code FROM kube_reports_internal.api_get('{ONE}', '{request('get')}', %s)"
     with session(store, "kube_reports_proxy") as cursor:
-        cursor.execute("SELECT kube_reports.this_caller()::text")
+        cursor.execute("SELECT kube_reports_internal.this_caller()::text")
         kept = cursor.fetchone()[0]
         for role in ("kube_reports_owner", "kube_reports_admin", "postgres", "proxy_two", "pg_database_owner"):
             with pytest.raises(errors.InsufficientPrivilege):
-                cursor.execute(get.replace("%s", f"ROW('{role}', (kube_reports.this_caller()).seal)::kube_reports.caller"))
+                cursor.execute(get.replace("%s", f"ROW('{role}', (kube_reports_internal.this_caller()).seal)::kube_reports_internal.caller"))
             with pytest.raises(errors.InsufficientPrivilege):
-                cursor.execute(get.replace("%s", f"ROW('{role}', sha256('{role}'))::kube_reports.caller"))
-        for forged in ("NULL", "ROW(NULL, NULL)::kube_reports.caller", f"'{kept}'"):
+                cursor.execute(get.replace("%s", f"ROW('{role}', sha256('{role}'))::kube_reports_internal.caller"))
+        for forged in ("NULL", "ROW(NULL, NULL)::kube_reports_internal.caller", f"'{kept}'"):
             with pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(own.replace("%s", forged))
-        for private in ("kube_reports.proven_role(kube_reports.this_caller())", "kube_reports.may_serve(1, kube_reports.this_caller())"):
+        for private in ("kube_reports_internal.proven_role(kube_reports_internal.this_caller())", "kube_reports_internal.may_serve(1, kube_reports_internal.this_caller())"):
             with pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(f"SELECT {private}")
-        for table in ("caller_secret", "proxy_role", "reader_grant", "object", "change", "webhook"):
+        for table in ("kube_reports_internal.caller_secret", "kube_reports_internal.proxy_role", "kube_reports_internal.reader_grant",
+                      "kube_reports.object", "kube_reports_internal.change", "kube_reports_internal.webhook"):
             with pytest.raises(errors.InsufficientPrivilege):
-                cursor.execute(f"SELECT * FROM kube_reports.{table}")
-        cursor.execute(own.replace("%s", "kube_reports.this_caller()"))
+                cursor.execute(f"SELECT * FROM {table}")
+        cursor.execute(own.replace("%s", "kube_reports_internal.this_caller()"))
         assert cursor.fetchone()[0] == 200
 
 
 def test_set_role(store):
     """After SET ROLE it is that role which counts, both ways"""
-    get = f"SELECT (SELECT code FROM kube_reports.api_get('{ONE}', '{request('get')}')), code FROM kube_reports.api_get('{TWO}', '{request('get')}')"
+    get = f"SELECT (SELECT code FROM kube_reports_internal.api_get('{ONE}', '{request('get')}')), code FROM kube_reports_internal.api_get('{TWO}', '{request('get')}')"
     for role, codes in (("kube_reports_proxy", (200, 404)), ("proxy_two", (404, 200)), ("kube_reports_owner", (200, 200))):
         with session(store, "postgres") as cursor:
             cursor.execute(f"SET ROLE {role}")
@@ -237,21 +238,21 @@ def test_neighbour(store, user):
 @pytest.mark.parametrize("statement", [
     "CREATE TRIGGER t BEFORE INSERT ON kube_reports.object FOR EACH ROW EXECUTE FUNCTION admin.as_whom()",
     "CREATE TABLE admin.refers (id integer REFERENCES kube_reports.cluster)",
-    "CREATE RULE r AS ON INSERT TO kube_reports.setting DO ALSO SELECT 1",
+    "CREATE RULE r AS ON INSERT TO kube_reports_internal.setting DO ALSO SELECT 1",
     "CREATE INDEX ON kube_reports.cluster (name)",
     "CREATE FUNCTION kube_reports.setting(name) RETURNS text LANGUAGE sql AS 'SELECT 1'",
     "CREATE OR REPLACE FUNCTION kube_reports.maintain() RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-    "ALTER FUNCTION kube_reports.write_batch RESET ALL",
+    "ALTER FUNCTION kube_reports_internal.write_batch RESET ALL",
     "ALTER TABLE kube_reports.object DISABLE TRIGGER ALL",
     "ALTER TABLE kube_reports.object OWNER TO kube_reports_admin",
-    "SELECT * FROM kube_reports.caller_secret",
-    "UPDATE kube_reports.caller_secret SET secret = ''",
+    "SELECT * FROM kube_reports_internal.caller_secret",
+    "UPDATE kube_reports_internal.caller_secret SET secret = ''",
     "SELECT kube_reports.grant_reader('stranger')",
     f"SELECT kube_reports.grant_proxy('stranger', '{ONE}')",
     "SELECT kube_reports.grant_admin('stranger')",
     "SELECT kube_reports.revoke_reader('reader_of_one')",
-    f"INSERT INTO kube_reports.proxy_role SELECT 'proxy_two', id FROM kube_reports.cluster WHERE uid = '{ONE}'",
-    "UPDATE kube_reports.reader_grant SET cluster_id = NULL",
+    f"INSERT INTO kube_reports_internal.proxy_role SELECT 'proxy_two', id FROM kube_reports.cluster WHERE uid = '{ONE}'",
+    "UPDATE kube_reports_internal.reader_grant SET cluster_id = NULL",
     "SET ROLE kube_reports_owner",
 ])
 def test_administrator(store, statement):
@@ -270,17 +271,17 @@ def test_administrator(store, statement):
 
 def test_nobody_is_believed_by_session(store):
     """session_user says who wrote, and decides nothing; what runs as the owner for others asks for a seal"""
-    names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind <> 'a'"
+    names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prokind <> 'a'"
                        r" AND pg_get_functiondef(p.oid) ~* '\msession_user\M' ORDER BY 1").split()
     assert names == ["address", "dml_object", "request_for", "write_batch"]
     unsealed = store.psql("""
         SELECT DISTINCT p.proname FROM pg_proc p, aclexplode(p.proacl) a
-        WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prosecdef
+        WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prosecdef
             AND a.grantee NOT IN ('kube_reports_owner'::regrole, 'kube_reports_admin'::regrole)
-            AND NOT ('kube_reports.caller'::regtype = ANY (p.proargtypes) OR 'seal' = ANY (p.proargnames))
+            AND NOT ('kube_reports_internal.caller'::regtype = ANY (p.proargtypes) OR 'seal' = ANY (p.proargnames))
         ORDER BY 1""").split()
     # These look at the document that they are given, and at the registry.
     assert unsealed == ["conforms", "results", "summary"]
-    believing = store.psql("SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'v'"
+    believing = store.psql("SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v'"
                            r" AND pg_get_viewdef(c.oid) ~* '\msession_user\M'")
     assert believing == ""

@@ -58,7 +58,7 @@ class Backend:
             requests.append(json.dumps(request))
             bodies.append(text.encode())
         [(codes, replies, warnings)], grown = self.peak(
-            "SELECT w.codes, w.replies, w.warnings FROM kube_reports.write_batch(%s, %s, %s::bytea[]) w", self.cluster, requests, bodies)
+            "SELECT w.codes, w.replies, w.warnings FROM kube_reports_internal.write_batch(%s, %s, %s::bytea[]) w", self.cluster, requests, bodies)
         return codes, [bytes(reply) for reply in replies], warnings, grown
 
     def close(self):
@@ -84,8 +84,8 @@ def in_document(name, metadata="", body=""):
 
 # The results of a document that is stored nowhere, as a write finds them.
 DIFFERENCE = ("SELECT count(*), count(DISTINCT d.subject), count(DISTINCT d.detail), sum(octet_length(d.message)), count(d.policy)"
-              " FROM kube_reports.mapping_for(%s::text::kube_reports.report) m,"
-              " kube_reports.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, %s::text::kube_reports.report) d")
+              " FROM kube_reports_internal.mapping_for(%s::text::kube_reports.report) m,"
+              " kube_reports_internal.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, %s::text::kube_reports.report) d")
 
 
 def subjects(count):
@@ -111,9 +111,9 @@ def test_rows_of_one_message(backend):
     document = report("several", "warm-up", results=[result(message="of several", resources=subjects(100), properties={"a": "b"}),
                                                                         result("other", message="of one", resources=subjects(1))])
     assert backend.write(document)[0] == [201]
-    assert backend.run("SELECT c.policy, d.message, d.properties::text, count(*), count(DISTINCT r.subject) FROM kube_reports.result r"
-                       " JOIN kube_reports.origin o ON o.id = r.origin JOIN kube_reports.detail d ON d.id = r.detail"
-                       " JOIN kube_reports.criterion c ON c.id = r.criterion WHERE o.namespace = 'warm-up' AND o.name = 'several'"
+    assert backend.run("SELECT c.policy, d.message, d.properties::text, count(*), count(DISTINCT r.subject) FROM kube_reports_internal.result r"
+                       " JOIN kube_reports_internal.origin o ON o.id = r.origin JOIN kube_reports_internal.detail d ON d.id = r.detail"
+                       " JOIN kube_reports_internal.criterion c ON c.id = r.criterion WHERE o.namespace = 'warm-up' AND o.name = 'several'"
                        " GROUP BY 1, 2, 3 ORDER BY 1") == [("other", "of one", "{}", 1, 1), ("require-labels", "of several", '{"a": "b"}', 100, 100)]
     assert backend.run("SELECT r.policy, r.message, r.properties::text, count(*), count(DISTINCT r.name) FROM kube_reports.results(%s::text::kube_reports.report) r"
                        " GROUP BY 1, 2, 3 ORDER BY 1", json.dumps(document)) == [("other", "of one", "{}", 1, 1), ("require-labels", "of several", '{"a": "b"}', 100, 100)]
@@ -157,8 +157,8 @@ def admit(backend, version, document):
     group, _, version = version.partition("/")
     request = {"verb": "create", "group": group, "version": version, "resource": "maps", "namespace": "warm-up",
                "contentType": "application/json", "username": "u", "query": {}}
-    sql = ("SELECT a.code, a.warnings FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id,"
-           " kube_reports.write_admit(v.id, v.definition, %s, %s, false) a WHERE t.\"group\" = %s")
+    sql = ("SELECT a.code, a.warnings FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id,"
+           " kube_reports_internal.write_admit(v.id, v.definition, %s, %s, false) a WHERE t.\"group\" = %s")
     # Once to compile the definition.
     backend.run(sql, json.dumps(request), b"{}", group)
     [(code, warnings)], grown = backend.peak(sql, json.dumps(request), document.encode(), group)
@@ -190,9 +190,9 @@ def test_pretty_printing_of_many_levels(backend):
     """Indentation does not grow with the depth without end"""
     body = '{"x":%s%s%s}' % ("[" * 900, ",".join(["0"] * 100000), "]" * 900)
     [(pretty,)], grown = backend.peak(
-        "SELECT convert_from(kube_reports.render_object(v.id, v.definition, p.transform, '{\"name\":\"x\"}', %s, 1), 'UTF8')"
-        " FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id,"
-        " kube_reports.get_plan(v.id, v.definition, %s) p WHERE t.plural = 'policyreports'", body,
+        "SELECT convert_from(kube_reports_internal.render_object(v.id, v.definition, p.transform, '{\"name\":\"x\"}', %s, 1), 'UTF8')"
+        " FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id,"
+        " kube_reports_internal.get_plan(v.id, v.definition, %s) p WHERE t.plural = 'policyreports'", body,
         json.dumps({"verb": "get", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "n", "name": "x",
                     "query": {"pretty": ["true"]}}))
     inner = json.loads(pretty)["x"]

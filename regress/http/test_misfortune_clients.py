@@ -127,7 +127,7 @@ def test_clients_that_never_read(stack, ns, crowds):
     for number in range(6):
         api.create(POLR, report(f"large{number}", results=[result(message="x" * 1400000)]), ns + "-large")
     # Their results follow; that is not what is tried here.
-    until(lambda: stack.database.psql("SELECT count(*) FROM kube_reports.result_pending") == "0", 60, "the results")
+    until(lambda: stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60, "the results")
     bystanders = Bystanders(proxy, ns)
     quiet = bystanders.slowest(100)
     leave_memory(proxy, 256 * MEBIBYTE)

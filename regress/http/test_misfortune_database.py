@@ -107,14 +107,14 @@ def test_a_client_that_goes(own_stack, ns):
     api.create(POLR, report("r"), ns)
     # Long work, as far as the database knows.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_list(uuid, text, text, kube_reports.caller) RENAME TO api_list_at_once;
-        CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
+        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
+        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             PERFORM pg_sleep(60);
         END $$;
-        GRANT EXECUTE ON FUNCTION kube_reports.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
 
     def sleeping():
         return own_stack.database.psql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'", user="postgres").split()

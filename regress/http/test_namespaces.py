@@ -54,7 +54,7 @@ class Kube(ApiServer):
     def rows(self, name):
         """What the store has noted of a namespace: uid and state."""
         return self.stack.database.psql(
-            "SELECT n.uid, n.state FROM kube_reports.namespace n JOIN kube_reports.cluster c ON c.id = n.cluster_id"
+            "SELECT n.uid, n.state FROM kube_reports_internal.namespace n JOIN kube_reports.cluster c ON c.id = n.cluster_id"
             f" WHERE c.uid = '{self.cluster}' AND n.name = '{name}'").splitlines()
 
     def stored(self, name):
@@ -90,7 +90,7 @@ def kube(stack, cluster):
     server.stop_proxies()
     server.stop()
     stack.database.psql(f"DELETE FROM kube_reports.object o USING kube_reports.cluster c WHERE c.id = o.cluster_id AND c.uid = '{cluster}';"
-                        f"DELETE FROM kube_reports.namespace n USING kube_reports.cluster c WHERE c.id = n.cluster_id AND c.uid = '{cluster}'")
+                        f"DELETE FROM kube_reports_internal.namespace n USING kube_reports.cluster c WHERE c.id = n.cluster_id AND c.uid = '{cluster}'")
 
 
 @pytest.fixture

@@ -69,12 +69,12 @@ def test_a_read_fails(own_stack):
     proxy = own_stack.proxy(flags=["--workers=1"])
     api = proxy.api()
     # What a watch begins with when it has been answered.
-    own_stack.database.psql("ALTER FUNCTION kube_reports.api_list RENAME TO lost_list", user="postgres")
+    own_stack.database.psql("ALTER FUNCTION kube_reports_internal.api_list RENAME TO lost_list", user="postgres")
     expected = failure(api.get(path_of(POLR, "ns")), 500, "InternalError")
     with api.watch(path_of(POLR, "ns")) as watch:
         assert watch.code == 200 and watch.end() == [("ERROR", expected)]
     # The plan that both begin with.
-    own_stack.database.psql("ALTER FUNCTION kube_reports.list_plan RENAME TO lost_plan", user="postgres")
+    own_stack.database.psql("ALTER FUNCTION kube_reports_internal.list_plan RENAME TO lost_plan", user="postgres")
     for query in ({}, {"watch": "true"}):
         failure(api.get(path_of(POLR, "ns"), **query), 500, "InternalError")
     until(lambda: proxy.metric("kube_reports_watchers") == 0, 10, "the end of the watch")

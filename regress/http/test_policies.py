@@ -39,7 +39,7 @@ def let_merge(flow):
     """Every proxy has asked for a merge that was due, and again."""
     def asked():
         return int(flow.database.psql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'aggregate_piece'", user="postgres"))
-    until(lambda: flow.database.psql("SELECT count(*) FROM kube_reports.aggregation_queue q JOIN kube_reports.aggregation a USING (cluster_id)"
+    until(lambda: flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue q JOIN kube_reports_internal.aggregation a USING (cluster_id)"
                                      " WHERE q.queued_at > now() - a.delay") == "0", 30, "what waits to be due")
     before = asked()
     until(lambda: asked() >= before + 6, 60, "the proxies to ask for merges")
@@ -60,7 +60,7 @@ def waiting(flow):
 
 
 def told(flow):
-    return flow.database.psql("SELECT changed_at FROM kube_reports.active_policy_set")
+    return flow.database.psql("SELECT changed_at FROM kube_reports_internal.active_policy_set")
 
 
 TROUBLES = {
@@ -244,10 +244,10 @@ def test_version_of_policies(own_stack):
 
     def tell(*names):
         policies = json.dumps([{"policy": name, "rules": []} for name in names])
-        return int(database.psql(f"SELECT kube_reports.api_tell_policies('{cluster}', '{policies}')", user="kube_reports_proxy"))
+        return int(database.psql(f"SELECT kube_reports_internal.api_tell_policies('{cluster}', '{policies}')", user="kube_reports_proxy"))
 
     def may_merge(version):
-        return database.psql(f"SELECT kube_reports.api_may_merge('{cluster}', {version})", user="kube_reports_proxy") == "t"
+        return database.psql(f"SELECT kube_reports_internal.api_may_merge('{cluster}', {version})", user="kube_reports_proxy") == "t"
 
     for proxy in flow.proxies:
         proxy.stop()

@@ -147,7 +147,7 @@ def test_without_the_database(own_stack):
     proxy.api().create(POLR, document, "one")
     until(lambda: series(proxy)[0] == expected([document]), 20, "the counts")
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
-    blocker.cursor().execute("LOCK TABLE kube_reports.criterion IN ACCESS EXCLUSIVE MODE")
+    blocker.cursor().execute("LOCK TABLE kube_reports_internal.criterion IN ACCESS EXCLUSIVE MODE")
     stamp = series(proxy)[1]["kube_reports_result_read_timestamp_seconds"]
     until(lambda: series(proxy)[1]["kube_reports_database_errors_total"] > 0, 20, "a reading to fail")
     counts, others = series(proxy)

@@ -121,8 +121,8 @@ def compare(database, name="kube_reports"):
     stored = rows_of("""
         SELECT r.origin, r.key, r.cluster_id, r.namespace, g.name AS report, k.source, k.policy, k.rule, k.severity, r.status, s.kind,
             s.namespace AS subject_namespace, s.name AS subject, d.message, d.properties, r.score, r.first_seen, r.since, r.native_status
-        FROM kube_reports.result r JOIN kube_reports.origin g ON g.id = r.origin JOIN kube_reports.criterion k ON k.id = r.criterion
-            JOIN kube_reports.subject s ON s.id = r.subject JOIN kube_reports.detail d ON d.id = r.detail""")
+        FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+            JOIN kube_reports_internal.subject s ON s.id = r.subject JOIN kube_reports_internal.detail d ON d.id = r.detail""")
     found = collections.Counter(
         (row["cluster_id"], row["namespace"], row["report"], row["source"], row["policy"], row["rule"], row["severity"], row["status"], row["kind"],
          row["subject_namespace"], row["subject"], row["message"], json.dumps(row["properties"], sort_keys=True), row["score"]) for row in stored)
@@ -131,8 +131,8 @@ def compare(database, name="kube_reports"):
 
     counts = collections.Counter((row[0], row[1], row[3], row[4], row[5], row[6], row[8], row[7]) for row in expected.elements())
     rollups = {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["rule"], row["severity"], row["kind"], row["status"]): row["count"]
-               for row in rows_of("SELECT r.*, k.source, k.policy, k.rule, k.severity FROM kube_reports.current_rollup r"
-                                  " JOIN kube_reports.criterion k ON k.id = r.criterion")}
+               for row in rows_of("SELECT r.*, k.source, k.policy, k.rule, k.severity FROM kube_reports_internal.current_rollup r"
+                                  " JOIN kube_reports_internal.criterion k ON k.id = r.criterion")}
     assert rollups == dict(counts)
     policies = collections.Counter()
     for (cluster, namespace, source, policy, _, severity, _, status), count in counts.items():
@@ -141,12 +141,12 @@ def compare(database, name="kube_reports"):
             for row in rows_of("""
                 SELECT p.cluster_id, p.namespace, k.source, k.policy, k.severity,
                     json_build_object('p', sum(p.pass), 'w', sum(p.warn), 'f', sum(p.fail), 'e', sum(p.error), 's', sum(p.skip)) AS counts
-                FROM kube_reports.visible_policy p JOIN kube_reports.criterion k ON k.id = p.criterion GROUP BY 1, 2, 3, 4, 5""")
+                FROM kube_reports_internal.visible_policy p JOIN kube_reports_internal.criterion k ON k.id = p.criterion GROUP BY 1, 2, 3, 4, 5""")
             for status in row["counts"] if row["counts"][status] != 0} == dict(policies)
 
     # Played again from the beginning, history ends where the results are; its times are theirs.
     life = {}
-    for row in rows_of("SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM kube_reports.result_change c"
+    for row in rows_of("SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM kube_reports_internal.result_change c"
                        " ORDER BY c.version, c.at"):
         before = life.get((row["origin"], row["key"]))
         assert (before and before[0]) == row["old_status"], row
@@ -208,7 +208,7 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     done.set()
     keeper.join()
     check_complaints(failures)
-    assert int(database.psql("SELECT count(*) FROM kube_reports.result")) > 50
+    assert int(database.psql("SELECT count(*) FROM kube_reports_internal.result")) > 50
     compare(database)
 
     dump = str(tmp_path / "left.dump")
@@ -233,11 +233,11 @@ def test_rebuilds_meet(own_stack):
     for number in range(20):
         api.create(POLR, report(f"r{number}", results=random_results(choice)), "met")
     settle_results(database)
-    database.psql("UPDATE kube_reports.rollup SET count = count + 5; UPDATE kube_reports.rollup_policy SET warn = warn + 5;"
-                  " UPDATE kube_reports.rollup_daily SET count = count - 1;"
-                  " UPDATE kube_reports.score_daily SET fail = fail + 2")
-    folding = "SELECT pg_advisory_xact_lock(kube_reports.lock_class(), -3)"
-    waiting = ("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid = kube_reports.lock_class()::oid"
+    database.psql("UPDATE kube_reports_internal.rollup SET count = count + 5; UPDATE kube_reports_internal.rollup_policy SET warn = warn + 5;"
+                  " UPDATE kube_reports_internal.rollup_daily SET count = count - 1;"
+                  " UPDATE kube_reports_internal.score_daily SET fail = fail + 2")
+    folding = "SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3)"
+    waiting = ("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid = kube_reports_internal.lock_class()::oid"
                " AND l.objid = '-3'::integer::oid")
     with contextlib.closing(psycopg2.connect(database.connection())) as folder, ThreadPoolExecutor(2) as pool:
         with folder, folder.cursor() as cursor:
@@ -287,7 +287,7 @@ def test_counts_are_not_hot(own_stack, tmp_path):
 
     def upkeep():
         while not done.is_set():
-            database.psql("SELECT kube_reports.fold_rollups()")
+            database.psql("SELECT kube_reports_internal.fold_rollups()")
 
     write(0, 8, 0, 2, "'first'")
     with contextlib.closing(psycopg2.connect(database.connection())) as open_writer, ThreadPoolExecutor(1) as pool:
@@ -304,7 +304,7 @@ def test_counts_are_not_hot(own_stack, tmp_path):
             done.set()
         keeper.result()
     assert database.psql("SELECT sum(deadlocks) FROM pg_stat_database") == "0"
-    assert database.psql("SELECT sum(r.count) FROM kube_reports.current_rollup r WHERE r.status = 'p'") == str(1 + 8 * 1 + 7 * 15 + 8 * 30)
+    assert database.psql("SELECT sum(r.count) FROM kube_reports_internal.current_rollup r WHERE r.status = 'p'") == str(1 + 8 * 1 + 7 * 15 + 8 * 30)
     compare(database)
 
 
@@ -316,7 +316,7 @@ def test_unchanged_scan(own_stack):
     results = [{"policy": f"p{n}", "rule": "r", "result": choice.choice(list(STATUSES)), "timestamp": {"seconds": 1700000000, "nanos": 0}} for n in range(19)]
     for number in range(20):
         api.create(POLR, report(f"r{number}", results=results), "scan")
-    state = "SELECT string_agg(r.xmin || ' ' || r.ctid, ',' ORDER BY r.origin, r.key) FROM kube_reports.result r; SELECT count(*) FROM kube_reports.result_change"
+    state = "SELECT string_agg(r.xmin || ' ' || r.ctid, ',' ORDER BY r.origin, r.key) FROM kube_reports_internal.result r; SELECT count(*) FROM kube_reports_internal.result_change"
     before = database.psql(state)
     for result in results:
         result["timestamp"]["seconds"] += 3600
@@ -340,7 +340,7 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
     with contextlib.closing(psycopg2.connect(database.connection())) as deleter, ThreadPoolExecutor(1) as pool:
         with deleter, deleter.cursor() as cursor:
             cursor.execute(f"DELETE FROM kube_reports.object WHERE cluster_id = {gone}")
-            cursor.execute(f"DELETE FROM kube_reports.lane WHERE cluster_id = {gone}")
+            cursor.execute(f"DELETE FROM kube_reports_internal.lane WHERE cluster_id = {gone}")
             # Not the step that collects garbage.
             upkeep = pool.submit(database.psql, "SELECT setseed(0.5); SELECT kube_reports.maintain()")
             until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%maintain()%'",
@@ -349,5 +349,5 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
         # The step may fail for a lane that is gone; the next one does not.
         assert "deadlock" not in str(upkeep.exception())
     settle_results(database)
-    assert database.psql("SELECT (SELECT count(*) FROM kube_reports.rollup), (SELECT count(*) FROM kube_reports.rollup_policy)") == "0|0"
+    assert database.psql("SELECT (SELECT count(*) FROM kube_reports_internal.rollup), (SELECT count(*) FROM kube_reports_internal.rollup_policy)") == "0|0"
     assert database.psql("SELECT * FROM kube_reports.verify()") == ""

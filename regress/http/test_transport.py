@@ -323,15 +323,15 @@ def test_saturation(own_stack, ns):
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     # Gets that take as long as the test wants; a lock would not be waited for so long.
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_get(uuid, text, kube_reports.caller) RENAME TO api_get_at_once;
-        CREATE FUNCTION kube_reports.api_get(cluster uuid, request text, OUT code integer, OUT content_type text,
+        ALTER FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) RENAME TO api_get_at_once;
+        CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text, OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea)
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
             SELECT g.* INTO code, content_type, retry_after, warnings, body FROM kube_reports.api_get_at_once(cluster, request) g;
         END $$;
-        GRANT EXECUTE ON FUNCTION kube_reports.api_get(uuid, text) TO kube_reports_proxy""", user="postgres")
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_get(uuid, text) TO kube_reports_proxy""", user="postgres")
     connections, refused = [], None
     path = path_of(POLR, ns, "r1")
     while refused is None and len(connections) < 3000:
@@ -382,8 +382,8 @@ def test_lists_starve_nobody(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_list(uuid, text, text, kube_reports.caller) RENAME TO api_list_at_once;
-        CREATE FUNCTION kube_reports.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
+        ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
+        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
@@ -391,8 +391,8 @@ def test_lists_starve_nobody(own_stack, ns):
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
             RETURN QUERY SELECT l.* FROM kube_reports.api_list_at_once(cluster, request, cursor) l;
         END $$;
-        REVOKE ALL ON FUNCTION kube_reports.api_list(uuid, text, text) FROM PUBLIC;
-        GRANT EXECUTE ON FUNCTION kube_reports.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
+        REVOKE ALL ON FUNCTION kube_reports_internal.api_list(uuid, text, text) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
     lists = [api.connect(60) for _ in range(50)]
     for connection in lists:
         connection.request("GET", path)

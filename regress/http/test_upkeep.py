@@ -12,13 +12,13 @@ from client import POLR, path_of, report, until
 
 # Work that goes on until somebody lets it: locks are not waited for so long.
 HELD = """
-    ALTER FUNCTION kube_reports.{name}(uuid, kube_reports.caller) RENAME TO {name}_at_once;
-    CREATE FUNCTION kube_reports.{name}(cluster uuid) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    ALTER FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) RENAME TO {name}_at_once;
+    CREATE FUNCTION kube_reports_internal.{name}(cluster uuid) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
         WHILE NOT pg_try_advisory_xact_lock_shared(4712) LOOP PERFORM pg_sleep(0.05); END LOOP;
         RETURN false;
     END $$;
-    GRANT EXECUTE ON FUNCTION kube_reports.{name}(uuid) TO kube_reports_proxy;
+    GRANT EXECUTE ON FUNCTION kube_reports_internal.{name}(uuid) TO kube_reports_proxy;
 """
 
 

@@ -305,15 +305,15 @@ def test_late_bookmark(own_stack, ns):
     blocker = psycopg2.connect(own_stack.database.connection("postgres"))
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
-        ALTER FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text, kube_reports.caller) RENAME TO api_bookmark_at_once;
-        CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
+        ALTER FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller) RENAME TO api_bookmark_at_once;
+        CREATE FUNCTION kube_reports_internal.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
             RETURN kube_reports.api_bookmark_at_once(cluster, lane, version, representation);
         END $$;
-        REVOKE ALL ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) FROM PUBLIC;
-        GRANT EXECUTE ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text) TO kube_reports_proxy""", user="postgres")
+        REVOKE ALL ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) TO kube_reports_proxy""", user="postgres")
     with api.watch(path, resourceVersion=version_of(api, ns), timeoutSeconds=6, allowWatchBookmarks="true") as watch:
         until(lambda: own_stack.database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'", user="postgres") == "1",
               20, "a bookmark to be asked for")
@@ -378,12 +378,12 @@ def test_the_log_stays_bounded(own_stack):
     database.psql("""
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
             SELECT l.cluster_id, l.resource_type, 'ns', 'r' || n, '{}', '{}'
-            FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type, generate_series(1, 250) n
+            FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type, generate_series(1, 250) n
             WHERE t.plural = 'policyreports';
         SELECT kube_reports.set_setting('log_retention', '0')""")
     own_stack.proxy()
     # The next upkeep begins a minute later.
-    until(lambda: database.psql("SELECT count(*) FROM kube_reports.change") == "0", 40, "the end of the log")
+    until(lambda: database.psql("SELECT count(*) FROM kube_reports_internal.change") == "0", 40, "the end of the log")
 
 
 def test_version_of_the_future(api, watching, ns):

@@ -156,7 +156,7 @@ def module_hooks(module_stack):
 def hooks(module_hooks):
     """Without the targets of other tests."""
     yield module_hooks
-    module_hooks.database.psql("DELETE FROM kube_reports.webhook")
+    module_hooks.database.psql("DELETE FROM kube_reports_internal.webhook")
     for receiver in module_hooks.receivers:
         receiver.stop()
     module_hooks.receivers.clear()
@@ -401,11 +401,11 @@ def test_another_target_of_that_name(hooks):
                 hooks.database.open_create(hooks.stack.cluster, report("another", "another", results=[result("p", "fail")])) as keeper, \
                 keeper.cursor() as cursor:
             keeper.commit()
-            cursor.execute("LOCK TABLE kube_reports.result_change IN ACCESS EXCLUSIVE MODE")
+            cursor.execute("LOCK TABLE kube_reports_internal.result_change IN ACCESS EXCLUSIVE MODE")
 
             def look():
                 with sender.cursor() as found:
-                    found.execute("SELECT url FROM kube_reports.api_webhook_next(%s)", (hooks.stack.cluster,))
+                    found.execute("SELECT url FROM kube_reports_internal.api_webhook_next(%s)", (hooks.stack.cluster,))
                     return found.fetchall()
             looked = looking.submit(look)
             until(lambda: hooks.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {sender.info.backend_pid} AND NOT granted", user="postgres") == "1",
@@ -444,13 +444,13 @@ def test_who_may(hooks):
     """Targets are the owner's and administrators' business: neither readers nor the proxies' role see or change them"""
     hooks.add("https://127.0.0.1:1/")
     for user in ("kube_reports_reader", "kube_reports_proxy"):
-        for statement in ("SELECT * FROM kube_reports.webhook", "SELECT * FROM kube_reports.webhook_state", "SELECT * FROM kube_reports.webhook_progress",
+        for statement in ("SELECT * FROM kube_reports_internal.webhook", "SELECT * FROM kube_reports.webhook_state", "SELECT * FROM kube_reports_internal.webhook_progress",
                           f"SELECT kube_reports.pause_webhook('x', '{hooks.stack.cluster}')",
                           f"SELECT kube_reports.add_webhook('x', '{hooks.stack.cluster}', 'https://a/')"):
             assert "permission denied" in hooks.database.psql(statement, user=user, check=False).err
     other = "00000000-0000-4000-8000-00000000000c"
     hooks.database.psql(f"SELECT kube_reports.register_cluster('{other}')")
-    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports.api_webhook_next('{other}')", user="kube_reports_proxy") == "0"
+    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports_internal.api_webhook_next('{other}')", user="kube_reports_proxy") == "0"
     assert hooks.database.psql("SELECT count(*) FROM kube_reports.webhook_state", user="kube_reports_admin") == "1"
 
 
@@ -460,10 +460,10 @@ def test_nothing_is_skipped_by_an_open_transaction(hooks):
     hooks.add(receiver)
     connection = hooks.database.open_create(hooks.stack.cluster, report("open", "open", results=[result("first-logged", "fail")]))
     hooks.put(None, "later", result("last-logged", "fail"))
-    version = int(hooks.database.psql("SELECT max(version) FROM kube_reports.result_change"))
+    version = int(hooks.database.psql("SELECT max(version) FROM kube_reports_internal.result_change"))
     cluster = f"SELECT id FROM kube_reports.cluster WHERE uid = '{hooks.stack.cluster}'"
-    assert int(hooks.database.psql(f"SELECT kube_reports.event_horizon(ARRAY({cluster}))")) < version
-    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports.api_webhook_next('{hooks.stack.cluster}')") == "0"
+    assert int(hooks.database.psql(f"SELECT kube_reports_internal.event_horizon(ARRAY({cluster}))")) < version
+    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports_internal.api_webhook_next('{hooks.stack.cluster}')") == "0"
     assert receiver.requests == []
     connection.commit()
     connection.close()

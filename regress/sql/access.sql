@@ -40,7 +40,7 @@ SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.ope
 SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "metadata": {"name": "%s-remediation", "namespace": "%s",
 		"labels": {"compliance.openshift.io/automated-remediation": "", "compliance.openshift.io/scan-name": "%1$s-scan"}}, "description": "%1$s-message", "status": "FAIL"}', w, n)::kube_reports.report) IS NOT NULL AS created
 	FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
-SELECT kube_reports.fold_rollups();
+SELECT kube_reports_internal.fold_rollups();
 -- History, and counts that are not folded.
 DO $$
 BEGIN
@@ -65,37 +65,37 @@ SELECT kube_reports.grant_cluster('regress_team', NULL);
 -- What the current role may use at all: no table, and no function that writes.
 CREATE VIEW public.regress_usable AS
 	SELECT c.oid, 'view' AS what, c.relname::text AS name, c.relkind::text AS kind, NULL AS volatile FROM pg_class c
-		WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
 			AND (has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE'))
 	UNION ALL
 	SELECT p.oid, 'function', p.proname::text, p.prokind::text, p.provolatile::text FROM pg_proc p
-		WHERE p.pronamespace = 'kube_reports'::regnamespace AND has_function_privilege(p.oid, 'EXECUTE')
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND has_function_privilege(p.oid, 'EXECUTE')
 			AND NOT coalesce(p.proacl::text LIKE '%{=X%' OR p.proacl::text LIKE '%,=X%', true);
 GRANT SELECT ON public.regress_usable TO PUBLIC;
 -- How each function is called.  A function that readers get and that is not here makes the test fail.
 CREATE TABLE public.regress_call (name text PRIMARY KEY, call text NOT NULL);
 GRANT SELECT ON public.regress_call TO PUBLIC;
 INSERT INTO public.regress_call VALUES
-	('status_name', $$kube_reports.status_name('p')$$),
-	('excluded_from_score', $$kube_reports.excluded_from_score('MANUAL')$$),
+	('status_name', $$kube_reports_internal.status_name('p')$$),
+	('excluded_from_score', $$kube_reports_internal.excluded_from_score('MANUAL')$$),
 	('severity_weight', $$kube_reports.severity_weight('high')$$),
-	('total', $$(SELECT kube_reports.total(1)) t$$),
-	('string_at', $$kube_reports.string_at('{"a": "b"}', 'a')$$),
-	('value_at', $$kube_reports.value_at('{"a": "b"}', 'a')$$),
-	('filter_words', $$kube_reports.filter_words('{"a": "b"}', 'a', '{b}')$$),
-	('checked_filter', $$kube_reports.checked_filter('{"a": "b"}', '{a}', 'the filter has', 'It has a.')$$),
-	('status_words', $$kube_reports.status_words()$$),
-	('severity_words', $$kube_reports.severity_words()$$),
-	('check_rows', $$kube_reports.check_rows(1)$$),
-	('warn_pending', $$kube_reports.warn_pending()$$),
+	('total', $$(SELECT kube_reports_internal.total(1)) t$$),
+	('string_at', $$kube_reports_internal.string_at('{"a": "b"}', 'a')$$),
+	('value_at', $$kube_reports_internal.value_at('{"a": "b"}', 'a')$$),
+	('filter_words', $$kube_reports_internal.filter_words('{"a": "b"}', 'a', '{b}')$$),
+	('checked_filter', $$kube_reports_internal.checked_filter('{"a": "b"}', '{a}', 'the filter has', 'It has a.')$$),
+	('status_words', $$kube_reports_internal.status_words()$$),
+	('severity_words', $$kube_reports_internal.severity_words()$$),
+	('check_rows', $$kube_reports_internal.check_rows(1)$$),
+	('warn_pending', $$kube_reports_internal.warn_pending()$$),
 	('results', $$kube_reports.stored_report s, kube_reports.results(s.document)$$),
 	('summary', $$kube_reports.stored_report s, kube_reports.summary(s.document)$$),
-	('filter_strings', $$kube_reports.filter_strings('{"a": "b"}', 'a')$$),
-	('find_results', $$kube_reports.caller c, LATERAL kube_reports.find_results(c.role, c.seal, '{}', 100, NULL)$$),
-	('find_resources', $$kube_reports.caller c, LATERAL kube_reports.find_resources(c.role, c.seal, '{}', 100, NULL)$$),
-	('find_reports', $$kube_reports.caller c, LATERAL kube_reports.find_reports(c.role, c.seal, '{}', 100, NULL)$$),
-	('find_exported', $$kube_reports.caller c, LATERAL kube_reports.find_exported(c.role, c.seal, '{}', NULL)$$),
-	('find_events', $$kube_reports.caller c, LATERAL kube_reports.find_events(c.role, c.seal, '{}', NULL, NULL)$$),
+	('filter_strings', $$kube_reports_internal.filter_strings('{"a": "b"}', 'a')$$),
+	('find_results', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_results(c.role, c.seal, '{}', 100, NULL)$$),
+	('find_resources', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_resources(c.role, c.seal, '{}', 100, NULL)$$),
+	('find_reports', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_reports(c.role, c.seal, '{}', 100, NULL)$$),
+	('find_exported', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_exported(c.role, c.seal, '{}', NULL)$$),
+	('find_events', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_events(c.role, c.seal, '{}', NULL, NULL)$$),
 	('export_results', $$kube_reports.export_results()$$),
 	('export_events', $$kube_reports.export_events()$$),
 	('search_results', $$kube_reports.search_results()$$),
@@ -114,31 +114,31 @@ INSERT INTO public.regress_call VALUES
 	('framework_score', $$kube_reports.framework_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date)$$),
 	('dashboard', $$kube_reports.dashboard()$$),
 	('dashboard_html', $$kube_reports.dashboard_html()$$),
-	('html_text', $$kube_reports.html_text('<')$$),
-	('html_number', $$kube_reports.html_number(1)$$),
-	('html_counted', $$kube_reports.html_counted(1, 'a', 'b')$$),
-	('html_value', $$kube_reports.html_value(1, true)$$),
-	('html_age', $$kube_reports.html_age('1 day')$$),
-	('html_namespace', $$kube_reports.html_namespace('a', 'b', 'c', 2)$$),
-	('html_rows', $$kube_reports.html_rows(NULL, 'none', 0)$$),
-	('chart_top', $$kube_reports.chart_top(1)$$),
-	('chart_path', $$kube_reports.chart_path('{0,1}', NULL, 0, 1)$$),
-	('chart_trend', $$kube_reports.chart_trend('a', 'b', 'c', '{2026-01-01}', '[{"name": "a", "class": "b", "values": [1]}]', 0, 1, true, true)$$),
-	('chart_spark', $$kube_reports.chart_spark('a', '{0,1}')$$),
-	('chart_bar', $$kube_reports.chart_bar('a', '[0, 1, 0, 0, 0]', 1)$$),
-	('chart_ring', $$kube_reports.chart_ring('a', 0.5)$$),
-	('dashboard_style', $$kube_reports.dashboard_style()$$),
-	('dashboard_tiles', $$kube_reports.dashboard_tiles('{}')$$),
-	('dashboard_trends', $$kube_reports.dashboard() d, kube_reports.dashboard_trends(d)$$),
-	('dashboard_clusters', $$kube_reports.dashboard_clusters('{}')$$),
-	('dashboard_lists', $$kube_reports.dashboard_lists('{}')$$),
-	('dashboard_page', $$kube_reports.dashboard_page('{}')$$);
+	('html_text', $$kube_reports_internal.html_text('<')$$),
+	('html_number', $$kube_reports_internal.html_number(1)$$),
+	('html_counted', $$kube_reports_internal.html_counted(1, 'a', 'b')$$),
+	('html_value', $$kube_reports_internal.html_value(1, true)$$),
+	('html_age', $$kube_reports_internal.html_age('1 day')$$),
+	('html_namespace', $$kube_reports_internal.html_namespace('a', 'b', 'c', 2)$$),
+	('html_rows', $$kube_reports_internal.html_rows(NULL, 'none', 0)$$),
+	('chart_top', $$kube_reports_internal.chart_top(1)$$),
+	('chart_path', $$kube_reports_internal.chart_path('{0,1}', NULL, 0, 1)$$),
+	('chart_trend', $$kube_reports_internal.chart_trend('a', 'b', 'c', '{2026-01-01}', '[{"name": "a", "class": "b", "values": [1]}]', 0, 1, true, true)$$),
+	('chart_spark', $$kube_reports_internal.chart_spark('a', '{0,1}')$$),
+	('chart_bar', $$kube_reports_internal.chart_bar('a', '[0, 1, 0, 0, 0]', 1)$$),
+	('chart_ring', $$kube_reports_internal.chart_ring('a', 0.5)$$),
+	('dashboard_style', $$kube_reports_internal.dashboard_style()$$),
+	('dashboard_tiles', $$kube_reports_internal.dashboard_tiles('{}')$$),
+	('dashboard_trends', $$kube_reports.dashboard() d, kube_reports_internal.dashboard_trends(d)$$),
+	('dashboard_clusters', $$kube_reports_internal.dashboard_clusters('{}')$$),
+	('dashboard_lists', $$kube_reports_internal.dashboard_lists('{}')$$),
+	('dashboard_page', $$kube_reports_internal.dashboard_page('{}')$$);
 CREATE FUNCTION public.regress_look(OUT object text, OUT hidden boolean, OUT shown boolean) RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE
 	target record;
 	rows text;
 BEGIN
-	FOR target IN SELECT u.what, u.name, CASE u.what WHEN 'view' THEN format('kube_reports.%I', u.name) ELSE c.call END AS source
+	FOR target IN SELECT u.what, u.name, CASE u.what WHEN 'view' THEN u.oid::regclass::text ELSE c.call END AS source
 		FROM public.regress_usable u LEFT JOIN public.regress_call c ON u.what = 'function' AND c.name = u.name ORDER BY u.what DESC, u.name COLLATE "C" LOOP
 		IF target.source IS NULL THEN
 			RAISE EXCEPTION 'no call of % in this test', target.name;
@@ -177,7 +177,7 @@ SELECT count(*) > 0 AS some FROM kube_reports.stored_report r WHERE pg_temp.leak
 SELECT count(*) > 0 AS some FROM kube_reports.remediations r WHERE pg_temp.leak(r.remediation);
 SELECT count(*) > 0 AS some FROM kube_reports.remediable_failures r WHERE pg_temp.leak(r.check_result) AND pg_temp.leak(r.remediations[1]);
 SELECT count(*) > 0 AS some FROM kube_reports.exceptions r WHERE pg_temp.leak(r.exception);
-SELECT count(*) > 0 AS some FROM kube_reports.caller c, LATERAL kube_reports.search_results() r WHERE pg_temp.leak(r.policy);
+SELECT count(*) > 0 AS some FROM kube_reports_internal.caller c, LATERAL kube_reports.search_results() r WHERE pg_temp.leak(r.policy);
 SELECT count(*) FROM kube_reports.typed_result r WHERE 1 / (r.policy <> 'hidden-policy')::integer > 0;
 SELECT count(*) FROM kube_reports.typed_result r WHERE r.message::integer = 1;
 CREATE FUNCTION pg_temp.plan(query text) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -218,24 +218,24 @@ SELECT s.name, r.* FROM kube_reports.stored_report s, kube_reports.summary(s.doc
 SHOW statement_timeout;
 
 -- A seal that was kept.
-SELECT role, seal FROM kube_reports.caller \gset
-SELECT count(*) > 0 AS found FROM kube_reports.find_results(:'role', :'seal', '{}', 100, NULL);
+SELECT role, seal FROM kube_reports_internal.caller \gset
+SELECT count(*) > 0 AS found FROM kube_reports_internal.find_results(:'role', :'seal', '{}', 100, NULL);
 BEGIN;
-SELECT role, seal FROM kube_reports.caller \gset
-SELECT count(*) > 0 AS found FROM kube_reports.find_results(:'role', :'seal', '{}', 100, NULL);
+SELECT role, seal FROM kube_reports_internal.caller \gset
+SELECT count(*) > 0 AS found FROM kube_reports_internal.find_results(:'role', :'seal', '{}', 100, NULL);
 COMMIT;
 
 -- Another's seal, no seal, another's grants.
-SELECT count(*) FROM kube_reports.caller c, LATERAL kube_reports.find_results('regress_all', c.seal, '{}', 100, NULL);
-SELECT count(*) FROM kube_reports.find_results('regress_all', NULL, '{}', 100, NULL);
-SELECT count(*) FROM kube_reports.find_resources(NULL, NULL, '{}', 100, NULL);
-SELECT count(*) FROM kube_reports.find_reports('regress_all', '\x00', '{}', 100, NULL);
-SELECT secret FROM kube_reports.caller_secret;
-SELECT count(*) FROM kube_reports.reader_grant;
-SELECT count(*) FROM kube_reports.visible_result;
+SELECT count(*) FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_results('regress_all', c.seal, '{}', 100, NULL);
+SELECT count(*) FROM kube_reports_internal.find_results('regress_all', NULL, '{}', 100, NULL);
+SELECT count(*) FROM kube_reports_internal.find_resources(NULL, NULL, '{}', 100, NULL);
+SELECT count(*) FROM kube_reports_internal.find_reports('regress_all', '\x00', '{}', 100, NULL);
+SELECT secret FROM kube_reports_internal.caller_secret;
+SELECT count(*) FROM kube_reports_internal.reader_grant;
+SELECT count(*) FROM kube_reports_internal.visible_result;
 SELECT kube_reports.grant_reader('regress_team');
-SELECT kube_reports.add_reader('regress_team', NULL, NULL);
-SELECT kube_reports.caller_scope('regress_all', NULL);
+SELECT kube_reports_internal.add_reader('regress_team', NULL, NULL);
+SELECT kube_reports_internal.caller_scope('regress_all', NULL);
 
 -- Text that wants to be SQL: in every member of a filter, and every text argument.
 SELECT m, (SELECT count(*) FROM kube_reports.search_results(jsonb_build_object(m, a))) AS results, (SELECT count(*) FROM kube_reports.search_resources(jsonb_build_object(m, a))) AS resources
@@ -280,11 +280,11 @@ RESET search_path;
 -- No way to a write.
 INSERT INTO kube_reports.typed_result (policy) VALUES ('x');
 UPDATE kube_reports.stored_report SET name = 'x';
-DELETE FROM kube_reports.caller;
+DELETE FROM kube_reports_internal.caller;
 DELETE FROM kube_reports.fleet_freshness;
 INSERT INTO kube_reports.framework_control VALUES ('f', 'c', '', 'p', '');
-UPDATE kube_reports.reader_grant SET namespace = NULL;
-SELECT kube_reports.fold_rollups();
+UPDATE kube_reports_internal.reader_grant SET namespace = NULL;
+SELECT kube_reports_internal.fold_rollups();
 CREATE TABLE kube_reports.mine (a integer);
 BEGIN READ ONLY;
 SELECT count(*) > 0 AS read_only FROM regress_look();

@@ -70,17 +70,17 @@ CREATE FUNCTION pg_temp.result(policy text, rule text, result text, seconds bigi
 $$;
 CREATE VIEW pg_temp.stored AS
 	SELECT t.plural, o.namespace, o.name, (SELECT string_agg(concat_ws(' ', r.source, r.policy, r.rule, r.status, r.seconds), ', ' ORDER BY r."position")
-			FROM kube_reports.list_results(o.body, NULL) r) AS results
+			FROM kube_reports_internal.list_results(o.body, NULL) r) AS results
 	FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type ORDER BY t.id, o.namespace, o.name;
 SELECT kube_reports.set_aggregation('00000000-0000-0000-0000-000000000009');
 SELECT kube_reports.set_aggregation(:'one', policy_reports => 'no');
 -- Nothing is queued before it is wanted, and everything that is there when it is.
 SELECT pg_temp.ephemeral('before', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 5), pg_temp.result('p', 'b', 'pass', 5)));
-SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT count(*) FROM kube_reports_internal.aggregation_queue;
 SELECT admission, policy_reports, "group", delay FROM kube_reports.set_aggregation(:'one', policy_reports => 'resource');
-SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue;
 SELECT kube_reports.aggregate(:'one');
-SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue;
 -- Equal times: who was first; a kind of its own: the rule does not count; without an owner: not ours.
 SELECT pg_temp.ephemeral('e1', 'u1', jsonb_build_array(pg_temp.result('p', 'a', 'fail', 5), pg_temp.result('p', 'b', 'fail', 6), pg_temp.result('c', 'one', 'pass', 2, 'KyvernoValidatingPolicy'))),
 	pg_temp.ephemeral('e2', 'u1', jsonb_build_array(pg_temp.result('c', 'two', 'fail', 3, 'KyvernoValidatingPolicy'), pg_temp.result('P', E'\u00e4', 'warn', 1, ''))),
@@ -91,7 +91,7 @@ SELECT kube_reports.aggregate(:'one', at_once => true) AS first, kube_reports.ag
 SELECT * FROM pg_temp.stored;
 SELECT o.name, o.metadata::jsonb->'labels' AS labels, o.metadata::jsonb->'ownerReferences' AS owners, o.body::jsonb->'scope' AS scope, o.body::jsonb->'summary' AS summary
 	FROM kube_reports.object o WHERE o.resource_type IN (1, 2) ORDER BY o.name;
-SELECT DISTINCT c.operation, c.actor = session_user AS by_me, c.actor LIKE 'system:kube-reports:%' AS by_itself FROM kube_reports.change c WHERE c.name IN ('u1', 'u2', 'e1') ORDER BY 1, 2;
+SELECT DISTINCT c.operation, c.actor = session_user AS by_me, c.actor LIKE 'system:kube-reports:%' AS by_itself FROM kube_reports_internal.change c WHERE c.name IN ('u1', 'u2', 'e1') ORDER BY 1, 2;
 -- Policies.
 SELECT kube_reports.set_active_policies(:'one', '{}'), 1;
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": 1}]');
@@ -101,8 +101,8 @@ SELECT kube_reports.set_active_policies(:'one', '[{"policy": "c", "Source": "Kyv
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "version": "7 bad!"}]');
 SELECT kube_reports.set_active_policies(:'one', jsonb_build_array(jsonb_build_object('policy', 'p', 'version', repeat('7', 64))));
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": ["a"]}, {"policy": "P", "source": "kyverno"}, {"policy": "c", "source": "KyvernoValidatingPolicy", "rules": ["x"]}]');
-SELECT source, policy, rules FROM kube_reports.active_policy ORDER BY 1, 2;
-SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT source, policy, rules FROM kube_reports_internal.active_policy ORDER BY 1, 2;
+SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue;
 SELECT kube_reports.aggregate(:'one', at_once => true);
 SELECT * FROM pg_temp.stored;
 SELECT kube_reports.set_active_policies(:'one', '[]'), kube_reports.aggregate(:'one', at_once => true), kube_reports.aggregate(:'one', at_once => true);
@@ -111,28 +111,28 @@ SELECT kube_reports.set_active_policies(:'one', NULL);
 -- A name that no text can have, and what no merge can write, stand in nobody's way.
 SELECT pg_temp.ephemeral('e3', 'u3', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1))),
 	pg_temp.ephemeral('e4', 'Not-A-Name', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
-SELECT codes FROM kube_reports.write_batch(:'one', '{"{\"verb\": \"create\", \"group\": \"reports.kyverno.io\", \"version\": \"v1\", \"resource\": \"ephemeralreports\", \"namespace\": \"ns\"}"}',
+SELECT codes FROM kube_reports_internal.write_batch(:'one', '{"{\"verb\": \"create\", \"group\": \"reports.kyverno.io\", \"version\": \"v1\", \"resource\": \"ephemeralreports\", \"namespace\": \"ns\"}"}',
 	ARRAY[convert_to($${"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e5", "namespace": "ns",
 	"annotations": {"a": "\u0000"}, "labels": {"audit.kyverno.io/resource.uid": "u3", "app.kubernetes.io/managed-by": "kyverno"},
 	"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "u3"}]},
 	"spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}, "results": [{"policy": "p\u0000q", "rule": "a", "result": "pass"}]}}$$, 'UTF8')]);
 SELECT kube_reports.aggregate(:'one', at_once => true);
-SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT count(*) FROM kube_reports_internal.aggregation_queue;
 SELECT * FROM pg_temp.stored;
 -- More than one step's worth for one resource, and nothing in a namespace that is on its way out.
 SELECT kube_reports.set_aggregation(:'one', policy_reports => 'off') IS NOT NULL AS off;
 SELECT count(pg_temp.ephemeral('many' || n, 'u5', jsonb_build_array(pg_temp.result('p', 'r' || n % 7, 'pass', n)))) FROM generate_series(1, 230) n;
 SELECT kube_reports.set_aggregation(:'one', policy_reports => 'resource') IS NOT NULL AS on;
-SELECT kube_reports.queue_piece(:cluster_id, '', 50);
-SELECT q.stage, q.key, count(*) FROM kube_reports.aggregation_queue q GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT kube_reports_internal.queue_piece(:cluster_id, '', 50);
+SELECT q.stage, q.key, count(*) FROM kube_reports_internal.aggregation_queue q GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT sum(kube_reports.aggregate(:'one', at_once => true)::integer) AS steps FROM generate_series(1, 8);
 SELECT results FROM pg_temp.stored WHERE name = 'u5';
 SELECT count(*) FROM pg_temp.stored WHERE plural = 'ephemeralreports' AND name LIKE 'many%';
 SELECT pg_temp.ephemeral('late', 'u6', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
-INSERT INTO kube_reports.namespace (cluster_id, name, uid, state) VALUES (:cluster_id, 'ns', 'n1', 'terminating');
+INSERT INTO kube_reports_internal.namespace (cluster_id, name, uid, state) VALUES (:cluster_id, 'ns', 'n1', 'terminating');
 SELECT sum(kube_reports.aggregate(:'one', at_once => true)::integer) AS steps FROM generate_series(1, 2);
 SELECT plural, name FROM pg_temp.stored WHERE name IN ('late', 'u6');
-DELETE FROM kube_reports.namespace;
+DELETE FROM kube_reports_internal.namespace;
 SELECT what, namespace, name, expected, found FROM kube_reports.verify();
 -- What stays where it is, held by a finalizer or not managed by Kyverno, is merged once, and keeps nobody from a turn.
 CREATE FUNCTION pg_temp.stay(name text, uid text, seconds bigint, more jsonb, kind text DEFAULT 'EphemeralReport') RETURNS boolean LANGUAGE sql AS $$
@@ -148,7 +148,7 @@ SELECT count(pg_temp.stay('left' || n, 'u8', n, '{"labels": {"audit.kyverno.io/r
 SELECT pg_temp.ephemeral('z7', 'u7', jsonb_build_array(pg_temp.result('p', 'z', 'pass', 1))), pg_temp.ephemeral('z8', 'u8', jsonb_build_array(pg_temp.result('p', 'z', 'pass', 1)));
 SELECT pg_temp.ephemeral('z9', 'u9', jsonb_build_array(pg_temp.result('p', 'z', 'pass', 1)), namespace => '');
 SELECT kube_reports.aggregate(:'one', at_once => true) AS merged FROM generate_series(1, 10) OFFSET 9;
-SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT count(*) FROM kube_reports_internal.aggregation_queue;
 SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^[uz][789]$';
 SELECT count(*) FILTER (WHERE o.metadata::jsonb ? 'deletionTimestamp') AS ending, count(*) FROM kube_reports.object o WHERE o.name ~ '^(held|left)';
 DELETE FROM kube_reports.object WHERE name ~ '^(held|left)';
@@ -158,7 +158,7 @@ CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RA
 CREATE TRIGGER refuse BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'large' AND NEW.resource_type = 1) EXECUTE FUNCTION pg_temp.refuse();
 SELECT set_config('client_min_messages', 'error', false), delay FROM kube_reports.set_aggregation(:'one', delay => '0');
 CREATE VIEW pg_temp.queued AS
-	SELECT q.stage, q.key, count(*), max(q.attempts) AS attempts, max(q.queued_at) > clock_timestamp() AS later FROM kube_reports.aggregation_queue q GROUP BY 1, 2 ORDER BY 1, 2;
+	SELECT q.stage, q.key, count(*), max(q.attempts) AS attempts, max(q.queued_at) > clock_timestamp() AS later FROM kube_reports_internal.aggregation_queue q GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT pg_temp.ephemeral('f1', 'large', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1))), pg_temp.ephemeral('f2', 'small', jsonb_build_array(pg_temp.result('p', 'a', 'pass', 1)));
 SELECT kube_reports.aggregate(:'one');
 SELECT * FROM pg_temp.queued;
@@ -179,7 +179,7 @@ $$;
 SELECT pg_temp.ephemeral('l1', 'u10', pg_temp.large('p', 1600000)), pg_temp.ephemeral('l2', 'u10', pg_temp.large('q', 1600000)), pg_temp.ephemeral('l3', 'u11', pg_temp.large('p', 1600000));
 SELECT kube_reports.aggregate(:'one', at_once => true);
 SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^(l[123]|u1[01])$';
-SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT count(*) FROM kube_reports_internal.aggregation_queue;
 DELETE FROM kube_reports.object WHERE name = 'l2';
 SELECT kube_reports.aggregate(:'one', at_once => true) AS nothing;
 SELECT pg_temp.ephemeral('l4', 'u10', pg_temp.large('q', 1));
@@ -188,9 +188,9 @@ SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^(l[1-4]|u1[01])$
 -- What a restore brings is merged again, to the same.
 SELECT kube_reports.after_restore() > 0 AS restored;
 SELECT kube_reports.aggregate(:'one');
-SELECT stage, namespace, key FROM kube_reports.aggregation_queue;
+SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue;
 SELECT kube_reports.aggregate(:'one', at_once => true);
-SELECT count(*) FROM kube_reports.change;
+SELECT count(*) FROM kube_reports_internal.change;
 
 ---- the merges of Kyverno 1.8 to 1.10 ----
 DELETE FROM kube_reports.object;
@@ -236,7 +236,7 @@ SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) >
 SELECT pg_temp.old_report('BackgroundScanReport', 'c1', 'c1', jsonb_build_array(pg_temp.result('foo', 'r', 'pass', 1)), true, 'alone');
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 DELETE FROM kube_reports.object WHERE name = 'c1';
-SELECT stage, namespace FROM kube_reports.aggregation_queue;
+SELECT stage, namespace FROM kube_reports_internal.aggregation_queue;
 SELECT chunk_size FROM kube_reports.set_aggregation(:'one', chunk_size => 3);
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 SELECT name, results FROM pg_temp.stored WHERE name ~ 'foo';
@@ -258,7 +258,7 @@ SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) >
 SELECT count(pg_temp.stay('held' || n, 'u7', n, '{"finalizers": ["example.com/hold"], "ownerReferences": []}', 'AdmissionReport')) FROM generate_series(1, 110) n;
 SELECT pg_temp.stay('z7', 'u7', 200, '{}', 'AdmissionReport');
 SELECT kube_reports.aggregate(:'one', at_once => true) AS merged FROM generate_series(1, 10) OFFSET 9;
-SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT count(*) FROM kube_reports_internal.aggregation_queue;
 SELECT plural, name, results FROM pg_temp.stored WHERE name ~ '^(u7|z7)';
 DELETE FROM kube_reports.object WHERE name ~ '^(held|u7)';
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
@@ -277,7 +277,7 @@ BEGIN
 	FOR n IN 1 .. 20 LOOP
 		PERFORM kube_reports.aggregate('00000000-0000-0000-0000-000000000001', at_once => true);
 	END LOOP;
-	IF EXISTS (SELECT FROM kube_reports.aggregation_queue) THEN
+	IF EXISTS (SELECT FROM kube_reports_internal.aggregation_queue) THEN
 		RAISE 'something waits still';
 	END IF;
 	RETURN QUERY SELECT s.* FROM pg_temp.stored s WHERE s.plural ~ '^(cluster)?(policy)?reports$';
@@ -294,18 +294,18 @@ SELECT pg_temp.ephemeral('g3', 'g3', jsonb_build_array(pg_temp.result('foo', 'r'
 -- What waits is found again after a restore.
 SELECT policy_reports FROM kube_reports.set_aggregation(:'one', policy_reports => 'resource');
 SELECT kube_reports.aggregate(:'one');
-SELECT kube_reports.queue_everything(:cluster_id);
+SELECT kube_reports_internal.queue_everything(:cluster_id);
 SELECT plural, name, results FROM pg_temp.settle('wgpolicyk8s.io', 'resource');
-SELECT forms FROM kube_reports.aggregation;
+SELECT forms FROM kube_reports_internal.aggregation;
 -- A step ends where it must, and the next one begins there.
 SELECT count(kube_reports.create_report(:'one', jsonb_build_object('apiVersion', 'openreports.io/v1alpha1', 'kind', 'Report', 'source', '', 'metadata', jsonb_build_object('name', 'o' || n,
 	'namespace', 'ns', 'labels', '{"app.kubernetes.io/managed-by": "kyverno"}'::jsonb))::kube_reports.report)) FROM generate_series(1, 5) n;
-SELECT kube_reports.delete_former(:'one', a, '', 2), kube_reports.delete_former(:'one', a, '[3, "ns", "o2"]', 2) FROM kube_reports.aggregation a;
+SELECT kube_reports_internal.delete_former(:'one', a, '', 2), kube_reports_internal.delete_former(:'one', a, '[3, "ns", "o2"]', 2) FROM kube_reports_internal.aggregation a;
 SELECT plural, name FROM pg_temp.stored WHERE plural = 'reports';
-SELECT stage, namespace, key, after FROM kube_reports.aggregation_queue ORDER BY after;
+SELECT stage, namespace, key, after FROM kube_reports_internal.aggregation_queue ORDER BY after;
 SELECT plural, name FROM pg_temp.settle('wgpolicyk8s.io', 'resource') WHERE plural = 'reports';
 SELECT policy_reports FROM kube_reports.set_aggregation(:'one', admission => false, policy_reports => 'off');
-SELECT count(*) FROM kube_reports.aggregation_queue;
+SELECT count(*) FROM kube_reports_internal.aggregation_queue;
 
 ---- the names of rules ----
 CREATE FUNCTION pg_temp.names(rules jsonb, controllers text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$

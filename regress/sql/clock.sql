@@ -12,18 +12,18 @@ $$;
 -- All that there is was written by a clock that was ahead.
 CREATE FUNCTION pg_temp.ahead(by interval) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM kube_reports.make_history(now() + by + days * interval '1 day') FROM generate_series(0, 4) days;
-	UPDATE kube_reports.change SET at = at + by;
-	UPDATE kube_reports.result_change SET at = at + by, first_seen = first_seen + by, old_since = old_since + by, settles_at = settles_at + by;
-	UPDATE kube_reports.result SET first_seen = first_seen + by, since = since + by;
-	UPDATE kube_reports.result_since SET first_seen = first_seen + by, since = since + by;
-	UPDATE kube_reports.origin SET first_seen = first_seen + by;
+	PERFORM kube_reports_internal.make_history(now() + by + days * interval '1 day') FROM generate_series(0, 4) days;
+	UPDATE kube_reports_internal.change SET at = at + by;
+	UPDATE kube_reports_internal.result_change SET at = at + by, first_seen = first_seen + by, old_since = old_since + by, settles_at = settles_at + by;
+	UPDATE kube_reports_internal.result SET first_seen = first_seen + by, since = since + by;
+	UPDATE kube_reports_internal.result_since SET first_seen = first_seen + by, since = since + by;
+	UPDATE kube_reports_internal.origin SET first_seen = first_seen + by;
 END
 $$;
 CREATE VIEW pg_temp.order_kept AS
-	SELECT (SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order FROM kube_reports.change c) c) AS log,
-		(SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order FROM kube_reports.result_change c) c) AS history,
-		(SELECT count(*) FROM kube_reports.result_change) AS events;
+	SELECT (SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order FROM kube_reports_internal.change c) c) AS log,
+		(SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order FROM kube_reports_internal.result_change c) c) AS history,
+		(SELECT count(*) FROM kube_reports_internal.result_change) AS events;
 
 -- Set back by an hour: through the API, by DML, and when the log has nothing left to tell what time it was.
 SELECT kube_reports.create_report(:'one', pg_temp.report('a', 'pass')) IS NOT NULL AS created;
@@ -36,8 +36,8 @@ INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, met
 DELETE FROM kube_reports.object WHERE name = 'b';
 SELECT * FROM pg_temp.order_kept;
 SELECT kube_reports.set_setting('log_bytes', '0');
-SELECT kube_reports.compact() AS more;
-SELECT count(*) AS log FROM kube_reports.change;
+SELECT kube_reports_internal.compact() AS more;
+SELECT count(*) AS log FROM kube_reports_internal.change;
 SELECT kube_reports.create_report(:'one', pg_temp.report('d', 'pass')) IS NOT NULL AS created;
 SELECT * FROM pg_temp.order_kept;
 SELECT kube_reports.set_setting('log_bytes', '1073741824');
@@ -49,23 +49,23 @@ SELECT count(*) AS wrong FROM kube_reports.verify();
 SELECT pg_temp.ahead('2 days');
 SELECT kube_reports.create_report(:'one', pg_temp.report('e', 'pass')) IS NOT NULL AS created;
 SELECT log, history FROM pg_temp.order_kept;
-SELECT now() - max(c.at) < '1 hour' AS now_again FROM kube_reports.change c WHERE c.name = 'e';
+SELECT now() - max(c.at) < '1 hour' AS now_again FROM kube_reports_internal.change c WHERE c.name = 'e';
 
 -- Ahead by years: what was written before is as old as it was.
 SELECT pg_temp.ahead('-30 months');
-DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports.make_history(now() - month * interval '1 month'); END LOOP; END $$;
-CREATE FUNCTION pg_temp.months() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports.result_change'::regclass $$;
-SELECT pg_temp.months() AS months, count(*) AS events FROM kube_reports.result_change \gset
-SELECT kube_reports.expire_history() AS dropped;
+DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports_internal.make_history(now() - month * interval '1 month'); END LOOP; END $$;
+CREATE FUNCTION pg_temp.months() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass $$;
+SELECT pg_temp.months() AS months, count(*) AS events FROM kube_reports_internal.result_change \gset
+SELECT kube_reports_internal.expire_history() AS dropped;
 SELECT pg_temp.months() = :months AS kept;
 -- The first event of the new time makes the rest old, but a month goes on a day, and no more.
 SELECT kube_reports.create_report(:'one', pg_temp.report('f', 'pass')) IS NOT NULL AS created;
 SELECT pg_temp.months() AS months \gset
-SELECT kube_reports.expire_step() AS first, kube_reports.expire_step() AS second;
+SELECT kube_reports_internal.expire_step() AS first, kube_reports_internal.expire_step() AS second;
 SELECT bool_or(kube_reports.maintain()) IS NOT NULL AS maintained FROM generate_series(1, 20);
 SELECT :months - pg_temp.months() AS dropped;
-UPDATE kube_reports.store SET history_expired_at = history_expired_at - interval '1 day';
-SELECT kube_reports.expire_step() AS next_day, kube_reports.expire_step() AS again;
+UPDATE kube_reports_internal.store SET history_expired_at = history_expired_at - interval '1 day';
+SELECT kube_reports_internal.expire_step() AS next_day, kube_reports_internal.expire_step() AS again;
 SELECT :months - pg_temp.months() AS dropped;
 -- Whoever calls it knows what time it is.
-SELECT kube_reports.expire_history() AS dropped;
+SELECT kube_reports_internal.expire_history() AS dropped;

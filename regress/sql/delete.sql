@@ -18,7 +18,7 @@ DECLARE
 BEGIN
 	pieces := 0;
 	LOOP
-		SELECT * INTO piece FROM kube_reports.delete_piece('00000000-0000-0000-0000-000000000001', jsonb_build_object('verb', 'deletecollection',
+		SELECT * INTO piece FROM kube_reports_internal.delete_piece('00000000-0000-0000-0000-000000000001', jsonb_build_object('verb', 'deletecollection',
 			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', namespace, 'query', query)::text, convert_to(options, 'UTF8'), cursor);
 		pieces := pieces + 1;
 		cursor := piece.next_cursor;
@@ -41,12 +41,12 @@ SELECT namespace, count(*) FROM kube_reports.object GROUP BY 1;
 SELECT * FROM pg_temp.collect('ns-0');
 SELECT name, metadata::jsonb ? 'deletionTimestamp' AS terminating FROM kube_reports.object;
 -- Each deletion has a version of its own (DC-05).
-SELECT count(*), count(DISTINCT version) FROM kube_reports.change WHERE operation = 'D';
+SELECT count(*), count(DISTINCT version) FROM kube_reports_internal.change WHERE operation = 'D';
 
 -- Preconditions (DEL-03).
 CREATE FUNCTION pg_temp.write(verb text, name text, document text) RETURNS TABLE (code int, answer jsonb) LANGUAGE sql AS $$
 	SELECT w.codes[1], convert_from(w.replies[1], 'UTF8')::jsonb #- '{metadata,uid}' #- '{metadata,creationTimestamp}' #- '{metadata,resourceVersion}' #- '{details,uid}'
-	FROM kube_reports.write_batch('00000000-0000-0000-0000-000000000001', ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
+	FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001', ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
 		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'name', name))::text], ARRAY[convert_to(document, 'UTF8')]) w
 $$;
 SELECT code FROM pg_temp.write('create', NULL, '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"p"}}');
@@ -58,6 +58,6 @@ SELECT * FROM pg_temp.write('delete', 'p', '');
 
 -- One request in a batch that fails costs the others nothing.
 SELECT w.codes, w.versions[2] = 0 AS unversioned, w.versions[3] > w.versions[1] AS in_order
-	FROM kube_reports.write_batch(:'one', ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"batch"}' FROM generate_series(1, 4)),
+	FROM kube_reports_internal.write_batch(:'one', ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"batch"}' FROM generate_series(1, 4)),
 		ARRAY(SELECT convert_to(format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%s}}', n), 'UTF8') FROM unnest('{"\"a\"","\"Not OK\"","\"b\"","{"}'::text[]) n)) w;
 SELECT name FROM kube_reports.object WHERE namespace = 'batch' ORDER BY name;

@@ -27,8 +27,8 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 DELETE FROM kube_reports.object;
 ROLLBACK;
 DELETE FROM kube_reports.object WHERE name = 'a';
-SELECT c.operation, c.name, c.actor = session_user AS mine, c.old_body FROM kube_reports.change c ORDER BY c.version;
-SELECT array_agg(c.version ORDER BY c.version) = array_agg(c.version ORDER BY c.at) AS in_order FROM kube_reports.change c;
+SELECT c.operation, c.name, c.actor = session_user AS mine, c.old_body FROM kube_reports_internal.change c ORDER BY c.version;
+SELECT array_agg(c.version ORDER BY c.version) = array_agg(c.version ORDER BY c.at) AS in_order FROM kube_reports_internal.change c;
 
 -- ON CONFLICT logs what happened, not what was tried.
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
@@ -37,8 +37,8 @@ INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, met
 	ON CONFLICT (cluster_id, resource_type, namespace, name) DO UPDATE SET body = excluded.body;
 WITH gone AS (DELETE FROM kube_reports.object WHERE name = 'e' RETURNING cluster_id, resource_type)
 	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) SELECT cluster_id, resource_type, 'default', 'e', '{}', '{"summary":{"fail":3}}' FROM gone;
-SELECT c.operation, c.old_body, c.old_version = lag(c.version) OVER (ORDER BY c.version) AS follows FROM kube_reports.change c WHERE c.name = 'e' ORDER BY c.version;
-SELECT o.body, o.version = kube_reports.lane_version(l.id) AS newest FROM kube_reports.object o JOIN kube_reports.lane l USING (cluster_id, resource_type) WHERE o.name = 'e';
+SELECT c.operation, c.old_body, c.old_version = lag(c.version) OVER (ORDER BY c.version) AS follows FROM kube_reports_internal.change c WHERE c.name = 'e' ORDER BY c.version;
+SELECT o.body, o.version = kube_reports_internal.lane_version(l.id) AS newest FROM kube_reports.object o JOIN kube_reports_internal.lane l USING (cluster_id, resource_type) WHERE o.name = 'e';
 
 -- DML, a function and DML write one object in one transaction: each records its own results, and none is lost.
 \set one '00000000-0000-0000-0000-000000000003'
@@ -54,8 +54,8 @@ INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, met
 SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'turns', '{"results": [{"policy": "p", "rule": "a", "result": "warn"}]}') IS NOT NULL AS patched;
 UPDATE kube_reports.object SET body = '{"results": [{"policy": "p", "rule": "a", "result": "pass"}, {"policy": "p", "rule": "b", "result": "fail"}]}' WHERE name = 'turns';
 COMMIT;
-SELECT k.rule, kube_reports.status_name(r.status) AS status FROM kube_reports.result r JOIN kube_reports.criterion k ON k.id = r.criterion
-	JOIN kube_reports.origin g ON g.id = r.origin WHERE g.name = 'turns' ORDER BY k.rule;
+SELECT k.rule, kube_reports_internal.status_name(r.status) AS status FROM kube_reports_internal.result r JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+	JOIN kube_reports_internal.origin g ON g.id = r.origin WHERE g.name = 'turns' ORDER BY k.rule;
 SELECT count(*) AS wrong FROM kube_reports.verify();
 -- Embedded resources get the shape that the API gives them, in whatever order the members come; what has no such shape is refused.
 SELECT kube_reports.register_crd('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},

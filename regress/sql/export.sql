@@ -22,11 +22,11 @@ SELECT public.regress_write(:'one', 'team-a', 'plain', 'fail', '{"severity": "hi
 
 ---- the lines ----
 
-SELECT kube_reports.csv_line(l) FROM (VALUES ('{}'::json), ('{"a": null}'), ('{"a": ""}'), ('{"a": "x", "b": null, "c": "", "d": 1.50, "e": [1, "x"], "f": "a,b", "g": "say \"x\"", "h": "\r"}')) v(l);
-SELECT kube_reports.utc_text('2026-02-03 04:05:06.789+02'), kube_reports.utc_text(NULL) IS NULL AS none;
-SELECT kube_reports.event_id(12, 255), kube_reports.event_id(1, -1), p.* FROM kube_reports.event_place(kube_reports.event_id(7, -9223372036854775808)) p;
-SELECT * FROM kube_reports.event_place('12-ff');
-SELECT * FROM kube_reports.event_place('');
+SELECT kube_reports_internal.csv_line(l) FROM (VALUES ('{}'::json), ('{"a": null}'), ('{"a": ""}'), ('{"a": "x", "b": null, "c": "", "d": 1.50, "e": [1, "x"], "f": "a,b", "g": "say \"x\"", "h": "\r"}')) v(l);
+SELECT kube_reports_internal.utc_text('2026-02-03 04:05:06.789+02'), kube_reports_internal.utc_text(NULL) IS NULL AS none;
+SELECT kube_reports_internal.event_id(12, 255), kube_reports_internal.event_id(1, -1), p.* FROM kube_reports_internal.event_place(kube_reports_internal.event_id(7, -9223372036854775808)) p;
+SELECT * FROM kube_reports_internal.event_place('12-ff');
+SELECT * FROM kube_reports_internal.event_place('');
 SELECT * FROM kube_reports.export_events('{"colour": "red"}');
 SELECT * FROM kube_reports.export_events('[]');
 SELECT * FROM kube_reports.export_events('{"from": "never"}');
@@ -50,11 +50,11 @@ SELECT cluster_name, namespace, policy FROM kube_reports.export_results() ORDER 
 SELECT cluster_name, namespace, policy FROM kube_reports.export_events() ORDER BY id;
 SELECT cluster_name, namespace, policy FROM kube_reports.export_results('{"namespace": "team-b"}');
 SELECT cluster_name, namespace, policy FROM kube_reports.export_events('{"cluster": "two"}');
-SELECT kube_reports.next_events(NULL, 0, 0, 0, 1);
-SELECT kube_reports.event_horizon('{}');
-SELECT (kube_reports.find_events('regress_all', '\x00', '{}', NULL, NULL)).events;
-SELECT (kube_reports.find_exported('regress_all', '\x00', '{}', NULL)).results;
-SELECT kube_reports.api_export(:'one', '{"what": "events"}', NULL);
+SELECT kube_reports_internal.next_events(NULL, 0, 0, 0, 1);
+SELECT kube_reports_internal.event_horizon('{}');
+SELECT (kube_reports_internal.find_events('regress_all', '\x00', '{}', NULL, NULL)).events;
+SELECT (kube_reports_internal.find_exported('regress_all', '\x00', '{}', NULL)).results;
+SELECT kube_reports_internal.api_export(:'one', '{"what": "events"}', NULL);
 \c - :owner
 SET client_min_messages = warning;
 

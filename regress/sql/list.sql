@@ -17,7 +17,7 @@ DECLARE
 	document jsonb;
 BEGIN
 	SELECT min(l.code) AS code, string_agg(l.body, '') AS body INTO answer
-		FROM kube_reports.api_list('00000000-0000-0000-0000-000000000001', pg_temp.request(query, namespace), NULL) l;
+		FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001', pg_temp.request(query, namespace), NULL) l;
 	code := answer.code;
 	document := convert_from(answer.body, 'UTF8')::jsonb;
 	IF code <> 200 THEN
@@ -77,12 +77,12 @@ SELECT code, names FROM pg_temp.names('{"fieldSelector":["spec.x=1"]}');
 
 -- Compaction: pages and versions below the floor are gone, a token then leads to an inconsistent rest (EXP-01).
 SELECT kube_reports.set_setting('log_retention', '0');
-SELECT kube_reports.compact();
+SELECT kube_reports_internal.compact();
 SELECT code, names, token IS NOT NULL AS has_token, token AS token4 FROM pg_temp.names(jsonb_build_object('continue', jsonb_build_array(:'token1'))) \gset
 \echo :code :names :has_token
 SELECT code, names FROM pg_temp.names(jsonb_build_object('limit', '["2"]'::jsonb, 'continue', jsonb_build_array(:'token4')));
 SELECT code, names FROM pg_temp.names(jsonb_build_object('resourceVersion', jsonb_build_array(:'version1'), 'resourceVersionMatch', '["Exact"]'::jsonb));
-SELECT count(*) FROM kube_reports.change;
+SELECT count(*) FROM kube_reports_internal.change;
 
 -- The answer in pieces is the answer: 3,000 objects of 2 KB.
 SELECT kube_reports.set_setting('log_retention', '60 minutes');
@@ -98,7 +98,7 @@ BEGIN
 	bytes := '';
 	LOOP
 		SELECT string_agg(l.body, '') AS body, (array_agg(l.next_cursor))[count(*)] AS next_cursor INTO answer
-			FROM kube_reports.api_list('00000000-0000-0000-0000-000000000001', request, cursor) l;
+			FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001', request, cursor) l;
 		pieces := pieces + 1;
 		bytes := bytes || answer.body;
 		cursor := answer.next_cursor;

@@ -7,9 +7,9 @@ CREATE EXTENSION kube_reports;
 CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUAGE sql AS $$
 	SELECT ARRAY['NULL'] || CASE
 		WHEN name = 'definition' THEN ARRAY['''{}''',
-			'(SELECT v.definition::text FROM kube_reports.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
+			'(SELECT v.definition::text FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
 		WHEN name = 'definition_id' THEN ARRAY['-1',
-			'(SELECT v.id FROM kube_reports.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
+			'(SELECT v.id FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
 		WHEN name = 'mapping' THEN ARRAY['''{"list": 1}''', '(SELECT t.mapping::text FROM kube_reports.resource_type t WHERE t.plural = ''policyreports'')']
 		WHEN type::text LIKE '%report' THEN ARRAY['''{"a": [null, {}], "metadata": []}''', '''{"name": "a", "labels": {"a": "b"}, "results": [{"policy": "p", "result": "fail"}]}''']
 		WHEN type::text LIKE '%report[]' THEN ARRAY['''{NULL}''', '''{"{}"}''']
@@ -38,7 +38,7 @@ BEGIN
 				bool_or((pg_temp.values_of(a.type, p.proargnames[a.n]))[2] IS NULL) AS unknown, array_agg(a.type::regtype::text ORDER BY a.n) AS types,
 				p.provariadic <> 0 AS variadic
 			FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'c', unnest(p.proargtypes) WITH ORDINALITY a(type, n)
-			WHERE p.pronamespace = 'kube_reports'::regnamespace GROUP BY p.oid
+			WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) GROUP BY p.oid
 	LOOP
 		functions := functions + 1;
 		IF f.unknown THEN

@@ -15,20 +15,20 @@ CREATE FUNCTION pg_temp.written(name text, results jsonb) RETURNS boolean LANGUA
 		ELSE kube_reports.create_report('00000000-0000-0000-0000-000000000001', pg_temp.document(name, results)) END IS NOT NULL
 $$;
 CREATE VIEW pg_temp.current AS
-	SELECT g.name AS report, k.policy, k.rule, k.severity, kube_reports.status_name(r.status) AS status, r.native_status AS native, r.score, s.kind, s.name, d.message,
+	SELECT g.name AS report, k.policy, k.rule, k.severity, kube_reports_internal.status_name(r.status) AS status, r.native_status AS native, r.score, s.kind, s.name, d.message,
 		r.first_seen = g.first_seen AS as_old, r.since = r.first_seen AS as_ever
-	FROM kube_reports.result r JOIN kube_reports.origin g ON g.id = r.origin JOIN kube_reports.criterion k ON k.id = r.criterion
-		JOIN kube_reports.subject s ON s.id = r.subject JOIN kube_reports.detail d ON d.id = r.detail
+	FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+		JOIN kube_reports_internal.subject s ON s.id = r.subject JOIN kube_reports_internal.detail d ON d.id = r.detail
 	ORDER BY g.name COLLATE "C", k.policy, k.rule, s.name, d.message;
 CREATE VIEW pg_temp.history AS
-	SELECT g.name AS report, k.rule, kube_reports.status_name(c.old_status) AS was, kube_reports.status_name(c.new_status) AS is, a.name = session_user AS by_me,
+	SELECT g.name AS report, k.rule, kube_reports_internal.status_name(c.old_status) AS was, kube_reports_internal.status_name(c.new_status) AS is, a.name = session_user AS by_me,
 		c.first_seen IS NOT NULL AS has_first, c.old_since IS NOT NULL AS has_since, c.settles_at - c.at AS settles
-	FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin JOIN kube_reports.criterion k ON k.id = c.criterion
-		JOIN kube_reports.actor a ON a.id = c.actor
+	FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+		JOIN kube_reports_internal.actor a ON a.id = c.actor
 	ORDER BY c.version, k.rule;
 CREATE VIEW pg_temp.counts AS
-	SELECT r.namespace, k.policy, k.severity, r.kind, kube_reports.status_name(r.status) AS status, r.native_status AS native, sum(r.count) AS count
-	FROM kube_reports.current_rollup r JOIN kube_reports.criterion k ON k.id = r.criterion GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6;
+	SELECT r.namespace, k.policy, k.severity, r.kind, kube_reports_internal.status_name(r.status) AS status, r.native_status AS native, sum(r.count) AS count
+	FROM kube_reports_internal.current_rollup r JOIN kube_reports_internal.criterion k ON k.id = r.criterion GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6;
 
 ---- a document, stored or not ----
 SELECT "position", source, policy, rule, category, severity, status, native_status, score, api_version, kind, namespace, name, uid, message, properties, exceptions
@@ -56,15 +56,15 @@ SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r1", "result": "pass"}]')
 SELECT * FROM pg_temp.current;
 SELECT * FROM pg_temp.history;
 SELECT * FROM pg_temp.counts;
-CREATE TEMP TABLE before AS SELECT xmin::text AS writer, origin, key FROM kube_reports.result;
+CREATE TEMP TABLE before AS SELECT xmin::text AS writer, origin, key FROM kube_reports_internal.result;
 -- New times only: the report is written, nothing else.
 SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r1", "result": "pass", "timestamp": {"seconds": 1700000009, "nanos": 0}}, {"policy": "p", "rule": "r2", "result": "fail", "severity": "high", "message": "m", "properties": {"score": "8.5"}}]');
-SELECT count(*) AS rewritten FROM kube_reports.result r JOIN before b USING (origin, key) WHERE r.xmin::text <> b.writer;
-SELECT count(*) AS history FROM kube_reports.result_change;
+SELECT count(*) AS rewritten FROM kube_reports_internal.result r JOIN before b USING (origin, key) WHERE r.xmin::text <> b.writer;
+SELECT count(*) AS history FROM kube_reports_internal.result_change;
 SELECT evaluated_at AT TIME ZONE 'UTC' AS evaluated_at FROM kube_reports.object WHERE name = 'a';
 -- One changed, one more, other words.
 SELECT pg_temp.written('a', '[{"policy": "p", "rule": "r3", "result": "pass"}, {"policy": "p", "rule": "r1", "result": "fail"}, {"policy": "p", "rule": "r2", "result": "fail", "severity": "low", "message": "other words"}]');
-SELECT count(*) AS rewritten FROM kube_reports.result r JOIN before b USING (origin, key) WHERE r.xmin::text <> b.writer;
+SELECT count(*) AS rewritten FROM kube_reports_internal.result r JOIN before b USING (origin, key) WHERE r.xmin::text <> b.writer;
 SELECT * FROM pg_temp.current;
 SELECT * FROM pg_temp.history OFFSET 3;
 SELECT count(*) AS differences FROM kube_reports.verify();
@@ -111,61 +111,61 @@ SELECT count(*) FROM pg_temp.current WHERE report = 'e';
 -- Somebody else's transaction, of any database, may keep the newest ones from being folded for a moment.
 CREATE PROCEDURE pg_temp.fold() LANGUAGE plpgsql AS $$
 BEGIN
-	WHILE EXISTS (SELECT FROM kube_reports.rollup_delta) LOOP
-		PERFORM kube_reports.fold_rollups();
+	WHILE EXISTS (SELECT FROM kube_reports_internal.rollup_delta) LOOP
+		PERFORM kube_reports_internal.fold_rollups();
 		COMMIT;
 	END LOOP;
 END
 $$;
 CALL pg_temp.fold();
 SELECT * FROM pg_temp.counts;
-SELECT namespace, severity, pass, warn, fail, error, skip, excluded FROM kube_reports.score_daily ORDER BY 1, 2;
+SELECT namespace, severity, pass, warn, fail, error, skip, excluded FROM kube_reports_internal.score_daily ORDER BY 1, 2;
 -- What a day changes holds for the days after it; a day begins with the day before.
-UPDATE kube_reports.rollup_daily SET day = day - 2;
-UPDATE kube_reports.score_daily SET day = day - 2;
-INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts, day)
+UPDATE kube_reports_internal.rollup_daily SET day = day - 2;
+UPDATE kube_reports_internal.score_daily SET day = day - 2;
+INSERT INTO kube_reports_internal.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts, day)
 	SELECT r.cluster_id, r.namespace, r.kind, ARRAY[r.criterion], ARRAY[r.status], ARRAY[r.native_status], ARRAY[d.count], (now() AT TIME ZONE 'UTC')::date - d.days
-	FROM kube_reports.current_rollup r, (VALUES (10, 0), (100, 1)) d(count, days) WHERE r.status = 'p';
+	FROM kube_reports_internal.current_rollup r, (VALUES (10, 0), (100, 1)) d(count, days) WHERE r.status = 'p';
 CALL pg_temp.fold();
-SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS days_ago, sum(d.count) AS count FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup
+SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS days_ago, sum(d.count) AS count FROM kube_reports_internal.rollup_daily d JOIN kube_reports_internal.rollup r ON r.id = d.rollup
 	WHERE r.status = 'p' AND r.count > 0 GROUP BY 1 ORDER BY 1 DESC;
-INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts, day)
+INSERT INTO kube_reports_internal.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts, day)
 	SELECT r.cluster_id, r.namespace, r.kind, ARRAY[r.criterion], ARRAY[r.status], ARRAY[r.native_status], ARRAY[1000], (now() AT TIME ZONE 'UTC')::date - 1
-	FROM kube_reports.current_rollup r WHERE r.status = 'p';
+	FROM kube_reports_internal.current_rollup r WHERE r.status = 'p';
 CALL pg_temp.fold();
-SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS days_ago, sum(d.count) AS count FROM kube_reports.rollup_daily d JOIN kube_reports.rollup r ON r.id = d.rollup
+SELECT (now() AT TIME ZONE 'UTC')::date - d.day AS days_ago, sum(d.count) AS count FROM kube_reports_internal.rollup_daily d JOIN kube_reports_internal.rollup r ON r.id = d.rollup
 	WHERE r.status = 'p' AND r.count > 0 GROUP BY 1 ORDER BY 1 DESC;
-SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS days_ago, s.namespace, s.pass FROM kube_reports.score_daily s WHERE s.pass > 0 ORDER BY 1 DESC, 2;
+SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS days_ago, s.namespace, s.pass FROM kube_reports_internal.score_daily s WHERE s.pass > 0 ORDER BY 1 DESC, 2;
 
 ---- checked and mended ----
 SELECT what, count(*) FROM kube_reports.verify() GROUP BY 1 ORDER BY 1;
-UPDATE kube_reports.result SET status = 'w' WHERE origin = (SELECT g.id FROM kube_reports.origin g WHERE g.name = 'a');
-DELETE FROM kube_reports.result r USING kube_reports.origin g WHERE g.id = r.origin AND g.name = 'b';
-INSERT INTO kube_reports.result SELECT r.origin, 1, r.criterion, r.subject, r.detail, r.first_seen, r.since, r.cluster_id, 9, 'f', r.namespace, '' FROM kube_reports.result r LIMIT 1;
-SELECT set_config('kube_reports.api_write', 'on', false);
+UPDATE kube_reports_internal.result SET status = 'w' WHERE origin = (SELECT g.id FROM kube_reports_internal.origin g WHERE g.name = 'a');
+DELETE FROM kube_reports_internal.result r USING kube_reports_internal.origin g WHERE g.id = r.origin AND g.name = 'b';
+INSERT INTO kube_reports_internal.result SELECT r.origin, 1, r.criterion, r.subject, r.detail, r.first_seen, r.since, r.cluster_id, 9, 'f', r.namespace, '' FROM kube_reports_internal.result r LIMIT 1;
+SELECT set_config('kube_reports_internal.api_write', 'on', false);
 UPDATE kube_reports.object SET evaluated_at = now() WHERE name = 'a';
-SELECT set_config('kube_reports.api_write', '', false);
+SELECT set_config('kube_reports_internal.api_write', '', false);
 SELECT what, namespace, name, expected->>'status' AS expected, found->>'status' AS found FROM kube_reports.verify() WHERE what IN ('result', 'evaluated_at') ORDER BY 1, 3, 4;
-SELECT count(*) AS history FROM kube_reports.result_change \gset
+SELECT count(*) AS history FROM kube_reports_internal.result_change \gset
 CALL kube_reports.rebuild();
 SELECT * FROM kube_reports.verify();
 SELECT report, policy, status FROM pg_temp.current;
-SELECT count(*) = :history AS no_history FROM kube_reports.result_change;
+SELECT count(*) = :history AS no_history FROM kube_reports_internal.result_change;
 
 -- Whatever is corrupted: verify() names the table, rebuild() mends it, and what was right stays as it was.
 CREATE FUNCTION pg_temp.everything() RETURNS TABLE (what text, content text) LANGUAGE sql AS $$
-	SELECT 'result', string_agg(r::text, E'\n' ORDER BY r.origin, r.key) FROM kube_reports.result r
-	UNION ALL SELECT 'result_since', string_agg(s::text, E'\n' ORDER BY s.origin, s.key) FROM kube_reports.result_since s
-	UNION ALL SELECT 'criterion', string_agg(k::text, E'\n' ORDER BY k.id) FROM kube_reports.criterion k WHERE EXISTS (SELECT FROM kube_reports.result r WHERE r.criterion = k.id)
-	UNION ALL SELECT 'subject', string_agg(s::text, E'\n' ORDER BY s.id) FROM kube_reports.subject s WHERE EXISTS (SELECT FROM kube_reports.result r WHERE r.subject = s.id)
-	UNION ALL SELECT 'detail', string_agg(d::text, E'\n' ORDER BY d.id) FROM kube_reports.detail d WHERE EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id)
-	UNION ALL SELECT 'result_change', string_agg(c::text, E'\n' ORDER BY c.version, c.key) FROM kube_reports.result_change c
-	UNION ALL SELECT 'rollup', string_agg(r::text, E'\n' ORDER BY r::text) FROM kube_reports.current_rollup r
+	SELECT 'result', string_agg(r::text, E'\n' ORDER BY r.origin, r.key) FROM kube_reports_internal.result r
+	UNION ALL SELECT 'result_since', string_agg(s::text, E'\n' ORDER BY s.origin, s.key) FROM kube_reports_internal.result_since s
+	UNION ALL SELECT 'criterion', string_agg(k::text, E'\n' ORDER BY k.id) FROM kube_reports_internal.criterion k WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = k.id)
+	UNION ALL SELECT 'subject', string_agg(s::text, E'\n' ORDER BY s.id) FROM kube_reports_internal.subject s WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
+	UNION ALL SELECT 'detail', string_agg(d::text, E'\n' ORDER BY d.id) FROM kube_reports_internal.detail d WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id)
+	UNION ALL SELECT 'result_change', string_agg(c::text, E'\n' ORDER BY c.version, c.key) FROM kube_reports_internal.result_change c
+	UNION ALL SELECT 'rollup', string_agg(r::text, E'\n' ORDER BY r::text) FROM kube_reports_internal.current_rollup r
 	UNION ALL SELECT 'rollup_daily', string_agg(d::text, E'\n' ORDER BY d::text) FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, d.day, d.count
-		FROM kube_reports.rollup r JOIN kube_reports.rollup_daily d ON d.rollup = r.id WHERE d.count <> 0) d
+		FROM kube_reports_internal.rollup r JOIN kube_reports_internal.rollup_daily d ON d.rollup = r.id WHERE d.count <> 0) d
 	UNION ALL SELECT 'rollup_policy', string_agg(p::text, E'\n' ORDER BY p::text) FROM (SELECT p.cluster_id, p.namespace, p.policy, p.pass, p.warn, p.fail, p.error, p.skip
-		FROM kube_reports.rollup_policy p WHERE (p.pass, p.warn, p.fail, p.error, p.skip) <> (0, 0, 0, 0, 0)) p
-	UNION ALL SELECT 'score_daily', string_agg(s::text, E'\n' ORDER BY s::text) FROM kube_reports.score_daily s
+		FROM kube_reports_internal.rollup_policy p WHERE (p.pass, p.warn, p.fail, p.error, p.skip) <> (0, 0, 0, 0, 0)) p
+	UNION ALL SELECT 'score_daily', string_agg(s::text, E'\n' ORDER BY s::text) FROM kube_reports_internal.score_daily s
 $$;
 CREATE TEMP TABLE corruption (number serial, statement text, told text, told_again text, altered text);
 CREATE PROCEDURE pg_temp.corrupt(VARIADIC statements text[]) LANGUAGE plpgsql AS $$
@@ -194,40 +194,40 @@ SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r1", "result": "fail", "m
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r1", "result": "fail", "message": "why", "properties": {"n": "1"}, "category": "c"}, {"policy": "p", "rule": "r2", "result": "warn"}]');
 CALL pg_temp.fold();
 CALL pg_temp.corrupt(
-	$$UPDATE kube_reports.result SET status = 'e' WHERE status = 'f'$$,
-	$$UPDATE kube_reports.result SET cluster_id = 2$$,
-	$$UPDATE kube_reports.result SET namespace = 'zz'$$,
-	$$UPDATE kube_reports.result SET key = key + 1$$,
-	$$UPDATE kube_reports.result SET origin = -origin$$,
-	$$UPDATE kube_reports.result SET first_seen = first_seen - interval '1 hour'$$,
-	$$UPDATE kube_reports.result SET since = since - interval '1 hour'$$,
-	$$DELETE FROM kube_reports.result$$,
-	$$UPDATE kube_reports.result_since SET since = since + interval '1 hour'$$,
-	$$DELETE FROM kube_reports.result_since$$,
-	$$INSERT INTO kube_reports.result_since SELECT r.origin, r.key + 1, now(), now() FROM kube_reports.result r$$,
-	$$UPDATE kube_reports.detail SET message = 'WRONG', exceptions = '{x}'$$,
-	$$UPDATE kube_reports.detail SET properties = '{"n": "2"}'$$,
-	$$DELETE FROM kube_reports.detail$$,
-	$$UPDATE kube_reports.criterion SET policy = 'WRONG', severity = 'high' WHERE id IN (SELECT r.criterion FROM kube_reports.result r)$$,
-	$$DELETE FROM kube_reports.criterion WHERE id IN (SELECT r.criterion FROM kube_reports.result r)$$,
-	$$UPDATE kube_reports.subject SET name = 'WRONG', kind = 'Pod' WHERE id IN (SELECT r.subject FROM kube_reports.result r)$$,
-	$$DELETE FROM kube_reports.subject$$,
-	$$UPDATE kube_reports.rollup SET count = count + 5$$,
-	$$UPDATE kube_reports.rollup_policy SET fail = fail + 5, skip = -1$$,
-	$$UPDATE kube_reports.rollup_policy SET criterion = criterion + 1$$,
-	$$UPDATE kube_reports.rollup_policy SET policy = policy + 1$$,
-	$$UPDATE kube_reports.rollup_policy SET namespace = 'zz', cluster_id = 2$$,
-	$$DELETE FROM kube_reports.rollup_policy$$,
-	$$UPDATE kube_reports.rollup_daily SET count = count + 5 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
-	$$UPDATE kube_reports.score_daily SET pass = pass + 5, fail = fail - 1 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
-	$$UPDATE kube_reports.result_change SET new_status = 's' WHERE new_status = 'w'$$,
-	$$UPDATE kube_reports.result_change SET cluster_id = 2, namespace = 'zz'$$,
+	$$UPDATE kube_reports_internal.result SET status = 'e' WHERE status = 'f'$$,
+	$$UPDATE kube_reports_internal.result SET cluster_id = 2$$,
+	$$UPDATE kube_reports_internal.result SET namespace = 'zz'$$,
+	$$UPDATE kube_reports_internal.result SET key = key + 1$$,
+	$$UPDATE kube_reports_internal.result SET origin = -origin$$,
+	$$UPDATE kube_reports_internal.result SET first_seen = first_seen - interval '1 hour'$$,
+	$$UPDATE kube_reports_internal.result SET since = since - interval '1 hour'$$,
+	$$DELETE FROM kube_reports_internal.result$$,
+	$$UPDATE kube_reports_internal.result_since SET since = since + interval '1 hour'$$,
+	$$DELETE FROM kube_reports_internal.result_since$$,
+	$$INSERT INTO kube_reports_internal.result_since SELECT r.origin, r.key + 1, now(), now() FROM kube_reports_internal.result r$$,
+	$$UPDATE kube_reports_internal.detail SET message = 'WRONG', exceptions = '{x}'$$,
+	$$UPDATE kube_reports_internal.detail SET properties = '{"n": "2"}'$$,
+	$$DELETE FROM kube_reports_internal.detail$$,
+	$$UPDATE kube_reports_internal.criterion SET policy = 'WRONG', severity = 'high' WHERE id IN (SELECT r.criterion FROM kube_reports_internal.result r)$$,
+	$$DELETE FROM kube_reports_internal.criterion WHERE id IN (SELECT r.criterion FROM kube_reports_internal.result r)$$,
+	$$UPDATE kube_reports_internal.subject SET name = 'WRONG', kind = 'Pod' WHERE id IN (SELECT r.subject FROM kube_reports_internal.result r)$$,
+	$$DELETE FROM kube_reports_internal.subject$$,
+	$$UPDATE kube_reports_internal.rollup SET count = count + 5$$,
+	$$UPDATE kube_reports_internal.rollup_policy SET fail = fail + 5, skip = -1$$,
+	$$UPDATE kube_reports_internal.rollup_policy SET criterion = criterion + 1$$,
+	$$UPDATE kube_reports_internal.rollup_policy SET policy = policy + 1$$,
+	$$UPDATE kube_reports_internal.rollup_policy SET namespace = 'zz', cluster_id = 2$$,
+	$$DELETE FROM kube_reports_internal.rollup_policy$$,
+	$$UPDATE kube_reports_internal.rollup_daily SET count = count + 5 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
+	$$UPDATE kube_reports_internal.score_daily SET pass = pass + 5, fail = fail - 1 WHERE day = (now() AT TIME ZONE 'UTC')::date$$,
+	$$UPDATE kube_reports_internal.result_change SET new_status = 's' WHERE new_status = 'w'$$,
+	$$UPDATE kube_reports_internal.result_change SET cluster_id = 2, namespace = 'zz'$$,
 	-- What is lost of days and events that are over stays lost.
-	$$DELETE FROM kube_reports.rollup$$,
-	$$DELETE FROM kube_reports.rollup_daily$$,
-	$$DELETE FROM kube_reports.score_daily$$,
-	$$DELETE FROM kube_reports.result_change WHERE new_status = 'w'$$,
-	$$DELETE FROM kube_reports.result_change$$);
+	$$DELETE FROM kube_reports_internal.rollup$$,
+	$$DELETE FROM kube_reports_internal.rollup_daily$$,
+	$$DELETE FROM kube_reports_internal.score_daily$$,
+	$$DELETE FROM kube_reports_internal.result_change WHERE new_status = 'w'$$,
+	$$DELETE FROM kube_reports_internal.result_change$$);
 SELECT statement, told, told_again, altered FROM corruption ORDER BY number;
 -- Counts that are not folded are as right or wrong as those that are.
 CREATE PROCEDURE pg_temp.corrupt_unfolded(VARIADIC statements text[]) LANGUAGE plpgsql AS $$
@@ -240,53 +240,53 @@ END
 $$;
 TRUNCATE corruption;
 CALL pg_temp.corrupt_unfolded(
-	$$UPDATE kube_reports.result SET namespace = 'zz'$$,
-	$$DELETE FROM kube_reports.result$$,
-	$$UPDATE kube_reports.rollup SET count = count + 5$$,
-	$$DELETE FROM kube_reports.rollup$$,
-	$$UPDATE kube_reports.rollup_policy SET fail = fail + 5$$,
-	$$DELETE FROM kube_reports.rollup_policy$$,
-	$$DELETE FROM kube_reports.rollup_delta$$,
-	$$UPDATE kube_reports.rollup_delta SET counts = counts || counts, statuses = statuses || statuses, criteria = criteria || criteria, native_statuses = native_statuses || native_statuses$$,
-	$$UPDATE kube_reports.rollup_daily SET count = count + 5$$,
-	$$UPDATE kube_reports.score_daily SET pass = pass + 5$$);
+	$$UPDATE kube_reports_internal.result SET namespace = 'zz'$$,
+	$$DELETE FROM kube_reports_internal.result$$,
+	$$UPDATE kube_reports_internal.rollup SET count = count + 5$$,
+	$$DELETE FROM kube_reports_internal.rollup$$,
+	$$UPDATE kube_reports_internal.rollup_policy SET fail = fail + 5$$,
+	$$DELETE FROM kube_reports_internal.rollup_policy$$,
+	$$DELETE FROM kube_reports_internal.rollup_delta$$,
+	$$UPDATE kube_reports_internal.rollup_delta SET counts = counts || counts, statuses = statuses || statuses, criteria = criteria || criteria, native_statuses = native_statuses || native_statuses$$,
+	$$UPDATE kube_reports_internal.rollup_daily SET count = count + 5$$,
+	$$UPDATE kube_reports_internal.score_daily SET pass = pass + 5$$);
 SELECT statement, told, told_again FROM corruption ORDER BY number;
 -- History that was lost ends where the results are, as far as it is known; who wrote is not.
 CREATE VIEW pg_temp.end_of_history AS
-	SELECT g.name AS report, k.rule, kube_reports.status_name(c.old_status) AS was, kube_reports.status_name(c.new_status) AS is, c.at = r.since AS since_then, c.first_seen = r.first_seen AS as_old,
+	SELECT g.name AS report, k.rule, kube_reports_internal.status_name(c.old_status) AS was, kube_reports_internal.status_name(c.new_status) AS is, c.at = r.since AS since_then, c.first_seen = r.first_seen AS as_old,
 		c.actor <> 0 AS by_anybody, c.settles_at <= now() AS settled
-	FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin JOIN kube_reports.criterion k ON k.id = c.criterion
-		LEFT JOIN kube_reports.result r ON r.origin = c.origin AND r.key = c.key
+	FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+		LEFT JOIN kube_reports_internal.result r ON r.origin = c.origin AND r.key = c.key
 	ORDER BY c.version, k.rule;
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "pass"}]');
-DELETE FROM kube_reports.result_change;
+DELETE FROM kube_reports_internal.result_change;
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.end_of_history;
-SELECT count(DISTINCT c.version) = count(DISTINCT c.origin) AS versions_of_their_own FROM kube_reports.result_change c;
+SELECT count(DISTINCT c.version) = count(DISTINCT c.origin) AS versions_of_their_own FROM kube_reports_internal.result_change c;
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "warn"}]');
 SELECT pg_temp.written('b', '[{"policy": "p", "rule": "r2", "result": "fail"}]');
-DELETE FROM kube_reports.result_change WHERE new_status = 'f';
+DELETE FROM kube_reports_internal.result_change WHERE new_status = 'f';
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.end_of_history WHERE report = 'b';
 SELECT pg_temp.written('b', '[]');
-DELETE FROM kube_reports.result_change WHERE new_status IS NULL;
+DELETE FROM kube_reports_internal.result_change WHERE new_status IS NULL;
 SELECT what, name, expected, found - 'since' AS found FROM kube_reports.verify();
 CALL kube_reports.rebuild();
 SELECT * FROM pg_temp.end_of_history WHERE report = 'b';
 -- What went with a month that is over is not missed.
-UPDATE kube_reports.origin SET first_seen = first_seen - interval '26 months';
-UPDATE kube_reports.result SET first_seen = first_seen - interval '26 months', since = since - interval '26 months';
-UPDATE kube_reports.result_since SET first_seen = first_seen - interval '26 months', since = since - interval '26 months';
-DELETE FROM kube_reports.result_change;
+UPDATE kube_reports_internal.origin SET first_seen = first_seen - interval '26 months';
+UPDATE kube_reports_internal.result SET first_seen = first_seen - interval '26 months', since = since - interval '26 months';
+UPDATE kube_reports_internal.result_since SET first_seen = first_seen - interval '26 months', since = since - interval '26 months';
+DELETE FROM kube_reports_internal.result_change;
 SELECT * FROM kube_reports.verify();
 CALL kube_reports.rebuild();
-SELECT count(*) AS history FROM kube_reports.result_change;
+SELECT count(*) AS history FROM kube_reports_internal.result_change;
 SELECT * FROM kube_reports.verify();
 -- What no document holds is told, and cannot be mended.
-UPDATE kube_reports.actor SET name = 'WRONG';
+UPDATE kube_reports_internal.actor SET name = 'WRONG';
 CALL kube_reports.rebuild();
 SELECT what, count(*), min(found->>'name') AS name FROM kube_reports.verify() GROUP BY 1;
-UPDATE kube_reports.actor SET name = session_user;
+UPDATE kube_reports_internal.actor SET name = session_user;
 SELECT * FROM kube_reports.verify();
 
 ---- other types, other mappings ----
@@ -310,7 +310,7 @@ SELECT kube_reports.create_report(:'one', '{"apiVersion": "aquasecurity.github.i
 	{"checkID": "KSV002", "title": "t2", "severity": "CRITICAL", "success": true}]}}') IS NOT NULL;
 SELECT report, policy, rule, severity, status, native, kind, name, message FROM pg_temp.current WHERE report NOT IN ('a', 'b');
 CALL pg_temp.fold();
-SELECT category, pass, fail, error, skip, excluded FROM kube_reports.score_daily WHERE namespace = 'co' ORDER BY 1, 2;
+SELECT category, pass, fail, error, skip, excluded FROM kube_reports_internal.score_daily WHERE namespace = 'co' ORDER BY 1, 2;
 SELECT kube_reports.create_report(:'one', '{"apiVersion": "example.com/v1alpha1", "kind": "Finding", "metadata": {"name": "f", "namespace": "ns"}, "spec": {"list": [{"id": "x", "level": "bad", "points": 9.1, "why": "because", "on": [{"n": "a"}, {"n": "b"}]}, 7]}}') IS NOT NULL;
 SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": ".spec", "policy": "id", "rule": "@.x", "subjects": [{"each": ".on", "nme": "@.n"}], "score": {"path": ".p", "value": "1"}, "other": 1}');
 SELECT kube_reports.set_results_mapping('policyreports.wgpolicyk8s.io', '{}');
@@ -318,7 +318,7 @@ SELECT kube_reports.set_results_mapping('nothing.example.com', '{}');
 SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "source": {"value": "finder"}, "policy": ".id", "status": {"path": ".level", "map": {"bad": "fail"}}, "score": ".points", "properties": {"why": ".why"},
 	"subjects": [{"each": ".on", "kind": {"value": "Thing"}, "name": "@.n"}]}');
 SELECT report, policy, status, native, score, kind, name FROM pg_temp.current WHERE report = 'f';
-SELECT count(*) AS history FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin WHERE g.name = 'f';
+SELECT count(*) AS history FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin WHERE g.name = 'f';
 SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "policy": ".id", "status": {"path": ".level", "map": {"bad": "warn"}}}');
 SELECT report, policy, status, native, score, kind, name FROM pg_temp.current WHERE report = 'f';
 SELECT * FROM kube_reports.verify();
@@ -326,7 +326,7 @@ SELECT * FROM kube_reports.verify();
 SELECT kube_reports.set_results_mapping('findings.example.com', '{"list": "$.spec.list", "policy": ".id", "status": {"path": ".level", "map": {"bad": "error"}}}');
 SELECT kube_reports.register_crd(pg_temp.crd('example.com', 'findings', 'Finding'), 'none') > 0 AS registered;
 SELECT count(*) AS rows FROM pg_temp.current WHERE report = 'f';
-SELECT kube_reports.status_name(c.old_status) AS was, kube_reports.status_name(c.new_status) AS is, count(*) FROM kube_reports.result_change c JOIN kube_reports.origin g ON g.id = c.origin
+SELECT kube_reports_internal.status_name(c.old_status) AS was, kube_reports_internal.status_name(c.new_status) AS is, count(*) FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
 	WHERE g.name = 'f' GROUP BY c.version, 1, 2 ORDER BY c.version, 1;
 SELECT * FROM kube_reports.verify();
 SELECT kube_reports.unregister('findings.example.com', true);
@@ -334,25 +334,25 @@ SELECT * FROM kube_reports.verify();
 
 ---- upkeep ----
 -- Nothing is left that nothing refers to.
-SELECT count(*) AS details FROM kube_reports.detail d WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id) \gset
+SELECT count(*) AS details FROM kube_reports_internal.detail d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id) \gset
 SELECT :details > 0 AS garbage;
-SELECT count(kube_reports.collect_garbage()) AS steps FROM generate_series(1, 200);
-SELECT count(*) AS details FROM kube_reports.detail d WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id);
+SELECT count(kube_reports_internal.collect_garbage()) AS steps FROM generate_series(1, 200);
+SELECT count(*) AS details FROM kube_reports_internal.detail d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
 SELECT count(*) FROM kube_reports.verify();
 -- History of months that are over goes as a whole.
-SELECT kube_reports.make_history('2020-02-29 23:59:59+00');
-SELECT kube_reports.make_history('2020-02-01 00:00:00+00');
-SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
-SELECT kube_reports.expire_history(), kube_reports.expire_history();
-SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
+SELECT kube_reports_internal.make_history('2020-02-29 23:59:59+00');
+SELECT kube_reports_internal.make_history('2020-02-01 00:00:00+00');
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
+SELECT kube_reports_internal.expire_history(), kube_reports_internal.expire_history();
+SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
 SELECT kube_reports.enable_text_search(), kube_reports.enable_text_search();
 SELECT kube_reports.setting('text_search');
 -- A cluster that goes takes everything along.
 DELETE FROM kube_reports.object;
-DELETE FROM kube_reports.lane;
+DELETE FROM kube_reports_internal.lane;
 DELETE FROM kube_reports.cluster;
-SELECT (SELECT count(*) FROM kube_reports.result) AS results, (SELECT count(*) FROM kube_reports.result_change) AS history, (SELECT count(*) FROM kube_reports.origin) AS origins,
-	(SELECT count(*) FROM kube_reports.subject) AS subjects, (SELECT count(*) FROM kube_reports.rollup) AS rollups, (SELECT count(*) FROM kube_reports.rollup_daily) AS daily,
-	(SELECT count(*) FROM kube_reports.rollup_policy) AS policies,
-	(SELECT count(*) FROM kube_reports.result_since) AS times;
+SELECT (SELECT count(*) FROM kube_reports_internal.result) AS results, (SELECT count(*) FROM kube_reports_internal.result_change) AS history, (SELECT count(*) FROM kube_reports_internal.origin) AS origins,
+	(SELECT count(*) FROM kube_reports_internal.subject) AS subjects, (SELECT count(*) FROM kube_reports_internal.rollup) AS rollups, (SELECT count(*) FROM kube_reports_internal.rollup_daily) AS daily,
+	(SELECT count(*) FROM kube_reports_internal.rollup_policy) AS policies,
+	(SELECT count(*) FROM kube_reports_internal.result_since) AS times;
 DROP EXTENSION pg_trgm CASCADE;

@@ -55,7 +55,7 @@ SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'defau
 
 -- The log has it all, with who did it.
 SELECT c.operation, c.name, c.actor = session_user AS mine, c.old_version IS NOT NULL AS has_old
-	FROM kube_reports.change c WHERE c.name = 'a' ORDER BY c.version;
+	FROM kube_reports_internal.change c WHERE c.name = 'a' ORDER BY c.version;
 
 -- Only READ COMMITTED, no two-phase commit.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -96,8 +96,8 @@ SHOW lock_timeout;
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
 	SELECT o.cluster_id, o.resource_type, o.namespace, 'z', '{}', '{}' FROM kube_reports.object o WHERE o.name = 'y';
 COMMIT;
-SELECT c.operation, c.name FROM kube_reports.change c WHERE c.name IN ('y', 'z') ORDER BY c.version;
+SELECT c.operation, c.name FROM kube_reports_internal.change c WHERE c.name IN ('y', 'z') ORDER BY c.version;
 
 -- What jsonb cannot hold is no obstacle to a conflict.
-SELECT w.codes FROM generate_series(1, 2) n, LATERAL kube_reports.write_batch(:'one', ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default"}'],
+SELECT w.codes FROM generate_series(1, 2) n, LATERAL kube_reports_internal.write_batch(:'one', ARRAY['{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default"}'],
 	ARRAY[convert_to(format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"nul"},"results":[{"policy":"\u0000%s"}]}', n), 'UTF8')]) w;

@@ -134,24 +134,24 @@ def type_arguments(connection, oids, names=None, variadic=False):
 def routines(connection, condition=""):
     """Functions, procedures and aggregates of the schema that the caller may execute."""
     found = []
-    for name, kind, oids, names, variadic, returns, returns_set in query(connection, f"""
-            SELECT p.proname, p.prokind, p.proargtypes::oid[], p.proargnames, p.provariadic <> 0, format_type(p.prorettype, NULL), p.proretset
+    for schema, name, kind, oids, names, variadic, returns, returns_set in query(connection, f"""
+            SELECT p.pronamespace::regnamespace, p.proname, p.prokind, p.proargtypes::oid[], p.proargnames, p.provariadic <> 0, format_type(p.prorettype, NULL), p.proretset
             FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-            WHERE p.pronamespace = 'kube_reports'::regnamespace AND has_function_privilege(p.oid, 'EXECUTE') AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+            WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND has_function_privilege(p.oid, 'EXECUTE') AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
             {condition} ORDER BY p.proname, p.oid"""):
         if name in NOT_CALLED:
             continue
         arguments = type_arguments(connection, oids, names, variadic)
-        form = {"p": "CALL kube_reports.{}({})", "a": "SELECT kube_reports.{}({}) FROM generate_series(1, 2)"}.get(kind, "SELECT * FROM kube_reports.{}({}) LIMIT 100")
+        form = {"p": "CALL {}.{}({})", "a": "SELECT {}.{}({}) FROM generate_series(1, 2)"}.get(kind, "SELECT * FROM {}.{}({}) LIMIT 100")
         if kind == "f" and not returns_set and returns == "void":
-            form = "SELECT kube_reports.{}({})"
-        found.append(Target("procedure" if kind == "p" else "function", name, form.format('"' + name.replace('"', '""') + '"', "{}"), arguments, returns_set))
+            form = "SELECT {}.{}({})"
+        found.append(Target("procedure" if kind == "p" else "function", name, form.format(schema, '"' + name.replace('"', '""') + '"', "{}"), arguments, returns_set))
     return found
 
 
 def operators(connection):
     found = []
-    for name, left, right in query(connection, "SELECT oprname, oprleft, oprright FROM pg_operator WHERE oprnamespace = 'kube_reports'::regnamespace ORDER BY oid"):
+    for name, left, right in query(connection, "SELECT oprname, oprleft, oprright FROM pg_operator WHERE oprnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY oid"):
         oids = [oid for oid in (left, right) if oid]
         found.append(Target("operator", name, ("SELECT {} " if left else "SELECT ") + f"OPERATOR(kube_reports.{name}) " + "{}", type_arguments(connection, oids), False))
     return found
@@ -161,9 +161,9 @@ def casts(connection):
     found = []
     for source, target, domain in query(connection, """
             SELECT c.castsource, format_type(c.casttarget, NULL), NULL FROM pg_cast c
-            WHERE (SELECT count(*) FROM pg_type t WHERE t.oid IN (c.castsource, c.casttarget) AND t.typnamespace = 'kube_reports'::regnamespace) > 0
-            UNION ALL SELECT t.typbasetype, format_type(t.oid, NULL), (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typtype = 'd'
-            UNION ALL SELECT 'unknown'::regtype, format_type(t.oid, NULL), (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typtype IN ('b', 'd') AND t.typelem = 0
+            WHERE (SELECT count(*) FROM pg_type t WHERE t.oid IN (c.castsource, c.casttarget) AND t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)) > 0
+            UNION ALL SELECT t.typbasetype, format_type(t.oid, NULL), (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t WHERE t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND t.typtype = 'd'
+            UNION ALL SELECT 'unknown'::regtype, format_type(t.oid, NULL), (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t WHERE t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND t.typtype IN ('b', 'd') AND t.typelem = 0
             ORDER BY 1, 2"""):
         arguments = type_arguments(connection, [source])
         # CHECK (kube_reports.conforms(VALUE, 'group/version'::text, 'Kind'::text))
@@ -177,14 +177,14 @@ def known_values(connection):
     composites = {}
     for name, column, column_type in query(connection, """
             SELECT format_type(c.reltype, NULL), a.attname, format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'c', 'v') ORDER BY c.oid, a.attnum"""):
+            WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'c', 'v') ORDER BY c.oid, a.attnum"""):
         composites.setdefault(name, []).append((column, column_type))
     return {
         "composites": composites,
-        "definitions": query(connection, "SELECT id, definition::text FROM kube_reports.resource_version ORDER BY id"),
+        "definitions": query(connection, "SELECT id, definition::text FROM kube_reports_internal.resource_version ORDER BY id"),
         "mappings": query(connection, "SELECT mapping_id, mapping::text FROM kube_reports.resource_type WHERE mapping IS NOT NULL ORDER BY id"),
         "crds": [crd for crd, in query(connection, "SELECT crd::text FROM kube_reports.resource_type ORDER BY id")],
-        "lanes": [lane for lane, in query(connection, "SELECT id FROM kube_reports.lane ORDER BY id")],
+        "lanes": [lane for lane, in query(connection, "SELECT id FROM kube_reports_internal.lane ORDER BY id")],
         "cluster_id": query(connection, "SELECT id FROM kube_reports.cluster WHERE uid = %s", CLUSTER)[0][0],
     }
 
@@ -225,7 +225,7 @@ class Fuzzer:
         if value is None:
             return f"NULL::{argument.type}"
         if value is CALLER:
-            return "kube_reports.this_caller()"
+            return "kube_reports_internal.this_caller()"
         if argument.type in self.values.known["composites"]:
             columns = self.values.known["composites"][argument.type]
             return "ROW(" + ", ".join(self.argument(Argument(column, column_type, False), value[n]) for n, (column, column_type) in enumerate(columns)) + f")::{argument.type}"
@@ -338,7 +338,7 @@ class Fuzzer:
         """The C functions, called with NULLs whatever they are declared."""
         targets = routines(self.connection, "AND l.lanname = 'c'")
         for signature, in query(self.connection, """SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-                WHERE p.pronamespace = 'kube_reports'::regnamespace AND l.lanname = 'c' AND p.proisstrict"""):
+                WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND l.lanname = 'c' AND p.proisstrict"""):
             self.cursor.execute(f"ALTER FUNCTION {signature} CALLED ON NULL INPUT")
         self.nulls(targets)
         self.binary_input(20)
@@ -395,7 +395,7 @@ def main():
         query(superuser, "CREATE ROLE kube_reports_stranger LOGIN")
         owner = server.connect("kube_reports_owner")
         # Without it nothing has a name for the stranger, and nothing would be tried.
-        query(owner, "GRANT USAGE ON SCHEMA kube_reports TO kube_reports_stranger")
+        query(owner, "GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO kube_reports_stranger")
         fill(owner)
         known = known_values(superuser)
         owner.close()

@@ -236,7 +236,7 @@ class Values:
             meant = self.named(type_name, name)
             if meant is not None:
                 return meant
-        if type_name == "kube_reports.caller" and self.chance(0.8):
+        if type_name == "kube_reports_internal.caller" and self.chance(0.8):
             return CALLER
         if type_name in self.known["composites"]:
             return tuple(self.maybe_null(column_type, column) for column, column_type in self.known["composites"][type_name])

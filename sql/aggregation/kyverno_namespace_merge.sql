@@ -13,7 +13,7 @@
 -- become policy reports, one for each policy, in chunks.  There a result is told by
 -- policy, rule and resource.
 
-CREATE FUNCTION kube_reports.merge_admission(cluster uuid, cluster_id integer, written_type integer, background_type integer, namespaces text[], keys text[],
+CREATE FUNCTION kube_reports_internal.merge_admission(cluster uuid, cluster_id integer, written_type integer, background_type integer, namespaces text[], keys text[],
 		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -26,8 +26,8 @@ AS $$
 DECLARE
 	plan		record;
 BEGIN
-	PERFORM kube_reports.lock_types(cluster_id, ARRAY[written_type]);
-	PERFORM kube_reports.take_groups(cluster_id, 'a', namespaces, keys, afters);
+	PERFORM kube_reports_internal.lock_types(cluster_id, ARRAY[written_type]);
+	PERFORM kube_reports_internal.take_groups(cluster_id, 'a', namespaces, keys, afters);
 
 	WITH wanted AS MATERIALIZED (
 		SELECT k.n, k.namespace, k.key, k.after, o.name IS NOT NULL AS stored, coalesce(o.managed, true) AS managed, o.metadata
@@ -44,7 +44,7 @@ BEGIN
 			CROSS JOIN LATERAL (SELECT o.name, o.body, o.labels FROM kube_reports.object o
 				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = w.namespace
 					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key, 'app.kubernetes.io/managed-by=kyverno'] AND (o.name > w.after OR o.name = w.key)
-				ORDER BY o.name <> w.key, o.name LIMIT kube_reports.merge_limit()) o
+				ORDER BY o.name <> w.key, o.name LIMIT kube_reports_internal.merge_limit()) o
 		WHERE w.managed
 	), owned AS MATERIALIZED (
 		-- The aggregated report's own owner, or that of any report of the resource, however many there are.
@@ -53,20 +53,20 @@ BEGIN
 				FROM (SELECT o.resource_type, o.name, o.metadata FROM kube_reports.object o
 					WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type IN (written_type, background_type) AND o.namespace = w.namespace
 						AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key, 'app.kubernetes.io/managed-by=kyverno'] OFFSET 0) o
-					CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
+					CROSS JOIN LATERAL kube_reports_internal.first_owner(o.metadata) f
 				WHERE f.owner IS NOT NULL
 				ORDER BY o.resource_type <> written_type, o.name LIMIT 1)) AS owner
-		FROM wanted w LEFT JOIN LATERAL kube_reports.first_owner(w.metadata) f ON true
+		FROM wanted w LEFT JOIN LATERAL kube_reports_internal.first_owner(w.metadata) f ON true
 		WHERE w.managed
 	), newest AS (
 		SELECT DISTINCT ON (r.n, l.policy || '/' || l.rule) r.n, l.*
 		FROM owned o JOIN report r ON r.n = o.n
-			CROSS JOIN LATERAL kube_reports.list_results(r.body, kube_reports.subject_of(o.owner, o.namespace)) l
+			CROSS JOIN LATERAL kube_reports_internal.list_results(r.body, kube_reports_internal.subject_of(o.owner, o.namespace)) l
 		WHERE o.owner IS NOT NULL
 		ORDER BY r.n, l.policy || '/' || l.rule, l.seconds DESC, r.place, l."position"
 	), merged AS (
 		SELECT n.n, '"results":[' || string_agg(n.content, ',' ORDER BY n.policy COLLATE "C", n.rule COLLATE "C") || '],"summary":'
-				|| kube_reports.summary_text(array_agg(n.status)) AS content
+				|| kube_reports_internal.summary_text(array_agg(n.status)) AS content
 		FROM newest n GROUP BY n.n
 	), decided AS (
 		SELECT o.n, o.namespace, o.key, o.owner, o.knows_owner, m.content, s.uid AS namespace_uid,
@@ -79,12 +79,12 @@ BEGIN
 				WHEN o.stored THEN 'delete' ELSE 'nothing' END AS verb
 		FROM owned o
 			LEFT JOIN merged m ON m.n = o.n
-			LEFT JOIN kube_reports.namespace s ON s.cluster_id = merge_admission.cluster_id AND s.name = o.namespace AND o.namespace <> ''
+			LEFT JOIN kube_reports_internal.namespace s ON s.cluster_id = merge_admission.cluster_id AND s.name = o.namespace AND o.namespace <> ''
 	), writing AS (
 		SELECT d.n,
-			kube_reports.merge_request(written_type, d.verb, d.namespace, d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
+			kube_reports_internal.merge_request(written_type, d.verb, d.namespace, d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
 			convert_to(CASE d.verb
-				WHEN 'create' THEN kube_reports.new_report(written_type, d.namespace, d.key,
+				WHEN 'create' THEN kube_reports_internal.new_report(written_type, d.namespace, d.key,
 					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s', to_json(d.key), d.labels), d.owner, NULL,
 					format('"spec":{"owner":%s,%s}', d.owner, d.content))
 				-- What it is, only its label says to others, and whose, only its owner.
@@ -98,25 +98,25 @@ BEGIN
 			(SELECT array_agg(w.n ORDER BY w.n) FROM writing w) AS writing,
 			ARRAY(SELECT d.n FROM decided d WHERE d.verb = 'nothing') AS nothing,
 			(SELECT array_agg(r.n ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated) AS consumed,
-			(SELECT array_agg(kube_reports.merge_request(written_type, 'delete', r.namespace, r.name) ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated)
+			(SELECT array_agg(kube_reports_internal.merge_request(written_type, 'delete', r.namespace, r.name) ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated)
 				AS deletions,
-			(SELECT array_agg(r.n) FROM report r WHERE r.place = kube_reports.merge_limit()) AS unfinished,
-			(SELECT array_agg(r.name) FROM report r WHERE r.place = kube_reports.merge_limit()) AS last_names
+			(SELECT array_agg(r.n) FROM report r WHERE r.place = kube_reports_internal.merge_limit()) AS unfinished,
+			(SELECT array_agg(r.name) FROM report r WHERE r.place = kube_reports_internal.merge_limit()) AS last_names
 		INTO plan;
-	PERFORM kube_reports.queue_rest(cluster_id, 'a', namespaces, keys, plan.unfinished, plan.last_names,
-		kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
+	PERFORM kube_reports_internal.queue_rest(cluster_id, 'a', namespaces, keys, plan.unfinished, plan.last_names,
+		kube_reports_internal.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_admission(uuid, integer, integer, integer, text[], text[], text[])
+COMMENT ON FUNCTION kube_reports_internal.merge_admission(uuid, integer, integer, integer, text[], text[], text[])
 	IS 'merges those admission reports of some resources, named by namespace and uid, that Kyverno manages into one for each, and deletes the others; afters: of each resource those of larger names';
 
 -- Policies that are named after a namespace are those of Policy; a name with more slashes is nobody's.
-CREATE FUNCTION kube_reports.policy_report_name(policy text) RETURNS text
+CREATE FUNCTION kube_reports_internal.policy_report_name(policy text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE length(policy) - length(replace(policy, '/', '')) WHEN 0 THEN 'cpol-' || policy WHEN 1 THEN 'pol-' || split_part(policy, '/', 2) END;
-COMMENT ON FUNCTION kube_reports.policy_report_name(text) IS 'the name of the policy reports with the results of a policy; null for a name that no policy has';
+COMMENT ON FUNCTION kube_reports_internal.policy_report_name(text) IS 'the name of the policy reports with the results of a policy; null for a name that no policy has';
 
-CREATE FUNCTION kube_reports.merge_namespace(cluster uuid, options kube_reports.aggregation, written_type integer, admission_type integer,
+CREATE FUNCTION kube_reports_internal.merge_namespace(cluster uuid, options kube_reports_internal.aggregation, written_type integer, admission_type integer,
 		background_type integer, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -128,22 +128,22 @@ AS $$
 DECLARE
 	plan		record;
 BEGIN
-	PERFORM kube_reports.lock_types(options.cluster_id, ARRAY[written_type]);
-	PERFORM kube_reports.take_groups(options.cluster_id, 'p', ARRAY[namespace], '{""}', '{""}');
+	PERFORM kube_reports_internal.lock_types(options.cluster_id, ARRAY[written_type]);
+	PERFORM kube_reports_internal.take_groups(options.cluster_id, 'p', ARRAY[namespace], '{""}', '{""}');
 
 	WITH report AS (
 		SELECT f.uid, f.owner, o.body, row_number() OVER (ORDER BY o.resource_type, o.name) AS place
-		FROM kube_reports.object o CROSS JOIN LATERAL kube_reports.first_owner(o.metadata) f
+		FROM kube_reports.object o CROSS JOIN LATERAL kube_reports_internal.first_owner(o.metadata) f
 		WHERE o.cluster_id = options.cluster_id AND o.namespace = merge_namespace.namespace AND f.owners = 1
 			AND (o.resource_type = background_type
-				OR o.resource_type = admission_type AND kube_reports.label_value(o.labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL)
+				OR o.resource_type = admission_type AND kube_reports_internal.label_value(o.labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL)
 	), found AS MATERIALIZED (
 		SELECT r.uid, r.place, l.* FROM report r
-			CROSS JOIN LATERAL kube_reports.list_results(r.body, kube_reports.subject_of(r.owner, merge_namespace.namespace)) l
+			CROSS JOIN LATERAL kube_reports_internal.list_results(r.body, kube_reports_internal.subject_of(r.owner, merge_namespace.namespace)) l
 	), active AS MATERIALIZED (
-		SELECT d.source, d.policy, d.rule, kube_reports.policy_report_name(d.policy) AS name
+		SELECT d.source, d.policy, d.rule, kube_reports_internal.policy_report_name(d.policy) AS name
 		FROM (SELECT DISTINCT f.source, f.policy, f.rule FROM found f OFFSET 0) d
-		WHERE kube_reports.policy_report_name(d.policy) IS NOT NULL AND kube_reports.is_active(options.cluster_id, d.source, d.policy, d.rule)
+		WHERE kube_reports_internal.policy_report_name(d.policy) IS NOT NULL AND kube_reports_internal.is_active(options.cluster_id, d.source, d.policy, d.rule)
 	), newest AS (
 		SELECT DISTINCT ON (f.policy || '/' || f.rule || '/' || f.uid) f.uid, a.name, f.policy, f.rule, f.status, f.seconds, f.content
 		FROM found f JOIN active a ON a.source = f.source AND a.policy = f.policy AND a.rule = f.rule
@@ -153,7 +153,7 @@ BEGIN
 		WINDOW policy AS (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.uid COLLATE "C", n.seconds)
 	), numbered AS (
 		-- Neither too many results in a chunk, nor too large ones.
-		SELECT p.*, dense_rank() OVER (PARTITION BY p.name ORDER BY p.place / options.chunk_size, div(p.bytes, kube_reports.merge_max_bytes() / 2)) - 1 AS number
+		SELECT p.*, dense_rank() OVER (PARTITION BY p.name ORDER BY p.place / options.chunk_size, div(p.bytes, kube_reports_internal.merge_max_bytes() / 2)) - 1 AS number
 		FROM placed p
 	), chunk AS (
 		SELECT CASE WHEN c.number = 0 THEN c.name
@@ -161,7 +161,7 @@ BEGIN
 				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-' || c.number || '-' || c.name
 				ELSE c.name || '-' || c.number END AS name, c.content, c.policies
 		FROM (SELECT n.name, n.number,
-				'"results":[' || string_agg(n.content, ',' ORDER BY n.place) || '],"summary":' || kube_reports.summary_text(array_agg(n.status)) AS content,
+				'"results":[' || string_agg(n.content, ',' ORDER BY n.place) || '],"summary":' || kube_reports_internal.summary_text(array_agg(n.status)) AS content,
 				array_agg(DISTINCT n.policy) AS policies
 			FROM numbered n GROUP BY n.name, n.number) c
 	), stored AS (
@@ -176,25 +176,25 @@ BEGIN
 				FROM (SELECT 'app.kubernetes.io/managed-by' AS key, 'kyverno' AS value
 						UNION ALL
 						SELECT CASE WHEN strpos(p.policy, '/') > 0 THEN 'pol.kyverno.io/' ELSE 'cpol.kyverno.io/' END || split_part(p.policy, '/', -1), max(p.version)
-						FROM kube_reports.active_policy p
+						FROM kube_reports_internal.active_policy p
 						WHERE p.cluster_id = options.cluster_id AND p.source = '' AND p.policy = ANY (c.policies) AND p.version <> ''
 							AND length(split_part(p.policy, '/', -1)) <= 63
 						GROUP BY 1) n
 					FULL JOIN (SELECT split_part(l, '=', 1) AS key FROM unnest(s.labels) l) o ON o.key = n.key) AS labels
 		FROM chunk c FULL JOIN stored s ON s.name = c.name
-			LEFT JOIN kube_reports.namespace w ON w.cluster_id = options.cluster_id AND w.name = merge_namespace.namespace AND w.name <> ''
+			LEFT JOIN kube_reports_internal.namespace w ON w.cluster_id = options.cluster_id AND w.name = merge_namespace.namespace AND w.name <> ''
 	)
-	SELECT array_agg(kube_reports.merge_request(written_type, d.verb, merge_namespace.namespace, d.name, CASE d.verb WHEN 'create' THEN d.namespace_uid END)
+	SELECT array_agg(kube_reports_internal.merge_request(written_type, d.verb, merge_namespace.namespace, d.name, CASE d.verb WHEN 'create' THEN d.namespace_uid END)
 				ORDER BY d.name) AS requests,
 			array_agg(convert_to(CASE d.verb
-				WHEN 'create' THEN kube_reports.new_report(written_type, merge_namespace.namespace, d.name, d.labels, NULL, NULL, d.content)
+				WHEN 'create' THEN kube_reports_internal.new_report(written_type, merge_namespace.namespace, d.name, d.labels, NULL, NULL, d.content)
 				WHEN 'patch' THEN format('{"metadata":{"labels":{%s}},%s}', d.labels, d.content)
 				ELSE '' END, 'UTF8') ORDER BY d.name) AS documents,
 			array_agg(1::bigint) AS writing
 		INTO plan
 		FROM decided d;
-	PERFORM kube_reports.write_merge(cluster, plan.requests, plan.documents, plan.writing, '{}', NULL, NULL);
+	PERFORM kube_reports_internal.write_merge(cluster, plan.requests, plan.documents, plan.writing, '{}', NULL, NULL);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_namespace(uuid, kube_reports.aggregation, integer, integer, integer, text)
+COMMENT ON FUNCTION kube_reports_internal.merge_namespace(uuid, kube_reports_internal.aggregation, integer, integer, integer, text)
 	IS 'makes the policy reports of a namespace (empty: of the cluster) from its aggregated admission reports and background scan reports, and deletes those that Kyverno manages and that are none of them';

@@ -7,53 +7,53 @@
 -- of the set that it told, and merges only by that.  By another one it does not
 -- before it has told again, which it does every few seconds.
 
-CREATE FUNCTION kube_reports.policy_set_version(cluster uuid) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.policy_set_version(cluster uuid) RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT (extract(epoch FROM s.changed_at) * 1000000)::bigint
-	FROM kube_reports.active_policy_set s
+	FROM kube_reports_internal.active_policy_set s
 		JOIN kube_reports.cluster c ON c.id = s.cluster_id
-		JOIN kube_reports.aggregation a ON a.cluster_id = c.id
+		JOIN kube_reports_internal.aggregation a ON a.cluster_id = c.id
 	WHERE c.uid = $1 AND a.follow_policies
 $$;
-COMMENT ON FUNCTION kube_reports.policy_set_version(uuid)
+COMMENT ON FUNCTION kube_reports_internal.policy_set_version(uuid)
 	IS 'another one whenever the active policies of a cluster change; null where proxies are not to tell them, or nobody has';
 
-CREATE FUNCTION kube_reports.api_tell_policies(cluster uuid, policies text,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.api_tell_policies(cluster uuid, policies text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c JOIN kube_reports.aggregation a ON a.cluster_id = c.id
-			WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller) AND a.follow_policies) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c JOIN kube_reports_internal.aggregation a ON a.cluster_id = c.id
+			WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller) AND a.follow_policies) THEN
 		RETURN -1;
 	END IF;
 	PERFORM kube_reports.set_active_policies(cluster, policies::jsonb);
-	RETURN coalesce(kube_reports.policy_set_version(cluster), -1);
+	RETURN coalesce(kube_reports_internal.policy_set_version(cluster), -1);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_tell_policies(uuid, text, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_tell_policies(uuid, text, kube_reports_internal.caller)
 	IS 'set_active_policies() by a proxy; returns the version of what is stored then, for api_may_merge(), and -1 where proxies are not to tell';
 
-CREATE FUNCTION kube_reports.api_may_merge(cluster uuid, told bigint,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.api_may_merge(cluster uuid, told bigint,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller));
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller));
 BEGIN
 	IF told = 0 THEN
 		RETURN true;
 	END IF;
 	-- Until the transaction ends nobody changes the set.
-	IF told IS NULL OR served IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served)) THEN
+	IF told IS NULL OR served IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served)) THEN
 		RETURN false;
 	END IF;
-	RETURN coalesce(kube_reports.policy_set_version(cluster) = told, false);
+	RETURN coalesce(kube_reports_internal.policy_set_version(cluster) = told, false);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_may_merge(uuid, bigint, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_may_merge(uuid, bigint, kube_reports_internal.caller)
 	IS 'whether a proxy may merge by the active policies that are stored, until its transaction ends; told: the version that api_tell_policies() gave for what it knows now; 0: it has nobody to ask, and any will do; null: it knows nothing';

@@ -22,7 +22,7 @@ DECLARE
 BEGIN
 	SELECT t.id, coalesce(p.properties->'summary', p.properties#>'{spec,properties,summary}')->'properties' INTO stored, members
 		FROM kube_reports.resource_type t
-			JOIN LATERAL (SELECT v.definition::jsonb#>'{schema,properties}' AS properties FROM kube_reports.resource_version v
+			JOIN LATERAL (SELECT v.definition::jsonb#>'{schema,properties}' AS properties FROM kube_reports_internal.resource_version v
 				WHERE v.resource_type = t.id ORDER BY v.priority LIMIT 1) p ON true
 		WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
@@ -30,7 +30,7 @@ BEGIN
 			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
 	END IF;
 	IF NOT filled THEN
-		DELETE FROM kube_reports.summary_type s WHERE s.resource_type = stored;
+		DELETE FROM kube_reports_internal.summary_type s WHERE s.resource_type = stored;
 		RETURN;
 	END IF;
 	IF members IS NULL OR NOT members ?& '{pass,fail,warn,error,skip}' THEN
@@ -38,49 +38,49 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value',
 				DETAIL = 'Its schema has no summary, at the top or in spec, with pass, fail, warn, error and skip.';
 	END IF;
-	INSERT INTO kube_reports.summary_type (resource_type) VALUES (stored) ON CONFLICT ON CONSTRAINT summary_type_pkey DO NOTHING;
+	INSERT INTO kube_reports_internal.summary_type (resource_type) VALUES (stored) ON CONFLICT ON CONSTRAINT summary_type_pkey DO NOTHING;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
 	IS 'from now on each write to a type, named <plural>.<group>, fills in the summary where its producer left it out; a summary that a producer gave stays as it is, and verify() tells of those that are wrong. Raises 42704 for an unknown type, 22023 for one without such a summary';
 
-CREATE FUNCTION kube_reports.wrong_summaries() RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+CREATE FUNCTION kube_reports_internal.wrong_summaries() RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT o.cluster_id, o.namespace, o.name, c.counted::jsonb, c.found::jsonb
-	FROM kube_reports.summary_type s
+	FROM kube_reports_internal.summary_type s
 		JOIN kube_reports.object o ON o.resource_type = s.resource_type
-		CROSS JOIN LATERAL kube_reports.count_summary(o.body) c
+		CROSS JOIN LATERAL kube_reports_internal.count_summary(o.body) c
 	WHERE EXISTS (SELECT FROM jsonb_each(c.counted::jsonb) e WHERE e.value <> coalesce(c.found::jsonb->e.key, '0'))
 		-- An empty one was left out, and is filled in by the next write.
 		AND c.found::jsonb <> '{}';
 END;
-COMMENT ON FUNCTION kube_reports.wrong_summaries()
+COMMENT ON FUNCTION kube_reports_internal.wrong_summaries()
 	IS 'reports whose summary is not what their results make, among the types of set_summaries(); a member that is left out counts as 0';
 
 ---- options ----
 
-CREATE FUNCTION kube_reports.present_form(options kube_reports.aggregation) RETURNS text
+CREATE FUNCTION kube_reports_internal.present_form(options kube_reports_internal.aggregation) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (options)."group" || '/' || (options).policy_reports;
-COMMENT ON FUNCTION kube_reports.present_form(kube_reports.aggregation) IS 'what the policy reports are that are merged by these options: see the column forms';
+COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation) IS 'what the policy reports are that are merged by these options: see the column forms';
 
 CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL, policy_reports text DEFAULT NULL,
 		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL)
-	RETURNS kube_reports.aggregation
+	RETURNS kube_reports_internal.aggregation
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := kube_reports.known_cluster(cluster);
-	before		kube_reports.aggregation;
-	stored		kube_reports.aggregation;
+	served		integer := kube_reports_internal.known_cluster(cluster);
+	before		kube_reports_internal.aggregation;
+	stored		kube_reports_internal.aggregation;
 BEGIN
 	-- No step goes on by options of before.
-	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served));
-	SELECT * INTO before FROM kube_reports.aggregation a WHERE a.cluster_id = served;
-	INSERT INTO kube_reports.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
-	UPDATE kube_reports.aggregation a
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
+	SELECT * INTO before FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;
+	INSERT INTO kube_reports_internal.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
+	UPDATE kube_reports_internal.aggregation a
 		SET admission = coalesce(set_aggregation.admission, a.admission),
 			policy_reports = coalesce(set_aggregation.policy_reports, a.policy_reports),
 			"group" = coalesce(set_aggregation."group", a."group"),
@@ -89,13 +89,13 @@ BEGIN
 			follow_policies = coalesce(set_aggregation.follow_policies, a.follow_policies)
 		WHERE a.cluster_id = served
 		RETURNING a.* INTO stored;
-	IF stored.policy_reports <> 'off' AND NOT kube_reports.present_form(stored) = ANY (stored.forms) THEN
-		UPDATE kube_reports.aggregation a SET forms = a.forms || kube_reports.present_form(stored) WHERE a.cluster_id = served
+	IF stored.policy_reports <> 'off' AND NOT kube_reports_internal.present_form(stored) = ANY (stored.forms) THEN
+		UPDATE kube_reports_internal.aggregation a SET forms = a.forms || kube_reports_internal.present_form(stored) WHERE a.cluster_id = served
 			RETURNING a.* INTO stored;
 	END IF;
 	IF (before.admission, before.policy_reports, before."group", before.chunk_size)
 			IS DISTINCT FROM (stored.admission, stored.policy_reports, stored."group", stored.chunk_size) THEN
-		PERFORM kube_reports.queue_everything(served);
+		PERFORM kube_reports_internal.queue_everything(served);
 	END IF;
 	RETURN stored;
 END
@@ -105,39 +105,39 @@ COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, inte
 
 ---- the queue ----
 
-CREATE FUNCTION kube_reports.label_value(labels text[], key text) RETURNS text
+CREATE FUNCTION kube_reports_internal.label_value(labels text[], key text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (SELECT substr(l, length(key) + 2) FROM unnest(labels) l WHERE starts_with(l, key || '=') LIMIT 1);
-COMMENT ON FUNCTION kube_reports.label_value(text[], text) IS 'the value of a label among those of an object; null without it';
+COMMENT ON FUNCTION kube_reports_internal.label_value(text[], text) IS 'the value of a label among those of an object; null without it';
 
 -- To which groups a report belongs.  What is gone is in none any more but that of its namespace; an admission report that was merged is none that waits,
 -- and a background scan report tells whose those are that do.
-CREATE FUNCTION kube_reports.aggregation_groups(cluster_id integer, type_id integer, labels text[], old_labels text[], metadata kube_reports.report)
+CREATE FUNCTION kube_reports_internal.aggregation_groups(cluster_id integer, type_id integer, labels text[], old_labels text[], metadata kube_reports.report)
 	RETURNS TABLE (stage "char", key text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT 'r'::"char", f.uid
-		FROM kube_reports.aggregation a, kube_reports.resource_type t, LATERAL kube_reports.first_owner(metadata) f
+		FROM kube_reports_internal.aggregation a, kube_reports.resource_type t, LATERAL kube_reports_internal.first_owner(metadata) f
 		WHERE a.cluster_id = $1 AND a.policy_reports = 'resource' AND t.id = type_id AND t."group" = 'reports.kyverno.io' AND f.owners > 0
 	UNION ALL
-	SELECT 'a', kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid')
-		FROM kube_reports.aggregation a, kube_reports.resource_type t
+	SELECT 'a', kube_reports_internal.label_value(labels, 'audit.kyverno.io/resource.uid')
+		FROM kube_reports_internal.aggregation a, kube_reports.resource_type t
 		WHERE a.cluster_id = $1 AND a.admission AND t.id = type_id AND t."group" = 'kyverno.io'
-			AND kube_reports.label_value(labels, 'audit.kyverno.io/resource.uid') <> ''
-			AND kube_reports.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NULL
-			AND kube_reports.label_value(labels, 'app.kubernetes.io/managed-by') = 'kyverno'
+			AND kube_reports_internal.label_value(labels, 'audit.kyverno.io/resource.uid') <> ''
+			AND kube_reports_internal.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NULL
+			AND kube_reports_internal.label_value(labels, 'app.kubernetes.io/managed-by') = 'kyverno'
 	UNION ALL
 	SELECT 'p', ''
-		FROM kube_reports.aggregation a, kube_reports.resource_type t
+		FROM kube_reports_internal.aggregation a, kube_reports.resource_type t
 		WHERE a.cluster_id = $1 AND a.policy_reports = 'policy' AND t.id = type_id AND t."group" = 'kyverno.io'
 			AND (t.plural LIKE '%backgroundscanreports'
-				OR kube_reports.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL
-				OR kube_reports.label_value(old_labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL);
+				OR kube_reports_internal.label_value(labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL
+				OR kube_reports_internal.label_value(old_labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL);
 END;
-COMMENT ON FUNCTION kube_reports.aggregation_groups(integer, integer, text[], text[], kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.aggregation_groups(integer, integer, text[], text[], kube_reports.report)
 	IS 'what is to be merged because of a report: labels and metadata as they are (null: it is gone), and as they were';
 
-CREATE FUNCTION kube_reports.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -148,16 +148,16 @@ DECLARE
 	last_version bigint;
 BEGIN
 	WITH changed AS MATERIALIZED (
-		SELECT c.version, c.namespace, c.name, c.old_metadata FROM kube_reports.change c
+		SELECT c.version, c.namespace, c.name, c.old_metadata FROM kube_reports_internal.change c
 			WHERE c.lane = queue_aggregation.lane AND c.version > after_version
 	), queued AS (
-		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+		INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 			SELECT DISTINCT l.cluster_id, g.stage, c.namespace, g.key
-			FROM kube_reports.lane l CROSS JOIN changed c
+			FROM kube_reports_internal.lane l CROSS JOIN changed c
 				LEFT JOIN LATERAL (SELECT o.labels, o.metadata FROM kube_reports.object o
 					WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = c.namespace AND o.name = c.name
 					LIMIT 1) o ON true
-				CROSS JOIN LATERAL kube_reports.aggregation_groups(l.cluster_id, l.resource_type, o.labels,
+				CROSS JOIN LATERAL kube_reports_internal.aggregation_groups(l.cluster_id, l.resource_type, o.labels,
 					kube_reports.label_terms(c.old_metadata), o.metadata) g
 			WHERE l.id = queue_aggregation.lane
 	)
@@ -165,23 +165,23 @@ BEGIN
 	RETURN greatest(after_version, last_version);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.queue_aggregation(integer, bigint)
+COMMENT ON FUNCTION kube_reports_internal.queue_aggregation(integer, bigint)
 	IS 'to be called by whoever has logged changes of a lane whose cluster is aggregated, in the same transaction; returns the last version looked at';
 
-CREATE FUNCTION kube_reports.queue_everything(cluster_id integer) RETURNS void
+CREATE FUNCTION kube_reports_internal.queue_everything(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = queue_everything.cluster_id;
-	INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
+	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = queue_everything.cluster_id;
+	INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, queued_at, stage, namespace, key)
 		VALUES (queue_everything.cluster_id, '-infinity', 'e', '', '');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.queue_everything(integer)
+COMMENT ON FUNCTION kube_reports_internal.queue_everything(integer)
 	IS 'has everything in a cluster merged that its options say, step by step: after they changed, after a restore';
 
-CREATE FUNCTION kube_reports.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000) RETURNS void
+CREATE FUNCTION kube_reports_internal.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -193,9 +193,9 @@ DECLARE
 BEGIN
 	-- Writers that do not know the options yet are waited for once: what they wrote is found, what comes later is queued.
 	IF after = '' THEN
-		PERFORM kube_reports.lock_store();
+		PERFORM kube_reports_internal.lock_store();
 	END IF;
-	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = queue_piece.cluster_id AND q.stage = 'e';
+	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = queue_piece.cluster_id AND q.stage = 'e';
 	WITH piece AS MATERIALIZED (
 		SELECT o.resource_type, o.namespace, o.name, o.labels, o.metadata
 		FROM kube_reports.object o
@@ -203,56 +203,56 @@ BEGIN
 			AND (o.resource_type, o.namespace, o.name) > ((last->>0)::integer, last->>1, last->>2)
 		ORDER BY o.resource_type, o.namespace, o.name LIMIT max_objects
 	), queued AS (
-		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+		INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 			SELECT DISTINCT queue_piece.cluster_id, g.stage, p.namespace, g.key
-			FROM piece p CROSS JOIN LATERAL kube_reports.aggregation_groups(queue_piece.cluster_id, p.resource_type, p.labels, NULL, p.metadata) g
+			FROM piece p CROSS JOIN LATERAL kube_reports_internal.aggregation_groups(queue_piece.cluster_id, p.resource_type, p.labels, NULL, p.metadata) g
 	)
 	SELECT count(*) AS count, (array_agg(json_build_array(p.resource_type, p.namespace, p.name)::text
 			ORDER BY p.resource_type DESC, p.namespace DESC, p.name DESC))[1] AS last
 		INTO step FROM piece p;
 	IF step.count = max_objects THEN
-		INSERT INTO kube_reports.aggregation_queue (cluster_id, queued_at, stage, namespace, key, after)
+		INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, queued_at, stage, namespace, key, after)
 			VALUES (queue_piece.cluster_id, '-infinity', 'e', '', '', step.last);
 	ELSE
-		PERFORM kube_reports.queue_for_policies(queue_piece.cluster_id);
-		INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
-			SELECT a.cluster_id, 'o', '', '' FROM kube_reports.aggregation a
-			WHERE a.cluster_id = queue_piece.cluster_id AND a.policy_reports <> 'off' AND a.forms <> ARRAY[kube_reports.present_form(a)];
+		PERFORM kube_reports_internal.queue_for_policies(queue_piece.cluster_id);
+		INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
+			SELECT a.cluster_id, 'o', '', '' FROM kube_reports_internal.aggregation a
+			WHERE a.cluster_id = queue_piece.cluster_id AND a.policy_reports <> 'off' AND a.forms <> ARRAY[kube_reports_internal.present_form(a)];
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.queue_piece(integer, text, integer) IS 'one step of what queue_everything() asks for; after: the key of the last object that was looked at, empty at first';
+COMMENT ON FUNCTION kube_reports_internal.queue_piece(integer, text, integer) IS 'one step of what queue_everything() asks for; after: the key of the last object that was looked at, empty at first';
 
 ---- active policies ----
 
-CREATE FUNCTION kube_reports.has_own_kind(source text) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.has_own_kind(source text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'KyvernoGeneratingPolicy', 'KyvernoMutatingPolicy',
 	'ValidatingAdmissionPolicy', 'MutatingAdmissionPolicy');
-COMMENT ON FUNCTION kube_reports.has_own_kind(text)
+COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
 	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource whatever its rule is called; all others come from ClusterPolicy and Policy';
 
 -- Reports of resources are made of what was deleted: only what they have can go.  While results are made again after a restore
 -- they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there: all are made again.
-CREATE FUNCTION kube_reports.queue_for_policies(cluster_id integer) RETURNS void
+CREATE FUNCTION kube_reports_internal.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE
-	pending		boolean := EXISTS (SELECT FROM kube_reports.result_rebuild b JOIN kube_reports.lane l ON l.id = b.lane
+	pending		boolean := EXISTS (SELECT FROM kube_reports_internal.result_rebuild b JOIN kube_reports_internal.lane l ON l.id = b.lane
 		WHERE l.cluster_id = queue_for_policies.cluster_id);
 BEGIN
-	INSERT INTO kube_reports.aggregation_queue (cluster_id, stage, namespace, key)
+	INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 		SELECT DISTINCT a.cluster_id, 'r'::"char", o.namespace, o.name
-		FROM kube_reports.aggregation a
-			JOIN kube_reports.active_policy_set s ON s.cluster_id = a.cluster_id
+		FROM kube_reports_internal.aggregation a
+			JOIN kube_reports_internal.active_policy_set s ON s.cluster_id = a.cluster_id
 			JOIN kube_reports.resource_type t ON t."group" = a."group" AND t.results = 'current'
 			CROSS JOIN LATERAL (SELECT g.namespace, g.name
-					FROM kube_reports.criterion c
-						JOIN kube_reports.result r ON r.criterion = c.id AND r.cluster_id = a.cluster_id
-						JOIN kube_reports.origin g ON g.id = r.origin AND g.resource_type = t.id
-					WHERE NOT pending AND NOT kube_reports.is_active(a.cluster_id, c.source, c.policy, c.rule)
+					FROM kube_reports_internal.criterion c
+						JOIN kube_reports_internal.result r ON r.criterion = c.id AND r.cluster_id = a.cluster_id
+						JOIN kube_reports_internal.origin g ON g.id = r.origin AND g.resource_type = t.id
+					WHERE NOT pending AND NOT kube_reports_internal.is_active(a.cluster_id, c.source, c.policy, c.rule)
 				UNION ALL
 				SELECT o.namespace, o.name FROM kube_reports.object o
 					WHERE pending AND o.cluster_id = a.cluster_id AND o.resource_type = t.id) k
@@ -262,30 +262,30 @@ BEGIN
 		UNION ALL
 		-- There may be nothing left of what a report was made of.
 		SELECT DISTINCT a.cluster_id, 'p'::"char", o.namespace, ''
-		FROM kube_reports.aggregation a
+		FROM kube_reports_internal.aggregation a
 			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io' OR t."group" = a."group" AND t.results = 'current'
 			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id
 				AND (t."group" = 'kyverno.io' OR o.labels @> '{app.kubernetes.io/managed-by=kyverno}')
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'policy';
 END
 $$;
-COMMENT ON FUNCTION kube_reports.queue_for_policies(integer) IS 'has merged again what active policies make something else of: what has results of others, or all of it where it is made of what is still there';
+COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer) IS 'has merged again what active policies make something else of: what has results of others, or all of it where it is made of what is still there';
 
 CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := kube_reports.known_cluster(cluster);
+	served		integer := kube_reports_internal.known_cluster(cluster);
 	wrong		jsonb;
 	changes		bigint;
 	step		bigint;
 BEGIN
 	-- A merge under way sees either all of it or nothing.
-	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(served));
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	IF policies IS NULL THEN
-		DELETE FROM kube_reports.active_policy_set s WHERE s.cluster_id = served;
-		PERFORM kube_reports.queue_for_policies(served);
+		DELETE FROM kube_reports_internal.active_policy_set s WHERE s.cluster_id = served;
+		PERFORM kube_reports_internal.queue_for_policies(served);
 		RETURN NULL;
 	END IF;
 	IF jsonb_typeof(policies) <> 'array' THEN
@@ -306,26 +306,26 @@ BEGIN
 				HINT = 'Each has "policy" (name, or namespace/name), may have "source", "rules" (an array of names) and "version" (as the value of a label), and nothing else.';
 	END IF;
 
-	INSERT INTO kube_reports.active_policy_set AS s (cluster_id, changed_at) VALUES (served, clock_timestamp())
+	INSERT INTO kube_reports_internal.active_policy_set AS s (cluster_id, changed_at) VALUES (served, clock_timestamp())
 		ON CONFLICT ON CONSTRAINT active_policy_set_pkey DO NOTHING;
 	GET DIAGNOSTICS changes = ROW_COUNT;
 	WITH wanted AS (
-		SELECT CASE WHEN kube_reports.has_own_kind(e.policy->>'source') THEN e.policy->>'source' ELSE '' END AS source, e.policy->>'policy' AS policy,
-			CASE WHEN bool_and(jsonb_typeof(e.policy->'rules') = 'array' AND NOT coalesce(kube_reports.has_own_kind(e.policy->>'source'), false))
+		SELECT CASE WHEN kube_reports_internal.has_own_kind(e.policy->>'source') THEN e.policy->>'source' ELSE '' END AS source, e.policy->>'policy' AS policy,
+			CASE WHEN bool_and(jsonb_typeof(e.policy->'rules') = 'array' AND NOT coalesce(kube_reports_internal.has_own_kind(e.policy->>'source'), false))
 				THEN coalesce(array_agg(DISTINCT r.rule ORDER BY r.rule) FILTER (WHERE r.rule IS NOT NULL), '{}') END AS rules,
 			max(e.policy->>'version') AS version
 		FROM jsonb_array_elements(policies) e(policy)
 			LEFT JOIN LATERAL jsonb_array_elements_text(CASE jsonb_typeof(e.policy->'rules') WHEN 'array' THEN e.policy->'rules' ELSE '[]' END) r(rule) ON true
 		GROUP BY 1, 2
 	), gone AS (
-		DELETE FROM kube_reports.active_policy p
+		DELETE FROM kube_reports_internal.active_policy p
 			WHERE p.cluster_id = served AND NOT EXISTS (SELECT FROM wanted w WHERE (w.source, w.policy) = (p.source, p.policy))
 			RETURNING 1
 	), there AS (
-		INSERT INTO kube_reports.active_policy (cluster_id, source, policy, rules, version)
+		INSERT INTO kube_reports_internal.active_policy (cluster_id, source, policy, rules, version)
 			SELECT served, w.source, w.policy, w.rules, w.version FROM wanted w
 				-- Proxies tell again what they have told: rows that stay are not even locked.
-				WHERE NOT EXISTS (SELECT FROM kube_reports.active_policy a WHERE (a.cluster_id, a.source, a.policy) = (served, w.source, w.policy)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.active_policy a WHERE (a.cluster_id, a.source, a.policy) = (served, w.source, w.policy)
 					AND (a.rules, a.version) IS NOT DISTINCT FROM (w.rules, w.version))
 			ON CONFLICT ON CONSTRAINT active_policy_pkey DO UPDATE SET rules = excluded.rules, version = excluded.version
 			RETURNING 1
@@ -333,10 +333,10 @@ BEGIN
 	SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM there) INTO step;
 	changes := changes + step;
 	IF changes > 0 THEN
-		UPDATE kube_reports.active_policy_set s SET changed_at = clock_timestamp() WHERE s.cluster_id = served;
-		PERFORM kube_reports.queue_for_policies(served);
+		UPDATE kube_reports_internal.active_policy_set s SET changed_at = clock_timestamp() WHERE s.cluster_id = served;
+		PERFORM kube_reports_internal.queue_for_policies(served);
 	END IF;
-	RETURN (SELECT count(*) FROM kube_reports.active_policy p WHERE p.cluster_id = served);
+	RETURN (SELECT count(*) FROM kube_reports_internal.active_policy p WHERE p.cluster_id = served);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
@@ -344,21 +344,21 @@ COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
 
 ---- taking turns ----
 
-CREATE FUNCTION kube_reports.aggregation_lock(cluster_id integer) RETURNS integer
+CREATE FUNCTION kube_reports_internal.aggregation_lock(cluster_id integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -16 - cluster_id;
-COMMENT ON FUNCTION kube_reports.aggregation_lock(integer) IS 'second key of the advisory lock that keeps the merges of a cluster apart';
+COMMENT ON FUNCTION kube_reports_internal.aggregation_lock(integer) IS 'second key of the advisory lock that keeps the merges of a cluster apart';
 
 -- What failed is tried alone, so that it takes nothing else along, and what comes for it meanwhile waits with it.
 -- Of a group one step at a time, that which has waited longest.
-CREATE FUNCTION kube_reports.due_groups(cluster_id integer, due timestamptz, max_groups integer,
+CREATE FUNCTION kube_reports_internal.due_groups(cluster_id integer, due timestamptz, max_groups integer,
 		OUT stage "char", OUT namespaces text[], OUT keys text[], OUT afters text[])
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	WITH waiting AS MATERIALIZED (
 		SELECT q.stage, q.namespace, q.key, q.after, q.queued_at, f.failed
-		FROM kube_reports.aggregation_queue q
-			CROSS JOIN LATERAL (SELECT count(*) > 0 AS failed, coalesce(bool_or(f.queued_at > $2), false) AS deferred FROM kube_reports.aggregation_queue f
+		FROM kube_reports_internal.aggregation_queue q
+			CROSS JOIN LATERAL (SELECT count(*) > 0 AS failed, coalesce(bool_or(f.queued_at > $2), false) AS deferred FROM kube_reports_internal.aggregation_queue f
 				WHERE (f.cluster_id, f.stage, f.namespace, f.key) = (q.cluster_id, q.stage, q.namespace, q.key) AND f.attempts > 0) f
 		WHERE q.cluster_id = $1 AND q.queued_at <= $2 AND NOT f.deferred
 		ORDER BY q.queued_at LIMIT max_groups * 20
@@ -373,21 +373,21 @@ BEGIN ATOMIC
 	SELECT min(s.stage), array_agg(s.namespace), array_agg(s.key), array_agg(s.after)
 		FROM (SELECT s.* FROM step s ORDER BY s.queued_at LIMIT (SELECT CASE f.stage WHEN 'p' THEN 1 ELSE max_groups END FROM first f)) s;
 END;
-COMMENT ON FUNCTION kube_reports.due_groups(integer, timestamptz, integer)
+COMMENT ON FUNCTION kube_reports_internal.due_groups(integer, timestamptz, integer)
 	IS 'what is to be merged next in a cluster, of what was queued until then: groups of one stage and scope, the oldest first; nulls: nothing';
 
-CREATE FUNCTION kube_reports.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	UPDATE kube_reports.aggregation_queue q
+	UPDATE kube_reports_internal.aggregation_queue q
 		SET attempts = k.attempts, queued_at = clock_timestamp() + interval '5 seconds' * 2 ^ least(k.attempts, 7)
 		FROM (SELECT k.namespace, k.key, max(f.attempts) + 1 AS attempts
 			FROM unnest(namespaces, keys) k(namespace, key)
-				JOIN kube_reports.aggregation_queue f ON f.cluster_id = $1 AND f.stage = $2 AND f.namespace = k.namespace AND f.key = k.key
+				JOIN kube_reports_internal.aggregation_queue f ON f.cluster_id = $1 AND f.stage = $2 AND f.namespace = k.namespace AND f.key = k.key
 			GROUP BY k.namespace, k.key) k
 		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
 END;
-COMMENT ON FUNCTION kube_reports.defer_groups(integer, "char", text[], text[])
+COMMENT ON FUNCTION kube_reports_internal.defer_groups(integer, "char", text[], text[])
 	IS 'puts off groups that could not be merged for ten seconds besides the delay, twice as long each time, eleven minutes at most';
 
 CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10) RETURNS boolean
@@ -398,77 +398,77 @@ SET jit = off
 SET lock_timeout = '2s'
 AS $$
 DECLARE
-	options		kube_reports.aggregation;
+	options		kube_reports_internal.aggregation;
 	groups		record;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	SELECT a.* INTO options FROM kube_reports.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
-	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), kube_reports.aggregation_lock(options.cluster_id)) THEN
+	PERFORM kube_reports_internal.require_read_committed();
+	SELECT a.* INTO options FROM kube_reports_internal.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
+	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(options.cluster_id)) THEN
 		RETURN false;
 	END IF;
 	-- They may have changed before the lock was there.
-	SELECT a.* INTO options FROM kube_reports.aggregation a WHERE a.cluster_id = options.cluster_id;
-	SELECT * INTO groups FROM kube_reports.due_groups(options.cluster_id,
+	SELECT a.* INTO options FROM kube_reports_internal.aggregation a WHERE a.cluster_id = options.cluster_id;
+	SELECT * INTO groups FROM kube_reports_internal.due_groups(options.cluster_id,
 		CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END, max_groups);
 	RETURN groups.stage IS NOT NULL
-		AND kube_reports.merge_or_defer(cluster, options, groups.stage, groups.namespaces, groups.keys, groups.afters);
+		AND kube_reports_internal.merge_or_defer(cluster, options, groups.stage, groups.namespaces, groups.keys, groups.afters);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
 	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; at_once: also what came within the delay, or failed and waits to be tried again. True when it did something; one caller at a time';
 
-CREATE FUNCTION kube_reports.merge_or_defer(cluster uuid, options kube_reports.aggregation, stage "char", namespaces text[], keys text[], afters text[])
+CREATE FUNCTION kube_reports_internal.merge_or_defer(cluster uuid, options kube_reports_internal.aggregation, stage "char", namespaces text[], keys text[], afters text[])
 	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.merge_groups(cluster, options, stage, namespaces, keys, afters);
+	PERFORM kube_reports_internal.merge_groups(cluster, options, stage, namespaces, keys, afters);
 	RETURN true;
 EXCEPTION
 	WHEN lock_not_available OR transaction_rollback THEN
 		-- Writers come first, and what needs the same lanes would wait in vain as well.
-		UPDATE kube_reports.aggregation_queue q SET queued_at = greatest(q.queued_at, clock_timestamp())
+		UPDATE kube_reports_internal.aggregation_queue q SET queued_at = greatest(q.queued_at, clock_timestamp())
 			WHERE q.cluster_id = options.cluster_id AND q.stage = merge_or_defer.stage AND (q.namespace = '') = (namespaces[1] = '');
 		RETURN false;
 	WHEN insufficient_resources OR operator_intervention OR system_error THEN
 		-- Perhaps one of them is too large for the server as it is now.
 		RAISE WARNING 'reports could not be merged for now: %', SQLERRM USING ERRCODE = SQLSTATE;
-		PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys);
+		PERFORM kube_reports_internal.defer_groups(options.cluster_id, stage, namespaces, keys);
 		RETURN false;
 	WHEN others THEN
 		-- One by one, so that none stands in the way of the others.
 		IF cardinality(keys) > 1 THEN
 			FOR n IN 1 .. cardinality(keys) LOOP
-				PERFORM kube_reports.merge_or_defer(cluster, options, stage, namespaces[n : n], keys[n : n], afters[n : n]);
+				PERFORM kube_reports_internal.merge_or_defer(cluster, options, stage, namespaces[n : n], keys[n : n], afters[n : n]);
 			END LOOP;
 			RETURN true;
 		END IF;
 		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', keys[1], namespaces[1], SQLERRM USING ERRCODE = SQLSTATE;
 		IF stage IN ('e', 'o') THEN
-			PERFORM kube_reports.defer_groups(options.cluster_id, stage, namespaces, keys);
+			PERFORM kube_reports_internal.defer_groups(options.cluster_id, stage, namespaces, keys);
 			RETURN false;
 		END IF;
-		DELETE FROM kube_reports.aggregation_queue q
+		DELETE FROM kube_reports_internal.aggregation_queue q
 			WHERE (q.cluster_id, q.stage, q.namespace, q.key) = (options.cluster_id, merge_or_defer.stage, namespaces[1], keys[1]);
 		RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.merge_or_defer(uuid, kube_reports.aggregation, "char", text[], text[], text[])
+COMMENT ON FUNCTION kube_reports_internal.merge_or_defer(uuid, kube_reports_internal.aggregation, "char", text[], text[], text[])
 	IS 'merges groups; what that is impossible for now is tried again later, and what it is impossible for is forgotten, with a warning, until something about it changes. True unless all has to wait';
 
-CREATE FUNCTION kube_reports.aggregate_piece(cluster uuid, policies_known boolean,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.aggregate_piece(cluster uuid, policies_known boolean,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT more boolean, OUT follow_policies boolean, OUT policies_stored boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	SELECT a.follow_policies AND a.policy_reports <> 'off', s.cluster_id IS NOT NULL INTO follow_policies, policies_stored
-		FROM kube_reports.aggregation a
+		FROM kube_reports_internal.aggregation a
 			JOIN kube_reports.cluster c ON c.id = a.cluster_id
-			LEFT JOIN kube_reports.active_policy_set s ON s.cluster_id = a.cluster_id
-		WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller) AND NOT pg_is_in_recovery();
+			LEFT JOIN kube_reports_internal.active_policy_set s ON s.cluster_id = a.cluster_id
+		WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller) AND NOT pg_is_in_recovery();
 	IF NOT FOUND THEN
 		SELECT false, false, false INTO more, follow_policies, policies_stored;
 		RETURN;
@@ -477,15 +477,15 @@ BEGIN
 	more := (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.aggregate_piece(uuid, boolean, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.aggregate_piece(uuid, boolean, kube_reports_internal.caller)
 	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. follow_policies: it is to find out; policies_stored: somebody has told';
 
-CREATE PROCEDURE kube_reports.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean)
+CREATE PROCEDURE kube_reports_internal.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean)
 LANGUAGE plpgsql
 AS $$
 BEGIN
-	SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored FROM kube_reports.aggregate_piece(cluster, policies_known) p;
+	SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored FROM kube_reports_internal.aggregate_piece(cluster, policies_known) p;
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports.api_aggregate(uuid, boolean, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';
+COMMENT ON PROCEDURE kube_reports_internal.api_aggregate(uuid, boolean, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';

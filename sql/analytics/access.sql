@@ -13,57 +13,57 @@
 -- their own name from the view caller, under a seal, and the search checks it:
 -- see store/caller.sql.
 
-CREATE TABLE kube_reports.reader_grant (
+CREATE TABLE kube_reports_internal.reader_grant (
 	role		text NOT NULL,
 	cluster_id	integer REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	namespace	text COLLATE "C",
 	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
 );
-COMMENT ON TABLE kube_reports.reader_grant IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
-COMMENT ON COLUMN kube_reports.reader_grant.cluster_id IS 'null: every cluster, also those to come';
-COMMENT ON COLUMN kube_reports.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.reader_grant', '');
+COMMENT ON TABLE kube_reports_internal.reader_grant IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
+COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every cluster, also those to come';
+COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.reader_grant', '');
 
 ---- who reads a view ----
 
 -- A grant goes by the role's name, for dumps.  A role without the privilege that came with it, its own, is another one of that name, after
 -- DROP ROLE or RENAME; one that was dropped is null.
-CREATE VIEW kube_reports.held_grant AS
+CREATE VIEW kube_reports_internal.held_grant AS
 	SELECT g.role, g.cluster_id, g.namespace, to_regrole(quote_ident(g.role))::oid AS holder
-	FROM kube_reports.reader_grant g
+	FROM kube_reports_internal.reader_grant g
 	WHERE aclcontains((SELECT n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'),
 		makeaclitem(to_regrole(quote_ident(g.role)), (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
-COMMENT ON VIEW kube_reports.held_grant IS 'the grants of roles that are still those that they were given to';
+COMMENT ON VIEW kube_reports_internal.held_grant IS 'the grants of roles that are still those that they were given to';
 
 -- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
-CREATE VIEW kube_reports.caller_grant AS
+CREATE VIEW kube_reports_internal.caller_grant AS
 	SELECT g.cluster_id, g.namespace
-	FROM kube_reports.held_grant g
+	FROM kube_reports_internal.held_grant g
 	WHERE pg_has_role(g.holder, 'USAGE')
 	UNION ALL
 	SELECT NULL, NULL FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(e.extowner, 'USAGE');
-COMMENT ON VIEW kube_reports.caller_grant IS 'the grants that hold for whoever reads the view';
+COMMENT ON VIEW kube_reports_internal.caller_grant IS 'the grants that hold for whoever reads the view';
 
-CREATE VIEW kube_reports.caller_cluster AS
+CREATE VIEW kube_reports_internal.caller_cluster AS
 	SELECT c.id FROM kube_reports.cluster c
-	WHERE EXISTS (SELECT FROM kube_reports.caller_grant g WHERE g.namespace IS NULL AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
-COMMENT ON VIEW kube_reports.caller_cluster IS 'the clusters that whoever reads the view sees whole';
+	WHERE EXISTS (SELECT FROM kube_reports_internal.caller_grant g WHERE g.namespace IS NULL AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
+COMMENT ON VIEW kube_reports_internal.caller_cluster IS 'the clusters that whoever reads the view sees whole';
 
-CREATE VIEW kube_reports.caller_namespace AS
+CREATE VIEW kube_reports_internal.caller_namespace AS
 	SELECT DISTINCT c.id AS cluster_id, g.namespace
-	FROM kube_reports.caller_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+	FROM kube_reports_internal.caller_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
 	WHERE g.namespace IS NOT NULL;
-COMMENT ON VIEW kube_reports.caller_namespace IS 'the single namespaces that whoever reads the view sees';
+COMMENT ON VIEW kube_reports_internal.caller_namespace IS 'the single namespaces that whoever reads the view sees';
 
 ---- what is not all there ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
-	SELECT s.restore_pending, s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild b WHERE b.restoring) AS results_pending
+	SELECT s.restore_pending, s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild b WHERE b.restoring) AS results_pending
 	FROM kube_reports.status s;
 COMMENT ON VIEW kube_reports.restore_status
 	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents, so that views and searches miss some';
 
-CREATE FUNCTION kube_reports.warn_pending() RETURNS void
+CREATE FUNCTION kube_reports_internal.warn_pending() RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -74,32 +74,32 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.warn_pending() IS 'warns whoever asks for results while some are missing';
+COMMENT ON FUNCTION kube_reports_internal.warn_pending() IS 'warns whoever asks for results while some are missing';
 
 ---- who calls a search ----
 
-CREATE FUNCTION kube_reports.caller_scope(role text, seal bytea,
+CREATE FUNCTION kube_reports_internal.caller_scope(role text, seal bytea,
 	OUT clusters integer[], OUT namespace_clusters integer[], OUT namespaces text[])
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	caller		oid := to_regrole(quote_ident(kube_reports.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports.caller)));
+	caller		oid := to_regrole(quote_ident(kube_reports_internal.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports_internal.caller)));
 BEGIN
-	PERFORM kube_reports.warn_pending();
+	PERFORM kube_reports_internal.warn_pending();
 	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
-		OR EXISTS (SELECT FROM kube_reports.held_grant g
+		OR EXISTS (SELECT FROM kube_reports_internal.held_grant g
 			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, g.holder, 'USAGE')) THEN
 		RETURN;
 	END IF;
 	SELECT coalesce(array_agg(DISTINCT c.id) FILTER (WHERE g.namespace IS NULL), '{}') INTO clusters
-		FROM kube_reports.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+		FROM kube_reports_internal.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
 		WHERE pg_has_role(caller, g.holder, 'USAGE');
 	SELECT coalesce(array_agg(n.cluster_id), '{}'), coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
 		FROM (SELECT DISTINCT c.id AS cluster_id, g.namespace
-			FROM kube_reports.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+			FROM kube_reports_internal.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
 			WHERE pg_has_role(caller, g.holder, 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.caller_scope(text, bytea)
+COMMENT ON FUNCTION kube_reports_internal.caller_scope(text, bytea)
 	IS 'what a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and namespace; nulls: everything. Raises 42501 for a wrong seal';

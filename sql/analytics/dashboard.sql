@@ -35,12 +35,12 @@ BEGIN
 		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Give the first day and the last, or neither for the last 30 days.';
 	END IF;
-	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a dashboard has',
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a dashboard has',
 		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
-	PERFORM kube_reports.warn_pending();
-	clusters := kube_reports.filter_strings(filter, 'cluster');
-	namespaces := kube_reports.filter_strings(filter, 'namespace');
-	sources := kube_reports.filter_strings(filter, 'source');
+	PERFORM kube_reports_internal.warn_pending();
+	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
+	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
+	sources := kube_reports_internal.filter_strings(filter, 'source');
 	step := (last_day - first_day) / max_days + 1;
 
 	-- What fails now: one pass over the counts.
@@ -54,7 +54,7 @@ BEGIN
 			FROM kube_reports.result_count r
 			WHERE (clusters IS NULL OR r.cluster::text = ANY (clusters) OR r.cluster_name = ANY (clusters))
 				AND (namespaces IS NULL OR r.namespace = ANY (namespaces)) AND (sources IS NULL OR r.source = ANY (sources))
-				AND NOT kube_reports.excluded_from_score(r.native_status)) c
+				AND NOT kube_reports_internal.excluded_from_score(r.native_status)) c
 		GROUP BY c.cluster, c.cluster_name, c.namespace, c.source, c.policy
 	), policy AS (
 		SELECT c.source, c.policy, c.vulnerability, sum(c.pass) AS pass, sum(c.failing) AS failing, count(*) FILTER (WHERE c.failing > 0) AS places,
@@ -145,14 +145,14 @@ BEGIN
 			FROM kube_reports.open_failures o
 			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
 				AND (namespaces IS NULL OR o.namespace = ANY (namespaces)) AND (sources IS NULL OR o.source = ANY (sources))
-				AND NOT kube_reports.excluded_from_score(o.native_status)
+				AND NOT kube_reports_internal.excluded_from_score(o.native_status)
 			GROUP BY 1) a USING (age);
 	SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.since, kube_reports.severity_weight(t.severity) DESC, t.policy, t.subject_name), '[]') INTO oldest
 		FROM (SELECT o.cluster, o.cluster_name, o.namespace, o.policy, o.rule, o.severity, o.subject_kind, o.subject_name, o.since
 			FROM kube_reports.open_failures o
 			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
 				AND (namespaces IS NULL OR o.namespace = ANY (namespaces)) AND (sources IS NULL OR o.source = ANY (sources))
-				AND NOT kube_reports.excluded_from_score(o.native_status)
+				AND NOT kube_reports_internal.excluded_from_score(o.native_status)
 			ORDER BY o.since, kube_reports.severity_weight(o.severity) DESC, o.policy, o.subject_name LIMIT max_oldest) t;
 
 	SELECT jsonb_build_object('clusters', count(*), 'evaluated_at', max(f.evaluated_at),

@@ -9,7 +9,7 @@
 -- regress/http/test_dashboard.py looks at it in a browser; with SCREENSHOTS=yes
 -- it makes the pictures in docs/ anew.
 
-CREATE FUNCTION kube_reports.dashboard_style() RETURNS text
+CREATE FUNCTION kube_reports_internal.dashboard_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN $css$
 :root { color-scheme: light dark; --page: #f4f6f9; --card: #fff; --ink: #17202e; --soft: #5a6778; --rule: #e3e8ef; --track: #edf0f5; --hover: #17202e14;
@@ -103,91 +103,91 @@ footer p + p { margin-top: 6px; }
 	.lead { font-size: 17px; } .ring { width: 120px; height: 120px; }
 }
 $css$;
-COMMENT ON FUNCTION kube_reports.dashboard_style() IS 'the style sheet of dashboard_html()';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_style() IS 'the style sheet of dashboard_html()';
 
 ---- pieces ----
 
-CREATE FUNCTION kube_reports.html_namespace(namespace text, cluster_name text, cluster text, clusters bigint) RETURNS text
+CREATE FUNCTION kube_reports_internal.html_namespace(namespace text, cluster_name text, cluster text, clusters bigint) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN namespace = '' THEN 'cluster scope' ELSE '<bdi>' || kube_reports.html_text(namespace, 63) || '</bdi>' END
-	|| CASE WHEN clusters > 1 THEN ' <small><bdi>' || kube_reports.html_text(coalesce(nullif(cluster_name, ''), cluster), 63) || '</bdi></small>' ELSE '' END;
-COMMENT ON FUNCTION kube_reports.html_namespace(text, text, text, bigint) IS 'a namespace, with its cluster where there are several';
+RETURN CASE WHEN namespace = '' THEN 'cluster scope' ELSE '<bdi>' || kube_reports_internal.html_text(namespace, 63) || '</bdi>' END
+	|| CASE WHEN clusters > 1 THEN ' <small><bdi>' || kube_reports_internal.html_text(coalesce(nullif(cluster_name, ''), cluster), 63) || '</bdi></small>' ELSE '' END;
+COMMENT ON FUNCTION kube_reports_internal.html_namespace(text, text, text, bigint) IS 'a namespace, with its cluster where there are several';
 
 -- rest: how many more there are than the rows that are shown.
-CREATE FUNCTION kube_reports.html_rows(rows text, empty text, rest bigint) RETURNS text
+CREATE FUNCTION kube_reports_internal.html_rows(rows text, empty text, rest bigint) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN rows IS NULL THEN '<p class="empty">' || empty || '</p>'
-	ELSE '<ol class="rows">' || rows || '</ol>' || CASE WHEN rest > 0 THEN '<p class="note more">and ' || kube_reports.html_number(rest) || ' more</p>' ELSE '' END END;
-COMMENT ON FUNCTION kube_reports.html_rows(text, text, bigint) IS 'rows as a list, or why there are none';
+	ELSE '<ol class="rows">' || rows || '</ol>' || CASE WHEN rest > 0 THEN '<p class="note more">and ' || kube_reports_internal.html_number(rest) || ' more</p>' ELSE '' END END;
+COMMENT ON FUNCTION kube_reports_internal.html_rows(text, text, bigint) IS 'rows as a list, or why there are none';
 
-CREATE FUNCTION kube_reports.dashboard_tiles(shown jsonb) RETURNS text
+CREATE FUNCTION kube_reports_internal.dashboard_tiles(shown jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT '<ul class="tiles">' || string_agg(format('<li%s><b>%s</b><span>%s</span><small>%s</small></li>',
-			CASE WHEN t.alarm THEN ' class="alarm"' END, kube_reports.html_number(t.count), t.what, t.more), '' ORDER BY t.n) || '</ul>'
+			CASE WHEN t.alarm THEN ' class="alarm"' END, kube_reports_internal.html_number(t.count), t.what, t.more), '' ORDER BY t.n) || '</ul>'
 	FROM (VALUES
 		(1, (shown#>>'{trend,-1,failing}')::numeric, 'failing results', false,
-			format('%s fail, %s warn, %s in error', kube_reports.html_number((shown#>>'{trend,-1,fail}')::numeric),
-				kube_reports.html_number((shown#>>'{trend,-1,warn}')::numeric), kube_reports.html_number((shown#>>'{trend,-1,error}')::numeric))),
+			format('%s fail, %s warn, %s in error', kube_reports_internal.html_number((shown#>>'{trend,-1,fail}')::numeric),
+				kube_reports_internal.html_number((shown#>>'{trend,-1,warn}')::numeric), kube_reports_internal.html_number((shown#>>'{trend,-1,error}')::numeric))),
 		(2, (shown#>>'{trend,-1,parts,0}')::numeric + (shown#>>'{trend,-1,parts,1}')::numeric, 'critical or high', (shown#>>'{trend,-1,parts,0}')::numeric > 0,
-			format('%s critical, %s of them open for a week', kube_reports.html_number((shown#>>'{trend,-1,parts,0}')::numeric),
-				kube_reports.html_number((shown->>'overdue')::numeric))),
+			format('%s critical, %s of them open for a week', kube_reports_internal.html_number((shown#>>'{trend,-1,parts,0}')::numeric),
+				kube_reports_internal.html_number((shown->>'overdue')::numeric))),
 		(3, (shown->>'new')::numeric, 'new and still open', false, 'since ' || to_char((shown->>'from_day')::date, 'FMDD Mon YYYY')),
 		(4, (shown->>'failing_policies')::numeric, 'policies fail', false,
-			format('of %s, in %s of %s namespaces', kube_reports.html_number((shown->>'policies')::numeric),
-				kube_reports.html_number((shown->>'failing_namespaces')::numeric), kube_reports.html_number((shown->>'namespaces')::numeric))))
+			format('of %s, in %s of %s namespaces', kube_reports_internal.html_number((shown->>'policies')::numeric),
+				kube_reports_internal.html_number((shown->>'failing_namespaces')::numeric), kube_reports_internal.html_number((shown->>'namespaces')::numeric))))
 		t(n, count, what, alarm, more);
 END;
-COMMENT ON FUNCTION kube_reports.dashboard_tiles(jsonb) IS 'the most important counts of dashboard() as HTML';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_tiles(jsonb) IS 'the most important counts of dashboard() as HTML';
 
-CREATE FUNCTION kube_reports.dashboard_trends(shown jsonb) RETURNS text
+CREATE FUNCTION kube_reports_internal.dashboard_trends(shown jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<section><h2>Score</h2>%s</section><section><h2>Failing results</h2>%s</section>',
-		kube_reports.chart_trend('score', 'Score by day',
-			format('From %s on %s to %s on %s; lowest %s, highest %s.', kube_reports.html_value(t.scores[1], true), to_char(t.days[1], 'FMDD Mon YYYY'),
-				kube_reports.html_value(t.scores[cardinality(t.scores)], true), to_char(t.days[cardinality(t.days)], 'FMDD Mon YYYY'),
-				kube_reports.html_value(r.lowest, true), kube_reports.html_value(r.highest, true)),
+		kube_reports_internal.chart_trend('score', 'Score by day',
+			format('From %s on %s to %s on %s; lowest %s, highest %s.', kube_reports_internal.html_value(t.scores[1], true), to_char(t.days[1], 'FMDD Mon YYYY'),
+				kube_reports_internal.html_value(t.scores[cardinality(t.scores)], true), to_char(t.days[cardinality(t.days)], 'FMDD Mon YYYY'),
+				kube_reports_internal.html_value(r.lowest, true), kube_reports_internal.html_value(r.highest, true)),
 			t.days, jsonb_build_array(jsonb_build_object('name', 'all results', 'class', 'score', 'values', t.scores),
 				jsonb_build_object('name', 'weighted by severity', 'class', 'weighted', 'values', t.weighted)),
 			-- Tens of percent around what there is.
 			coalesce(greatest(floor(least(r.lowest, r.lowest_weighted) * 10 - 0.2) / 10, 0), 0),
 			coalesce(least(ceil(greatest(r.highest, r.highest_weighted) * 10 + 0.2) / 10, 1), 1), false, true),
-		kube_reports.chart_trend('failing', 'Failing results by day and severity',
-			format('From %s on %s to %s on %s.', kube_reports.html_value(t.failing[1], false), to_char(t.days[1], 'FMDD Mon YYYY'),
-				kube_reports.html_value(t.failing[cardinality(t.failing)], false), to_char(t.days[cardinality(t.days)], 'FMDD Mon YYYY')),
+		kube_reports_internal.chart_trend('failing', 'Failing results by day and severity',
+			format('From %s on %s to %s on %s.', kube_reports_internal.html_value(t.failing[1], false), to_char(t.days[1], 'FMDD Mon YYYY'),
+				kube_reports_internal.html_value(t.failing[cardinality(t.failing)], false), to_char(t.days[cardinality(t.days)], 'FMDD Mon YYYY')),
 			t.days, (SELECT jsonb_agg(jsonb_build_object('name', s.name, 'class', s.name, 'values', (
 					SELECT jsonb_agg(d->'parts'->(s.place::integer - 1) ORDER BY n) FROM jsonb_array_elements(shown->'trend') WITH ORDINALITY e(d, n))) ORDER BY s.place)
 				FROM unnest('{critical,high,medium,low,other}'::text[]) WITH ORDINALITY s(name, place)),
-			0, kube_reports.chart_top(coalesce(r.most, 0)), true, false))
+			0, kube_reports_internal.chart_top(coalesce(r.most, 0)), true, false))
 	FROM (SELECT array_agg((d->>'day')::date ORDER BY n) AS days, array_agg((d->>'score')::double precision ORDER BY n) AS scores,
 			array_agg((d->>'weighted_score')::double precision ORDER BY n) AS weighted, array_agg((d->>'failing')::double precision ORDER BY n) AS failing
 		FROM jsonb_array_elements(shown->'trend') WITH ORDINALITY e(d, n)) t,
 		LATERAL (SELECT min(s) AS lowest, max(s) AS highest, min(w) AS lowest_weighted, max(w) AS highest_weighted, max(f) AS most
 			FROM unnest(t.scores, t.weighted, t.failing) v(s, w, f)) r;
 END;
-COMMENT ON FUNCTION kube_reports.dashboard_trends(jsonb) IS 'the trends of dashboard() as HTML';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_trends(jsonb) IS 'the trends of dashboard() as HTML';
 
-CREATE FUNCTION kube_reports.dashboard_lists(shown jsonb) RETURNS text
+CREATE FUNCTION kube_reports_internal.dashboard_lists(shown jsonb) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<section><h2>Failing policies</h2>%s</section><section><h2>Namespaces</h2>%s</section>'
 			'<section><h2>Age of open failures</h2>%s%s</section><section><h2>Vulnerabilities</h2>%s</section>',
-		kube_reports.html_rows((SELECT string_agg(format(
+		kube_reports_internal.html_rows((SELECT string_agg(format(
 				'<li><span class="name"><bdi>%s</bdi> <small><bdi>%s</bdi></small></span><span class="value">%s <small>in %s</small></span>%s</li>',
-				kube_reports.html_text(p->>'policy', 80), kube_reports.html_text(p->>'source', 40), kube_reports.html_number((p->>'failing')::numeric),
-				kube_reports.html_counted((p->>'places')::numeric, 'namespace', 'namespaces'),
-				kube_reports.chart_bar('failing', p->'parts', (shown#>>'{top_policies,0,failing}')::numeric)), '' ORDER BY n)
+				kube_reports_internal.html_text(p->>'policy', 80), kube_reports_internal.html_text(p->>'source', 40), kube_reports_internal.html_number((p->>'failing')::numeric),
+				kube_reports_internal.html_counted((p->>'places')::numeric, 'namespace', 'namespaces'),
+				kube_reports_internal.chart_bar('failing', p->'parts', (shown#>>'{top_policies,0,failing}')::numeric)), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_policies') WITH ORDINALITY e(p, n)),
 			'Every policy passes.', (shown->>'failing_policies')::bigint - jsonb_array_length(shown->'top_policies')),
-		kube_reports.html_rows((SELECT string_agg(format('<li><span class="name">%s</span><span class="value">%s <small>%s pass</small></span>%s</li>',
-				kube_reports.html_namespace(p->>'namespace', p->>'cluster_name', p->>'cluster', (shown->>'clusters')::bigint),
-				kube_reports.html_number((p->>'failing')::numeric), kube_reports.html_value((p->>'score')::double precision, true),
-				kube_reports.chart_bar('failing', p->'parts', (shown#>>'{top_namespaces,0,failing}')::numeric)), '' ORDER BY n)
+		kube_reports_internal.html_rows((SELECT string_agg(format('<li><span class="name">%s</span><span class="value">%s <small>%s pass</small></span>%s</li>',
+				kube_reports_internal.html_namespace(p->>'namespace', p->>'cluster_name', p->>'cluster', (shown->>'clusters')::bigint),
+				kube_reports_internal.html_number((p->>'failing')::numeric), kube_reports_internal.html_value((p->>'score')::double precision, true),
+				kube_reports_internal.chart_bar('failing', p->'parts', (shown#>>'{top_namespaces,0,failing}')::numeric)), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_namespaces') WITH ORDINALITY e(p, n)),
 			'Nothing fails in any namespace.', (shown->>'failing_namespaces')::bigint - jsonb_array_length(shown->'top_namespaces')),
-		kube_reports.html_rows((SELECT string_agg(format('<li><span class="name">%s</span><span class="value">%s</span>%s</li>', a.name,
-				kube_reports.html_number(a.count), kube_reports.chart_bar('failing', a.parts, a.most)), '' ORDER BY a.n)
+		kube_reports_internal.html_rows((SELECT string_agg(format('<li><span class="name">%s</span><span class="value">%s</span>%s</li>', a.name,
+				kube_reports_internal.html_number(a.count), kube_reports_internal.chart_bar('failing', a.parts, a.most)), '' ORDER BY a.n)
 			FROM (SELECT e.n, e.parts, (ARRAY['less than a day', '1 to 7 days', '7 to 30 days', '30 to 90 days', 'more than 90 days'])[e.n] AS name, c.count,
 					max(c.count) OVER () AS most
 				FROM jsonb_array_elements(shown->'ages') WITH ORDINALITY e(parts, n),
@@ -196,43 +196,43 @@ BEGIN ATOMIC
 			'Nothing fails.', 0),
 		CASE WHEN shown->'oldest' <> '[]' THEN '<h3>Open for longest</h3><ol class="rows">' || (SELECT string_agg(format(
 				'<li><span class="name"><bdi>%s</bdi> <small>%s</small></span><span class="value">%s</span><small class="name">%s <bdi>%s</bdi> in %s</small></li>',
-				kube_reports.html_text(o->>'policy', 60), kube_reports.html_text(o->>'severity'),
-				kube_reports.html_age((shown->>'made_at')::timestamptz - (o->>'since')::timestamptz),
-				kube_reports.html_text(o->>'subject_kind', 40), kube_reports.html_text(o->>'subject_name', 80),
-				kube_reports.html_namespace(o->>'namespace', o->>'cluster_name', o->>'cluster', (shown->>'clusters')::bigint)), '' ORDER BY n)
+				kube_reports_internal.html_text(o->>'policy', 60), kube_reports_internal.html_text(o->>'severity'),
+				kube_reports_internal.html_age((shown->>'made_at')::timestamptz - (o->>'since')::timestamptz),
+				kube_reports_internal.html_text(o->>'subject_kind', 40), kube_reports_internal.html_text(o->>'subject_name', 80),
+				kube_reports_internal.html_namespace(o->>'namespace', o->>'cluster_name', o->>'cluster', (shown->>'clusters')::bigint)), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'oldest') WITH ORDINALITY e(o, n)) || '</ol>' END,
-		kube_reports.html_rows((SELECT string_agg(format('<li><span class="name"><bdi>%s</bdi> <small>%s</small></span>'
+		kube_reports_internal.html_rows((SELECT string_agg(format('<li><span class="name"><bdi>%s</bdi> <small>%s</small></span>'
 				'<span class="badge %s">%s</span><small class="name">%s</small><span class="value"><small>%s</small></span></li>',
-				kube_reports.html_text(v->>'policy', 40), CASE v->>'severity' WHEN 'other' THEN '' ELSE kube_reports.html_text(v->>'severity') END,
-				kube_reports.html_text(v->>'severity'), coalesce(round((v->>'score')::numeric, 1)::text, '–'),
-				concat_ws(' ', '<bdi>' || kube_reports.html_text(v->>'package', 60) || '</bdi>',
-					'<bdi>' || kube_reports.html_text(v->>'installed_version', 30) || '</bdi>',
-					coalesce('→ <bdi>' || kube_reports.html_text(v->>'fixed_version', 30) || '</bdi>', '· no fix known')),
-				kube_reports.html_counted((v->>'failing')::numeric, 'result', 'results')), '' ORDER BY n)
+				kube_reports_internal.html_text(v->>'policy', 40), CASE v->>'severity' WHEN 'other' THEN '' ELSE kube_reports_internal.html_text(v->>'severity') END,
+				kube_reports_internal.html_text(v->>'severity'), coalesce(round((v->>'score')::numeric, 1)::text, '–'),
+				concat_ws(' ', '<bdi>' || kube_reports_internal.html_text(v->>'package', 60) || '</bdi>',
+					'<bdi>' || kube_reports_internal.html_text(v->>'installed_version', 30) || '</bdi>',
+					coalesce('→ <bdi>' || kube_reports_internal.html_text(v->>'fixed_version', 30) || '</bdi>', '· no fix known')),
+				kube_reports_internal.html_counted((v->>'failing')::numeric, 'result', 'results')), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_vulnerabilities') WITH ORDINALITY e(v, n)),
 			'No vulnerability is reported.', (shown->>'vulnerabilities')::bigint - jsonb_array_length(shown->'top_vulnerabilities')));
 END;
-COMMENT ON FUNCTION kube_reports.dashboard_lists(jsonb) IS 'what fails most of dashboard(), as HTML';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_lists(jsonb) IS 'what fails most of dashboard(), as HTML';
 
-CREATE FUNCTION kube_reports.dashboard_clusters(shown jsonb) RETURNS text
+CREATE FUNCTION kube_reports_internal.dashboard_clusters(shown jsonb) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format('<section class="wide"><h2>Clusters</h2><table><thead><tr><th scope="col">Cluster</th><th scope="col">Score</th><th scope="col">Trend</th>'
 			'<th scope="col">Evaluated</th><th scope="col" class="number">Failing</th></tr></thead><tbody>%s</tbody></table>%s</section>',
 		string_agg(format('<tr><td class="name"><bdi>%s</bdi></td><td class="share">%s</td><td>%s</td><td><small>%s</small></td><td class="number">%s</td></tr>',
-			kube_reports.html_text(coalesce(nullif(c->>'cluster_name', ''), c->>'cluster'), 63), kube_reports.html_value((c->>'score')::double precision, true),
-			kube_reports.chart_spark('Score by day', ARRAY(SELECT v::double precision FROM jsonb_array_elements_text(c->'scores') WITH ORDINALITY s(v, n) ORDER BY n)),
-			coalesce(kube_reports.html_age((shown->>'made_at')::timestamptz - (c->>'evaluated_at')::timestamptz) || ' ago', 'never'),
-			kube_reports.html_number((c->>'failing')::numeric)), '' ORDER BY n),
-		CASE WHEN (shown->>'clusters')::bigint > count(*) THEN format('<p class="note more">and %s more</p>', kube_reports.html_number((shown->>'clusters')::bigint - count(*))) END)
+			kube_reports_internal.html_text(coalesce(nullif(c->>'cluster_name', ''), c->>'cluster'), 63), kube_reports_internal.html_value((c->>'score')::double precision, true),
+			kube_reports_internal.chart_spark('Score by day', ARRAY(SELECT v::double precision FROM jsonb_array_elements_text(c->'scores') WITH ORDINALITY s(v, n) ORDER BY n)),
+			coalesce(kube_reports_internal.html_age((shown->>'made_at')::timestamptz - (c->>'evaluated_at')::timestamptz) || ' ago', 'never'),
+			kube_reports_internal.html_number((c->>'failing')::numeric)), '' ORDER BY n),
+		CASE WHEN (shown->>'clusters')::bigint > count(*) THEN format('<p class="note more">and %s more</p>', kube_reports_internal.html_number((shown->>'clusters')::bigint - count(*))) END)
 	FROM jsonb_array_elements(shown->'top_clusters') WITH ORDINALITY e(c, n)
 	HAVING (shown->>'clusters')::bigint > 1;
 END;
-COMMENT ON FUNCTION kube_reports.dashboard_clusters(jsonb) IS 'the clusters of dashboard() as HTML, where there are several';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_clusters(jsonb) IS 'the clusters of dashboard() as HTML, where there are several';
 
 ---- the page ----
 
-CREATE FUNCTION kube_reports.dashboard_page(shown jsonb) RETURNS text
+CREATE FUNCTION kube_reports_internal.dashboard_page(shown jsonb) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT format($page$<!DOCTYPE html>
@@ -253,44 +253,44 @@ BEGIN ATOMIC
 </body>
 </html>
 $page$,
-		encode(sha256(convert_to(h.style, 'UTF8')), 'base64'), kube_reports.html_text(h.scope, 200), h.style,
-		concat_ws(' · ', '<bdi>' || kube_reports.html_text(h.scope, 300) || '</bdi>', '<bdi>' || kube_reports.html_text(nullif(h.narrowed, ''), 300) || '</bdi>',
+		encode(sha256(convert_to(h.style, 'UTF8')), 'base64'), kube_reports_internal.html_text(h.scope, 200), h.style,
+		concat_ws(' · ', '<bdi>' || kube_reports_internal.html_text(h.scope, 300) || '</bdi>', '<bdi>' || kube_reports_internal.html_text(nullif(h.narrowed, ''), 300) || '</bdi>',
 			to_char((shown->>'from_day')::date, 'FMDD Mon YYYY') || ' to ' || to_char((shown->>'to_day')::date, 'FMDD Mon YYYY'),
-			'evaluated ' || kube_reports.html_age((shown->>'made_at')::timestamptz - (shown->>'evaluated_at')::timestamptz) || ' ago'),
+			'evaluated ' || kube_reports_internal.html_age((shown->>'made_at')::timestamptz - (shown->>'evaluated_at')::timestamptz) || ' ago'),
 		CASE WHEN h.some THEN format('<section class="wide hero" aria-label="Overview">%s<div><p class="lead">%s</p>%s</div></section>%s%s%s',
-				kube_reports.chart_ring('Score: ' || kube_reports.html_value(h.score, true), h.score),
-				CASE WHEN h.score IS NULL THEN 'Nothing counts towards a score.' ELSE kube_reports.html_value(h.score, true) || ' of what is checked passes'
+				kube_reports_internal.chart_ring('Score: ' || kube_reports_internal.html_value(h.score, true), h.score),
+				CASE WHEN h.score IS NULL THEN 'Nothing counts towards a score.' ELSE kube_reports_internal.html_value(h.score, true) || ' of what is checked passes'
 					|| CASE WHEN h.gain > 0 THEN format(', <span class="good">%s points more</span> than on %s.', h.gain, to_char(h.since, 'FMDD Mon'))
 						WHEN h.gain < 0 THEN format(', <span class="bad">%s points less</span> than on %s.', -h.gain, to_char(h.since, 'FMDD Mon'))
 						ELSE '.' END END,
-				kube_reports.dashboard_tiles(shown),
-				kube_reports.dashboard_trends(shown), kube_reports.dashboard_clusters(shown), kube_reports.dashboard_lists(shown))
+				kube_reports_internal.dashboard_tiles(shown),
+				kube_reports_internal.dashboard_trends(shown), kube_reports_internal.dashboard_clusters(shown), kube_reports_internal.dashboard_lists(shown))
 			ELSE '<section class="wide"><p class="empty">No results are stored of what this page was asked for, or none that its reader may see.</p></section>' END,
 		format('<p>The score is pass / (pass + warn + fail + error); skipped results do not count, nor do those whose source found nothing out. '
 			'Weighted: critical 10, high 6, medium 3, low and unknown 1, info 0. Days are UTC. Score and failing results are those of %s, lists and ages of now.</p>'
 			'<p>Made by kube_reports.dashboard_html() at %s UTC, with what <bdi>%s</bdi> may see.</p>',
 			to_char((shown->>'to_day')::date, 'FMDD Mon YYYY'), to_char((shown->>'made_at')::timestamptz AT TIME ZONE 'UTC', 'FMDD Mon YYYY HH24:MI'),
-			kube_reports.html_text(shown->>'reader', 63)))
-	FROM (SELECT kube_reports.dashboard_style() AS style,
+			kube_reports_internal.html_text(shown->>'reader', 63)))
+	FROM (SELECT kube_reports_internal.dashboard_style() AS style,
 			(shown#>>'{trend,-1,score}')::double precision AS score,
 			(SELECT jsonb_build_object('day', d->'day', 'score', d->'score') FROM jsonb_array_elements(shown->'trend') WITH ORDINALITY e(d, n)
 				WHERE d->'score' <> 'null' ORDER BY n LIMIT 1) AS first,
-			(SELECT string_agg(CASE n WHEN '' THEN 'cluster scope' ELSE n END, ', ') FROM unnest(kube_reports.filter_strings(shown->'filter', 'namespace')) n) AS namespaces,
-			array_to_string(kube_reports.filter_strings(shown->'filter', 'source'), ', ') AS sources) g,
+			(SELECT string_agg(CASE n WHEN '' THEN 'cluster scope' ELSE n END, ', ') FROM unnest(kube_reports_internal.filter_strings(shown->'filter', 'namespace')) n) AS namespaces,
+			array_to_string(kube_reports_internal.filter_strings(shown->'filter', 'source'), ', ') AS sources) g,
 		LATERAL (SELECT g.style, g.score,
 			shown#>>'{trend,-1,pass}' IS NOT NULL OR shown->'oldest' <> '[]' AS some,
 			CASE WHEN (shown->>'clusters')::bigint BETWEEN 1 AND 3
 				THEN array_to_string(ARRAY(SELECT jsonb_array_elements_text(shown->'cluster_names')), ', ')
-				ELSE kube_reports.html_counted((shown->>'clusters')::numeric, 'cluster', 'clusters') END AS scope,
+				ELSE kube_reports_internal.html_counted((shown->>'clusters')::numeric, 'cluster', 'clusters') END AS scope,
 			concat_ws(', ', 'namespace ' || g.namespaces, 'source ' || g.sources) AS narrowed,
 			round((100 * (g.score - (g.first->>'score')::double precision))::numeric, 1) AS gain, (g.first->>'day')::date AS since) h;
 END;
-COMMENT ON FUNCTION kube_reports.dashboard_page(jsonb) IS 'dashboard() as a page of HTML';
+COMMENT ON FUNCTION kube_reports_internal.dashboard_page(jsonb) IS 'dashboard() as a page of HTML';
 
 CREATE FUNCTION kube_reports.dashboard_html(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT kube_reports.dashboard_page(kube_reports.dashboard(filter, from_day, to_day));
+	SELECT kube_reports_internal.dashboard_page(kube_reports.dashboard(filter, from_day, to_day));
 END;
 COMMENT ON FUNCTION kube_reports.dashboard_html(jsonb, date, date)
 	IS 'one self-contained page: score, trends, failing policies, namespaces, ages and vulnerabilities, as far as the caller may see. filter: members cluster, namespace, source; days (UTC) are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';

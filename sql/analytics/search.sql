@@ -18,7 +18,7 @@
 --	  (times, the first inclusive, in UTC unless they name a zone); text (string: found in policy, rule, subject
 --	  or message, whatever the case).
 
-CREATE TYPE kube_reports.result_filter AS (
+CREATE TYPE kube_reports_internal.result_filter AS (
 	clusters	integer[],
 	namespaces	text[],
 	reports		text[],
@@ -51,9 +51,9 @@ CREATE TYPE kube_reports.result_filter AS (
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
 );
-COMMENT ON TYPE kube_reports.result_filter IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
+COMMENT ON TYPE kube_reports_internal.result_filter IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
 
-CREATE FUNCTION kube_reports.filter_strings(filter jsonb, member text) RETURNS text[]
+CREATE FUNCTION kube_reports_internal.filter_strings(filter jsonb, member text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -78,10 +78,10 @@ BEGIN
 		USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
-COMMENT ON FUNCTION kube_reports.filter_strings(jsonb, text)
+COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
 	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
 
-CREATE FUNCTION kube_reports.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
+CREATE FUNCTION kube_reports_internal.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -99,25 +99,25 @@ BEGIN
 	RETURN filter;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.checked_filter(jsonb, text[], text, text)
+COMMENT ON FUNCTION kube_reports_internal.checked_filter(jsonb, text[], text, text)
 	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who does not have them, such as "the filter has"; hint: which there are';
 
-CREATE FUNCTION kube_reports.status_words() RETURNS text[]
+CREATE FUNCTION kube_reports_internal.status_words() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN ARRAY['pass', 'warn', 'fail', 'error', 'skip'];
-COMMENT ON FUNCTION kube_reports.status_words() IS 'the statuses of results';
+COMMENT ON FUNCTION kube_reports_internal.status_words() IS 'the statuses of results';
 
-CREATE FUNCTION kube_reports.severity_words() RETURNS text[]
+CREATE FUNCTION kube_reports_internal.severity_words() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical'];
-COMMENT ON FUNCTION kube_reports.severity_words() IS 'the severities of results; unknown: none is given';
+COMMENT ON FUNCTION kube_reports_internal.severity_words() IS 'the severities of results; unknown: none is given';
 
-CREATE FUNCTION kube_reports.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
+CREATE FUNCTION kube_reports_internal.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	given		text[] := kube_reports.filter_strings(filter, member);
+	given		text[] := kube_reports_internal.filter_strings(filter, member);
 	unknown		text;
 BEGIN
 	SELECT g INTO unknown FROM unnest(given) g WHERE g <> ALL (words) LIMIT 1;
@@ -128,42 +128,42 @@ BEGIN
 	RETURN given;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.filter_words(jsonb, text, text[])
+COMMENT ON FUNCTION kube_reports_internal.filter_words(jsonb, text, text[])
 	IS 'a member of a filter as filter_strings() gives it, that knows only some words. Raises 22023 for any other';
 
 -- A look into result_detail for each pair of them.
-CREATE FUNCTION kube_reports.criteria_of_details(details bigint[]) RETURNS bigint[]
+CREATE FUNCTION kube_reports_internal.criteria_of_details(details bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT array_agg(DISTINCT n.criterion)
 	FROM unnest(details) d(id), LATERAL (
 		WITH RECURSIVE found AS (
-			SELECT (SELECT r.criterion FROM kube_reports.result r WHERE r.detail = d.id ORDER BY r.criterion LIMIT 1) AS criterion
+			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id ORDER BY r.criterion LIMIT 1) AS criterion
 			UNION ALL
-			SELECT (SELECT r.criterion FROM kube_reports.result r WHERE r.detail = d.id AND r.criterion > f.criterion ORDER BY r.criterion LIMIT 1)
+			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id AND r.criterion > f.criterion ORDER BY r.criterion LIMIT 1)
 				FROM found f WHERE f.criterion IS NOT NULL
 		) SELECT f.criterion FROM found f WHERE f.criterion IS NOT NULL) n;
 END;
-COMMENT ON FUNCTION kube_reports.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
+COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
 
 -- Each by its index, whatever the planner thinks of arrays that it does not know.
-CREATE FUNCTION kube_reports.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL, details bigint[] DEFAULT NULL) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL, details bigint[] DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 AS $$
 	SELECT CASE WHEN num_nonnulls(origins, subjects, details) > 0 THEN
-		(SELECT count(*) <= 20000 FROM (SELECT 1 FROM kube_reports.result r WHERE r.origin = ANY (origins)
-			UNION ALL SELECT 1 FROM kube_reports.result r WHERE r.subject = ANY (subjects)
-			UNION ALL SELECT 1 FROM kube_reports.result r WHERE r.detail = ANY (details)
+		(SELECT count(*) <= 20000 FROM (SELECT 1 FROM kube_reports_internal.result r WHERE r.origin = ANY (origins)
+			UNION ALL SELECT 1 FROM kube_reports_internal.result r WHERE r.subject = ANY (subjects)
+			UNION ALL SELECT 1 FROM kube_reports_internal.result r WHERE r.detail = ANY (details)
 			LIMIT 20001) r) END;
 $$;
-COMMENT ON FUNCTION kube_reports.few_results(bigint[], bigint[], bigint[])
+COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint[])
 	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to walk to the first ones; null: none are given';
 
 -- Times mean the same for everybody who gives them.  What is looked up is planned for what a filter has: a plan for all of them would
 -- walk through every subject.
-CREATE FUNCTION kube_reports.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports.result_filter
+CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
@@ -174,37 +174,37 @@ AS $$
 DECLARE
 	-- More than these are not looked up: a walk over the results finds the first of many soon.
 	max_ids CONSTANT integer := 1000;
-	wanted		kube_reports.result_filter;
-	scope		record := kube_reports.caller_scope(role, seal);
+	wanted		kube_reports_internal.result_filter;
+	scope		record := kube_reports_internal.caller_scope(role, seal);
 	few			boolean := false;
 	given		text[];
 	statuses	text[];
 	severities	text[];
 BEGIN
-	filter := kube_reports.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
 		'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted', 'score_from', 'score_to', 'properties',
 		'since_from', 'since_to', 'first_seen_from', 'first_seen_to', 'text'],
 		'the filter has', 'docs/analytics.md lists the members of a filter.');
 	wanted.scope_clusters := scope.clusters;
 	wanted.scope_namespace_clusters := scope.namespace_clusters;
 	wanted.scope_namespaces := scope.namespaces;
-	given := kube_reports.filter_strings(filter, 'cluster');
+	given := kube_reports_internal.filter_strings(filter, 'cluster');
 	IF given IS NOT NULL THEN
 		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given) OR c.name = ANY (given));
 	END IF;
-	wanted.namespaces := kube_reports.filter_strings(filter, 'namespace');
-	wanted.reports := kube_reports.filter_strings(filter, 'report');
-	wanted.native_statuses := kube_reports.filter_strings(filter, 'native_status');
-	wanted.subject_kinds := kube_reports.filter_strings(filter, 'subject_kind');
-	wanted.subject_namespaces := kube_reports.filter_strings(filter, 'subject_namespace');
-	wanted.subject_names := kube_reports.filter_strings(filter, 'subject_name');
-	wanted.subject_uids := kube_reports.filter_strings(filter, 'subject_uid');
-	wanted.exceptions := kube_reports.filter_strings(filter, 'exception');
-	statuses := kube_reports.filter_words(filter, 'status', kube_reports.status_words());
+	wanted.namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
+	wanted.reports := kube_reports_internal.filter_strings(filter, 'report');
+	wanted.native_statuses := kube_reports_internal.filter_strings(filter, 'native_status');
+	wanted.subject_kinds := kube_reports_internal.filter_strings(filter, 'subject_kind');
+	wanted.subject_namespaces := kube_reports_internal.filter_strings(filter, 'subject_namespace');
+	wanted.subject_names := kube_reports_internal.filter_strings(filter, 'subject_name');
+	wanted.subject_uids := kube_reports_internal.filter_strings(filter, 'subject_uid');
+	wanted.exceptions := kube_reports_internal.filter_strings(filter, 'exception');
+	statuses := kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
 	IF statuses IS NOT NULL THEN
 		wanted.statuses := ARRAY(SELECT left(g, 1)::"char" FROM unnest(statuses) g);
 	END IF;
-	severities := kube_reports.filter_words(filter, 'severity', kube_reports.severity_words());
+	severities := kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words());
 	BEGIN
 		wanted.exempted := (filter->>'exempted')::boolean;
 		wanted.score_from := (filter->>'score_from')::real;
@@ -219,9 +219,9 @@ BEGIN
 
 	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
 		wanted.criteria := ARRAY(SELECT k.id
-			FROM (SELECT kube_reports.filter_strings(filter, 'source') AS sources, kube_reports.filter_strings(filter, 'policy') AS policies,
-					kube_reports.filter_strings(filter, 'rule') AS rules, kube_reports.filter_strings(filter, 'category') AS categories) f,
-				kube_reports.criterion k
+			FROM (SELECT kube_reports_internal.filter_strings(filter, 'source') AS sources, kube_reports_internal.filter_strings(filter, 'policy') AS policies,
+					kube_reports_internal.filter_strings(filter, 'rule') AS rules, kube_reports_internal.filter_strings(filter, 'category') AS categories) f,
+				kube_reports_internal.criterion k
 			WHERE (f.sources IS NULL OR k.source = ANY (f.sources)) AND (f.policies IS NULL OR k.policy = ANY (f.policies))
 				AND (f.rules IS NULL OR k.rule = ANY (f.rules)) AND (f.categories IS NULL OR k.category = ANY (f.categories))
 				AND (severities IS NULL OR k.severity = ANY (severities)));
@@ -236,39 +236,39 @@ BEGIN
 	-- One statement for each, so that each is planned for what it has.
 	CASE
 		WHEN wanted.exceptions IS NOT NULL THEN
-			wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
 				WHERE d.exceptions <> '{}' AND d.exceptions && wanted.exceptions LIMIT max_ids + 1);
 		WHEN wanted.properties IS NOT NULL THEN
-			wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
 				WHERE d.properties <> '{}' AND d.properties @> wanted.properties LIMIT max_ids + 1);
 		WHEN wanted.exempted THEN
-			wanted.details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.exceptions <> '{}' LIMIT max_ids + 1);
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d WHERE d.exceptions <> '{}' LIMIT max_ids + 1);
 		ELSE
 			NULL;
 	END CASE;
 	IF cardinality(wanted.details) > max_ids THEN
 		wanted.details := NULL;
-	ELSIF kube_reports.few_results(details => wanted.details) THEN
+	ELSIF kube_reports_internal.few_results(details => wanted.details) THEN
 		few := true;
 	ELSIF wanted.details IS NOT NULL THEN
 		-- The first of many are soon found by the counts, of the criteria that have such results at all.
-		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports.criteria_of_details(wanted.details)) c
+		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports_internal.criteria_of_details(wanted.details)) c
 			WHERE wanted.criteria IS NULL OR c = ANY (wanted.criteria));
 	END IF;
 	IF wanted.reports IS NOT NULL THEN
-		wanted.origins := ARRAY(SELECT g.id FROM kube_reports.origin g
+		wanted.origins := ARRAY(SELECT g.id FROM kube_reports_internal.origin g
 			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces)) LIMIT max_ids + 1);
 		IF cardinality(wanted.origins) > max_ids THEN
 			wanted.origins := NULL;
-		ELSIF kube_reports.few_results(origins => wanted.origins) THEN
+		ELSIF kube_reports_internal.few_results(origins => wanted.origins) THEN
 			few := true;
 		END IF;
 	END IF;
 	IF wanted.subject_uids IS NOT NULL THEN
-		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
+		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
 			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids) LIMIT max_ids + 1);
 	ELSIF wanted.subject_names IS NOT NULL OR wanted.subject_namespaces IS NOT NULL THEN
-		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports.subject s
+		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
 			WHERE s.cluster_id = ANY (coalesce(wanted.clusters, ARRAY(SELECT c.id FROM kube_reports.cluster c)))
 				AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
 				AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
@@ -276,13 +276,13 @@ BEGIN
 	END IF;
 	IF cardinality(wanted.subjects) > max_ids THEN
 		wanted.subjects := NULL;
-	ELSIF kube_reports.few_results(subjects => wanted.subjects) THEN
+	ELSIF kube_reports_internal.few_results(subjects => wanted.subjects) THEN
 		few := true;
 	END IF;
 
 	IF coalesce(filter->>'text', '') <> '' THEN
 		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
-		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
+		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports_internal.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
 	END IF;
 	wanted.way := CASE WHEN few THEN 'ids'
 		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
@@ -292,11 +292,11 @@ BEGIN
 	RETURN wanted;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.read_filter(jsonb, text, bytea)
+COMMENT ON FUNCTION kube_reports_internal.read_filter(jsonb, text, bytea)
 	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
 
 -- There are few criteria; of subjects and details only few are worth looking up.
-CREATE FUNCTION kube_reports.look_up_text(wanted kube_reports.result_filter, first_step integer, last_step integer) RETURNS kube_reports.result_filter
+CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer, last_step integer) RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -307,27 +307,27 @@ BEGIN
 		RETURN wanted;
 	END IF;
 	IF 2 BETWEEN first_step AND last_step THEN
-		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
-		IF cardinality(wanted.text_subjects) > max_ids OR NOT kube_reports.few_results(subjects => wanted.text_subjects) THEN
+		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_subjects) > max_ids OR NOT kube_reports_internal.few_results(subjects => wanted.text_subjects) THEN
 			wanted.text_subjects := NULL;
 		END IF;
 	END IF;
 	IF 3 BETWEEN first_step AND last_step THEN
-		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
+		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
 		IF cardinality(wanted.text_details) > max_ids THEN
 			wanted.text_details := NULL;
-		ELSIF NOT kube_reports.few_results(details => wanted.text_details) THEN
-			wanted.text_detail_criteria := kube_reports.criteria_of_details(wanted.text_details);
+		ELSIF NOT kube_reports_internal.few_results(details => wanted.text_details) THEN
+			wanted.text_detail_criteria := kube_reports_internal.criteria_of_details(wanted.text_details);
 		END IF;
 	END IF;
 	RETURN wanted;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.look_up_text(kube_reports.result_filter, integer, integer)
+COMMENT ON FUNCTION kube_reports_internal.look_up_text(kube_reports_internal.result_filter, integer, integer)
 	IS 'a filter that has been read, with ids for what steps of a search for its text, if it has one, look for: of subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; the first pages of a search often need neither';
 
 -- Only constants: $1 is the filter.
-CREATE FUNCTION kube_reports.count_conditions(wanted kube_reports.result_filter) RETURNS text
+CREATE FUNCTION kube_reports_internal.count_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT concat_ws(' AND ', 'true',
@@ -342,17 +342,17 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).criteria IS NOT NULL THEN 'r.criterion = ANY (($1).criteria)' END,
 		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END);
 END;
-COMMENT ON FUNCTION kube_reports.count_conditions(kube_reports.result_filter)
+COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal.result_filter)
 	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the filter as $1: constants only';
 
-CREATE FUNCTION kube_reports.native_condition(wanted kube_reports.result_filter) RETURNS text
+CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
-	'coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)) = ANY (($1).native_statuses)' END;
-COMMENT ON FUNCTION kube_reports.native_condition(kube_reports.result_filter)
+	'coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)) = ANY (($1).native_statuses)' END;
+COMMENT ON FUNCTION kube_reports_internal.native_condition(kube_reports_internal.result_filter)
 	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; null: it has none';
 
-CREATE FUNCTION kube_reports.score_conditions(wanted kube_reports.result_filter) RETURNS text
+CREATE FUNCTION kube_reports_internal.score_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT concat_ws(' AND ', 'true',
@@ -362,13 +362,13 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
 		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END);
 END;
-COMMENT ON FUNCTION kube_reports.score_conditions(kube_reports.result_filter)
+COMMENT ON FUNCTION kube_reports_internal.score_conditions(kube_reports_internal.result_filter)
 	IS 'the conditions of a filter on the score of r (result), with the filter as $1: constants only';
 
-CREATE FUNCTION kube_reports.filter_conditions(wanted kube_reports.result_filter) RETURNS text
+CREATE FUNCTION kube_reports_internal.filter_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT concat_ws(' AND ', kube_reports.score_conditions(wanted), kube_reports.native_condition(wanted),
+	SELECT concat_ws(' AND ', kube_reports_internal.score_conditions(wanted), kube_reports_internal.native_condition(wanted),
 		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
@@ -389,24 +389,24 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).first_seen_from IS NOT NULL THEN 'r.first_seen >= ($1).first_seen_from' END,
 		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
 END;
-COMMENT ON FUNCTION kube_reports.filter_conditions(kube_reports.result_filter)
+COMMENT ON FUNCTION kube_reports_internal.filter_conditions(kube_reports_internal.result_filter)
 	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with the filter as $1: constants only; text aside';
 
 -- A text is looked for in one place after the other, each with what it takes: the first pages often need no more than the first.
-CREATE FUNCTION kube_reports.text_condition(wanted kube_reports.result_filter, step integer) RETURNS text
+CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_internal.result_filter, step integer) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (wanted).pattern IS NOT NULL THEN
 	CASE step WHEN 1 THEN 'r.criterion = ANY (($1).text_criteria)'
 		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL THEN 's.name ILIKE ($1).pattern' ELSE 'r.subject = ANY (($1).text_subjects)' END
 		ELSE CASE WHEN (wanted).text_details IS NULL THEN 'd.message ILIKE ($1).pattern' ELSE 'r.detail = ANY (($1).text_details)' END END END;
-COMMENT ON FUNCTION kube_reports.text_condition(kube_reports.result_filter, integer)
+COMMENT ON FUNCTION kube_reports_internal.text_condition(kube_reports_internal.result_filter, integer)
 	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter has none';
 
-CREATE FUNCTION kube_reports.result_conditions(wanted kube_reports.result_filter) RETURNS text
+CREATE FUNCTION kube_reports_internal.result_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN kube_reports.count_conditions(wanted) || ' AND ' || kube_reports.filter_conditions(wanted) || coalesce(' AND (' || kube_reports.text_condition(wanted, 1) || ' OR '
-	|| kube_reports.text_condition(wanted, 2) || ' OR ' || kube_reports.text_condition(wanted, 3) || ')', '');
-COMMENT ON FUNCTION kube_reports.result_conditions(kube_reports.result_filter) IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
+RETURN kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports_internal.filter_conditions(wanted) || coalesce(' AND (' || kube_reports_internal.text_condition(wanted, 1) || ' OR '
+	|| kube_reports_internal.text_condition(wanted, 2) || ' OR ' || kube_reports_internal.text_condition(wanted, 3) || ')', '');
+COMMENT ON FUNCTION kube_reports_internal.result_conditions(kube_reports_internal.result_filter) IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
 
 -- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort
 -- of all.  There are three ways:
@@ -414,17 +414,17 @@ COMMENT ON FUNCTION kube_reports.result_conditions(kube_reports.result_filter) I
 --	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted;
 --	  index: of scores or times, or else that of the order, as the planner likes.
 -- OFFSET keeps the planner from mixing another one in.
-CREATE FUNCTION kube_reports.filter_rows(wanted kube_reports.result_filter, step integer, after boolean) RETURNS text
+CREATE FUNCTION kube_reports_internal.filter_rows(wanted kube_reports_internal.result_filter, step integer, after boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT CASE t.way WHEN 'counts' THEN
 		'SELECT p.criterion, p.status, p.cluster_id, p.namespace, p.origin, p.key
 		FROM (SELECT DISTINCT r.criterion, r.status, r.cluster_id, r.namespace
-			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status FROM kube_reports.rollup r WHERE r.count <> 0
+			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status FROM kube_reports_internal.rollup r WHERE r.count <> 0
 				UNION ALL
 				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
-					FROM kube_reports.unfolded((SELECT m.mark FROM kube_reports.rollup_mark m)) r) r
-			WHERE ' || concat_ws(' AND ', kube_reports.count_conditions(wanted), kube_reports.native_condition(wanted), t.criterion,
+					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
+			WHERE ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), kube_reports_internal.native_condition(wanted), t.criterion,
 				CASE WHEN step = 3 AND (wanted).text_detail_criteria IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
 				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
@@ -432,15 +432,15 @@ BEGIN ATOMIC
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
 			CROSS JOIN LATERAL (' WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
 		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key
-			FROM ' || CASE t.way WHEN 'counts' THEN '(SELECT * FROM kube_reports.result r WHERE r.criterion = c.criterion AND r.status = c.status
-					AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace OFFSET 0) r' ELSE 'kube_reports.result r' END || '
-				LEFT JOIN kube_reports.criterion k ON k.id = r.criterion
-				LEFT JOIN kube_reports.subject s ON s.id = r.subject
-				LEFT JOIN kube_reports.detail d ON d.id = r.detail
-				LEFT JOIN kube_reports.origin g ON g.id = r.origin
-			WHERE ' || concat_ws(' AND ', CASE WHEN t.way <> 'counts' THEN concat_ws(' AND ', kube_reports.count_conditions(wanted), t.criterion) END,
-				kube_reports.filter_conditions(wanted), CASE WHEN step > 1 THEN kube_reports.text_condition(wanted, step) END,
-				CASE WHEN step > 2 THEN 'NOT ' || kube_reports.text_condition(wanted, 2) END,
+			FROM ' || CASE t.way WHEN 'counts' THEN '(SELECT * FROM kube_reports_internal.result r WHERE r.criterion = c.criterion AND r.status = c.status
+					AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace OFFSET 0) r' ELSE 'kube_reports_internal.result r' END || '
+				LEFT JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
+				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
+				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
+			WHERE ' || concat_ws(' AND ', CASE WHEN t.way <> 'counts' THEN concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), t.criterion) END,
+				kube_reports_internal.filter_conditions(wanted), CASE WHEN step > 1 THEN kube_reports_internal.text_condition(wanted, step) END,
+				CASE WHEN step > 2 THEN 'NOT ' || kube_reports_internal.text_condition(wanted, 2) END,
 				CASE WHEN t.way <> 'ids' THEN t.place END)
 		|| CASE t.way WHEN 'counts' THEN '
 			ORDER BY r.origin, r.key LIMIT $2) p
@@ -448,18 +448,18 @@ BEGIN ATOMIC
 			-- What is behind the place is asked of what was found: no reason to walk there.  The criterion alone is cheaper, for most rows.
 			ELSE CASE t.way WHEN 'ids' THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
-	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END || kube_reports.text_condition(wanted, 1) AS criterion,
+	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END || kube_reports_internal.text_condition(wanted, 1) AS criterion,
 		CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
 			' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' END AS place,
 		CASE WHEN step = 2 AND (wanted).text_subjects IS NOT NULL
 			OR step = 3 AND (wanted).text_details IS NOT NULL AND (wanted).text_detail_criteria IS NULL THEN 'ids' ELSE (wanted).way END AS way) t;
 END;
-COMMENT ON FUNCTION kube_reports.filter_rows(kube_reports.result_filter, integer, boolean)
+COMMENT ON FUNCTION kube_reports_internal.filter_rows(kube_reports_internal.result_filter, integer, boolean)
 	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none before, after the place $3 of the same step; constants only';
 
 ---- results ----
 
-CREATE FUNCTION kube_reports.check_rows(max_rows integer) RETURNS void
+CREATE FUNCTION kube_reports_internal.check_rows(max_rows integer) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -470,9 +470,9 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.check_rows(integer) IS 'raises 22023 for what is no number of rows of a page';
+COMMENT ON FUNCTION kube_reports_internal.check_rows(integer) IS 'raises 22023 for what is no number of rows of a page';
 
-CREATE FUNCTION kube_reports.matching_results(wanted kube_reports.result_filter, max_rows integer, after text)
+CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_internal.result_filter, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
 		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
@@ -483,11 +483,11 @@ SET enable_hashagg = off
 SET jit = off
 AS $$
 DECLARE
-	start		kube_reports.result;
+	start		kube_reports_internal.result;
 	step		integer := 1;
 	found		integer;
 BEGIN
-	PERFORM kube_reports.check_rows(max_rows);
+	PERFORM kube_reports_internal.check_rows(max_rows);
 	IF after IS NOT NULL THEN
 		BEGIN
 			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3, (a.place->>4)::bigint, (a.place->>5)::bigint,
@@ -503,20 +503,20 @@ BEGIN
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
-	wanted := kube_reports.look_up_text(wanted, 2, step);
+	wanted := kube_reports_internal.look_up_text(wanted, 2, step);
 	LOOP
 		RETURN QUERY EXECUTE
 			'SELECT c.uid, c.name, r.namespace, t."group", t.plural, g.name, k.source, k.policy, k.rule, k.category, k.severity,
-				kube_reports.status_name(r.status), coalesce(nullif(r.native_status, ''''), kube_reports.status_name(r.status)), nullif(r.score, 0),
+				kube_reports_internal.status_name(r.status), coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)), nullif(r.score, 0),
 				s.api_version, s.kind, s.namespace, s.name, s.uid, d.message, d.properties, d.exceptions, r.first_seen, r.since,
 				pg_catalog.jsonb_build_array(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
-			FROM (' || kube_reports.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
-				JOIN kube_reports.result r ON r.origin = p.origin AND r.key = p.key
+			FROM (' || kube_reports_internal.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
+				JOIN kube_reports_internal.result r ON r.origin = p.origin AND r.key = p.key
 				JOIN kube_reports.cluster c ON c.id = r.cluster_id
-				JOIN kube_reports.criterion k ON k.id = r.criterion
-				LEFT JOIN kube_reports.subject s ON s.id = r.subject
-				LEFT JOIN kube_reports.detail d ON d.id = r.detail
-				LEFT JOIN kube_reports.origin g ON g.id = r.origin
+				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
+				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
+				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 				LEFT JOIN kube_reports.resource_type t ON t.id = g.resource_type
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key'
 			USING wanted, max_rows, start, step;
@@ -525,14 +525,14 @@ BEGIN
 		EXIT WHEN max_rows = 0 OR wanted.pattern IS NULL OR step >= 3;
 		step := step + 1;
 		start := NULL;
-		wanted := kube_reports.look_up_text(wanted, step, step);
+		wanted := kube_reports_internal.look_up_text(wanted, step, step);
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.matching_results(kube_reports.result_filter, integer, text)
+COMMENT ON FUNCTION kube_reports_internal.matching_results(kube_reports_internal.result_filter, integer, text)
 	IS 'the next results that match a filter that has been read, in a fixed order. Raises 22023 for a wrong place or number';
 
-CREATE FUNCTION kube_reports.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
+CREATE FUNCTION kube_reports_internal.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
 		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
 		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
@@ -540,9 +540,9 @@ CREATE FUNCTION kube_reports.find_results(role text, seal bytea, filter jsonb, m
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT m.* FROM kube_reports.matching_results(kube_reports.read_filter(filter, role, seal), max_rows, after) m;
+	SELECT m.* FROM kube_reports_internal.matching_results(kube_reports_internal.read_filter(filter, role, seal), max_rows, after) m;
 $$;
-COMMENT ON FUNCTION kube_reports.find_results(text, bytea, jsonb, integer, text)
+COMMENT ON FUNCTION kube_reports_internal.find_results(text, bytea, jsonb, integer, text)
 	IS 'the half of search_results() that runs as the owner: role and seal are those of the view caller';
 
 CREATE FUNCTION kube_reports.search_results(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after text DEFAULT NULL)
@@ -552,14 +552,14 @@ CREATE FUNCTION kube_reports.search_results(filter jsonb DEFAULT '{}', max_rows 
 		since timestamptz, place text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT f.* FROM kube_reports.caller c, LATERAL kube_reports.find_results(c.role, c.seal, filter, max_rows, after) f;
+	SELECT f.* FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_results(c.role, c.seal, filter, max_rows, after) f;
 END;
 COMMENT ON FUNCTION kube_reports.search_results(jsonb, integer, text)
 	IS 'the next results that match a filter, in a fixed order; after: the place of the last row of the page before. Raises 22023 for a wrong filter or place';
 
 ---- resources ----
 
-CREATE FUNCTION kube_reports.find_resources(role text, seal bytea, filter jsonb, max_rows integer, after text)
+CREATE FUNCTION kube_reports_internal.find_resources(role text, seal bytea, filter jsonb, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, api_version text, kind text, namespace text, name text, uid text,
 		pass bigint, warn bigint, fail bigint, error bigint, skip bigint, failing bigint, since timestamptz, place text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -567,11 +567,11 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
+	wanted		kube_reports_internal.result_filter := kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
 	start_failing bigint;
 	start_subject bigint;
 BEGIN
-	PERFORM kube_reports.check_rows(max_rows);
+	PERFORM kube_reports_internal.check_rows(max_rows);
 	IF after IS NOT NULL THEN
 		BEGIN
 			start_failing := after::jsonb->>0;
@@ -591,21 +591,21 @@ BEGIN
 				count(*) FILTER (WHERE r.status = ''f'') AS fail, count(*) FILTER (WHERE r.status = ''e'') AS error,
 				count(*) FILTER (WHERE r.status = ''s'') AS skip, count(*) FILTER (WHERE r.status IN (''w'', ''f'', ''e'')) AS failing,
 				max(r.since) AS since
-			FROM kube_reports.result r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
-				JOIN kube_reports.subject s ON s.id = r.subject
-				JOIN kube_reports.detail d ON d.id = r.detail
-				JOIN kube_reports.origin g ON g.id = r.origin
-			WHERE ' || kube_reports.result_conditions(wanted) || '
+			FROM kube_reports_internal.result r
+				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				JOIN kube_reports_internal.subject s ON s.id = r.subject
+				JOIN kube_reports_internal.detail d ON d.id = r.detail
+				JOIN kube_reports_internal.origin g ON g.id = r.origin
+			WHERE ' || kube_reports_internal.result_conditions(wanted) || '
 			GROUP BY r.subject) n
-			JOIN kube_reports.subject s ON s.id = n.subject
+			JOIN kube_reports_internal.subject s ON s.id = n.subject
 			JOIN kube_reports.cluster c ON c.id = s.cluster_id'
 			|| CASE WHEN after IS NOT NULL THEN ' WHERE n.failing < $3 OR n.failing = $3 AND n.subject > $4' ELSE '' END || '
 		ORDER BY n.failing DESC, n.subject LIMIT $2'
 		USING wanted, max_rows, start_failing, start_subject;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.find_resources(text, bytea, jsonb, integer, text)
+COMMENT ON FUNCTION kube_reports_internal.find_resources(text, bytea, jsonb, integer, text)
 	IS 'the half of search_resources() that runs as the owner: role and seal are those of the view caller';
 
 CREATE FUNCTION kube_reports.search_resources(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after text DEFAULT NULL)
@@ -613,14 +613,14 @@ CREATE FUNCTION kube_reports.search_resources(filter jsonb DEFAULT '{}', max_row
 		pass bigint, warn bigint, fail bigint, error bigint, skip bigint, failing bigint, since timestamptz, place text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT f.* FROM kube_reports.caller c, LATERAL kube_reports.find_resources(c.role, c.seal, filter, max_rows, after) f;
+	SELECT f.* FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_resources(c.role, c.seal, filter, max_rows, after) f;
 END;
 COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
 	IS 'resources with counts of those of their results that match a filter, most failing (warn, fail, error) first; after: the place of the last row of the page before';
 
 ---- reports ----
 
-CREATE FUNCTION kube_reports.find_reports(role text, seal bytea, filter jsonb, max_rows integer, after bigint)
+CREATE FUNCTION kube_reports_internal.find_reports(role text, seal bytea, filter jsonb, max_rows integer, after bigint)
 	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text, report text, results bigint,
 		highest_score real, place bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -628,34 +628,34 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports.result_filter := kube_reports.look_up_text(kube_reports.read_filter(filter, role, seal), 2, 3);
-	scored		text := kube_reports.count_conditions(wanted) || ' AND ' || kube_reports.score_conditions(wanted);
+	wanted		kube_reports_internal.result_filter := kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
+	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports_internal.score_conditions(wanted);
 	few			boolean := false;
 BEGIN
-	PERFORM kube_reports.check_rows(max_rows);
+	PERFORM kube_reports_internal.check_rows(max_rows);
 	-- A walk through the reports meets those of other namespaces first: what is few is found by namespace and score, and sorted.
 	IF wanted.score_from > 0 AND (wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL) THEN
-		EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports.result r WHERE ' || scored || ' LIMIT 20001) r' INTO few USING wanted;
+		EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored || ' LIMIT 20001) r' INTO few USING wanted;
 	END IF;
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
 		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
-			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM kube_reports.result r WHERE r.origin > $3 AND ' || scored || ' ORDER BY r.origin OFFSET 0)'
-				ELSE 'kube_reports.result' END || ' r
-				JOIN kube_reports.criterion k ON k.id = r.criterion
-				JOIN kube_reports.subject s ON s.id = r.subject
-				JOIN kube_reports.detail d ON d.id = r.detail
-				JOIN kube_reports.origin g ON g.id = r.origin
-			WHERE r.origin > $3 AND ' || kube_reports.result_conditions(wanted) || '
+			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM kube_reports_internal.result r WHERE r.origin > $3 AND ' || scored || ' ORDER BY r.origin OFFSET 0)'
+				ELSE 'kube_reports_internal.result' END || ' r
+				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				JOIN kube_reports_internal.subject s ON s.id = r.subject
+				JOIN kube_reports_internal.detail d ON d.id = r.detail
+				JOIN kube_reports_internal.origin g ON g.id = r.origin
+			WHERE r.origin > $3 AND ' || kube_reports_internal.result_conditions(wanted) || '
 			GROUP BY r.origin ORDER BY r.origin LIMIT $2) n
-			JOIN kube_reports.origin g ON g.id = n.origin
+			JOIN kube_reports_internal.origin g ON g.id = n.origin
 			JOIN kube_reports.cluster c ON c.id = g.cluster_id
 			JOIN kube_reports.resource_type t ON t.id = g.resource_type
 		ORDER BY n.origin'
 		USING wanted, max_rows, coalesce(after, 0);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.find_reports(text, bytea, jsonb, integer, bigint)
+COMMENT ON FUNCTION kube_reports_internal.find_reports(text, bytea, jsonb, integer, bigint)
 	IS 'the half of reports_with_score() that runs as the owner: role and seal are those of the view caller';
 
 CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after bigint DEFAULT NULL)
@@ -663,8 +663,8 @@ CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAU
 		highest_score real, place bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT f.* FROM kube_reports.caller c,
-		LATERAL kube_reports.find_reports(c.role, c.seal, coalesce(filter, '{}') || jsonb_build_object('score_from', minimum), max_rows, after) f
+	SELECT f.* FROM kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_reports(c.role, c.seal, coalesce(filter, '{}') || jsonb_build_object('score_from', minimum), max_rows, after) f
 	WHERE minimum IS NOT NULL;
 END;
 COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint)
@@ -678,23 +678,23 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.check_rows(n);
+	PERFORM kube_reports_internal.check_rows(n);
 	IF dimension IS NULL OR dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image') THEN
 		RAISE EXCEPTION 'there is no dimension "%"', coalesce(dimension, 'null') USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
 	END IF;
-	filter := kube_reports.checked_filter(filter,
+	filter := kube_reports_internal.checked_filter(filter,
 		ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'status', 'native_status'],
 		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, status and native_status.');
-	PERFORM kube_reports.filter_words(filter, 'severity', kube_reports.severity_words()),
-		kube_reports.filter_words(filter, 'status', kube_reports.status_words());
+	PERFORM kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words()),
+		kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
 	RETURN QUERY
 	WITH wanted AS MATERIALIZED (
-		SELECT kube_reports.filter_strings(filter, 'cluster') AS cluster, kube_reports.filter_strings(filter, 'namespace') AS namespace,
-			kube_reports.filter_strings(filter, 'source') AS source, kube_reports.filter_strings(filter, 'category') AS category,
-			kube_reports.filter_strings(filter, 'policy') AS policy, kube_reports.filter_strings(filter, 'rule') AS rule,
-			kube_reports.filter_strings(filter, 'severity') AS severity, kube_reports.filter_strings(filter, 'subject_kind') AS subject_kind,
-			kube_reports.filter_strings(filter, 'status') AS status, kube_reports.filter_strings(filter, 'native_status') AS native_status
+		SELECT kube_reports_internal.filter_strings(filter, 'cluster') AS cluster, kube_reports_internal.filter_strings(filter, 'namespace') AS namespace,
+			kube_reports_internal.filter_strings(filter, 'source') AS source, kube_reports_internal.filter_strings(filter, 'category') AS category,
+			kube_reports_internal.filter_strings(filter, 'policy') AS policy, kube_reports_internal.filter_strings(filter, 'rule') AS rule,
+			kube_reports_internal.filter_strings(filter, 'severity') AS severity, kube_reports_internal.filter_strings(filter, 'subject_kind') AS subject_kind,
+			kube_reports_internal.filter_strings(filter, 'status') AS status, kube_reports_internal.filter_strings(filter, 'native_status') AS native_status
 	), counted AS (
 		SELECT CASE dimension WHEN 'cluster' THEN coalesce(nullif(r.cluster_name, ''), r.cluster::text) WHEN 'namespace' THEN r.namespace
 				WHEN 'source' THEN r.source WHEN 'category' THEN r.category WHEN 'policy' THEN r.policy WHEN 'rule' THEN r.rule

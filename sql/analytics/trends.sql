@@ -10,17 +10,17 @@
 CREATE VIEW kube_reports.result_event WITH (security_barrier) AS
 	SELECT h.at, c.uid AS cluster, c.name AS cluster_name, h.namespace, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
 		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
-		kube_reports.status_name(h.old_status) AS old_status, kube_reports.status_name(h.new_status) AS new_status,
+		kube_reports_internal.status_name(h.old_status) AS old_status, kube_reports_internal.status_name(h.new_status) AS new_status,
 		h.first_seen, h.old_since, a.name AS actor, h.version AS resource_version, h.key AS result_key
-	FROM kube_reports.result_change h
+	FROM kube_reports_internal.result_change h
 		JOIN kube_reports.cluster c ON c.id = h.cluster_id
-		JOIN kube_reports.criterion k ON k.id = h.criterion
-		LEFT JOIN kube_reports.subject s ON s.id = h.subject
-		LEFT JOIN kube_reports.origin g ON g.id = h.origin
-		LEFT JOIN kube_reports.actor a ON a.id = h.actor
+		JOIN kube_reports_internal.criterion k ON k.id = h.criterion
+		LEFT JOIN kube_reports_internal.subject s ON s.id = h.subject
+		LEFT JOIN kube_reports_internal.origin g ON g.id = h.origin
+		LEFT JOIN kube_reports_internal.actor a ON a.id = h.actor
 	WHERE (h.settles_at IS NULL OR h.settles_at <= now())
-		AND (h.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
-			OR (h.cluster_id, h.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n));
+		AND (h.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
+			OR (h.cluster_id, h.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n));
 COMMENT ON VIEW kube_reports.result_event
 	IS 'every appearance (old_status null), change of status and disappearance (new_status null) of a result, by names; first_seen and old_since: when it had appeared, since when it had had its old status';
 
@@ -28,22 +28,22 @@ COMMENT ON VIEW kube_reports.result_event
 CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, i.namespace, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
 		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
-		kube_reports.status_name(i.status) AS status, i.valid_from, i.valid_to, i.key AS result_key
+		kube_reports_internal.status_name(i.status) AS status, i.valid_from, i.valid_to, i.key AS result_key
 	FROM (SELECT h.cluster_id, h.namespace, h.origin, h.key, h.criterion, h.subject, h.old_status AS status, h.old_since AS valid_from, h.at AS valid_to
-			FROM kube_reports.result_change h WHERE h.old_status IS NOT NULL AND (h.settles_at IS NULL OR h.settles_at <= now())
+			FROM kube_reports_internal.result_change h WHERE h.old_status IS NOT NULL AND (h.settles_at IS NULL OR h.settles_at <= now())
 		UNION ALL
 		-- settle_window is at most a day.
 		SELECT h.cluster_id, h.namespace, h.origin, h.key, h.criterion, h.subject, h.old_status, h.old_since, 'infinity'
-			FROM kube_reports.result_change h WHERE h.old_status IS NOT NULL AND h.settles_at > now() AND h.at > now() - interval '1 day'
+			FROM kube_reports_internal.result_change h WHERE h.old_status IS NOT NULL AND h.settles_at > now() AND h.at > now() - interval '1 day'
 		UNION ALL
 		SELECT r.cluster_id, r.namespace, r.origin, r.key, r.criterion, r.subject, r.status, r.since, 'infinity'
-			FROM kube_reports.result r) i
+			FROM kube_reports_internal.result r) i
 		JOIN kube_reports.cluster c ON c.id = i.cluster_id
-		JOIN kube_reports.criterion k ON k.id = i.criterion
-		LEFT JOIN kube_reports.subject s ON s.id = i.subject
-		LEFT JOIN kube_reports.origin g ON g.id = i.origin
-	WHERE i.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))
-		OR (i.cluster_id, i.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n);
+		JOIN kube_reports_internal.criterion k ON k.id = i.criterion
+		LEFT JOIN kube_reports_internal.subject s ON s.id = i.subject
+		LEFT JOIN kube_reports_internal.origin g ON g.id = i.origin
+	WHERE i.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
+		OR (i.cluster_id, i.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports.result_interval IS 'the times (valid_from inclusive, valid_to exclusive, infinity: still) during which a result had a status';
 
 CREATE FUNCTION kube_reports.status_at(at timestamptz) RETURNS SETOF kube_reports.result_interval
@@ -120,29 +120,29 @@ CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
 				s.fail - lag(s.fail, 1, 0::bigint) OVER series AS fail, s.error - lag(s.error, 1, 0::bigint) OVER series AS error,
 				s.skip - lag(s.skip, 1, 0::bigint) OVER series AS skip, s.excluded - lag(s.excluded, 1, 0::bigint) OVER series AS excluded
 			-- Who asks for the clusters alone reads nothing of their namespaces: of_cluster is constant on each side of the union.
-			FROM (SELECT true AS of_cluster, s.* FROM kube_reports.score_daily s
-					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w)) AND s.namespace = '*'
+			FROM (SELECT true AS of_cluster, s.* FROM kube_reports_internal.score_daily s
+					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w)) AND s.namespace = '*'
 				UNION ALL
-				SELECT false, s.* FROM kube_reports.score_daily s
-					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w)) AND s.namespace <> '*'
+				SELECT false, s.* FROM kube_reports_internal.score_daily s
+					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w)) AND s.namespace <> '*'
 				UNION ALL
-				SELECT true, s.* FROM kube_reports.score_daily s
-					WHERE s.cluster_id <> ALL (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w)) AND s.namespace <> '*'
-						AND (s.cluster_id, s.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n)) s
+				SELECT true, s.* FROM kube_reports_internal.score_daily s
+					WHERE s.cluster_id <> ALL (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w)) AND s.namespace <> '*'
+						AND (s.cluster_id, s.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n)) s
 			WINDOW series AS (PARTITION BY s.of_cluster, s.cluster_id, s.namespace, s.source, s.category, s.severity ORDER BY s.day)
 		UNION ALL
 		SELECT d.cluster_id, n.namespace, n.namespace = '*' OR NOT w.whole, k.source, k.category, k.severity, d.day,
 				CASE WHEN x.status = 'p' THEN x.count ELSE 0 END, CASE WHEN x.status = 'w' THEN x.count ELSE 0 END,
 				CASE WHEN x.status = 'f' THEN x.count ELSE 0 END, CASE WHEN x.status = 'e' THEN x.count ELSE 0 END,
 				CASE WHEN x.status = 's' THEN x.count ELSE 0 END, CASE WHEN x.status = 'x' THEN x.count ELSE 0 END
-			FROM kube_reports.rollup_delta d
+			FROM kube_reports_internal.rollup_delta d
 				CROSS JOIN LATERAL unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
-				CROSS JOIN LATERAL (SELECT CASE WHEN kube_reports.excluded_from_score(c.native_status) THEN 'x' ELSE c.status END, c.count) x(status, count)
-				CROSS JOIN LATERAL (SELECT d.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports.caller_cluster w))) w(whole)
+				CROSS JOIN LATERAL (SELECT CASE WHEN kube_reports_internal.excluded_from_score(c.native_status) THEN 'x' ELSE c.status END, c.count) x(status, count)
+				CROSS JOIN LATERAL (SELECT d.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))) w(whole)
 				JOIN LATERAL (VALUES (d.namespace), ('*')) n(namespace) ON n.namespace <> '*' OR w.whole
-				JOIN kube_reports.criterion k ON k.id = c.criterion
-			WHERE d.day IS NOT NULL AND d.xid >= (SELECT m.mark FROM kube_reports.rollup_mark m)
-				AND (w.whole OR (d.cluster_id, d.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports.caller_namespace n))) n
+				JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+			WHERE d.day IS NOT NULL AND d.xid >= (SELECT m.mark FROM kube_reports_internal.rollup_mark m)
+				AND (w.whole OR (d.cluster_id, d.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n))) n
 		JOIN kube_reports.cluster c ON c.id = n.cluster_id;
 COMMENT ON VIEW kube_reports.score_change
 	IS 'what each day (UTC) added to the counts by status: their sum up to a day is the day''s. namespace *: of the whole cluster; of_cluster: whether the row is to be added for the cluster as the reader sees it';
@@ -193,17 +193,17 @@ CREATE VIEW kube_reports.control_score WITH (security_barrier) AS
 		r.weighted_pass::double precision / nullif(r.weighted, 0) AS weighted_score
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT r.framework, r.control,
-				kube_reports.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
-				kube_reports.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports.total(r.count) FILTER (WHERE r.status = 'e') AS error,
-				kube_reports.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports.total(r.count) FILTER (WHERE r.status = 'x') AS excluded,
-				kube_reports.total(r.count * r.weight) FILTER (WHERE r.status = 'p') AS weighted_pass,
-				kube_reports.total(r.count * r.weight) FILTER (WHERE r.status IN ('p', 'w', 'f', 'e')) AS weighted
+				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
+				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'e') AS error,
+				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'x') AS excluded,
+				kube_reports_internal.total(r.count * r.weight) FILTER (WHERE r.status = 'p') AS weighted_pass,
+				kube_reports_internal.total(r.count * r.weight) FILTER (WHERE r.status IN ('p', 'w', 'f', 'e')) AS weighted
 			FROM (SELECT x.framework, x.control, r.count, kube_reports.severity_weight(x.severity) AS weight,
-					CASE WHEN kube_reports.excluded_from_score(r.native_status) THEN 'x' ELSE r.status END AS status
-				FROM kube_reports.visible_rollup r
-					JOIN kube_reports.control_criterion x ON x.criterion = r.criterion
+					CASE WHEN kube_reports_internal.excluded_from_score(r.native_status) THEN 'x' ELSE r.status END AS status
+				FROM kube_reports_internal.visible_rollup r
+					JOIN kube_reports_internal.control_criterion x ON x.criterion = r.criterion
 				WHERE r.cluster_id = c.id) r
 			GROUP BY r.framework, r.control
-			HAVING kube_reports.total(r.count) <> 0) r;
+			HAVING kube_reports_internal.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.control_score
 	IS 'the score of each control of a framework, and of the framework (control null, each result counted once), by cluster, as compliance_score() counts: of now';

@@ -21,8 +21,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := kube_reports.known_cluster(cluster);
-	wanted		kube_reports.event_filter := kube_reports.read_event_filter(filter);
+	served		integer := kube_reports_internal.known_cluster(cluster);
+	wanted		kube_reports_internal.event_filter := kube_reports_internal.read_event_filter(filter);
 	file		text;
 	place		record;
 BEGIN
@@ -51,11 +51,11 @@ BEGIN
 		END IF;
 	END LOOP;
 	SELECT e.version, e.key INTO place
-		FROM kube_reports.event_place(coalesce(after, kube_reports.event_id(kube_reports.event_horizon(ARRAY[served]), 9223372036854775807))) e;
-	INSERT INTO kube_reports.webhook AS w (cluster_id, name, url, filter, token_file, hmac_file, ca_file, batch_size, timeout)
+		FROM kube_reports_internal.event_place(coalesce(after, kube_reports_internal.event_id(kube_reports_internal.event_horizon(ARRAY[served]), 9223372036854775807))) e;
+	INSERT INTO kube_reports_internal.webhook AS w (cluster_id, name, url, filter, token_file, hmac_file, ca_file, batch_size, timeout)
 		VALUES (served, add_webhook.name, add_webhook.url, coalesce(add_webhook.filter, '{}'), add_webhook.token_file, add_webhook.hmac_file,
 			add_webhook.ca_file, add_webhook.batch_size, add_webhook.timeout);
-	INSERT INTO kube_reports.webhook_progress (cluster_id, name, version, key) VALUES (served, add_webhook.name, place.version, place.key);
+	INSERT INTO kube_reports_internal.webhook_progress (cluster_id, name, version, key) VALUES (served, add_webhook.name, place.version, place.key);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.add_webhook(text, uuid, text, jsonb, text, text, text, text, integer, interval)
@@ -66,7 +66,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	DELETE FROM kube_reports.webhook w WHERE w.cluster_id = kube_reports.known_cluster(cluster) AND w.name = remove_webhook.name;
+	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = kube_reports_internal.known_cluster(cluster) AND w.name = remove_webhook.name;
 	RETURN FOUND;
 END
 $$;
@@ -77,7 +77,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE kube_reports.webhook w SET paused = true WHERE w.cluster_id = kube_reports.known_cluster(cluster) AND w.name = pause_webhook.name;
+	UPDATE kube_reports_internal.webhook w SET paused = true WHERE w.cluster_id = kube_reports_internal.known_cluster(cluster) AND w.name = pause_webhook.name;
 	RETURN FOUND;
 END
 $$;
@@ -88,18 +88,18 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := kube_reports.known_cluster(cluster);
+	served		integer := kube_reports_internal.known_cluster(cluster);
 	place		record;
 BEGIN
 	IF after IS NOT NULL THEN
-		SELECT e.version, e.key INTO place FROM kube_reports.event_place(after) e;
+		SELECT e.version, e.key INTO place FROM kube_reports_internal.event_place(after) e;
 		-- Nobody holds it any more: what is under way is not taken for an acknowledgement.
-		UPDATE kube_reports.webhook_progress p SET version = place.version, key = place.key, holder = NULL, held_until = '-infinity'
+		UPDATE kube_reports_internal.webhook_progress p SET version = place.version, key = place.key, holder = NULL, held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = resume_webhook.name;
 	END IF;
-	UPDATE kube_reports.webhook_progress p SET next_attempt_at = '-infinity'
+	UPDATE kube_reports_internal.webhook_progress p SET next_attempt_at = '-infinity'
 		WHERE p.cluster_id = served AND p.name = resume_webhook.name;
-	UPDATE kube_reports.webhook w SET paused = false WHERE w.cluster_id = served AND w.name = resume_webhook.name;
+	UPDATE kube_reports_internal.webhook w SET paused = false WHERE w.cluster_id = served AND w.name = resume_webhook.name;
 	RETURN FOUND;
 END
 $$;
@@ -109,12 +109,12 @@ COMMENT ON FUNCTION kube_reports.resume_webhook(text, uuid, text)
 CREATE VIEW kube_reports.webhook_state AS
 	SELECT c.uid AS cluster, w.name, w.url,
 		CASE WHEN w.paused THEN 'paused' WHEN p.held_until > clock_timestamp() THEN 'sending' WHEN p.failures > 0 THEN 'failing' ELSE 'waiting' END AS state,
-		kube_reports.event_id(p.version, p.key) AS acknowledged, p.acknowledged_at, p.sent, n.at AS oldest_event,
+		kube_reports_internal.event_id(p.version, p.key) AS acknowledged, p.acknowledged_at, p.sent, n.at AS oldest_event,
 		p.failures, p.failed_at, p.error, nullif(p.next_attempt_at, '-infinity') AS next_attempt_at, w.filter
-	FROM kube_reports.webhook w
-		JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+	FROM kube_reports_internal.webhook w
+		JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 		JOIN kube_reports.cluster c ON c.id = w.cluster_id
-		LEFT JOIN LATERAL (SELECT h.at FROM kube_reports.result_change h
+		LEFT JOIN LATERAL (SELECT h.at FROM kube_reports_internal.result_change h
 			WHERE h.cluster_id = w.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key)
 			ORDER BY h.version, h.key LIMIT 1) n ON true;
 COMMENT ON VIEW kube_reports.webhook_state
@@ -122,7 +122,7 @@ COMMENT ON VIEW kube_reports.webhook_state
 
 ---- for senders ----
 
-CREATE FUNCTION kube_reports.webhook_events(wanted kube_reports.event_filter, batch_size integer, INOUT version bigint, INOUT key bigint, horizon bigint,
+CREATE FUNCTION kube_reports_internal.webhook_events(wanted kube_reports_internal.event_filter, batch_size integer, INOUT version bigint, INOUT key bigint, horizon bigint,
 		OUT lines json[], OUT first_id text, OUT last_id text, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -130,33 +130,33 @@ AS $$
 DECLARE
 	-- Of messages and properties, as stored: the batch ends behind the first event with which they are more.
 	max_bytes CONSTANT integer := 1048576;
-	step		record := kube_reports.next_events(wanted, version, key, horizon, greatest(500, batch_size));
+	step		record := kube_reports_internal.next_events(wanted, version, key, horizon, greatest(500, batch_size));
 BEGIN
 	-- A current result says more than history keeps.
 	SELECT coalesce(array_agg((SELECT to_json(l) FROM (SELECT e.*, d.message, d.properties
-				FROM unnest(step.events[b.n:b.n]) e LEFT JOIN kube_reports.detail d ON d.id = b.detail) l) ORDER BY b.n), '{}'),
+				FROM unnest(step.events[b.n:b.n]) e LEFT JOIN kube_reports_internal.detail d ON d.id = b.detail) l) ORDER BY b.n), '{}'),
 			(step.events[1]).id, (step.events[max(b.n)]).id
 		INTO lines, first_id, last_id
 		FROM (SELECT i.n, d.id AS detail, sum(coalesce(pg_column_size(d.message) + pg_column_size(d.properties), 0))
 				OVER (ORDER BY i.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
 			FROM generate_series(1, least(batch_size, cardinality(step.events))) i(n)
-				LEFT JOIN kube_reports.result r ON r.origin = step.origins[i.n] AND r.key = (kube_reports.event_place((step.events[i.n]).id)).key
-				LEFT JOIN kube_reports.detail d ON d.id = r.detail) b
+				LEFT JOIN kube_reports_internal.result r ON r.origin = step.origins[i.n] AND r.key = (kube_reports_internal.event_place((step.events[i.n]).id)).key
+				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail) b
 		WHERE b.bytes_before IS NULL OR b.bytes_before < max_bytes;
 	more := step.more OR cardinality(lines) < cardinality(step.events);
 	IF cardinality(lines) < cardinality(step.events) THEN
-		SELECT e.version, e.key INTO version, key FROM kube_reports.event_place(last_id) e;
+		SELECT e.version, e.key INTO version, key FROM kube_reports_internal.event_place(last_id) e;
 	ELSIF step.last_version IS NOT NULL THEN
 		version := step.last_version;
 		key := step.last_key;
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.webhook_events(kube_reports.event_filter, integer, bigint, bigint, bigint)
+COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer, bigint, bigint, bigint)
 	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else matches; more: there may be others';
 
-CREATE FUNCTION kube_reports.api_webhook_next(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT name text, OUT url text, OUT token_file text, OUT hmac_file text, OUT ca_file text, OUT timeout_ms integer, OUT batch text, OUT body bytea,
 		OUT version bigint, OUT key bigint, OUT events integer, OUT holder text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -173,44 +173,44 @@ DECLARE
 	target		record;
 	held		record;
 	horizon		bigint;
-	wanted		kube_reports.event_filter;
+	wanted		kube_reports_internal.event_filter;
 	step		record;
 BEGIN
 	IF pg_is_in_recovery() THEN
 		RETURN;
 	END IF;
-	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports.may_serve(c.id, caller);
-	FOR candidate IN SELECT w.name FROM kube_reports.webhook w JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports_internal.may_serve(c.id, caller);
+	FOR candidate IN SELECT w.name FROM kube_reports_internal.webhook w JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 		WHERE w.cluster_id = served.id AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
 		ORDER BY p.next_attempt_at, p.acknowledged_at NULLS FIRST, w.name
 	LOOP
-		horizon := coalesce(horizon, kube_reports.event_horizon(ARRAY[served.id]));
+		horizon := coalesce(horizon, kube_reports_internal.event_horizon(ARRAY[served.id]));
 		-- Most of the time there is nothing: then the row stays as it is.
-		CONTINUE WHEN NOT EXISTS (SELECT FROM kube_reports.webhook_progress p JOIN kube_reports.result_change h
+		CONTINUE WHEN NOT EXISTS (SELECT FROM kube_reports_internal.webhook_progress p JOIN kube_reports_internal.result_change h
 			ON h.cluster_id = p.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key) AND h.version <= horizon
 			WHERE p.cluster_id = served.id AND p.name = candidate);
 		-- Read together, under the lock: it may be paused by now, or another one of that name.
-		SELECT w.*, p.version, p.key INTO target FROM kube_reports.webhook w JOIN kube_reports.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+		SELECT w.*, p.version, p.key INTO target FROM kube_reports_internal.webhook w JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 			WHERE w.cluster_id = served.id AND w.name = candidate AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
 			FOR UPDATE OF p SKIP LOCKED;
 		CONTINUE WHEN NOT FOUND;
 		SELECT target.version, target.key INTO held;
-		wanted := kube_reports.read_event_filter(target.filter);
+		wanted := kube_reports_internal.read_event_filter(target.filter);
 		wanted.clusters := ARRAY[served.id];
 		wanted.statuses := coalesce(wanted.statuses, ARRAY['warn', 'fail', 'error']);
 		wanted.new_only := true;
 		LOOP
-			step := kube_reports.webhook_events(wanted, target.batch_size, held.version, held.key, horizon);
+			step := kube_reports_internal.webhook_events(wanted, target.batch_size, held.version, held.key, horizon);
 			EXIT WHEN step.first_id IS NOT NULL OR NOT step.more OR clock_timestamp() > look_until;
 			SELECT step.version, step.key INTO held;
 		END LOOP;
 		IF step.first_id IS NULL THEN
-			UPDATE kube_reports.webhook_progress p SET version = step.version, key = step.key
+			UPDATE kube_reports_internal.webhook_progress p SET version = step.version, key = step.key
 				WHERE p.cluster_id = served.id AND p.name = target.name;
 			CONTINUE;
 		END IF;
 		holder := gen_random_uuid();
-		UPDATE kube_reports.webhook_progress p SET holder = api_webhook_next.holder, held_until = clock_timestamp() + target.timeout + margin
+		UPDATE kube_reports_internal.webhook_progress p SET holder = api_webhook_next.holder, held_until = clock_timestamp() + target.timeout + margin
 			WHERE p.cluster_id = served.id AND p.name = target.name;
 		name := target.name;
 		url := target.url;
@@ -228,26 +228,26 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhook_next(uuid, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_webhook_next(uuid, kube_reports_internal.caller)
 	IS 'a batch of new failures to be sent now, if there is any: its target is then the holder''s, which is another one for each batch, until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
 
-CREATE FUNCTION kube_reports.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller));
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller));
 BEGIN
 	IF error IS NULL THEN
-		UPDATE kube_reports.webhook_progress p
+		UPDATE kube_reports_internal.webhook_progress p
 			SET version = api_webhook_done.version, key = api_webhook_done.key, sent = p.sent + events, acknowledged_at = clock_timestamp(),
 				failures = 0, failed_at = NULL, error = NULL, next_attempt_at = '-infinity', holder = NULL, held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSE
 		-- Half a second, doubled each time, up to five minutes; give or take a fifth.
-		UPDATE kube_reports.webhook_progress p
+		UPDATE kube_reports_internal.webhook_progress p
 			SET failures = p.failures + 1, failed_at = clock_timestamp(), error = left(api_webhook_done.error, 500),
 				next_attempt_at = clock_timestamp() + least(interval '0.5 seconds' * 2 ^ least(p.failures, 20), interval '5 minutes') * (0.8 + 0.4 * random()),
 				holder = NULL, held_until = '-infinity'
@@ -256,19 +256,19 @@ BEGIN
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, kube_reports_internal.caller)
 	IS 'notes what became of a batch: error null: it was acknowledged. False when the target is not the holder''s any more: then nothing is noted';
 
-CREATE FUNCTION kube_reports.api_webhooks(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_webhooks(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT name text, OUT lag_ms bigint, OUT failures integer, OUT paused boolean) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT s.name, coalesce(greatest(0, extract(epoch FROM clock_timestamp() - s.oldest_event) * 1000), 0)::bigint, s.failures, s.state = 'paused'
 	FROM kube_reports.webhook_state s JOIN kube_reports.cluster c ON c.uid = s.cluster
-	WHERE s.cluster = $1 AND kube_reports.may_serve(c.id, caller)
+	WHERE s.cluster = $1 AND kube_reports_internal.may_serve(c.id, caller)
 	ORDER BY s.name
 	LIMIT 64
 $$;
-COMMENT ON FUNCTION kube_reports.api_webhooks(uuid, kube_reports.caller) IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts have failed since';
+COMMENT ON FUNCTION kube_reports_internal.api_webhooks(uuid, kube_reports_internal.caller) IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts have failed since';

@@ -17,7 +17,7 @@
 
 ---- history's partitions ----
 
-CREATE FUNCTION kube_reports.make_history(at timestamptz) RETURNS void
+CREATE FUNCTION kube_reports_internal.make_history(at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET client_min_messages = warning
@@ -26,41 +26,41 @@ DECLARE
 	month		timestamp := date_trunc('month', make_history.at AT TIME ZONE 'UTC');
 	partition	text := 'result_change_' || to_char(month, 'YYYY_MM');
 BEGIN
-	IF to_regclass('kube_reports.' || partition) IS NOT NULL THEN
+	IF to_regclass('kube_reports_internal.' || partition) IS NOT NULL THEN
 		RETURN;
 	END IF;
-	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -4);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -4);
 	-- Read, not looked up by name: an advisory lock lets no cache learn that there was none a moment ago.
-	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relname = partition) THEN
+	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relname = partition) THEN
 		RETURN;
 	END IF;
-	EXECUTE format('CREATE TABLE kube_reports.%I (LIKE kube_reports.result_change)', partition);
-	EXECUTE format('COMMENT ON TABLE kube_reports.%I IS %L', partition, 'history of one month (UTC)');
+	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.result_change)', partition);
+	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
 	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an entry.
-	EXECUTE format('CREATE INDEX ON kube_reports.%I (cluster_id, namespace, at)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);
 	-- In the order of versions for those who follow history; they come in that order, too.
-	EXECUTE format('CREATE INDEX ON kube_reports.%I (cluster_id, version)', partition);
-	EXECUTE format('CREATE INDEX ON kube_reports.%I (origin)', partition);
-	EXECUTE format('CREATE INDEX ON kube_reports.%I (subject)', partition);
-	EXECUTE format('CREATE INDEX ON kube_reports.%I USING brin (at) WITH (pages_per_range = 32)', partition);
-	EXECUTE format('ALTER TABLE kube_reports.result_change ATTACH PARTITION kube_reports.%I FOR VALUES FROM (%L) TO (%L)', partition,
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (subject)', partition);
+	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32)', partition);
+	EXECUTE format('ALTER TABLE kube_reports_internal.result_change ATTACH PARTITION kube_reports_internal.%I FOR VALUES FROM (%L) TO (%L)', partition,
 		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.make_history(timestamptz) IS 'makes the partition of result_change for a time unless it is there';
+COMMENT ON FUNCTION kube_reports_internal.make_history(timestamptz) IS 'makes the partition of result_change for a time unless it is there';
 
 ---- from documents to rows ----
 
-CREATE FUNCTION kube_reports.status_name(status "char") RETURNS text
+CREATE FUNCTION kube_reports_internal.status_name(status "char") RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error' WHEN 's' THEN 'skip' END;
-COMMENT ON FUNCTION kube_reports.status_name("char") IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
+COMMENT ON FUNCTION kube_reports_internal.status_name("char") IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
 
 -- The reports are given by their keys.  first and last versions are those of their changes; null: nothing changed, their results are
 -- to be made again from the documents, and history stays as it is.
 -- One statement: it sees one state, and what it learns of the documents is at hand for every table.  Rows are probed for one by one
 -- (LATERAL ... LIMIT 1) whatever the statistics say, because the plan is kept.
-CREATE FUNCTION kube_reports.apply_results(lane integer, namespaces text[], names text[], firsts bigint[], lasts bigint[],
+CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[], firsts bigint[], lasts bigint[],
 		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -71,46 +71,46 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := coalesce((SELECT c.at FROM kube_reports.change c WHERE c.lane = apply_results.lane
-		AND c.version = (SELECT max(l.version) FROM unnest(lasts) l(version)) LIMIT 1), kube_reports.lane_time(apply_results.lane));
+	written_at	timestamptz := coalesce((SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_results.lane
+		AND c.version = (SELECT max(l.version) FROM unnest(lasts) l(version)) LIMIT 1), kube_reports_internal.lane_time(apply_results.lane));
 	today		date := (written_at AT TIME ZONE 'UTC')::date;
 	settle_window interval := kube_reports.setting('settle_window')::interval;
 	-- Rows that are not there yet may go all the same, and those that come back are not new.
-	restoring	boolean := (SELECT b.restoring FROM kube_reports.result_rebuild b WHERE b.lane = apply_results.lane);
+	restoring	boolean := (SELECT b.restoring FROM kube_reports_internal.result_rebuild b WHERE b.lane = apply_results.lane);
 	target		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_results.lane;
-	PERFORM kube_reports.make_history(written_at);
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_results.lane;
+	PERFORM kube_reports_internal.make_history(written_at);
 	IF restoring THEN
-		PERFORM kube_reports.count_restored(apply_results.lane, namespaces, names, firsts);
+		PERFORM kube_reports_internal.count_restored(apply_results.lane, namespaces, names, firsts);
 	END IF;
 
 	WITH entry AS MATERIALIZED (
 		SELECT k.namespace, k.name, k.first IS NULL AS again, k.last AS version, w.actor,
-			coalesce(kube_reports.field_hash('actor', w.actor), 0) AS actor_id,
+			coalesce(kube_reports_internal.field_hash('actor', w.actor), 0) AS actor_id,
 			b.old_metadata, b.old_body, CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
 			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body,
-			g.id IS NOT NULL AS known, coalesce(g.id, nextval('kube_reports.origin_id_seq')) AS origin,
+			g.id IS NOT NULL AS known, coalesce(g.id, nextval('kube_reports_internal.origin_id_seq')) AS origin,
 			coalesce(g.first_seen, written_at) AS origin_first_seen
 		FROM unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
-			LEFT JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports.change c
+			LEFT JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = apply_results.lane AND c.version = k.first LIMIT 1) b ON true
-			LEFT JOIN LATERAL (SELECT c.actor FROM kube_reports.change c
+			LEFT JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
 				WHERE c.lane = apply_results.lane AND c.version = k.last LIMIT 1) w ON true
 			-- The state at the last version is what the next change of the report has found, if there is one by now.
-			LEFT JOIN LATERAL (SELECT true AS found, c.old_metadata, c.old_body FROM kube_reports.change c
+			LEFT JOIN LATERAL (SELECT true AS found, c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = apply_results.lane AND c.namespace = k.namespace AND c.name = k.name AND c.version > k.last
 				ORDER BY c.version LIMIT 1) n ON true
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
-			LEFT JOIN LATERAL (SELECT g.id, g.first_seen FROM kube_reports.origin g
+			LEFT JOIN LATERAL (SELECT g.id, g.first_seen FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
 	), difference AS MATERIALIZED (
 		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace, e.name AS origin_name, e.version, e.actor_id, d.*
-		FROM entry e CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 			e.old_metadata, e.old_body, e.metadata, e.body) d
 		WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
@@ -122,14 +122,14 @@ BEGIN
 			r.place IS NOT NULL AND (r.criterion, r.subject, r.detail, r.status, r.native_status, r.score)
 				<> (d.criterion, d.subject, d.detail, d.status, d.native_status, d.score) AS differs
 		FROM difference d
-			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports.result r
+			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r
 				WHERE d.known AND r.origin = d.origin AND r.key = d.key LIMIT 1) r ON true
 		UNION ALL
 		-- Made again, the documents say everything: rows that they do not want are too many.
 		SELECT e.origin, true, true, e.origin_first_seen, e.namespace, e.name, NULL, 0, r.key, false, NULL,
 			NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 			r.ctid, r.criterion, r.subject, r.status, r.native_status, r.first_seen, r.since, true
-		FROM entry e JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports.result r
+		FROM entry e JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports_internal.result r
 				WHERE r.origin = e.origin OFFSET 0) r ON true
 			LEFT JOIN difference d ON d.origin = r.origin AND d.key = r.key
 		WHERE e.again AND e.known AND d.key IS NULL
@@ -138,12 +138,12 @@ BEGIN
 		SELECT true AS there, c.tableoid AS partition, c.ctid AS place, c.origin, c.key
 		FROM (SELECT DISTINCT w.origin FROM wanted w
 				WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
-			CROSS JOIN LATERAL (SELECT c.tableoid, c.ctid, c.origin, c.key FROM kube_reports.result_change c
+			CROSS JOIN LATERAL (SELECT c.tableoid, c.ctid, c.origin, c.key FROM kube_reports_internal.result_change c
 				WHERE c.origin = w.origin AND c.new_status IS NULL
 					AND c.settles_at > written_at AND c.at > written_at - interval '1 day' OFFSET 0) c
 	), taken_back AS (
 		-- A full join, here and below, is one by a hash table however few rows the planner expects.
-		DELETE FROM kube_reports.result_change c
+		DELETE FROM kube_reports_internal.result_change c
 			USING (SELECT g.partition, g.place FROM (SELECT true AS there, w.origin, w.key FROM wanted w
 					WHERE w.known AND w.wanted AND NOT w.again AND w.place IS NULL AND w.old_status IS NULL) w
 				FULL JOIN gone g ON g.origin = w.origin AND g.key = w.key
@@ -162,7 +162,7 @@ BEGIN
 			coalesce(t.old_since, s.since, w.origin_first_seen) AS was_since
 		FROM (SELECT w.* FROM wanted w WHERE w.wanted AND w.place IS NULL) w
 			FULL JOIN taken_back t ON t.origin = w.origin AND t.key = w.key
-			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s
+			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
 				WHERE w.known AND (w.again OR w.old_status IS NOT NULL) AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
 		WHERE coalesce(w.wanted, false)
 	), history AS MATERIALIZED (
@@ -179,64 +179,64 @@ BEGIN
 				coalesce(w.row_first_seen, s.first_seen, w.origin_first_seen), coalesce(w.row_since, s.since, w.origin_first_seen),
 				written_at + settle_window
 			FROM wanted w
-				LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s
+				LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
 					WHERE restoring IS NOT NULL AND w.place IS NULL AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
 			WHERE NOT w.again AND NOT w.wanted AND (w.place IS NOT NULL OR restoring IS NOT NULL)
 	), new_origin AS (
-		INSERT INTO kube_reports.origin (id, first_seen, cluster_id, resource_type, namespace, name)
+		INSERT INTO kube_reports_internal.origin (id, first_seen, cluster_id, resource_type, namespace, name)
 			SELECT DISTINCT a.origin, written_at, target.cluster_id, target.resource_type, a.namespace, a.origin_name
 			FROM added a WHERE NOT a.known
 	), new_criterion AS (
-		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
+		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
 			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.criterion c WHERE c.id = i.id LIMIT 1) c ON true
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.criterion c WHERE c.id = i.id LIMIT 1) c ON true
 				WHERE c.stored IS NULL) m ON m.id = d.criterion
 			WHERE d.wanted AND d.source IS NOT NULL
 			ORDER BY d.criterion
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
-		INSERT INTO kube_reports.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
 			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid
 			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.subject s WHERE s.id = i.id LIMIT 1) s ON true
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.subject s WHERE s.id = i.id LIMIT 1) s ON true
 				WHERE s.stored IS NULL) m ON m.id = d.subject
 			WHERE d.wanted
 			ORDER BY d.subject
 			ON CONFLICT DO NOTHING
 	), new_detail AS (
-		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
+		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
 			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.detail t WHERE t.id = i.id LIMIT 1) t ON true
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.detail t WHERE t.id = i.id LIMIT 1) t ON true
 				WHERE t.stored IS NULL) m ON m.id = d.detail
 			WHERE d.wanted AND d.message IS NOT NULL
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
-		INSERT INTO kube_reports.actor (id, name)
+		INSERT INTO kube_reports_internal.actor (id, name)
 			SELECT e.actor_id, e.actor
 			FROM (SELECT DISTINCT e.actor_id, e.actor FROM entry e WHERE NOT e.again) e
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports.actor a WHERE a.id = e.actor_id LIMIT 1) a ON true
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.actor a WHERE a.id = e.actor_id LIMIT 1) a ON true
 			WHERE a.stored IS NULL AND EXISTS (SELECT FROM history h WHERE h.actor_id = e.actor_id)
 			ORDER BY e.actor_id
 			ON CONFLICT DO NOTHING
 	), new_result AS (
-		INSERT INTO kube_reports.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
+		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
 			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, a.first_seen, a.since, target.cluster_id, a.score, a.status, a.namespace,
 				a.native_status
 			FROM added a
 	), changed_result AS (
-		UPDATE kube_reports.result r
+		UPDATE kube_reports_internal.result r
 			SET criterion = w.criterion, subject = w.subject, detail = w.detail, score = w.score, status = w.status, native_status = w.native_status,
 				since = CASE WHEN w.again OR w.row_status = w.status THEN r.since ELSE written_at END
 			FROM wanted w
 			WHERE w.wanted AND w.differs AND r.ctid = w.place
 	), gone_result AS (
-		DELETE FROM kube_reports.result r USING wanted w
+		DELETE FROM kube_reports_internal.result r USING wanted w
 			WHERE NOT w.wanted AND r.ctid = w.place
 	), new_since AS (
-		INSERT INTO kube_reports.result_since AS s (origin, key, first_seen, since)
+		INSERT INTO kube_reports_internal.result_since AS s (origin, key, first_seen, since)
 			SELECT a.origin, a.key, a.first_seen, a.since FROM added a
 				WHERE NOT a.again AND (a.first_seen, a.since) <> (a.origin_first_seen, a.origin_first_seen)
 			UNION ALL
@@ -244,9 +244,9 @@ BEGIN
 				WHERE NOT w.again AND w.wanted AND w.place IS NOT NULL AND w.row_status <> w.status
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
 	), gone_since AS (
-		DELETE FROM kube_reports.result_since s
+		DELETE FROM kube_reports_internal.result_since s
 			USING (SELECT w.origin, w.key, l.place FROM wanted w
-				JOIN LATERAL (SELECT s.ctid AS place FROM kube_reports.result_since s WHERE s.origin = w.origin AND s.key = w.key LIMIT 1) l ON true
+				JOIN LATERAL (SELECT s.ctid AS place FROM kube_reports_internal.result_since s WHERE s.origin = w.origin AND s.key = w.key LIMIT 1) l ON true
 				WHERE NOT w.wanted) g
 			WHERE s.ctid = g.place
 	), counted AS (
@@ -256,10 +256,10 @@ BEGIN
 			WHERE w.wanted AND w.differs
 		UNION ALL
 		SELECT w.namespace, w.row_criterion, coalesce(s.kind, ''), w.row_status, w.row_native_status, w.again, -1 FROM wanted w
-			LEFT JOIN LATERAL (SELECT s.kind FROM kube_reports.subject s WHERE s.id = w.row_subject LIMIT 1) s ON true
+			LEFT JOIN LATERAL (SELECT s.kind FROM kube_reports_internal.subject s WHERE s.id = w.row_subject LIMIT 1) s ON true
 			WHERE w.place IS NOT NULL AND (w.differs OR NOT w.wanted)
 	), new_delta AS (
-		INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
 			SELECT target.cluster_id, CASE WHEN NOT d.again OR NOT restoring THEN today END, d.namespace, d.kind,
 				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
 			FROM (SELECT c.namespace, c.criterion, c.kind, c.status, c.native_status, c.again, sum(c.count) AS count
@@ -268,19 +268,19 @@ BEGIN
 				HAVING sum(c.count) <> 0) d
 			GROUP BY d.namespace, d.kind, d.again
 	)
-	INSERT INTO kube_reports.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
+	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
 			first_seen, old_since, settles_at)
 		SELECT written_at, h.version, h.origin, h.key, h.criterion, h.subject, h.actor_id, target.cluster_id, h.old_status, h.new_status, h.namespace,
 			h.first_seen, h.old_since, h.settles_at
 		FROM history h;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint)
+COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint)
 	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last versions: those whose keys are in a range';
 
 -- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made again has never been
 -- added to the counts of now, and so nothing is to be taken from them; from those of the day it is.
-CREATE FUNCTION kube_reports.count_restored(lane integer, namespaces text[], names text[], firsts bigint[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.count_restored(lane integer, namespaces text[], names text[], firsts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -293,34 +293,34 @@ DECLARE
 	target		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		WHERE l.id = count_restored.lane AND t.results = 'current';
-	INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+	INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
 		SELECT target.cluster_id, x.day, k.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status), array_agg(x.count)
 		FROM unnest(namespaces, names, firsts) k(namespace, name, first)
-			CROSS JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports.change c
+			CROSS JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = count_restored.lane AND c.version = k.first LIMIT 1) c
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o ON true
-			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
-			CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 				c.old_metadata, c.old_body, o.metadata, o.body) d
-			JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 				NULL, NULL, c.old_metadata, c.old_body) w ON w.key = d.key
 			CROSS JOIN (VALUES ((now() AT TIME ZONE 'UTC')::date, -1), (NULL, 1)) x(day, count)
-		WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.origin = g.id AND r.key = d.key OFFSET 0)
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id AND r.key = d.key OFFSET 0)
 		GROUP BY x.day, k.namespace, w.kind;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.count_restored(integer, text[], text[], bigint[])
+COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[], bigint[])
 	IS 'takes results that a dump has brought, and that changed before they were made again, from the counts of the day';
 
 -- What most writes are: reports that were never there, so that every result appears, none has a row or a past.  The same rows as
 -- apply_results() would make, without looking for what is not there.
-CREATE FUNCTION kube_reports.apply_new_results(lane integer, namespaces text[], names text[], versions bigint[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, namespaces text[], names text[], versions bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -330,19 +330,19 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := (SELECT c.at FROM kube_reports.change c WHERE c.lane = apply_new_results.lane
+	written_at	timestamptz := (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_new_results.lane
 		AND c.version = (SELECT max(v.version) FROM unnest(versions) v(version)) LIMIT 1);
 	target		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_new_results.lane;
-	PERFORM kube_reports.make_history(written_at);
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_new_results.lane;
+	PERFORM kube_reports_internal.make_history(written_at);
 
 	WITH entry AS MATERIALIZED (
-		SELECT k.namespace, k.name, k.version, c.actor, kube_reports.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
-			nextval('kube_reports.origin_id_seq') AS origin
+		SELECT k.namespace, k.name, k.version, c.actor, kube_reports_internal.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
+			nextval('kube_reports_internal.origin_id_seq') AS origin
 		FROM unnest(namespaces, names, versions) k(namespace, name, version)
-			CROSS JOIN LATERAL (SELECT c.actor FROM kube_reports.change c
+			CROSS JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
 				WHERE c.lane = apply_new_results.lane AND c.version = k.version LIMIT 1) c
 			CROSS JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
@@ -351,47 +351,47 @@ BEGIN
 		SELECT e.origin, e.namespace, e.version, e.actor_id, d.key, d.criterion, d.subject, d.detail, d.kind, d.status, d.native_status, d.score,
 			d.source, d.policy, d.rule, d.category, d.severity, d.api_version, d.subject_namespace, d.subject_name, d.subject_uid,
 			d.message, d.properties, d.exceptions
-		FROM entry e CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 			NULL, NULL, e.metadata, e.body) d
 	), new_origin AS (
-		INSERT INTO kube_reports.origin (id, first_seen, cluster_id, resource_type, namespace, name)
+		INSERT INTO kube_reports_internal.origin (id, first_seen, cluster_id, resource_type, namespace, name)
 			SELECT e.origin, written_at, target.cluster_id, target.resource_type, e.namespace, e.name
 			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
 	), new_criterion AS (
-		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
+		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (a.criterion) a.criterion, a.source, a.policy, a.rule, a.category, a.severity
 			FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.criterion c WHERE c.id = i.id OFFSET 0)) AND a.source IS NOT NULL
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)) AND a.source IS NOT NULL
 			ORDER BY a.criterion
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
-		INSERT INTO kube_reports.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
 			SELECT DISTINCT ON (a.subject) a.subject, target.cluster_id, a.api_version, a.kind, a.subject_namespace, a.subject_name, a.subject_uid
 			FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.subject s WHERE s.id = i.id OFFSET 0))
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0))
 			ORDER BY a.subject
 			ON CONFLICT DO NOTHING
 	), new_detail AS (
-		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
+		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (a.detail) a.detail, a.message, a.properties::jsonb, a.exceptions
 			FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.detail t WHERE t.id = i.id OFFSET 0)) AND a.message IS NOT NULL
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)) AND a.message IS NOT NULL
 			ORDER BY a.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
-		INSERT INTO kube_reports.actor (id, name)
+		INSERT INTO kube_reports_internal.actor (id, name)
 			SELECT DISTINCT ON (e.actor_id) e.actor_id, e.actor
 			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
-				AND NOT EXISTS (SELECT FROM kube_reports.actor a WHERE a.id = e.actor_id OFFSET 0)
+				AND NOT EXISTS (SELECT FROM kube_reports_internal.actor a WHERE a.id = e.actor_id OFFSET 0)
 			ORDER BY e.actor_id
 			ON CONFLICT DO NOTHING
 	), new_result AS (
-		INSERT INTO kube_reports.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
+		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
 			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, written_at, written_at, target.cluster_id, a.score, a.status, a.namespace,
 				a.native_status
 			FROM added a
 	), new_delta AS (
-		INSERT INTO kube_reports.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
 			SELECT target.cluster_id, (written_at AT TIME ZONE 'UTC')::date, d.namespace, d.kind,
 				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
 			FROM (SELECT a.namespace, a.kind, a.criterion, a.status, a.native_status, count(*) AS count
@@ -399,15 +399,15 @@ BEGIN
 				GROUP BY a.namespace, a.kind, a.criterion, a.status, a.native_status) d
 			GROUP BY d.namespace, d.kind
 	)
-	INSERT INTO kube_reports.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, new_status, namespace)
+	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, new_status, namespace)
 		SELECT written_at, a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, target.cluster_id, a.status, a.namespace
 		FROM added a;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.apply_new_results(integer, text[], text[], bigint[])
+COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, text[], text[], bigint[])
 	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are current';
 
-CREATE FUNCTION kube_reports.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -419,14 +419,14 @@ AS $$
 DECLARE
 	-- Several thousand results at a time.
 	max_changes CONSTANT integer := 256;
-	costly CONSTANT integer := kube_reports.costly_bytes();
+	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	first_version CONSTANT bigint := after_version;
 	target		record;
 	step		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, b.restoring IS TRUE AS restoring INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			LEFT JOIN kube_reports.result_rebuild b ON b.lane = l.id
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			LEFT JOIN kube_reports_internal.result_rebuild b ON b.lane = l.id
 		WHERE l.id = record_results.lane AND t.results = 'current';
 	IF NOT FOUND THEN
 		RETURN after_version;
@@ -437,13 +437,13 @@ BEGIN
 		WITH changed AS (
 			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, bool_and(c.operation = 'A') AS created,
 				max(coalesce(kube_reports.document_size(c.old_body), 0)) AS old_size
-			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body FROM kube_reports.change c
+			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
 			GROUP BY c.namespace, c.name
 		), sized AS (
 			SELECT c.*, p.waits IS TRUE AS waits, CASE WHEN postpone THEN c.old_size + coalesce(o.size, 0) ELSE 0 END AS size
 			FROM changed c
-				LEFT JOIN LATERAL (SELECT true AS waits FROM kube_reports.result_pending p
+				LEFT JOIN LATERAL (SELECT true AS waits FROM kube_reports_internal.result_pending p
 					WHERE p.lane = record_results.lane AND p.namespace = c.namespace AND p.name = c.name LIMIT 1) p ON true
 				LEFT JOIN LATERAL (SELECT kube_reports.document_size(o.body) AS size FROM kube_reports.object o
 					WHERE postpone AND o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
@@ -460,45 +460,45 @@ BEGIN
 				array_agg(k.name ORDER BY k.last) FILTER (WHERE k.later) AS later_names,
 				array_agg(k.first ORDER BY k.last) FILTER (WHERE k.later) AS later_firsts,
 				max(k.last) AS last,
-				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports.origin g WHERE g.cluster_id = target.cluster_id
+				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.cluster_id = target.cluster_id
 					AND g.resource_type = target.resource_type AND g.namespace = k.namespace AND g.name = k.name)) AS all_new
 			INTO step FROM sorted k;
 		EXIT WHEN step.last IS NULL;
 		IF step.later_names IS NOT NULL THEN
-			INSERT INTO kube_reports.result_pending (lane, namespace, name, first)
+			INSERT INTO kube_reports_internal.result_pending (lane, namespace, name, first)
 				SELECT record_results.lane, k.namespace, k.name, k.first
 				FROM unnest(step.later_namespaces, step.later_names, step.later_firsts) k(namespace, name, first)
-				WHERE NOT EXISTS (SELECT FROM kube_reports.result_pending p
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result_pending p
 					WHERE p.lane = record_results.lane AND p.namespace = k.namespace AND p.name = k.name);
 			IF NOT postpone THEN
-				PERFORM kube_reports.finish_pending(record_results.lane, k.namespace, k.name)
+				PERFORM kube_reports_internal.finish_pending(record_results.lane, k.namespace, k.name)
 					FROM unnest(step.later_namespaces, step.later_names) k(namespace, name);
 			END IF;
 		END IF;
 		IF step.names IS NULL THEN
 			NULL;
 		ELSIF step.all_new THEN
-			PERFORM kube_reports.apply_new_results(record_results.lane, step.namespaces, step.names, step.lasts);
+			PERFORM kube_reports_internal.apply_new_results(record_results.lane, step.namespaces, step.names, step.lasts);
 		ELSE
-			PERFORM kube_reports.apply_results(record_results.lane, step.namespaces, step.names, step.firsts, step.lasts);
+			PERFORM kube_reports_internal.apply_results(record_results.lane, step.namespaces, step.names, step.firsts, step.lasts);
 		END IF;
 		after_version := step.last;
 	END LOOP;
 	-- Proxies fold once a second; without one, what is left to readers to add up must not grow for ever.
 	IF after_version / 8192 <> first_version / 8192 THEN
-		PERFORM kube_reports.fold_rollups();
+		PERFORM kube_reports_internal.fold_rollups();
 	END IF;
 	RETURN after_version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.record_results(integer, bigint, boolean)
+COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean)
 	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; does nothing unless the type''s results are current; returns the last version looked at. postpone: results of what costs much follow, in result_pending';
 
 ---- results that follow ----
 
 -- What a report is the first to say is said in a short transaction of its own: whoever says the same meanwhile waits for its end, perhaps
 -- with a lane locked.
-CREATE FUNCTION kube_reports.announce_pending(lane integer, namespace text, name text, first bigint, last bigint) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.announce_pending(lane integer, namespace text, name text, first bigint, last bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -516,17 +516,17 @@ DECLARE
 	written		record;
 	announced	bigint;
 BEGIN
-	SELECT c.actor, c.at INTO written FROM kube_reports.change c WHERE c.lane = announce_pending.lane AND c.version = last;
+	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c WHERE c.lane = announce_pending.lane AND c.version = last;
 	-- So is the first event of a month.
-	IF to_regclass('kube_reports.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM')) IS NULL THEN
-		PERFORM kube_reports.make_history(written.at);
+	IF to_regclass('kube_reports_internal.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM')) IS NULL THEN
+		PERFORM kube_reports_internal.make_history(written.at);
 		RETURN 1;
 	END IF;
 	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = announce_pending.lane;
-	SELECT c.old_metadata AS metadata, c.old_body AS body INTO old FROM kube_reports.change c WHERE c.lane = announce_pending.lane AND c.version = first;
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = announce_pending.lane;
+	SELECT c.old_metadata AS metadata, c.old_body AS body INTO old FROM kube_reports_internal.change c WHERE c.lane = announce_pending.lane AND c.version = first;
 	SELECT d.metadata, d.body INTO new
-		FROM (SELECT c.version, c.old_metadata AS metadata, c.old_body AS body FROM kube_reports.change c
+		FROM (SELECT c.version, c.old_metadata AS metadata, c.old_body AS body FROM kube_reports_internal.change c
 				WHERE c.lane = announce_pending.lane AND c.namespace = announce_pending.namespace AND c.name = announce_pending.name AND c.version > last
 			UNION ALL
 			SELECT 9223372036854775807, o.metadata, o.body FROM kube_reports.object o
@@ -535,34 +535,34 @@ BEGIN
 		ORDER BY d.version LIMIT 1;
 
 	WITH said AS MATERIALIZED (
-		SELECT d.* FROM kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+		SELECT d.* FROM kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 			old.metadata, old.body, new.metadata, new.body) d
 		WHERE d.wanted
 	), new_criterion AS (
-		INSERT INTO kube_reports.criterion (id, source, policy, rule, category, severity)
+		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
 			FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.criterion c WHERE c.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
 			ORDER BY d.criterion
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_subject AS (
-		INSERT INTO kube_reports.subject (id, cluster_id, api_version, kind, namespace, name, uid)
+		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
 			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid
 			FROM said d WHERE d.subject IN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.subject s WHERE s.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
 			ORDER BY d.subject
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_detail AS (
-		INSERT INTO kube_reports.detail (id, message, properties, exceptions)
+		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
 			FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports.detail t WHERE t.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_actor AS (
-		INSERT INTO kube_reports.actor (id, name)
-			SELECT a.id, written.actor FROM (SELECT kube_reports.field_hash('actor', written.actor) AS id) a
-			WHERE NOT EXISTS (SELECT FROM kube_reports.actor o WHERE o.id = a.id OFFSET 0)
+		INSERT INTO kube_reports_internal.actor (id, name)
+			SELECT a.id, written.actor FROM (SELECT kube_reports_internal.field_hash('actor', written.actor) AS id) a
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.actor o WHERE o.id = a.id OFFSET 0)
 			ON CONFLICT DO NOTHING RETURNING 1
 	)
 	SELECT (SELECT count(*) FROM new_criterion) + (SELECT count(*) FROM new_subject) + (SELECT count(*) FROM new_detail) + (SELECT count(*) FROM new_actor)
@@ -570,12 +570,12 @@ BEGIN
 	RETURN announced;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.announce_pending(integer, text, text, bigint, bigint)
+COMMENT ON FUNCTION kube_reports_internal.announce_pending(integer, text, text, bigint, bigint)
 	IS 'stores what a report is the first to say of criteria, subjects and details, some thousand of each, and makes the month of their history; how many there were';
 
 -- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in parts of a
 -- megabyte of documents, so that none takes long.
-CREATE FUNCTION kube_reports.apply_pending(lane integer, namespace text, name text) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.apply_pending(lane integer, namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -591,84 +591,84 @@ DECLARE
 	least_key	bigint;
 	greatest_key bigint;
 BEGIN
-	SELECT p.first, p.last, p.part, p.parts, p.ctid AS place INTO pending FROM kube_reports.result_pending p
+	SELECT p.first, p.last, p.part, p.parts, p.ctid AS place INTO pending FROM kube_reports_internal.result_pending p
 		WHERE p.lane = apply_pending.lane AND p.namespace = apply_pending.namespace AND p.name = apply_pending.name FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
 	IF pending.last IS NULL THEN
 		-- The first change that is not in the results, and the last one there is by now.
-		SELECT min(c.version), max(c.version) INTO pending.first, pending.last FROM kube_reports.change c
+		SELECT min(c.version), max(c.version) INTO pending.first, pending.last FROM kube_reports_internal.change c
 			WHERE c.lane = apply_pending.lane AND c.namespace = apply_pending.namespace AND c.name = apply_pending.name
 				AND c.version >= pending.first;
 		IF pending.last IS NULL THEN
 			RETURN false;
 		END IF;
 		pending.part := 0;
-		pending.parts := 1 + (coalesce((SELECT kube_reports.document_size(c.old_body) FROM kube_reports.change c
+		pending.parts := 1 + (coalesce((SELECT kube_reports.document_size(c.old_body) FROM kube_reports_internal.change c
 				WHERE c.lane = apply_pending.lane AND c.version = pending.first), 0)
-			+ coalesce((SELECT max(kube_reports.document_size(o.body)) FROM kube_reports.lane l JOIN kube_reports.object o
+			+ coalesce((SELECT max(kube_reports.document_size(o.body)) FROM kube_reports_internal.lane l JOIN kube_reports.object o
 				ON (o.cluster_id, o.resource_type, o.namespace, o.name)
 					= (l.cluster_id, l.resource_type, apply_pending.namespace, apply_pending.name)
-				WHERE l.id = apply_pending.lane), 0)) / (4 * kube_reports.costly_bytes());
+				WHERE l.id = apply_pending.lane), 0)) / (4 * kube_reports_internal.costly_bytes());
 	END IF;
 	width := 18446744073709551616 / pending.parts::numeric;
 	least_key := (floor(pending.part * width) - 9223372036854775808)::bigint;
 	greatest_key := CASE WHEN pending.part + 1 = pending.parts THEN 9223372036854775807
 		ELSE (floor((pending.part + 1) * width) - 9223372036854775809)::bigint END;
-	IF pending.part = 0 AND kube_reports.announce_pending(apply_pending.lane, apply_pending.namespace, apply_pending.name,
+	IF pending.part = 0 AND kube_reports_internal.announce_pending(apply_pending.lane, apply_pending.namespace, apply_pending.name,
 			pending.first, pending.last) > 0 THEN
-		UPDATE kube_reports.result_pending p SET first = pending.first, last = pending.last, part = pending.part, parts = pending.parts
+		UPDATE kube_reports_internal.result_pending p SET first = pending.first, last = pending.last, part = pending.part, parts = pending.parts
 			WHERE p.ctid = pending.place;
 		RETURN true;
 	END IF;
-	PERFORM kube_reports.apply_results(apply_pending.lane, ARRAY[apply_pending.namespace], ARRAY[apply_pending.name],
+	PERFORM kube_reports_internal.apply_results(apply_pending.lane, ARRAY[apply_pending.namespace], ARRAY[apply_pending.name],
 		ARRAY[pending.first], ARRAY[pending.last], least_key, greatest_key);
 	IF pending.part + 1 < pending.parts THEN
-		UPDATE kube_reports.result_pending p SET first = pending.first, last = pending.last, part = pending.part + 1, parts = pending.parts
+		UPDATE kube_reports_internal.result_pending p SET first = pending.first, last = pending.last, part = pending.part + 1, parts = pending.parts
 			WHERE p.ctid = pending.place;
 	ELSE
-		UPDATE kube_reports.result_pending p SET first = pending.last + 1, last = NULL, part = 0, parts = 1 WHERE p.ctid = pending.place;
+		UPDATE kube_reports_internal.result_pending p SET first = pending.last + 1, last = NULL, part = 0, parts = 1 WHERE p.ctid = pending.place;
 	END IF;
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.apply_pending(integer, text, text)
+COMMENT ON FUNCTION kube_reports_internal.apply_pending(integer, text, text)
 	IS 'brings a part of a report''s results into step with its document; false: there was nothing left to do';
 
 -- Whether everything that a row of result_pending stands for has been done.
-CREATE FUNCTION kube_reports.is_applied(pending kube_reports.result_pending) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.is_applied(pending kube_reports_internal.result_pending) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT NOT EXISTS (SELECT FROM kube_reports.change c
+	SELECT NOT EXISTS (SELECT FROM kube_reports_internal.change c
 		WHERE c.lane = pending.lane AND c.namespace = pending.namespace AND c.name = pending.name AND c.version >= pending.first);
 END;
-COMMENT ON FUNCTION kube_reports.is_applied(kube_reports.result_pending) IS 'whether a report''s results have all changes of the log';
+COMMENT ON FUNCTION kube_reports_internal.is_applied(kube_reports_internal.result_pending) IS 'whether a report''s results have all changes of the log';
 
-CREATE FUNCTION kube_reports.finish_pending(lane integer, namespace text, name text) RETURNS void
+CREATE FUNCTION kube_reports_internal.finish_pending(lane integer, namespace text, name text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	WHILE kube_reports.apply_pending(finish_pending.lane, finish_pending.namespace, finish_pending.name) LOOP
+	WHILE kube_reports_internal.apply_pending(finish_pending.lane, finish_pending.namespace, finish_pending.name) LOOP
 		NULL;
 	END LOOP;
-	DELETE FROM kube_reports.result_pending p
+	DELETE FROM kube_reports_internal.result_pending p
 		WHERE p.lane = finish_pending.lane AND p.namespace = finish_pending.namespace AND p.name = finish_pending.name;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.finish_pending(integer, text, text)
+COMMENT ON FUNCTION kube_reports_internal.finish_pending(integer, text, text)
 	IS 'brings a report''s results into step with its document at once. The caller holds the lane''s lock';
 
 ---- what a document says, stored or not ----
 
-CREATE FUNCTION kube_reports.mapping_for(document kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report)
+CREATE FUNCTION kube_reports_internal.mapping_for(document kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	api_version text := kube_reports.string_at(document, 'apiVersion');
-	document_kind text := kube_reports.string_at(document, 'kind');
+	api_version text := kube_reports_internal.string_at(document, 'apiVersion');
+	document_kind text := kube_reports_internal.string_at(document, 'kind');
 BEGIN
 	IF api_version IS NULL OR document_kind IS NULL THEN
 		RAISE EXCEPTION 'the document has no apiVersion or no kind' USING ERRCODE = 'invalid_parameter_value',
@@ -683,7 +683,7 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.mapping_for(kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.mapping_for(kube_reports.report)
 	IS 'where results stand in a document of this apiVersion and kind; nulls for a type without results';
 
 CREATE FUNCTION kube_reports.results(document kube_reports.report)
@@ -694,11 +694,11 @@ LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	WITH found AS MATERIALIZED (
-		SELECT d.* FROM kube_reports.mapping_for(document) m,
-			LATERAL kube_reports.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, document) d
+		SELECT d.* FROM kube_reports_internal.mapping_for(document) m,
+			LATERAL kube_reports_internal.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, document) d
 	)
-	SELECT d."position", s.source, s.policy, s.rule, s.category, s.severity, kube_reports.status_name(d.status),
-		coalesce(nullif(d.native_status, ''), kube_reports.status_name(d.status)), nullif(d.score, 0),
+	SELECT d."position", s.source, s.policy, s.rule, s.category, s.severity, kube_reports_internal.status_name(d.status),
+		coalesce(nullif(d.native_status, ''), kube_reports_internal.status_name(d.status)), nullif(d.score, 0),
 		d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid, s.message, s.properties::jsonb, s.exceptions, d.evaluated_at, d.key
 	FROM found d JOIN found s ON s."position" = d."position" AND s.message IS NOT NULL
 	ORDER BY d."position", d.subject_namespace, d.subject_name, d.key;

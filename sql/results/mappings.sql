@@ -5,17 +5,17 @@
 -- is used for the built-in types, and for a CustomResourceDefinition of one
 -- of the others as soon as it is registered.
 
-CREATE TABLE kube_reports.known_mapping (
+CREATE TABLE kube_reports_internal.known_mapping (
 	"group"		text COLLATE "C" NOT NULL,
 	plural		text COLLATE "C" NOT NULL,
 	results		text NOT NULL,
 	mapping		kube_reports.report NOT NULL,
 	PRIMARY KEY ("group", plural)
 );
-COMMENT ON TABLE kube_reports.known_mapping IS 'results and mappings of types that need not be told where their results stand; changes with the version of the extension';
+COMMENT ON TABLE kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where their results stand; changes with the version of the extension';
 
 -- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
-INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('wgpolicyk8s.io', 'policyreports'),
@@ -45,7 +45,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 }$mapping$)) m(mapping);
 
 -- Kyverno's intermediate reports.
-INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
 	SELECT t."group", t.plural, 'intermediate', m.mapping::kube_reports.report
 	FROM (VALUES
 		('reports.kyverno.io', 'ephemeralreports'),
@@ -77,7 +77,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 }$mapping$)) m(mapping);
 
 -- Trivy: vulnerabilities of an image; each is a failure of the policy that is its CVE.
-INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'vulnerabilityreports'),
@@ -115,7 +115,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 }$mapping$)) m(mapping);
 
 -- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
-INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
 	SELECT t."group", t.plural, 'current', (m.mapping || jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'configauditreports', 'Trivy ConfigAudit'),
@@ -141,7 +141,7 @@ INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
 }$mapping$::jsonb)) m(mapping);
 
 -- Compliance Operator: the document itself is the result.
-INSERT INTO kube_reports.known_mapping ("group", plural, results, mapping)
+INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('compliance.openshift.io', 'compliancecheckresults')) t("group", plural),

@@ -9,7 +9,7 @@
 
 -- What is visible is folded: deltas go and the base grows in one transaction, so that a reader counts each delta once, whatever else
 -- runs.  The mark tells readers where to begin to look for what is left: it is never above a transaction that still runs.
-CREATE FUNCTION kube_reports.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -28,30 +28,30 @@ DECLARE
 	days		date[];
 	today		date;
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), -3) THEN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -3) THEN
 		RETURN false;
 	END IF;
-	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark FROM kube_reports.rollup_mark m;
+	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark FROM kube_reports_internal.rollup_mark m;
 	SELECT d.xid INTO bound
 		FROM (SELECT d.xid, sum(cardinality(d.criteria)) OVER (ORDER BY d.xid ROWS UNBOUNDED PRECEDING) AS counts
-			FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark) d
+			FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark) d
 		WHERE d.counts > max_counts ORDER BY d.xid LIMIT 1;
 	IF FOUND THEN
 		-- A transaction is folded whole.
 		new_mark := least(new_mark, (bound::text::bigint + 1)::text::xid8);
-	ELSIF NOT EXISTS (SELECT FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark) THEN
+	ELSIF NOT EXISTS (SELECT FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark) THEN
 		RETURN false;
 	END IF;
 
 	WITH folded AS (
-		DELETE FROM kube_reports.rollup_delta d WHERE d.xid >= old_mark AND d.xid <= coalesce(bound, '18446744073709551615')
+		DELETE FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark AND d.xid <= coalesce(bound, '18446744073709551615')
 			RETURNING d.cluster_id, d.namespace, d.kind, d.day, d.criteria, d.statuses, d.native_statuses, d.counts
 	), daily AS MATERIALIZED (
 		SELECT f.cluster_id, f.namespace, c.criterion, f.kind, c.status, c.native_status, f.day, sum(c.count) AS count
 		FROM folded f, unnest(f.criteria, f.statuses, f.native_statuses, f.counts) c(criterion, status, native_status, count)
 		GROUP BY f.cluster_id, f.namespace, c.criterion, f.kind, c.status, c.native_status, f.day
 	), based AS (
-		INSERT INTO kube_reports.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
+		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
 			SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, sum(d.count)
 			FROM daily d
 			GROUP BY d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status
@@ -62,21 +62,21 @@ BEGIN
 		FROM daily d JOIN based b ON (b.cluster_id, b.namespace, b.criterion, b.kind, b.status, b.native_status)
 			= (d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status)
 		WHERE d.count <> 0;
-	PERFORM kube_reports.add_policies(rollups, counts);
-	UPDATE kube_reports.rollup_mark SET mark = new_mark;
+	PERFORM kube_reports_internal.add_policies(rollups, counts);
+	UPDATE kube_reports_internal.rollup_mark SET mark = new_mark;
 
 	-- One day after the other: around midnight there are two.
 	FOR today IN SELECT DISTINCT d.day FROM unnest(days) d(day) WHERE d.day IS NOT NULL ORDER BY d.day LOOP
-		PERFORM kube_reports.add_daily(today, ARRAY(SELECT r.id FROM unnest(rollups, days) r(id, day) WHERE r.day = today),
+		PERFORM kube_reports_internal.add_daily(today, ARRAY(SELECT r.id FROM unnest(rollups, days) r(id, day) WHERE r.day = today),
 			ARRAY(SELECT c.count FROM unnest(counts, days) c(count, day) WHERE c.day = today));
 	END LOOP;
 	RETURN bound IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.fold_rollups(bigint)
+COMMENT ON FUNCTION kube_reports_internal.fold_rollups(bigint)
 	IS 'adds what writes have appended to the counts, and to those of each day: up to the transaction in which there are more than max_counts of them; true when there is more to do; one caller at a time';
 
-CREATE FUNCTION kube_reports.add_policies(rollups bigint[], counts bigint[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.add_policies(rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -85,24 +85,24 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET jit = off
 AS $$
-	INSERT INTO kube_reports.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
+	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
 		SELECT r.cluster_id, r.namespace, k.policy_id, min(r.criterion),
 			coalesce(sum(c.count) FILTER (WHERE r.status = 'p'), 0), coalesce(sum(c.count) FILTER (WHERE r.status = 'w'), 0),
 			coalesce(sum(c.count) FILTER (WHERE r.status = 'f'), 0), coalesce(sum(c.count) FILTER (WHERE r.status = 'e'), 0),
 			coalesce(sum(c.count) FILTER (WHERE r.status = 's'), 0)
 		FROM unnest(rollups, counts) c(rollup, count)
-			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status FROM kube_reports.rollup r WHERE r.id = c.rollup OFFSET 0) r
-			CROSS JOIN LATERAL (SELECT k.policy_id FROM kube_reports.criterion k WHERE k.id = r.criterion OFFSET 0) k
+			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status FROM kube_reports_internal.rollup r WHERE r.id = c.rollup OFFSET 0) r
+			CROSS JOIN LATERAL (SELECT k.policy_id FROM kube_reports_internal.criterion k WHERE k.id = r.criterion OFFSET 0) k
 		GROUP BY r.cluster_id, r.namespace, k.policy_id
 		ON CONFLICT ON CONSTRAINT rollup_policy_pkey DO UPDATE
 			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail, error = p.error + excluded.error,
 				skip = p.skip + excluded.skip;
 $$;
-COMMENT ON FUNCTION kube_reports.add_policies(bigint[], bigint[]) IS 'adds to the counts by policy; used by fold_rollups() only';
+COMMENT ON FUNCTION kube_reports_internal.add_policies(bigint[], bigint[]) IS 'adds to the counts by policy; used by fold_rollups() only';
 
 -- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.  Each count is looked
 -- up by itself: the planner knows little of tables that may have grown a thousandfold since it was last told.
-CREATE FUNCTION kube_reports.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -112,15 +112,15 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 BEGIN
-	INSERT INTO kube_reports.rollup_daily AS d (rollup, day, count)
+	INSERT INTO kube_reports_internal.rollup_daily AS d (rollup, day, count)
 		SELECT c.rollup, add_daily.day, c.count + CASE WHEN l.day = add_daily.day THEN 0 ELSE coalesce(l.count, 0) END
 		FROM unnest(rollups, counts) c(rollup, count)
-			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports.rollup_daily d WHERE d.rollup = c.rollup AND d.day <= add_daily.day
+			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = c.rollup AND d.day <= add_daily.day
 				ORDER BY d.day DESC LIMIT 1) l ON true
 		UNION ALL
 		SELECT c.rollup, l.day, c.count
 		FROM unnest(rollups, counts) c(rollup, count)
-			CROSS JOIN LATERAL (SELECT d.day FROM kube_reports.rollup_daily d WHERE d.rollup = c.rollup AND d.day > add_daily.day OFFSET 0) l
+			CROSS JOIN LATERAL (SELECT d.day FROM kube_reports_internal.rollup_daily d WHERE d.rollup = c.rollup AND d.day > add_daily.day OFFSET 0) l
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = d.count + excluded.count;
 
 	WITH coarse AS MATERIALIZED (
@@ -132,26 +132,26 @@ BEGIN
 			coalesce(sum(c.count) FILTER (WHERE r.status = 's' AND NOT x.excluded), 0) AS skip,
 			coalesce(sum(c.count) FILTER (WHERE x.excluded), 0) AS excluded
 		FROM unnest(rollups, counts) c(rollup, count)
-			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status FROM kube_reports.rollup r
+			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status FROM kube_reports_internal.rollup r
 				WHERE r.id = c.rollup OFFSET 0) r
-			CROSS JOIN LATERAL (SELECT k.source, k.category, k.severity FROM kube_reports.criterion k WHERE k.id = r.criterion OFFSET 0) k
+			CROSS JOIN LATERAL (SELECT k.source, k.category, k.severity FROM kube_reports_internal.criterion k WHERE k.id = r.criterion OFFSET 0) k
 			CROSS JOIN LATERAL (VALUES (r.namespace), ('*')) n(namespace)
-			CROSS JOIN LATERAL (SELECT kube_reports.excluded_from_score(r.native_status)) x(excluded)
+			CROSS JOIN LATERAL (SELECT kube_reports_internal.excluded_from_score(r.native_status)) x(excluded)
 		GROUP BY r.cluster_id, n.namespace, k.source, k.category, k.severity
 	), later AS (
-		UPDATE kube_reports.score_daily s
+		UPDATE kube_reports_internal.score_daily s
 			SET pass = s.pass + c.pass, warn = s.warn + c.warn, fail = s.fail + c.fail, error = s.error + c.error, skip = s.skip + c.skip,
 				excluded = s.excluded + c.excluded
 			FROM coarse c
 			WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (c.cluster_id, c.namespace, c.source, c.category, c.severity)
 				AND s.day > add_daily.day
 	)
-	INSERT INTO kube_reports.score_daily AS s (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
+	INSERT INTO kube_reports_internal.score_daily AS s (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
 		SELECT c.cluster_id, add_daily.day, c.namespace, c.source, c.category, c.severity,
 			c.pass + coalesce(l.pass, 0), c.warn + coalesce(l.warn, 0), c.fail + coalesce(l.fail, 0), c.error + coalesce(l.error, 0),
 			c.skip + coalesce(l.skip, 0), c.excluded + coalesce(l.excluded, 0)
 		FROM coarse c
-			LEFT JOIN LATERAL (SELECT l.* FROM (SELECT s.* FROM kube_reports.score_daily s
+			LEFT JOIN LATERAL (SELECT l.* FROM (SELECT s.* FROM kube_reports_internal.score_daily s
 					WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (c.cluster_id, c.namespace, c.source, c.category, c.severity)
 						AND s.day <= add_daily.day ORDER BY s.day DESC LIMIT 1) l
 				WHERE l.day < add_daily.day) l ON true
@@ -160,13 +160,13 @@ BEGIN
 				skip = s.skip + excluded.skip, excluded = s.excluded + excluded.excluded;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.add_daily(date, bigint[], bigint[]) IS 'adds to the counts of a day and of those after it; used by fold_rollups() only';
+COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[]) IS 'adds to the counts of a day and of those after it; used by fold_rollups() only';
 
 ---- retention ----
 
 -- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time will do.
 -- How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the newest month that has events.
-CREATE FUNCTION kube_reports.expire_history() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.expire_history() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '200ms'
@@ -178,9 +178,9 @@ DECLARE
 	filled		boolean := false;
 BEGIN
 	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-			WHERE i.inhparent = 'kube_reports.result_change'::regclass ORDER BY c.relname DESC
+			WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass ORDER BY c.relname DESC
 	LOOP
-		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports.%I)', partition) INTO filled;
+		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', partition) INTO filled;
 		EXIT WHEN filled;
 	END LOOP;
 	IF filled THEN
@@ -189,37 +189,37 @@ BEGIN
 	oldest := date_trunc('month', least(now() AT TIME ZONE 'UTC', newest) - kube_reports.setting('history_retention')::interval);
 	SELECT c.relname INTO partition
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent = 'kube_reports.result_change'::regclass AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
+		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
 		ORDER BY c.relname LIMIT 1;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	EXECUTE format('DROP TABLE kube_reports.%I', partition);
+	EXECUTE format('DROP TABLE kube_reports_internal.%I', partition);
 	RETURN true;
 EXCEPTION WHEN lock_not_available THEN
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the newest month that has events; true when it did';
+COMMENT ON FUNCTION kube_reports_internal.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the newest month that has events; true when it did';
 
 -- After a jump of the clock the first new event would be the end of all that is older: a month a day leaves time to notice.
-CREATE FUNCTION kube_reports.expire_step() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.expire_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF (SELECT s.history_expired_at FROM kube_reports.store s) > now() - interval '1 day' OR NOT kube_reports.expire_history() THEN
+	IF (SELECT s.history_expired_at FROM kube_reports_internal.store s) > now() - interval '1 day' OR NOT kube_reports_internal.expire_history() THEN
 		RETURN false;
 	END IF;
-	UPDATE kube_reports.store SET history_expired_at = now();
+	UPDATE kube_reports_internal.store SET history_expired_at = now();
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.expire_step() IS 'expire_history(), at most once a day';
+COMMENT ON FUNCTION kube_reports_internal.expire_step() IS 'expire_history(), at most once a day';
 
 -- Candidates are looked for without a lock; what is left of them is removed while no writer is at work that might just have found them.
 -- A step begins anywhere: over time every row is looked at.  Criteria stay: there are no more of them than policies and rules.
-CREATE FUNCTION kube_reports.collect_garbage(max_rows integer DEFAULT 500) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 500) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -237,37 +237,37 @@ DECLARE
 	step		bigint;
 BEGIN
 	SELECT array_agg(g.id) INTO origins
-		FROM (SELECT g.* FROM kube_reports.origin g
-			WHERE g.id >= (SELECT (random() * coalesce(max(o.id), 0))::bigint FROM kube_reports.origin o) - max_rows ORDER BY g.id LIMIT max_rows) g
+		FROM (SELECT g.* FROM kube_reports_internal.origin g
+			WHERE g.id >= (SELECT (random() * coalesce(max(o.id), 0))::bigint FROM kube_reports_internal.origin o) - max_rows ORDER BY g.id LIMIT max_rows) g
 		WHERE NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
 				AND o.namespace = g.namespace AND o.name = g.name)
-			AND NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.origin = g.id)
-			AND NOT EXISTS (SELECT FROM kube_reports.result_change c WHERE c.origin = g.id);
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
 	SELECT array_agg(s.id) INTO subjects
-		FROM (SELECT s.* FROM kube_reports.subject s WHERE s.id >= somewhere ORDER BY s.id LIMIT max_rows) s
-		WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.subject = s.id)
-			AND NOT EXISTS (SELECT FROM kube_reports.result_change c WHERE c.subject = s.id);
+		FROM (SELECT s.* FROM kube_reports_internal.subject s WHERE s.id >= somewhere ORDER BY s.id LIMIT max_rows) s
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id);
 	SELECT array_agg(d.id) INTO details
-		FROM (SELECT d.id FROM kube_reports.detail d WHERE d.id >= somewhere ORDER BY d.id LIMIT max_rows) d
-		WHERE NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id);
+		FROM (SELECT d.id FROM kube_reports_internal.detail d WHERE d.id >= somewhere ORDER BY d.id LIMIT max_rows) d
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
 	IF origins IS NULL AND subjects IS NULL AND details IS NULL THEN
 		RETURN 0;
 	END IF;
 
-	PERFORM kube_reports.lock_store();
-	DELETE FROM kube_reports.origin g WHERE g.id = ANY (origins)
+	PERFORM kube_reports_internal.lock_store();
+	DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (origins)
 		AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
 			AND o.namespace = g.namespace AND o.name = g.name)
-		AND NOT EXISTS (SELECT FROM kube_reports.result_change c WHERE c.origin = g.id);
+		AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
 	GET DIAGNOSTICS step = ROW_COUNT;
 	removed := removed + step;
-	DELETE FROM kube_reports.subject s WHERE s.id = ANY (subjects)
-		AND NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.subject = s.id)
-		AND NOT EXISTS (SELECT FROM kube_reports.result_change c WHERE c.subject = s.id);
+	DELETE FROM kube_reports_internal.subject s WHERE s.id = ANY (subjects)
+		AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
+		AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id);
 	GET DIAGNOSTICS step = ROW_COUNT;
 	removed := removed + step;
-	DELETE FROM kube_reports.detail d WHERE d.id = ANY (details)
-		AND NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.detail = d.id);
+	DELETE FROM kube_reports_internal.detail d WHERE d.id = ANY (details)
+		AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
 	GET DIAGNOSTICS step = ROW_COUNT;
 	RETURN removed + step;
 EXCEPTION WHEN lock_not_available THEN
@@ -275,7 +275,7 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN 0;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.collect_garbage(integer)
+COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
 	IS 'one step of removing origins, subjects and details that neither results nor history refer to; returns how many it removed';
 
 ---- making results again ----
@@ -284,7 +284,7 @@ COMMENT ON FUNCTION kube_reports.collect_garbage(integer)
 -- granted: what is stored once, whose a row is, its times, whose an event is.
 -- A row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two that agree are right; the
 -- row alone is not.
-CREATE FUNCTION kube_reports.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -298,8 +298,8 @@ DECLARE
 	origins		bigint[];
 BEGIN
 	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = mend_rows.lane;
-	origins := kube_reports.origins_of(target.cluster_id, target.resource_type, namespaces, names);
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = mend_rows.lane;
+	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 
 	-- No writer waits for these rows, because nobody inserts what is there; of two who rebuild, both lock them in one order.
 	WITH said AS MATERIALIZED (
@@ -308,76 +308,76 @@ BEGIN
 			CROSS JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o
-			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
-			CROSS JOIN LATERAL kube_reports.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 				NULL, NULL, o.metadata, o.body) d
 	), right_criterion AS (
-		UPDATE kube_reports.criterion c
+		UPDATE kube_reports_internal.criterion c
 			SET source = w.source, policy = w.policy, rule = w.rule, category = w.category, severity = w.severity
 			FROM (SELECT l.place, d.*
 				FROM (SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity FROM said d
 						WHERE d.source IS NOT NULL
 						ORDER BY d.criterion) d
-					CROSS JOIN LATERAL (SELECT c.ctid AS place, c.* FROM kube_reports.criterion c WHERE c.id = d.criterion LIMIT 1) l
+					CROSS JOIN LATERAL (SELECT c.ctid AS place, c.* FROM kube_reports_internal.criterion c WHERE c.id = d.criterion LIMIT 1) l
 				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule, d.category, d.severity)
 				ORDER BY d.criterion) w
 			WHERE c.ctid = w.place AND c.id = w.criterion
 	), right_subject AS (
-		UPDATE kube_reports.subject s
+		UPDATE kube_reports_internal.subject s
 			SET cluster_id = target.cluster_id, api_version = w.api_version, kind = w.kind, namespace = w.subject_namespace, name = w.subject_name,
 				uid = w.subject_uid
 			FROM (SELECT l.place, d.*
 				FROM (SELECT DISTINCT ON (d.subject) d.subject, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid FROM said d
 						ORDER BY d.subject) d
-					CROSS JOIN LATERAL (SELECT s.ctid AS place, s.* FROM kube_reports.subject s WHERE s.id = d.subject LIMIT 1) l
+					CROSS JOIN LATERAL (SELECT s.ctid AS place, s.* FROM kube_reports_internal.subject s WHERE s.id = d.subject LIMIT 1) l
 				WHERE (l.cluster_id, l.api_version, l.kind, l.namespace, l.name, l.uid)
 					<> (target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid)
 				ORDER BY d.subject) w
 			WHERE s.ctid = w.place AND s.id = w.subject
 	), right_detail AS (
-		UPDATE kube_reports.detail t SET message = w.message, properties = w.properties::jsonb, exceptions = w.exceptions
+		UPDATE kube_reports_internal.detail t SET message = w.message, properties = w.properties::jsonb, exceptions = w.exceptions
 			FROM (SELECT l.place, d.*
 				FROM (SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties, d.exceptions FROM said d
 						WHERE d.message IS NOT NULL ORDER BY d.detail) d
-					CROSS JOIN LATERAL (SELECT t.ctid AS place, t.* FROM kube_reports.detail t WHERE t.id = d.detail LIMIT 1) l
+					CROSS JOIN LATERAL (SELECT t.ctid AS place, t.* FROM kube_reports_internal.detail t WHERE t.id = d.detail LIMIT 1) l
 				WHERE (l.message, l.properties, l.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)
 				ORDER BY d.detail) w
 			WHERE t.ctid = w.place AND t.id = w.detail
 	), newest AS MATERIALIZED (
 		SELECT DISTINCT ON (c.origin, c.key) c.tableoid AS partition, c.ctid AS place, c.origin, c.key, c.at, c.old_status, c.new_status
-		FROM kube_reports.result_change c WHERE c.origin = ANY (origins)
+		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	)
 	-- The document and its row agree about the status and since when: so it is the event that is wrong.
-	UPDATE kube_reports.result_change c SET new_status = w.status
+	UPDATE kube_reports_internal.result_change c SET new_status = w.status
 		FROM (SELECT n.partition, n.place, r.status
 			FROM newest n JOIN said d ON d.origin = n.origin AND d.key = n.key
-				CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports.result r WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
+				CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports_internal.result r WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
 			WHERE r.status = d.status AND r.since = n.at AND n.new_status <> r.status AND n.old_status IS DISTINCT FROM r.status) w
 		WHERE c.tableoid = w.partition AND c.ctid = w.place;
 
 	WITH newest AS MATERIALIZED (
 		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.new_status, coalesce(c.first_seen, c.at) AS first_seen, c.at AS since
-		FROM kube_reports.result_change c WHERE c.origin = ANY (origins)
+		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	), stored AS MATERIALIZED (
 		SELECT r.ctid AS place, r.origin, r.key, g.namespace, r.first_seen, r.since,
 			coalesce(s.first_seen, g.first_seen) AS noted_first_seen, coalesce(s.since, g.first_seen) AS noted_since,
 			(n.first_seen, n.since) IS NOT DISTINCT FROM (r.first_seen, r.since) AND n.new_status = r.status AS witnessed
-		FROM kube_reports.origin g
-			JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports.result r WHERE r.origin = g.id OFFSET 0) r ON true
-			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports.result_since s WHERE s.origin = r.origin AND s.key = r.key LIMIT 1) s ON true
+		FROM kube_reports_internal.origin g
+			JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports_internal.result r WHERE r.origin = g.id OFFSET 0) r ON true
+			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s WHERE s.origin = r.origin AND s.key = r.key LIMIT 1) s ON true
 			LEFT JOIN newest n ON n.origin = r.origin AND n.key = r.key
 		WHERE g.id = ANY (origins)
 	), right_since AS (
-		INSERT INTO kube_reports.result_since (origin, key, first_seen, since)
+		INSERT INTO kube_reports_internal.result_since (origin, key, first_seen, since)
 			SELECT s.origin, s.key, s.first_seen, s.since FROM stored s
 				WHERE s.witnessed AND (s.first_seen, s.since) <> (s.noted_first_seen, s.noted_since)
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
 	)
-	UPDATE kube_reports.result r
+	UPDATE kube_reports_internal.result r
 		SET cluster_id = target.cluster_id, namespace = s.namespace,
 			first_seen = CASE WHEN s.witnessed THEN r.first_seen ELSE s.noted_first_seen END,
 			since = CASE WHEN s.witnessed THEN r.since ELSE s.noted_since END
@@ -385,18 +385,18 @@ BEGIN
 		WHERE r.ctid = s.place AND ((r.cluster_id, r.namespace) <> (target.cluster_id, s.namespace)
 			OR s.witnessed IS NOT TRUE AND (r.first_seen, r.since) <> (s.noted_first_seen, s.noted_since));
 
-	UPDATE kube_reports.result_change c SET cluster_id = target.cluster_id, namespace = g.namespace
-		FROM kube_reports.origin g
+	UPDATE kube_reports_internal.result_change c SET cluster_id = target.cluster_id, namespace = g.namespace
+		FROM kube_reports_internal.origin g
 		WHERE g.id = ANY (origins) AND c.origin = g.id AND (c.cluster_id, c.namespace) <> (target.cluster_id, g.namespace);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.mend_rows(integer, text[], text[])
+COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
 	IS 'puts right what apply_results() takes for granted of some reports of a lane: what is stored once, whose rows and events are, since when results have been there. The caller holds the lane''s lock';
 
 -- What history lacks is what lies between its newest event of a result and the result: one event, of a version of its own, so that
 -- those who follow history get it.  It is dated by the result's own time where that is known to be later, else by now; nobody is known to
 -- have written it.  Events that were dropped with their month are not missed.
-CREATE FUNCTION kube_reports.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -406,29 +406,29 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := kube_reports.lane_time(mend_history.lane);
-	begins		timestamptz := kube_reports.history_begins();
+	written_at	timestamptz := kube_reports_internal.lane_time(mend_history.lane);
+	begins		timestamptz := kube_reports_internal.history_begins();
 	target		record;
 	origins		bigint[];
 	month		timestamp;
 BEGIN
-	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports.lane l WHERE l.id = mend_history.lane;
-	origins := kube_reports.origins_of(target.cluster_id, target.resource_type, namespaces, names);
-	DELETE FROM kube_reports.result_since s
-		WHERE s.origin = ANY (origins) AND NOT EXISTS (SELECT FROM kube_reports.result r WHERE r.origin = s.origin AND r.key = s.key OFFSET 0);
-	FOR month IN SELECT DISTINCT date_trunc('month', r.since AT TIME ZONE 'UTC') FROM kube_reports.result r
+	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports_internal.lane l WHERE l.id = mend_history.lane;
+	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
+	DELETE FROM kube_reports_internal.result_since s
+		WHERE s.origin = ANY (origins) AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = s.origin AND r.key = s.key OFFSET 0);
+	FOR month IN SELECT DISTINCT date_trunc('month', r.since AT TIME ZONE 'UTC') FROM kube_reports_internal.result r
 		WHERE r.origin = ANY (origins) AND r.since >= begins AND r.since < written_at
 	LOOP
-		PERFORM kube_reports.make_history(month AT TIME ZONE 'UTC');
+		PERFORM kube_reports_internal.make_history(month AT TIME ZONE 'UTC');
 	END LOOP;
 
 	WITH newest AS MATERIALIZED (
 		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.criterion, c.subject, c.namespace, c.at, c.new_status,
 			coalesce(c.first_seen, c.at) AS first_seen
-		FROM kube_reports.result_change c WHERE c.origin = ANY (origins)
+		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	), stored AS MATERIALIZED (
-		SELECT r.ctid AS place, r.* FROM kube_reports.result r WHERE r.origin = ANY (origins)
+		SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r WHERE r.origin = ANY (origins)
 	), lacking AS MATERIALIZED (
 		SELECT coalesce(r.origin, n.origin) AS origin, coalesce(r.key, n.key) AS key, coalesce(r.criterion, n.criterion) AS criterion,
 			coalesce(r.subject, n.subject) AS subject, coalesce(r.namespace, n.namespace) AS namespace, n.new_status AS old_status,
@@ -437,15 +437,15 @@ BEGIN
 		FROM stored r FULL JOIN newest n ON n.origin = r.origin AND n.key = r.key
 		WHERE r.status IS DISTINCT FROM n.new_status AND (n.at IS NOT NULL OR r.since >= begins)
 	), drawn AS MATERIALIZED (
-		SELECT o.origin, nextval('kube_reports.version_seq') AS version FROM (SELECT DISTINCT l.origin FROM lacking l) o
+		SELECT o.origin, nextval('kube_reports_internal.version_seq') AS version FROM (SELECT DISTINCT l.origin FROM lacking l) o
 	), dated AS (
-		UPDATE kube_reports.result r SET since = written_at FROM lacking l WHERE r.ctid = l.place AND l.at = written_at
+		UPDATE kube_reports_internal.result r SET since = written_at FROM lacking l WHERE r.ctid = l.place AND l.at = written_at
 	), noted AS (
-		INSERT INTO kube_reports.result_since (origin, key, first_seen, since)
+		INSERT INTO kube_reports_internal.result_since (origin, key, first_seen, since)
 			SELECT l.origin, l.key, l.first_seen, written_at FROM lacking l WHERE l.place IS NOT NULL AND l.at = written_at
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
 	)
-	INSERT INTO kube_reports.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
+	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
 			first_seen, old_since, settles_at)
 		SELECT l.at, d.version, l.origin, l.key, l.criterion, l.subject, 0, target.cluster_id, l.old_status, l.new_status, l.namespace,
 			CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at THEN l.first_seen END, l.old_since,
@@ -453,10 +453,10 @@ BEGIN
 		FROM lacking l JOIN drawn d ON d.origin = l.origin;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.mend_history(integer, text[], text[])
+COMMENT ON FUNCTION kube_reports_internal.mend_history(integer, text[], text[])
 	IS 'appends what the history of some reports of a lane lacks to end where their results are. The caller holds the lane''s lock';
 
-CREATE FUNCTION kube_reports.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[]) RETURNS bigint[]
+CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[]) RETURNS bigint[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -467,26 +467,26 @@ AS $$
 BEGIN
 	RETURN ARRAY(SELECT g.id
 		FROM unnest(namespaces, names) k(namespace, name)
-			CROSS JOIN LATERAL (SELECT g.id FROM kube_reports.origin g
+			CROSS JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = origins_of.cluster_id AND g.resource_type = type_id AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.origins_of(integer, integer, text[], text[]) IS 'the origins of reports of a cluster and type, of those that have one';
+COMMENT ON FUNCTION kube_reports_internal.origins_of(integer, integer, text[], text[]) IS 'the origins of reports of a cluster and type, of those that have one';
 
 -- Rows of origins that there are not: no report will ever find them.
-CREATE FUNCTION kube_reports.remove_strays() RETURNS void
+CREATE FUNCTION kube_reports_internal.remove_strays() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 BEGIN
-	DELETE FROM kube_reports.result r WHERE NOT EXISTS (SELECT FROM kube_reports.origin g WHERE g.id = r.origin);
-	DELETE FROM kube_reports.result_since s WHERE NOT EXISTS (SELECT FROM kube_reports.origin g WHERE g.id = s.origin);
+	DELETE FROM kube_reports_internal.result r WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = r.origin);
+	DELETE FROM kube_reports_internal.result_since s WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = s.origin);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.remove_strays() IS 'removes results, and times of results, whose origin is not there';
+COMMENT ON FUNCTION kube_reports_internal.remove_strays() IS 'removes results, and times of results, whose origin is not there';
 
-CREATE FUNCTION kube_reports.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -501,14 +501,14 @@ DECLARE
 	step		record;
 BEGIN
 	-- What another one has mended while this one waited has to be seen.
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store_shared();
-	PERFORM kube_reports.lock_lane(rebuild_step.lane);
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store_shared();
+	PERFORM kube_reports_internal.lock_lane(rebuild_step.lane);
 	SELECT l.cluster_id, l.resource_type, t.results = 'current' AS current, t.mapping_id, t.mapping INTO target
-		FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = rebuild_step.lane;
-	SELECT b.namespace, b.name, b.restoring INTO done FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = rebuild_step.lane;
+	SELECT b.namespace, b.name, b.restoring INTO done FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 	IF NOT FOUND OR target.cluster_id IS NULL THEN
-		DELETE FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
+		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
 	-- Reports that are stored, and those that are not but have left results behind.
@@ -522,48 +522,48 @@ BEGIN
 						AND (o.namespace, o.name) > (done.namespace, done.name)
 					ORDER BY o.namespace, o.name LIMIT max_objects)
 				UNION
-				(SELECT g.namespace, g.name FROM kube_reports.origin g
+				(SELECT g.namespace, g.name FROM kube_reports_internal.origin g
 					WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 						AND (g.namespace, g.name) > (done.namespace, done.name)
 					ORDER BY g.namespace, g.name LIMIT max_objects)) u
 			ORDER BY u.namespace, u.name LIMIT max_objects) k;
 	IF step.count = 0 THEN
-		DELETE FROM kube_reports.result_rebuild b WHERE b.lane = rebuild_step.lane;
+		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
 	-- Who brings results of a large report into step is waited for.
-	PERFORM FROM kube_reports.result_pending p
+	PERFORM FROM kube_reports_internal.result_pending p
 		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names) ORDER BY p.namespace, p.name FOR UPDATE;
 	-- What a dump has brought is as right as the store that it is of, and history goes on where that ended.
 	IF NOT done.restoring THEN
-		PERFORM kube_reports.mend_rows(rebuild_step.lane, step.namespaces, step.names);
+		PERFORM kube_reports_internal.mend_rows(rebuild_step.lane, step.namespaces, step.names);
 	END IF;
-	PERFORM kube_reports.apply_results(rebuild_step.lane, step.namespaces, step.names,
+	PERFORM kube_reports_internal.apply_results(rebuild_step.lane, step.namespaces, step.names,
 		array_fill(NULL::bigint, ARRAY[step.count::integer]), array_fill(NULL::bigint, ARRAY[step.count::integer]));
 	IF NOT done.restoring THEN
-		PERFORM kube_reports.mend_history(rebuild_step.lane, step.namespaces, step.names);
+		PERFORM kube_reports_internal.mend_history(rebuild_step.lane, step.namespaces, step.names);
 	END IF;
-	PERFORM set_config('kube_reports.api_write', 'on', true);
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
 		FROM unnest(step.namespaces, step.names) k(namespace, name)
 			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored, CASE WHEN target.current THEN
-					kube_reports.evaluated_at(target.mapping_id, target.mapping, o.metadata, o.body) END AS evaluated_at
+					kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, o.metadata, o.body) END AS evaluated_at
 				FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name OFFSET 0) e ON true
 		WHERE o.ctid = e.place AND e.stored IS DISTINCT FROM e.evaluated_at;
-	PERFORM set_config('kube_reports.api_write', '', true);
-	UPDATE kube_reports.result_rebuild b SET namespace = step.last_namespace, name = step.last_name WHERE b.lane = rebuild_step.lane;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	UPDATE kube_reports_internal.result_rebuild b SET namespace = step.last_namespace, name = step.last_name WHERE b.lane = rebuild_step.lane;
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.rebuild_step(integer, integer)
+COMMENT ON FUNCTION kube_reports_internal.rebuild_step(integer, integer)
 	IS 'makes the results of the next reports of a lane again, as one write of the lane; false when the lane is done';
 
 -- Counts are compared with the results in one state of everything, whatever is being written and whatever has not been folded.  What the
 -- counts of now lack is appended like any other delta, but for no day: the counts by day have differences of their own, and are put
 -- right where their last day stands.  Nobody folds meanwhile, and of two who rebuild the second one finds nothing.
-CREATE FUNCTION kube_reports.rebuild_counts() RETURNS void
+CREATE FUNCTION kube_reports_internal.rebuild_counts() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -571,39 +571,39 @@ AS $$
 DECLARE
 	today		date := (now() AT TIME ZONE 'UTC')::date;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -3);
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3);
 	WITH wrong AS MATERIALIZED (
-		SELECT w.* FROM kube_reports.wrong_counts() w
+		SELECT w.* FROM kube_reports_internal.wrong_counts() w
 	), new_delta AS (
-		INSERT INTO kube_reports.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts)
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts)
 			SELECT w.cluster_id, w.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status),
 				array_agg(w.expected - w.found)
 			FROM wrong w WHERE w.expected <> w.found
 			GROUP BY w.cluster_id, w.namespace, w.kind
 	), base AS (
 		-- Each needs an id, folded or not.
-		INSERT INTO kube_reports.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
+		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
 			SELECT w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status, 0 FROM wrong w WHERE w.expected <> w.daily
 			ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO UPDATE SET count = r.count
 			RETURNING r.id, r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status
 	)
-	INSERT INTO kube_reports.rollup_daily (rollup, day, count)
+	INSERT INTO kube_reports_internal.rollup_daily (rollup, day, count)
 		SELECT b.id, greatest(today, l.day), coalesce(l.count, 0) + w.expected - w.daily
 		FROM wrong w JOIN base b ON (b.cluster_id, b.namespace, b.criterion, b.kind, b.status, b.native_status)
 				= (w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status)
-			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports.rollup_daily d WHERE d.rollup = b.id ORDER BY d.day DESC LIMIT 1) l ON true
+			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = b.id ORDER BY d.day DESC LIMIT 1) l ON true
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = excluded.count;
 	-- Of what they counted nothing is known any more.
-	DELETE FROM kube_reports.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports.rollup r WHERE r.id = d.rollup);
+	DELETE FROM kube_reports_internal.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
 
-	DELETE FROM kube_reports.rollup_policy p WHERE NOT EXISTS (SELECT FROM kube_reports.criterion k WHERE k.id = p.criterion AND k.policy_id = p.policy);
-	INSERT INTO kube_reports.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
+	DELETE FROM kube_reports_internal.rollup_policy p WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion k WHERE k.id = p.criterion AND k.policy_id = p.policy);
+	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
 		SELECT w.cluster_id, w.namespace, w.policy, min(w.criterion),
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0), coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'w'), 0),
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'f'), 0), coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'e'), 0),
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 's'), 0)
-		FROM kube_reports.wrong_policies() w
+		FROM kube_reports_internal.wrong_policies() w
 		GROUP BY w.cluster_id, w.namespace, w.policy
 		ON CONFLICT ON CONSTRAINT rollup_policy_pkey DO UPDATE
 			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail, error = p.error + excluded.error,
@@ -617,15 +617,15 @@ BEGIN
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'e'), 0) AS error,
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 's'), 0) AS skip,
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'x'), 0) AS excluded
-		FROM kube_reports.wrong_scores() w
+		FROM kube_reports_internal.wrong_scores() w
 		GROUP BY w.cluster_id, w.namespace, w.source, w.category, w.severity
 	)
-	INSERT INTO kube_reports.score_daily (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
+	INSERT INTO kube_reports_internal.score_daily (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
 		SELECT w.cluster_id, greatest(today, l.day), w.namespace, w.source, w.category, w.severity,
 			w.pass + coalesce(l.pass, 0), w.warn + coalesce(l.warn, 0), w.fail + coalesce(l.fail, 0), w.error + coalesce(l.error, 0),
 			w.skip + coalesce(l.skip, 0), w.excluded + coalesce(l.excluded, 0)
 		FROM wrong w
-			LEFT JOIN LATERAL (SELECT s.* FROM kube_reports.score_daily s
+			LEFT JOIN LATERAL (SELECT s.* FROM kube_reports_internal.score_daily s
 				WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (w.cluster_id, w.namespace, w.source, w.category, w.severity)
 				ORDER BY s.day DESC LIMIT 1) l ON true
 		ON CONFLICT ON CONSTRAINT score_daily_pkey DO UPDATE
@@ -633,40 +633,40 @@ BEGIN
 				excluded = excluded.excluded;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.rebuild_counts()
+COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
 	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for who folds until that transaction ends, and for no other writer';
 
 -- All of it in this transaction; for callers that hold the store's lock.
-CREATE FUNCTION kube_reports.rebuild_queued() RETURNS void
+CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	lane		integer;
 BEGIN
-	FOR lane IN SELECT b.lane FROM kube_reports.result_rebuild b ORDER BY b.lane LOOP
-		WHILE kube_reports.rebuild_step(lane, 500) LOOP
+	FOR lane IN SELECT b.lane FROM kube_reports_internal.result_rebuild b ORDER BY b.lane LOOP
+		WHILE kube_reports_internal.rebuild_step(lane, 500) LOOP
 			NULL;
 		END LOOP;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.rebuild_queued() IS 'makes the results of all lanes that wait for it again';
+COMMENT ON FUNCTION kube_reports_internal.rebuild_queued() IS 'makes the results of all lanes that wait for it again';
 
-CREATE FUNCTION kube_reports.remake_results(type_id integer) RETURNS void
+CREATE FUNCTION kube_reports_internal.remake_results(type_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	INSERT INTO kube_reports.result_rebuild (lane) SELECT l.id FROM kube_reports.lane l WHERE l.resource_type = type_id
+	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l WHERE l.resource_type = type_id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
-	PERFORM kube_reports.rebuild_queued();
+	PERFORM kube_reports_internal.rebuild_queued();
 END
 $$;
-COMMENT ON FUNCTION kube_reports.remake_results(integer) IS 'makes the results of a type again after its mapping changed; the caller holds the store lock';
+COMMENT ON FUNCTION kube_reports_internal.remake_results(integer) IS 'makes the results of a type again after its mapping changed; the caller holds the store lock';
 
 -- The rows that a dump has brought: what had not been folded still counts for its day, and the counts begin anew with the results.
-CREATE FUNCTION kube_reports.restore_results() RETURNS void
+CREATE FUNCTION kube_reports_internal.restore_results() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -675,34 +675,34 @@ DECLARE
 	unfolded	record;
 BEGIN
 	-- Whether any result or delta of this server is there already: triggers may have been at work on a part of the rows.
-	DELETE FROM kube_reports.result;
-	DELETE FROM kube_reports.result_pending;
-	UPDATE kube_reports.rollup_mark SET mark = '0';
-	INSERT INTO kube_reports.rollup (cluster_id, namespace, criterion, kind, status, native_status, count)
-		SELECT DISTINCT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, 0 FROM kube_reports.unfolded('0') d
+	DELETE FROM kube_reports_internal.result;
+	DELETE FROM kube_reports_internal.result_pending;
+	UPDATE kube_reports_internal.rollup_mark SET mark = '0';
+	INSERT INTO kube_reports_internal.rollup (cluster_id, namespace, criterion, kind, status, native_status, count)
+		SELECT DISTINCT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, 0 FROM kube_reports_internal.unfolded('0') d
 		ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO NOTHING;
-	FOR today IN SELECT DISTINCT d.day FROM kube_reports.unfolded('0') d WHERE d.day IS NOT NULL ORDER BY d.day LOOP
+	FOR today IN SELECT DISTINCT d.day FROM kube_reports_internal.unfolded('0') d WHERE d.day IS NOT NULL ORDER BY d.day LOOP
 		SELECT array_agg(s.id) AS rollups, array_agg(s.count) AS counts INTO unfolded
 			FROM (SELECT r.id, sum(d.count)::bigint AS count
-				FROM kube_reports.unfolded('0') d
-					JOIN kube_reports.rollup r ON (r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status)
+				FROM kube_reports_internal.unfolded('0') d
+					JOIN kube_reports_internal.rollup r ON (r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status)
 						= (d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status)
 				WHERE d.day = today
 				GROUP BY r.id) s;
-		PERFORM kube_reports.add_daily(today, unfolded.rollups, unfolded.counts);
+		PERFORM kube_reports_internal.add_daily(today, unfolded.rollups, unfolded.counts);
 	END LOOP;
-	DELETE FROM kube_reports.rollup_delta;
-	UPDATE kube_reports.rollup r SET count = 0 WHERE r.count <> 0;
-	DELETE FROM kube_reports.rollup_policy;
-	INSERT INTO kube_reports.result_rebuild (lane, restoring)
-		SELECT l.id, true FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.results = 'current'
+	DELETE FROM kube_reports_internal.rollup_delta;
+	UPDATE kube_reports_internal.rollup r SET count = 0 WHERE r.count <> 0;
+	DELETE FROM kube_reports_internal.rollup_policy;
+	INSERT INTO kube_reports_internal.result_rebuild (lane, restoring)
+		SELECT l.id, true FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.results = 'current'
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '', restoring = true;
 	IF kube_reports.setting('text_search') = 'on' THEN
 		PERFORM kube_reports.enable_text_search();
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.restore_results()
+COMMENT ON FUNCTION kube_reports_internal.restore_results()
 	IS 'makes daily counts complete after a restore, and has all results made again; called by after_restore(), which holds the store lock';
 
 CREATE PROCEDURE kube_reports.rebuild()
@@ -712,21 +712,21 @@ DECLARE
 	next_lane	integer := 0;
 BEGIN
 	-- Lanes of other types, too: no row may be left of them.  Who makes results again with the whole store locked has its rows.
-	PERFORM kube_reports.lock_store_shared();
-	INSERT INTO kube_reports.result_rebuild (lane) SELECT l.id FROM kube_reports.lane l ORDER BY l.id
+	PERFORM kube_reports_internal.lock_store_shared();
+	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
 	COMMIT;
-	PERFORM kube_reports.remove_strays();
+	PERFORM kube_reports_internal.remove_strays();
 	COMMIT;
 	LOOP
-		SELECT pg_catalog.min(b.lane) INTO next_lane FROM kube_reports.result_rebuild b WHERE b.lane OPERATOR(pg_catalog.>=) next_lane;
+		SELECT pg_catalog.min(b.lane) INTO next_lane FROM kube_reports_internal.result_rebuild b WHERE b.lane OPERATOR(pg_catalog.>=) next_lane;
 		EXIT WHEN next_lane IS NULL;
-		IF NOT kube_reports.rebuild_step(next_lane) THEN
+		IF NOT kube_reports_internal.rebuild_step(next_lane) THEN
 			next_lane := next_lane OPERATOR(pg_catalog.+) 1;
 		END IF;
 		COMMIT;
 	END LOOP;
-	PERFORM kube_reports.rebuild_counts();
+	PERFORM kube_reports_internal.rebuild_counts();
 	COMMIT;
 END
 $$;
@@ -751,9 +751,9 @@ BEGIN
 		RETURN false;
 	END;
 	SELECT n.nspname INTO operators FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_trgm';
-	EXECUTE format('CREATE INDEX IF NOT EXISTS criterion_text ON kube_reports.criterion USING gin (policy %1$I.gin_trgm_ops, rule %1$I.gin_trgm_ops)', operators);
-	EXECUTE format('CREATE INDEX IF NOT EXISTS subject_text ON kube_reports.subject USING gin (name %I.gin_trgm_ops)', operators);
-	EXECUTE format('CREATE INDEX IF NOT EXISTS detail_text ON kube_reports.detail USING gin (message %I.gin_trgm_ops)', operators);
+	EXECUTE format('CREATE INDEX IF NOT EXISTS criterion_text ON kube_reports_internal.criterion USING gin (policy %1$I.gin_trgm_ops, rule %1$I.gin_trgm_ops)', operators);
+	EXECUTE format('CREATE INDEX IF NOT EXISTS subject_text ON kube_reports_internal.subject USING gin (name %I.gin_trgm_ops)', operators);
+	EXECUTE format('CREATE INDEX IF NOT EXISTS detail_text ON kube_reports_internal.detail USING gin (message %I.gin_trgm_ops)', operators);
 	PERFORM kube_reports.set_setting('text_search', 'on');
 	RETURN true;
 END
@@ -763,7 +763,7 @@ COMMENT ON FUNCTION kube_reports.enable_text_search()
 
 ---- all of it ----
 
-CREATE FUNCTION kube_reports.remake_step() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.remake_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -771,23 +771,23 @@ DECLARE
 	waiting		integer;
 BEGIN
 	-- A dump may have been loaded under the connections of proxies.
-	IF kube_reports.finish_restore() THEN
+	IF kube_reports_internal.finish_restore() THEN
 		RETURN true;
 	END IF;
 	-- One thing at a time where locks are waited for.
-	SELECT min(b.lane) INTO waiting FROM kube_reports.result_rebuild b;
+	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b;
 	IF waiting IS NOT NULL THEN
-		PERFORM kube_reports.rebuild_step(waiting);
+		PERFORM kube_reports_internal.rebuild_step(waiting);
 		RETURN true;
 	END IF;
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.remake_step() IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
+COMMENT ON FUNCTION kube_reports_internal.remake_step() IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
 
 -- Whoever waits longest is next, and goes to the end when more has been written of the report meanwhile.  No lane is locked but to
 -- take away rows that are done: then nobody adds to what a row stands for.
-CREATE FUNCTION kube_reports.pending_step() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.pending_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -800,22 +800,22 @@ DECLARE
 	done_lane	integer;
 	next		record;
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.result_pending) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.result_pending) THEN
 		RETURN false;
 	END IF;
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store_shared();
-	SELECT p.lane INTO done_lane FROM kube_reports.result_pending p WHERE p.last IS NULL AND kube_reports.is_applied(p) LIMIT 1;
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store_shared();
+	SELECT p.lane INTO done_lane FROM kube_reports_internal.result_pending p WHERE p.last IS NULL AND kube_reports_internal.is_applied(p) LIMIT 1;
 	IF FOUND THEN
-		PERFORM kube_reports.lock_lane(done_lane);
-		DELETE FROM kube_reports.result_pending p WHERE p.lane = done_lane AND p.last IS NULL AND kube_reports.is_applied(p);
+		PERFORM kube_reports_internal.lock_lane(done_lane);
+		DELETE FROM kube_reports_internal.result_pending p WHERE p.lane = done_lane AND p.last IS NULL AND kube_reports_internal.is_applied(p);
 		RETURN true;
 	END IF;
-	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports.result_pending p ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
-	RETURN FOUND AND kube_reports.apply_pending(next.lane, next.namespace, next.name);
+	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports_internal.result_pending p ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
+	RETURN FOUND AND kube_reports_internal.apply_pending(next.lane, next.namespace, next.name);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.pending_step()
+COMMENT ON FUNCTION kube_reports_internal.pending_step()
 	IS 'a part of the results of the large report that has waited longest; false: there is none that nobody else is at';
 
 CREATE FUNCTION kube_reports.catch_up() RETURNS boolean
@@ -825,12 +825,12 @@ AS $$
 DECLARE
 	more		boolean;
 BEGIN
-	IF kube_reports.remake_step() THEN
+	IF kube_reports_internal.remake_step() THEN
 		RETURN true;
 	END IF;
-	more := kube_reports.pending_step();
+	more := kube_reports_internal.pending_step();
 	-- Last: who deletes a cluster waits for whoever folds.
-	RETURN kube_reports.fold_rollups() OR more;
+	RETURN kube_reports_internal.fold_rollups() OR more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
@@ -843,18 +843,18 @@ AS $$
 DECLARE
 	more		boolean;
 BEGIN
-	IF kube_reports.remake_step() THEN
+	IF kube_reports_internal.remake_step() THEN
 		RETURN true;
 	END IF;
 	IF random() < 0.02 THEN
-		PERFORM kube_reports.collect_garbage();
+		PERFORM kube_reports_internal.collect_garbage();
 		RETURN true;
 	END IF;
-	more := kube_reports.compact(5000);
-	PERFORM kube_reports.make_history(now() + interval '5 days');
-	more := kube_reports.expire_step() OR more;
+	more := kube_reports_internal.compact(5000);
+	PERFORM kube_reports_internal.make_history(now() + interval '5 days');
+	more := kube_reports_internal.expire_step() OR more;
 	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.
-	RETURN kube_reports.fold_rollups() OR more;
+	RETURN kube_reports_internal.fold_rollups() OR more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()

@@ -10,21 +10,21 @@ DECLARE
 	bound		record;
 	function	regprocedure;
 BEGIN
-	SELECT c.uid, c.id INTO bound FROM kube_reports.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+	SELECT c.uid, c.id INTO bound FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
 		WHERE p.role = grant_proxy.role;
 	IF FOUND AND bound.uid <> cluster THEN
 		RAISE EXCEPTION 'role "%" is bound to cluster % already', role, bound.uid
 			USING ERRCODE = 'object_in_use', HINT = 'Each cluster''s proxies use a role of their own.';
 	END IF;
-	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
+	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO %I', role);
 	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
-		WHERE p.pronamespace = 'kube_reports'::regnamespace AND (p.proname LIKE 'api\_%'
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND (p.proname LIKE 'api\_%'
 			OR p.proname IN ('this_caller', 'write_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece'))
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
 	END LOOP;
-	EXECUTE format('GRANT SELECT ON kube_reports.caller TO %I', role);
-	INSERT INTO kube_reports.proxy_role (role, cluster_id)
+	EXECUTE format('GRANT SELECT ON kube_reports_internal.caller TO %I', role);
+	INSERT INTO kube_reports_internal.proxy_role (role, cluster_id)
 		VALUES (grant_proxy.role, kube_reports.register_cluster(cluster))
 		ON CONFLICT ON CONSTRAINT proxy_role_pkey DO NOTHING;
 END
@@ -32,16 +32,16 @@ $$;
 COMMENT ON FUNCTION kube_reports.grant_proxy(name, uuid)
 	IS 'lets a role serve one cluster, named by the uid of its namespace kube-system; makes the cluster known';
 
-CREATE FUNCTION kube_reports.reader_objects() RETURNS TABLE (kind text, object text)
+CREATE FUNCTION kube_reports_internal.reader_objects() RETURNS TABLE (kind text, object text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	-- No view without the barrier is for readers, and every view with it is.
 	SELECT 'TABLE', c.oid::regclass::text FROM pg_class c
-		WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
 	UNION ALL
 	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
-		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.prokind IN ('f', 'a') AND p.proname IN (
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
 			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter', 'filter_strings', 'filter_words',
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
@@ -53,16 +53,16 @@ AS $$
 			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends', 'dashboard_clusters', 'dashboard_lists',
 			'dashboard_page')
 $$;
-COMMENT ON FUNCTION kube_reports.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
+COMMENT ON FUNCTION kube_reports_internal.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
 
-CREATE FUNCTION kube_reports.reader_timeout() RETURNS text
+CREATE FUNCTION kube_reports_internal.reader_timeout() RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT '60s';
 END;
-COMMENT ON FUNCTION kube_reports.reader_timeout() IS 'the statement_timeout of readers that were given none: theirs when they log in, not that of who inherits from them';
+COMMENT ON FUNCTION kube_reports_internal.reader_timeout() IS 'the statement_timeout of readers that were given none: theirs when they log in, not that of who inherits from them';
 
-CREATE FUNCTION kube_reports.add_reader(role name, cluster uuid, namespace text) RETURNS void
+CREATE FUNCTION kube_reports_internal.add_reader(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -74,23 +74,23 @@ BEGIN
 		RAISE EXCEPTION 'role "%" does not exist', role USING ERRCODE = 'undefined_object';
 	END IF;
 	IF cluster IS NOT NULL THEN
-		granted_cluster := kube_reports.known_cluster(cluster);
+		granted_cluster := kube_reports_internal.known_cluster(cluster);
 	END IF;
 	-- What another role of that name had is not for this one.
-	DELETE FROM kube_reports.reader_grant g
-		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports.held_grant h WHERE h.role = g.role);
-	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports TO %I', role);
-	FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
+	DELETE FROM kube_reports_internal.reader_grant g
+		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.held_grant h WHERE h.role = g.role);
+	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO %I', role);
+	FOR given IN SELECT o.kind, o.object FROM kube_reports_internal.reader_objects() o LOOP
 		EXECUTE format('GRANT %s ON %s %s TO %I', CASE given.kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, given.kind, given.object, role);
 	END LOOP;
-	INSERT INTO kube_reports.reader_grant (role, cluster_id, namespace) VALUES (add_reader.role, granted_cluster, add_reader.namespace)
+	INSERT INTO kube_reports_internal.reader_grant (role, cluster_id, namespace) VALUES (add_reader.role, granted_cluster, add_reader.namespace)
 		ON CONFLICT DO NOTHING;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.add_reader(name, uuid, text)
+COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text)
 	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 for an unknown role or cluster';
 
-CREATE FUNCTION kube_reports.limit_reader(role name) RETURNS void
+CREATE FUNCTION kube_reports_internal.limit_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -100,23 +100,23 @@ BEGIN
 			WHERE s.setrole IN (0, to_regrole(quote_ident(role)))
 				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) AND c.setting LIKE 'statement_timeout=%') THEN
 		BEGIN
-			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET statement_timeout = %L', role, current_database(), kube_reports.reader_timeout());
+			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET statement_timeout = %L', role, current_database(), kube_reports_internal.reader_timeout());
 		EXCEPTION WHEN insufficient_privilege THEN
 			RAISE NOTICE 'role "%" has no statement_timeout: its queries may run for ever', role
-				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET statement_timeout = %L', role, kube_reports.reader_timeout());
+				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET statement_timeout = %L', role, kube_reports_internal.reader_timeout());
 		END;
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.limit_reader(name) IS 'gives a role that has no statement_timeout reader_timeout() in this database; a notice where the caller may not';
+COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role that has no statement_timeout reader_timeout() in this database; a notice where the caller may not';
 
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.add_reader(role, NULL, NULL);
-	PERFORM kube_reports.limit_reader(role);
+	PERFORM kube_reports_internal.add_reader(role, NULL, NULL);
+	PERFORM kube_reports_internal.limit_reader(role);
 	EXECUTE format('GRANT SELECT ON kube_reports.status TO %I', role);
 END
 $$;
@@ -131,8 +131,8 @@ BEGIN
 	IF cluster IS NULL THEN
 		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_reader() lets a role see all clusters.';
 	END IF;
-	PERFORM kube_reports.add_reader(role, cluster, NULL);
-	PERFORM kube_reports.limit_reader(role);
+	PERFORM kube_reports_internal.add_reader(role, cluster, NULL);
+	PERFORM kube_reports_internal.limit_reader(role);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
@@ -146,8 +146,8 @@ BEGIN
 	IF namespace IS NULL THEN
 		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_cluster() lets a role see all namespaces.';
 	END IF;
-	PERFORM kube_reports.add_reader(role, cluster, namespace);
-	PERFORM kube_reports.limit_reader(role);
+	PERFORM kube_reports_internal.add_reader(role, cluster, namespace);
+	PERFORM kube_reports_internal.limit_reader(role);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
@@ -162,29 +162,29 @@ DECLARE
 	served		uuid;
 	removed		bigint;
 BEGIN
-	DELETE FROM kube_reports.reader_grant g
+	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = revoke_reader.role
 			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
 				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = revoke_reader.cluster)
 					AND g.namespace IS NOT DISTINCT FROM revoke_reader.namespace
 					AND (revoke_reader.cluster IS NULL OR g.cluster_id IS NOT NULL));
 	GET DIAGNOSTICS removed = ROW_COUNT;
-	IF NOT EXISTS (SELECT FROM kube_reports.reader_grant g WHERE g.role = revoke_reader.role)
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.reader_grant g WHERE g.role = revoke_reader.role)
 		AND EXISTS (SELECT FROM pg_roles r WHERE r.rolname = revoke_reader.role) THEN
-		FOR given IN SELECT o.kind, o.object FROM kube_reports.reader_objects() o LOOP
+		FOR given IN SELECT o.kind, o.object FROM kube_reports_internal.reader_objects() o LOOP
 			EXECUTE format('REVOKE ALL ON %s %s FROM %I', given.kind, given.object, role);
 		END LOOP;
 		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
-		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports FROM %I', role);
+		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports, kube_reports_internal FROM %I', role);
 		-- A proxy's role still needs what both have.
-		SELECT c.uid INTO served FROM kube_reports.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+		SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
 			WHERE p.role = revoke_reader.role;
 		IF FOUND THEN
 			PERFORM kube_reports.grant_proxy(role, served);
 		END IF;
 		IF EXISTS (SELECT FROM pg_db_role_setting s
 				WHERE s.setrole = to_regrole(quote_ident(role)) AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-					AND 'statement_timeout=' || kube_reports.reader_timeout() = ANY (s.setconfig)) THEN
+					AND 'statement_timeout=' || kube_reports_internal.reader_timeout() = ANY (s.setconfig)) THEN
 			BEGIN
 				EXECUTE format('ALTER ROLE %I IN DATABASE %I RESET statement_timeout', role, current_database());
 			EXCEPTION WHEN insufficient_privilege THEN
@@ -205,16 +205,16 @@ AS $$
 DECLARE
 	function	regprocedure;
 BEGIN
-	PERFORM kube_reports.add_reader(role, NULL, NULL);
+	PERFORM kube_reports_internal.add_reader(role, NULL, NULL);
 	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
 	EXECUTE (SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON %s TO %I', string_agg(c.oid::regclass::text, ', '), role)
-		FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname <> 'caller_secret');
+		FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v') AND c.relname <> 'caller_secret');
 	-- Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of others.
-	EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON kube_reports.reader_grant, kube_reports.proxy_role FROM %I', role);
-	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports TO %I', role);
+	EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON kube_reports_internal.reader_grant, kube_reports_internal.proxy_role FROM %I', role);
+	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports_internal TO %I', role);
 	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
 	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
-		WHERE p.pronamespace = 'kube_reports'::regnamespace AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send')
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send')
 	LOOP
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
 	END LOOP;

@@ -62,6 +62,12 @@ BEGIN
 				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: '
 					'REVOKE CREATE ON SCHEMA kube_reports FROM each of them.';
 	END IF;
+	-- The script makes this schema itself: nobody else has made anything in it.
+	IF to_regnamespace('kube_reports_internal') IS NOT NULL THEN
+		RAISE EXCEPTION 'schema kube_reports_internal exists already'
+			USING ERRCODE = 'duplicate_schema',
+				HINT = 'Move what is needed to another schema, then: DROP SCHEMA kube_reports_internal CASCADE.';
+	END IF;
 	-- Documents are UTF-8, whatever the client's encoding is; their bytes and their text must be the same.
 	IF getdatabaseencoding() <> 'UTF8' THEN
 		RAISE EXCEPTION 'kube_reports needs a database of encoding UTF8, not %', getdatabaseencoding()
@@ -71,5 +77,9 @@ BEGIN
 END
 $$;
 
-COMMENT ON SCHEMA kube_reports IS 'Kubernetes policy reports: storage, Kubernetes API semantics and analytics';
+COMMENT ON SCHEMA kube_reports IS 'Kubernetes policy reports: reading and writing them, analytics, administration';
+
+-- What users need not know, so that lists of the other schema show what they can use.  It may change with each version.
+CREATE SCHEMA kube_reports_internal;
+COMMENT ON SCHEMA kube_reports_internal IS 'the inside of kube_reports: its tables, and what its functions and its proxies call';
 

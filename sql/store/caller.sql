@@ -15,58 +15,58 @@
 -- holds in one transaction: what has been revoked since is of no use to one that
 -- was kept.
 
-CREATE VIEW kube_reports.caller WITH (security_barrier) AS
+CREATE VIEW kube_reports_internal.caller WITH (security_barrier) AS
 	SELECT c.role, sha256(s.secret || sha256(s.secret
 			|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), c.role), 'UTF8'))) AS seal
-	FROM kube_reports.caller_secret s, (SELECT current_user::text) c(role);
-COMMENT ON VIEW kube_reports.caller
+	FROM kube_reports_internal.caller_secret s, (SELECT current_user::text) c(role);
+COMMENT ON VIEW kube_reports_internal.caller
 	IS 'whoever reads the view, and the seal that proves it to functions of the same transaction; hashed twice, '
 		'because of one hash a longer name''s could be computed';
 
 -- PL/pgSQL: its plan is kept.
-CREATE FUNCTION kube_reports.this_caller() RETURNS kube_reports.caller
+CREATE FUNCTION kube_reports_internal.this_caller() RETURNS kube_reports_internal.caller
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	caller		kube_reports.caller;
+	caller		kube_reports_internal.caller;
 BEGIN
-	SELECT c.role, c.seal INTO caller FROM kube_reports.caller c;
+	SELECT c.role, c.seal INTO caller FROM kube_reports_internal.caller c;
 	RETURN caller;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.this_caller()
+COMMENT ON FUNCTION kube_reports_internal.this_caller()
 	IS 'whoever calls it, under seal: the row of the view caller. The last argument of functions for proxies unless given';
 
-CREATE FUNCTION kube_reports.proven_role(caller kube_reports.caller) RETURNS text
+CREATE FUNCTION kube_reports_internal.proven_role(caller kube_reports_internal.caller) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.caller_secret s
+	IF NOT EXISTS (SELECT FROM kube_reports_internal.caller_secret s
 			WHERE sha256(s.secret || sha256(s.secret
 				|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8'))) = caller.seal) THEN
 		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller.role
 			USING ERRCODE = 'insufficient_privilege',
-				HINT = 'Leave the argument out: who calls is then read from the view kube_reports.caller.';
+				HINT = 'Leave the argument out: who calls is then read from the view kube_reports_internal.caller.';
 	END IF;
 	RETURN caller.role;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.proven_role(kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.proven_role(kube_reports_internal.caller)
 	IS 'the role of a caller, when its seal was made for that role in this transaction. Raises 42501 otherwise';
 
-CREATE FUNCTION kube_reports.may_serve(cluster_id integer, caller kube_reports.caller) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.may_serve(cluster_id integer, caller kube_reports_internal.caller) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	proven		name := kube_reports.proven_role(caller);
+	proven		name := kube_reports_internal.proven_role(caller);
 BEGIN
-	RETURN EXISTS (SELECT FROM kube_reports.proxy_role p WHERE p.role = proven AND p.cluster_id = may_serve.cluster_id)
+	RETURN EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.role = proven AND p.cluster_id = may_serve.cluster_id)
 		OR has_table_privilege(proven, 'kube_reports.object', 'UPDATE');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.may_serve(integer, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
 	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table '
 		'itself. Raises 42501 for a wrong seal';

@@ -1,38 +1,38 @@
 -- proxy.sql
 --	  What a proxy asks besides reports: who it is, what is served, upkeep.
 
-CREATE FUNCTION kube_reports.api_hello(cluster uuid, name text,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_hello(cluster uuid, name text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT generation bigint, OUT store text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller)) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
 	END IF;
 	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it may write.
 	IF NOT current_setting('transaction_read_only')::boolean THEN
-		IF NOT kube_reports.finish_restore() THEN
-			PERFORM kube_reports.check_incarnation();
+		IF NOT kube_reports_internal.finish_restore() THEN
+			PERFORM kube_reports_internal.check_incarnation();
 		END IF;
 		-- Before the first write: making a partition takes longer than a write should wait.
-		PERFORM kube_reports.make_history(now());
+		PERFORM kube_reports_internal.make_history(now());
 		UPDATE kube_reports.cluster c SET last_seen = now(), name = coalesce(nullif(api_hello.name, ''), c.name)
 			WHERE c.uid = cluster AND (c.last_seen IS NULL OR c.last_seen < now() - interval '10 seconds'
 				OR c.name IS DISTINCT FROM coalesce(nullif(api_hello.name, ''), c.name));
 	END IF;
-	PERFORM kube_reports.keep_memory();
-	SELECT s.generation, s.identity INTO generation, store FROM kube_reports.store s;
+	PERFORM kube_reports_internal.keep_memory();
+	SELECT s.generation, s.identity INTO generation, store FROM kube_reports_internal.store s;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_hello(uuid, text, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_hello(uuid, text, kube_reports_internal.caller)
 	IS 'a proxy introduces itself: checks its role, finishes a restore, moves to a new incarnation when the server changed';
 
-CREATE FUNCTION kube_reports.api_registry(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean,
 		OUT deprecation text)
 	RETURNS SETOF record
@@ -42,33 +42,33 @@ AS $$
 	SELECT l.id, t."group", v.version, t.plural, t.kind, t.namespaced, (v.definition::jsonb->>'status')::boolean,
 		v.definition::jsonb->>'deprecationWarning'
 	FROM kube_reports.cluster c
-		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
-		JOIN kube_reports.resource_version v ON v.resource_type = t.id
-	WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller)
+		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+	WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller)
 	ORDER BY t."group", v.priority, v.version, t.plural
 $$;
-COMMENT ON FUNCTION kube_reports.api_registry(uuid, kube_reports.caller) IS 'what is served in a cluster';
+COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller) IS 'what is served in a cluster';
 
-CREATE FUNCTION kube_reports.api_documents(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_documents(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT d.path, d.content_type, d.etag, d.body
-	FROM kube_reports.served_documents(ARRAY(
+	FROM kube_reports_internal.served_documents(ARRAY(
 		SELECT v.definition
-		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 		ORDER BY t."group", v.priority, v.version, t.plural)) WITH ORDINALITY d(path, content_type, etag, body, position)
-	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller))
+	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller))
 	ORDER BY d.position
 $$;
-COMMENT ON FUNCTION kube_reports.api_documents(uuid, kube_reports.caller) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
+COMMENT ON FUNCTION kube_reports_internal.api_documents(uuid, kube_reports_internal.caller) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
 
-CREATE FUNCTION kube_reports.api_counts(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_counts(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT "group" text, OUT resource text, OUT objects bigint)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -76,16 +76,16 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT t."group", t.plural, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id AND o.resource_type = t.id)
 	FROM kube_reports.cluster c
-		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
-	WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller)
+	WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller)
 	ORDER BY t."group", t.plural
 $$;
-COMMENT ON FUNCTION kube_reports.api_counts(uuid, kube_reports.caller) IS 'stored objects of each type, for metrics';
+COMMENT ON FUNCTION kube_reports_internal.api_counts(uuid, kube_reports_internal.caller) IS 'stored objects of each type, for metrics';
 
 -- What is left out are series of results that pass or are skipped, as long as there are any.
-CREATE FUNCTION kube_reports.api_result_counts(cluster uuid, max_rows integer,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_result_counts(cluster uuid, max_rows integer,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text, OUT count bigint, OUT series bigint)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -95,41 +95,41 @@ AS $$
 		s.severity, s.category, s.source, s.count, count(*) OVER ()
 	FROM (SELECT r.namespace, k.policy, r.status, nullif(k.severity, 'unknown') AS severity, coalesce(nullif(k.category, ''), 'Other') AS category, k.source,
 			sum(r.count)::bigint AS count
-		FROM kube_reports.current_rollup r JOIN kube_reports.criterion k ON k.id = r.criterion
-		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports.may_serve(c.id, caller))
+		FROM kube_reports_internal.current_rollup r JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller))
 		GROUP BY 1, 2, 3, 4, 5, 6) s
 	ORDER BY s.status IN ('w', 'f', 'e') DESC, s.namespace, s.policy, s.source, s.category, s.severity, s.status
 	LIMIT max_rows
 $$;
-COMMENT ON FUNCTION kube_reports.api_result_counts(uuid, integer, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_result_counts(uuid, integer, kube_reports_internal.caller)
 	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for reports of cluster scope, severity null where there is none, category Other where there is none; at most max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
 
-CREATE FUNCTION kube_reports.api_maintain(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.api_maintain(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller)) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
 	RETURN kube_reports.maintain();
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_maintain(uuid, kube_reports.caller) IS 'one small step of upkeep; true when there is more to do';
+COMMENT ON FUNCTION kube_reports_internal.api_maintain(uuid, kube_reports_internal.caller) IS 'one small step of upkeep; true when there is more to do';
 
-CREATE FUNCTION kube_reports.api_catch_up(cluster uuid,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.api_catch_up(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF pg_is_in_recovery()
-			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller)) THEN
+			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
 	RETURN kube_reports.catch_up();
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_catch_up(uuid, kube_reports.caller) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
+COMMENT ON FUNCTION kube_reports_internal.api_catch_up(uuid, kube_reports_internal.caller) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
 

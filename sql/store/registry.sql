@@ -2,35 +2,35 @@
 --	  Types: registering, unregistering, lanes.
 
 -- Every cluster has a lane for every type; a new lane begins at a version of its own, so that an empty list has one.
-CREATE FUNCTION kube_reports.make_lanes() RETURNS void
+CREATE FUNCTION kube_reports_internal.make_lanes() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM set_config('kube_reports.api_write', 'on', true);
-	INSERT INTO kube_reports.lane (cluster_id, resource_type, floor, store)
-		SELECT c.id, t.id, nextval('kube_reports.version_seq'), s.identity
-		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports.store s
-		WHERE NOT EXISTS (SELECT FROM kube_reports.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	INSERT INTO kube_reports_internal.lane (cluster_id, resource_type, floor, store)
+		SELECT c.id, t.id, nextval('kube_reports_internal.version_seq'), s.identity
+		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports_internal.store s
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
 		ORDER BY c.id, t.id;
-	PERFORM set_config('kube_reports.api_write', '', true);
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.make_lanes() IS 'makes the lanes that are missing; the caller holds the store lock';
+COMMENT ON FUNCTION kube_reports_internal.make_lanes() IS 'makes the lanes that are missing; the caller holds the store lock';
 
-CREATE FUNCTION kube_reports.store_type(type_id integer, crd kube_reports.report, results text, builtin boolean) RETURNS integer
+CREATE FUNCTION kube_reports_internal.store_type(type_id integer, crd kube_reports.report, results text, builtin boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	defined		jsonb := kube_reports.crd_definitions(crd);
+	defined		jsonb := kube_reports_internal.crd_definitions(crd);
 	stored		kube_reports.resource_type;
-	known		kube_reports.known_mapping;
+	known		kube_reports_internal.known_mapping;
 	new_mapping	kube_reports.report;
 BEGIN
 	SELECT * INTO stored FROM kube_reports.resource_type t
 		WHERE t."group" = defined->>'group' AND t.plural = defined->>'plural';
-	SELECT * INTO known FROM kube_reports.known_mapping k
+	SELECT * INTO known FROM kube_reports_internal.known_mapping k
 		WHERE k."group" = defined->>'group' AND k.plural = defined->>'plural';
 	results := coalesce(results, stored.results, known.results, 'none');
 	new_mapping := coalesce(stored.mapping, known.mapping);
@@ -40,9 +40,9 @@ BEGIN
 	END IF;
 	IF stored.id IS NULL THEN
 		INSERT INTO kube_reports.resource_type AS t (id, "group", plural, kind, namespaced, results, builtin, crd, mapping_id, mapping)
-			VALUES (coalesce(type_id, nextval('kube_reports.resource_type_id_seq')), defined->>'group', defined->>'plural',
+			VALUES (coalesce(type_id, nextval('kube_reports_internal.resource_type_id_seq')), defined->>'group', defined->>'plural',
 				defined->>'kind', defined->>'scope' = 'Namespaced', store_type.results, store_type.builtin, store_type.crd,
-				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports.definition_id_seq') END, new_mapping)
+				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports_internal.definition_id_seq') END, new_mapping)
 			RETURNING * INTO stored;
 	ELSE
 		IF stored.builtin THEN
@@ -55,22 +55,22 @@ BEGIN
 					HINT = 'Unregister the type first.';
 		END IF;
 		UPDATE kube_reports.resource_type t SET crd = store_type.crd, results = store_type.results,
-				mapping_id = CASE WHEN new_mapping IS NOT NULL THEN coalesce(t.mapping_id, nextval('kube_reports.definition_id_seq')) END,
+				mapping_id = CASE WHEN new_mapping IS NOT NULL THEN coalesce(t.mapping_id, nextval('kube_reports_internal.definition_id_seq')) END,
 				mapping = new_mapping
 			WHERE t.id = stored.id;
 		IF results <> stored.results THEN
-			PERFORM kube_reports.remake_results(stored.id);
+			PERFORM kube_reports_internal.remake_results(stored.id);
 		END IF;
-		DELETE FROM kube_reports.resource_version v WHERE v.resource_type = stored.id;
+		DELETE FROM kube_reports_internal.resource_version v WHERE v.resource_type = stored.id;
 	END IF;
-	INSERT INTO kube_reports.resource_version (resource_type, version, priority, builtin, definition)
+	INSERT INTO kube_reports_internal.resource_version (resource_type, version, priority, builtin, definition)
 		SELECT stored.id, d.definition->>'version', d.position, store_type.builtin, d.definition::kube_reports.report
 		FROM jsonb_array_elements(defined->'versions') WITH ORDINALITY d(definition, position)
 		ORDER BY d.position;
 	RETURN stored.id;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.store_type(integer, kube_reports.report, text, boolean)
+COMMENT ON FUNCTION kube_reports_internal.store_type(integer, kube_reports.report, text, boolean)
 	IS 'adds or replaces a type; results null: what it has, or is known to have; the caller holds the store lock';
 
 CREATE FUNCTION kube_reports.register_crd(crd jsonb, results text DEFAULT NULL) RETURNS integer
@@ -80,11 +80,11 @@ AS $$
 DECLARE
 	type_id		integer;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store();
-	type_id := kube_reports.store_type(NULL, crd::kube_reports.report, results, false);
-	PERFORM kube_reports.make_lanes();
-	UPDATE kube_reports.store SET generation = generation + 1;
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+	type_id := kube_reports_internal.store_type(NULL, crd::kube_reports.report, results, false);
+	PERFORM kube_reports_internal.make_lanes();
+	UPDATE kube_reports_internal.store SET generation = generation + 1;
 	RETURN type_id;
 END
 $$;
@@ -100,12 +100,12 @@ DECLARE
 	stored		kube_reports.resource_type;
 	checked		kube_reports.report;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
+	PERFORM kube_reports_internal.require_read_committed();
 	IF mapping IS NULL OR results IS NULL OR results NOT IN ('current', 'intermediate', 'none') THEN
 		RAISE EXCEPTION 'a mapping says where results stand, and results are "current", "intermediate" or "none"'
 			USING ERRCODE = 'invalid_parameter_value', HINT = 'register_crd(crd, ''none'') forgets the results of a type.';
 	END IF;
-	PERFORM kube_reports.lock_store();
+	PERFORM kube_reports_internal.lock_store();
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'type "%" is not registered', type
@@ -115,11 +115,11 @@ BEGIN
 		RAISE EXCEPTION 'type "%" is built in', type
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Built-in types change with the version of the extension.';
 	END IF;
-	checked := kube_reports.check_results_mapping(mapping::kube_reports.report, type);
+	checked := kube_reports_internal.check_results_mapping(mapping::kube_reports.report, type);
 	UPDATE kube_reports.resource_type t
-		SET mapping_id = nextval('kube_reports.definition_id_seq'), mapping = checked, results = set_results_mapping.results
+		SET mapping_id = nextval('kube_reports_internal.definition_id_seq'), mapping = checked, results = set_results_mapping.results
 		WHERE t.id = stored.id;
-	PERFORM kube_reports.remake_results(stored.id);
+	PERFORM kube_reports_internal.remake_results(stored.id);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
@@ -133,8 +133,8 @@ DECLARE
 	stored		kube_reports.resource_type;
 	objects		bigint;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store();
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'type "%" is not registered', type
@@ -149,10 +149,10 @@ BEGIN
 			USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Delete them, or call unregister(type, delete_objects => true).';
 	END IF;
 	DELETE FROM kube_reports.object o WHERE o.resource_type = stored.id;
-	DELETE FROM kube_reports.change c USING kube_reports.lane l WHERE l.resource_type = stored.id AND c.lane = l.id;
-	DELETE FROM kube_reports.lane l WHERE l.resource_type = stored.id;
+	DELETE FROM kube_reports_internal.change c USING kube_reports_internal.lane l WHERE l.resource_type = stored.id AND c.lane = l.id;
+	DELETE FROM kube_reports_internal.lane l WHERE l.resource_type = stored.id;
 	DELETE FROM kube_reports.resource_type t WHERE t.id = stored.id;
-	UPDATE kube_reports.store SET generation = generation + 1;
+	UPDATE kube_reports_internal.store SET generation = generation + 1;
 	RETURN objects;
 END
 $$;
@@ -160,12 +160,12 @@ COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
 	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete them; returns how many were deleted';
 
 -- Called by the script for each CustomResourceDefinition under sql/crds.
-CREATE FUNCTION kube_reports.install_builtin(type_id integer, results text, crd text) RETURNS void
+CREATE FUNCTION kube_reports_internal.install_builtin(type_id integer, results text, crd text) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT kube_reports.store_type(type_id, crd::kube_reports.report, results, true);
+	SELECT kube_reports_internal.store_type(type_id, crd::kube_reports.report, results, true);
 END;
-COMMENT ON FUNCTION kube_reports.install_builtin(integer, text, text) IS 'registers a built-in type; used by the install script only';
+COMMENT ON FUNCTION kube_reports_internal.install_builtin(integer, text, text) IS 'registers a built-in type; used by the install script only';
 
 CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}', extra_metadata jsonb DEFAULT '{}')
 	RETURNS integer
@@ -175,16 +175,16 @@ AS $$
 DECLARE
 	stored_id	integer;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store();
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
 	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
 	IF NOT FOUND THEN
-		PERFORM set_config('kube_reports.api_write', 'on', true);
+		PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 		INSERT INTO kube_reports.cluster AS c (uid, name, labels, extra_metadata)
 			VALUES (register_cluster.uid, register_cluster.name, register_cluster.labels, register_cluster.extra_metadata)
 			RETURNING c.id INTO stored_id;
-		PERFORM set_config('kube_reports.api_write', '', true);
-		PERFORM kube_reports.make_lanes();
+		PERFORM set_config('kube_reports_internal.api_write', '', true);
+		PERFORM kube_reports_internal.make_lanes();
 	END IF;
 	RETURN stored_id;
 END
@@ -192,7 +192,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing';
 
-CREATE FUNCTION kube_reports.known_cluster(cluster uuid) RETURNS integer
+CREATE FUNCTION kube_reports_internal.known_cluster(cluster uuid) RETURNS integer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -206,4 +206,4 @@ BEGIN
 	RETURN found_id;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known';
+COMMENT ON FUNCTION kube_reports_internal.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known';

@@ -6,75 +6,75 @@
 -- object that arrives with its version is one that pg_restore brings: it is
 -- stored as it is and after_restore() has to follow.
 
-CREATE FUNCTION kube_reports.dml_begins() RETURNS trigger
+CREATE FUNCTION kube_reports_internal.dml_begins() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	behind		integer;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.commit_durably();
-	PERFORM kube_reports.lock_store();
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.commit_durably();
+	PERFORM kube_reports_internal.lock_store();
 	-- A sequence that was set back or restored: a version must never go back.
-	SELECT l.id INTO behind FROM kube_reports.lane l
-		WHERE kube_reports.lane_version(l.id) > (SELECT s.last_value FROM kube_reports.version_seq s) LIMIT 1;
+	SELECT l.id INTO behind FROM kube_reports_internal.lane l
+		WHERE kube_reports_internal.lane_version(l.id) > (SELECT s.last_value FROM kube_reports_internal.version_seq s) LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports.lane_version(behind), behind
+		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports_internal.lane_version(behind), behind
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
 	-- Once in a transaction: a statement may have several parts, of which one begins when another has written already.
-	IF coalesce(current_setting('kube_reports.recorded', true), '') = '' THEN
-		PERFORM set_config('kube_reports.recorded', (SELECT s.last_value FROM kube_reports.version_seq s)::text, true);
+	IF coalesce(current_setting('kube_reports_internal.recorded', true), '') = '' THEN
+		PERFORM set_config('kube_reports_internal.recorded', (SELECT s.last_value FROM kube_reports_internal.version_seq s)::text, true);
 	END IF;
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
+COMMENT ON FUNCTION kube_reports_internal.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
 
 -- What this transaction has logged is what has a version above that at its beginning, or at the end of its last statement: nobody
 -- else writes.
-CREATE FUNCTION kube_reports.record_dml() RETURNS void
+CREATE FUNCTION kube_reports_internal.record_dml() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-	recorded	bigint := nullif(current_setting('kube_reports.recorded', true), '')::bigint;
+	recorded	bigint := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
 	newest		bigint := recorded;
 	lane		integer;
 BEGIN
-	FOR lane IN SELECT l.id FROM kube_reports.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE t.results = 'current' AND EXISTS (SELECT FROM kube_reports.change c WHERE c.lane = l.id AND c.version > recorded)
+	FOR lane IN SELECT l.id FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE t.results = 'current' AND EXISTS (SELECT FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > recorded)
 			ORDER BY l.id
 	LOOP
-		newest := greatest(newest, kube_reports.record_results(lane, recorded));
+		newest := greatest(newest, kube_reports_internal.record_results(lane, recorded));
 	END LOOP;
-	FOR lane IN SELECT l.id FROM kube_reports.lane l JOIN kube_reports.aggregation a ON a.cluster_id = l.cluster_id
+	FOR lane IN SELECT l.id FROM kube_reports_internal.lane l JOIN kube_reports_internal.aggregation a ON a.cluster_id = l.cluster_id
 			JOIN kube_reports.resource_type t ON t.id = l.resource_type AND t.results = 'intermediate'
-			WHERE EXISTS (SELECT FROM kube_reports.change c WHERE c.lane = l.id AND c.version > recorded)
+			WHERE EXISTS (SELECT FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > recorded)
 			ORDER BY l.id
 	LOOP
-		newest := greatest(newest, kube_reports.queue_aggregation(lane, recorded));
+		newest := greatest(newest, kube_reports_internal.queue_aggregation(lane, recorded));
 	END LOOP;
-	PERFORM set_config('kube_reports.recorded', newest::text, true);
+	PERFORM set_config('kube_reports_internal.recorded', newest::text, true);
 END
 $$;
-COMMENT ON FUNCTION kube_reports.record_dml() IS 'makes results follow what DML of this transaction has written, and lets aggregation learn of it';
+COMMENT ON FUNCTION kube_reports_internal.record_dml() IS 'makes results follow what DML of this transaction has written, and lets aggregation learn of it';
 
-CREATE FUNCTION kube_reports.dml_ends() RETURNS trigger
+CREATE FUNCTION kube_reports_internal.dml_ends() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.record_dml();
+	PERFORM kube_reports_internal.record_dml();
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_ends() IS 'trigger: record_dml() at the end of a statement';
+COMMENT ON FUNCTION kube_reports_internal.dml_ends() IS 'trigger: record_dml() at the end of a statement';
 
-CREATE FUNCTION kube_reports.dml_object() RETURNS trigger
+CREATE FUNCTION kube_reports_internal.dml_object() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -85,7 +85,7 @@ DECLARE
 	restoring	boolean;
 BEGIN
 	IF TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
-		UPDATE kube_reports.store SET restore_pending = true WHERE NOT restore_pending;
+		UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
 		RETURN NEW;
 	END IF;
 	IF TG_OP <> 'DELETE' AND (NEW.namespace IS NULL OR NEW.name IS NULL) THEN
@@ -98,28 +98,28 @@ BEGIN
 				HINT = 'Delete the row and insert another.';
 	END IF;
 	SELECT l.id, s.restore_pending OR l.store IS DISTINCT FROM s.identity INTO change_lane, restoring
-		FROM kube_reports.lane l CROSS JOIN kube_reports.store s
+		FROM kube_reports_internal.lane l CROSS JOIN kube_reports_internal.store s
 		WHERE (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type));
 	IF restoring THEN
-		PERFORM kube_reports.refuse_restoring();
+		PERFORM kube_reports_internal.refuse_restoring();
 	END IF;
 	IF TG_OP = 'DELETE' THEN
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
-			VALUES (change_lane, nextval('kube_reports.version_seq'), 'D', OLD.namespace, OLD.name, kube_reports.lane_time(change_lane), session_user,
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
+			VALUES (change_lane, nextval('kube_reports_internal.version_seq'), 'D', OLD.namespace, OLD.name, kube_reports_internal.lane_time(change_lane), session_user,
 				OLD.version, OLD.metadata, OLD.body);
 		RETURN OLD;
 	END IF;
 
 	SELECT v.id, v.definition, t.mapping_id, t.mapping,
-			EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = v.resource_type) AS fill_summary
+			EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = v.resource_type) AS fill_summary
 		INTO served
-		FROM kube_reports.resource_version v LEFT JOIN kube_reports.resource_type t ON t.id = v.resource_type AND t.results = 'current'
+		FROM kube_reports_internal.resource_version v LEFT JOIN kube_reports.resource_type t ON t.id = v.resource_type AND t.results = 'current'
 		WHERE v.resource_type = NEW.resource_type ORDER BY v.priority LIMIT 1;
 	IF NOT FOUND OR change_lane IS NULL THEN
 		RAISE EXCEPTION 'there is no cluster % with resource type %', NEW.cluster_id, NEW.resource_type
 			USING ERRCODE = 'foreign_key_violation';
 	END IF;
-	SELECT * INTO checked FROM kube_reports.write_document(served.id, served.definition, NEW.namespace, NEW.name,
+	SELECT * INTO checked FROM kube_reports_internal.write_document(served.id, served.definition, NEW.namespace, NEW.name,
 		NEW.metadata, NEW.body, CASE WHEN TG_OP = 'UPDATE' THEN OLD.metadata END, CASE WHEN TG_OP = 'UPDATE' THEN OLD.body END, served.fill_summary);
 	IF TG_OP = 'UPDATE' AND (checked.metadata::text, checked.body::text) = (OLD.metadata::text, OLD.body::text) THEN
 		RETURN NULL;
@@ -127,25 +127,25 @@ BEGIN
 	NEW.metadata := checked.metadata;
 	NEW.body := checked.body;
 	NEW.uid := checked.uid;
-	NEW.version := nextval('kube_reports.version_seq');
-	NEW.evaluated_at := kube_reports.evaluated_at(served.mapping_id, served.mapping, NEW.metadata, NEW.body);
+	NEW.version := nextval('kube_reports_internal.version_seq');
+	NEW.evaluated_at := kube_reports_internal.evaluated_at(served.mapping_id, served.mapping, NEW.metadata, NEW.body);
 	IF TG_OP = 'INSERT' THEN
 		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called again).
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor)
-			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name, kube_reports.lane_time(change_lane), session_user
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
+			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name, kube_reports_internal.lane_time(change_lane), session_user
 			WHERE NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = NEW.cluster_id
 				AND o.resource_type = NEW.resource_type AND o.namespace = NEW.namespace AND o.name = NEW.name);
 	ELSE
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
-			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, kube_reports.lane_time(change_lane), session_user, OLD.version, OLD.metadata, OLD.body);
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
+			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, kube_reports_internal.lane_time(change_lane), session_user, OLD.version, OLD.metadata, OLD.body);
 	END IF;
 	RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_object()
+COMMENT ON FUNCTION kube_reports_internal.dml_object()
 	IS 'trigger: a row written by DML is checked, completed, versioned and logged like one written through the API';
 
-CREATE FUNCTION kube_reports.dml_refused() RETURNS trigger
+CREATE FUNCTION kube_reports_internal.dml_refused() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -156,59 +156,59 @@ BEGIN
 			HINT = 'Use DELETE.';
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_refused() IS 'trigger: refuses TRUNCATE';
+COMMENT ON FUNCTION kube_reports_internal.dml_refused() IS 'trigger: refuses TRUNCATE';
 
-CREATE FUNCTION kube_reports.dml_restored() RETURNS trigger
+CREATE FUNCTION kube_reports_internal.dml_restored() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE kube_reports.store SET restore_pending = true WHERE NOT restore_pending;
+	UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_restored() IS 'trigger: rows that no function of ours made come from a dump';
+COMMENT ON FUNCTION kube_reports_internal.dml_restored() IS 'trigger: rows that no function of ours made come from a dump';
 
 -- Its objects and lanes are gone already: they refer to it.
-CREATE FUNCTION kube_reports.dml_removed() RETURNS trigger
+CREATE FUNCTION kube_reports_internal.dml_removed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	DELETE FROM kube_reports.result_since s USING kube_reports.origin g WHERE g.cluster_id = OLD.id AND s.origin = g.id;
-	DELETE FROM kube_reports.result r WHERE r.cluster_id = OLD.id;
-	DELETE FROM kube_reports.result_change c WHERE c.cluster_id = OLD.id;
-	DELETE FROM kube_reports.origin g WHERE g.cluster_id = OLD.id;
-	DELETE FROM kube_reports.subject s WHERE s.cluster_id = OLD.id;
+	PERFORM kube_reports_internal.require_read_committed();
+	DELETE FROM kube_reports_internal.result_since s USING kube_reports_internal.origin g WHERE g.cluster_id = OLD.id AND s.origin = g.id;
+	DELETE FROM kube_reports_internal.result r WHERE r.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.result_change c WHERE c.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.origin g WHERE g.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.subject s WHERE s.cluster_id = OLD.id;
 	-- What somebody folds just now is not to appear afterwards.
-	PERFORM pg_advisory_xact_lock(kube_reports.lock_class(), -3);
-	DELETE FROM kube_reports.rollup_delta d WHERE d.cluster_id = OLD.id;
-	DELETE FROM kube_reports.rollup_daily d USING kube_reports.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
-	DELETE FROM kube_reports.rollup r WHERE r.cluster_id = OLD.id;
-	DELETE FROM kube_reports.rollup_policy p WHERE p.cluster_id = OLD.id;
-	DELETE FROM kube_reports.score_daily s WHERE s.cluster_id = OLD.id;
-	DELETE FROM kube_reports.aggregation_queue q WHERE q.cluster_id = OLD.id;
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3);
+	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.rollup_daily d USING kube_reports_internal.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
+	DELETE FROM kube_reports_internal.rollup r WHERE r.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.rollup_policy p WHERE p.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.score_daily s WHERE s.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = OLD.id;
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.dml_removed() IS 'trigger: history and counts go with their cluster';
+COMMENT ON FUNCTION kube_reports_internal.dml_removed() IS 'trigger: history and counts go with their cluster';
 
--- While the extension itself writes, kube_reports.api_write is on and these have nothing to do.
+-- While the extension itself writes, kube_reports_internal.api_write is on and these have nothing to do.
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_begins();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_begins();
 CREATE TRIGGER dml_object BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH ROW WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_object();
+	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_object();
 CREATE TRIGGER dml_ends AFTER INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_ends();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_ends();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.object
-	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
-CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.change
-	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports.dml_refused();
+	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
+CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
+	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
 CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
-	FOR EACH ROW EXECUTE FUNCTION kube_reports.dml_removed();
-CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.lane
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_restored();
+	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_removed();
+CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports_internal.lane
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.cluster
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports.dml_restored();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
 

@@ -4,7 +4,7 @@
 CREATE FUNCTION kube_reports.setting(name text) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT coalesce((SELECT s.value FROM kube_reports.setting s WHERE s.name = $1),
+	SELECT coalesce((SELECT s.value FROM kube_reports_internal.setting s WHERE s.name = $1),
 		CASE $1 WHEN 'log_retention' THEN '60 minutes' WHEN 'log_bytes' THEN '1073741824' WHEN 'settle_window' THEN '10 minutes'
 			WHEN 'history_retention' THEN '25 months' WHEN 'text_search' THEN 'off' END);
 END;
@@ -30,7 +30,7 @@ BEGIN
 		RAISE EXCEPTION 'setting "%" is on or off', name
 			USING ERRCODE = 'invalid_parameter_value', HINT = 'enable_text_search() turns it on.';
 	END IF;
-	INSERT INTO kube_reports.setting AS s (name, value) VALUES (set_setting.name, set_setting.value)
+	INSERT INTO kube_reports_internal.setting AS s (name, value) VALUES (set_setting.name, set_setting.value)
 		ON CONFLICT ON CONSTRAINT setting_pkey DO UPDATE SET value = excluded.value;
 END
 $$;
@@ -38,49 +38,49 @@ COMMENT ON FUNCTION kube_reports.set_setting(text, text)
 	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared by types and clusters that have many: see log_share(); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); text_search: whether after_restore() makes the indexes of enable_text_search()';
 
 -- What an entry of the log counts for: its documents as they are stored, and the row around them.
-CREATE FUNCTION kube_reports.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT coalesce(pg_column_size(metadata), 0) + coalesce(pg_column_size(body), 0) + 120::bigint;
 END;
-COMMENT ON FUNCTION kube_reports.change_size(kube_reports.report, kube_reports.report) IS 'bytes that an entry of the log counts for';
+COMMENT ON FUNCTION kube_reports_internal.change_size(kube_reports.report, kube_reports.report) IS 'bytes that an entry of the log counts for';
 
 -- Each entry is looked at once: in a lane, what becomes visible later has a larger version.
-CREATE FUNCTION kube_reports.measure_log() RETURNS bigint
+CREATE FUNCTION kube_reports_internal.measure_log() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	INSERT INTO kube_reports.log_size AS s (lane, measured, bytes)
+	INSERT INTO kube_reports_internal.log_size AS s (lane, measured, bytes)
 		SELECT l.id, n.newest, n.bytes
-		FROM kube_reports.lane l
-			LEFT JOIN kube_reports.log_size s ON s.lane = l.id
-			CROSS JOIN LATERAL (SELECT max(c.version) AS newest, sum(kube_reports.change_size(c.old_metadata, c.old_body)) AS bytes
-				FROM kube_reports.change c WHERE c.lane = l.id AND c.version > greatest(s.measured, l.floor)) n
+		FROM kube_reports_internal.lane l
+			LEFT JOIN kube_reports_internal.log_size s ON s.lane = l.id
+			CROSS JOIN LATERAL (SELECT max(c.version) AS newest, sum(kube_reports_internal.change_size(c.old_metadata, c.old_body)) AS bytes
+				FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > greatest(s.measured, l.floor)) n
 		WHERE n.newest IS NOT NULL
 		ON CONFLICT (lane) DO UPDATE SET measured = excluded.measured, bytes = s.bytes + excluded.bytes;
-	SELECT coalesce(sum(s.bytes), 0)::bigint FROM kube_reports.log_size s;
+	SELECT coalesce(sum(s.bytes), 0)::bigint FROM kube_reports_internal.log_size s;
 $$;
-COMMENT ON FUNCTION kube_reports.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
+COMMENT ON FUNCTION kube_reports_internal.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
 
 -- Where there is not room for all, nobody who has less than the others gives anything: what a lane may have at most is such that, with
 -- the lanes that have less, it comes to log_bytes.  A lane can always have its share, the room divided by the lanes that have anything.
-CREATE FUNCTION kube_reports.log_share() RETURNS bigint
+CREATE FUNCTION kube_reports_internal.log_share() RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT coalesce(max(s.share) FILTER (WHERE s.bytes > s.share), 9223372036854775807)
 	FROM (SELECT s.bytes, greatest((kube_reports.setting('log_bytes')::bigint - (sum(s.bytes) OVER smaller - s.bytes))
 				/ count(*) OVER (ORDER BY s.bytes DESC, s.lane DESC), 0)::bigint AS share
-		FROM kube_reports.log_size s WHERE s.bytes > 0
+		FROM kube_reports_internal.log_size s WHERE s.bytes > 0
 		WINDOW smaller AS (ORDER BY s.bytes, s.lane)) s;
 $$;
-COMMENT ON FUNCTION kube_reports.log_share() IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
+COMMENT ON FUNCTION kube_reports_internal.log_share() IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
 
 -- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
 -- neither.  Rows are deleted, never truncated away under a reader's snapshot.  What goes for want of room is the oldest of lanes that
 -- have more than their share: who writes much shortens nobody else's log.  What results still have to be made from stays.
 -- The settings hold for measure_log(), too: for a range of versions the planner would read the whole of a large log.
-CREATE FUNCTION kube_reports.compact(max_rows integer DEFAULT 5000) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -92,23 +92,23 @@ DECLARE
 	this		record;
 	more		boolean := false;
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(kube_reports.lock_class(), -1) THEN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -1) THEN
 		RETURN false;
 	END IF;
-	PERFORM kube_reports.measure_log();
-	share := kube_reports.log_share();
+	PERFORM kube_reports_internal.measure_log();
+	share := kube_reports_internal.log_share();
 	FOR this IN
 		SELECT d.lane, d.floor, max(d.version) AS new_floor, count(*) AS removed, sum(d.size) AS bytes
 		FROM (SELECT l.id AS lane, l.floor, c.version, c.at, z.excess,
 				sum(c.size) OVER of_lane AS bytes_with, c.size
-			FROM kube_reports.lane l
-				LEFT JOIN kube_reports.log_size s ON s.lane = l.id
+			FROM kube_reports_internal.lane l
+				LEFT JOIN kube_reports_internal.log_size s ON s.lane = l.id
 				CROSS JOIN LATERAL (SELECT coalesce(s.bytes, 0) - share AS excess,
-					coalesce((SELECT min(p.first) FROM kube_reports.result_pending p WHERE p.lane = l.id), 9223372036854775807) AS needed) z
-				JOIN LATERAL (SELECT c.at FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor
+					coalesce((SELECT min(p.first) FROM kube_reports_internal.result_pending p WHERE p.lane = l.id), 9223372036854775807) AS needed) z
+				JOIN LATERAL (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor
 					ORDER BY c.version LIMIT 1) oldest ON z.excess > 0 OR oldest.at < oldest_kept
-				CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports.change_size(c.old_metadata, c.old_body) AS size
-					FROM kube_reports.change c WHERE c.lane = l.id AND c.version > l.floor AND c.version < z.needed
+				CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports_internal.change_size(c.old_metadata, c.old_body) AS size
+					FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor AND c.version < z.needed
 					ORDER BY c.version LIMIT max_rows) c
 			WINDOW of_lane AS (PARTITION BY l.id ORDER BY c.version)) d
 		WHERE d.at < oldest_kept OR d.bytes_with - d.size < d.excess
@@ -116,19 +116,19 @@ BEGIN
 		ORDER BY d.lane
 	LOOP
 		-- A new incarnation may have raised the floor further meanwhile.
-		UPDATE kube_reports.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;
-		DELETE FROM kube_reports.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;
-		UPDATE kube_reports.log_size s SET bytes = s.bytes - this.bytes WHERE s.lane = this.lane;
+		UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;
+		DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;
+		UPDATE kube_reports_internal.log_size s SET bytes = s.bytes - this.bytes WHERE s.lane = this.lane;
 		more := more OR this.removed = max_rows;
 	END LOOP;
 	RETURN more;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.compact(integer)
+COMMENT ON FUNCTION kube_reports_internal.compact(integer)
 	IS 'one step of removing changes that are older than log_retention, or the oldest of lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
 -- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by hand.
-CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint)
+CREATE FUNCTION kube_reports_internal.server_identity(OUT system_identifier bigint, OUT timeline bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -141,7 +141,7 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_func
 	timeline := NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.server_identity() IS 'system identifier and timeline of this server; nulls where they cannot be read';
+COMMENT ON FUNCTION kube_reports_internal.server_identity() IS 'system identifier and timeline of this server; nulls where they cannot be read';
 
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -150,36 +150,36 @@ AS $$
 DECLARE
 	base		bigint;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store();
-	base := greatest(nextval('kube_reports.version_seq'),
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+	base := greatest(nextval('kube_reports_internal.version_seq'),
 		(SELECT max(o.version) FROM kube_reports.object o),
-		(SELECT max(c.version) FROM kube_reports.change c),
-		(SELECT max(l.floor) FROM kube_reports.lane l),
+		(SELECT max(c.version) FROM kube_reports_internal.change c),
+		(SELECT max(l.floor) FROM kube_reports_internal.lane l),
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + 1;
-	PERFORM setval('kube_reports.version_seq', base);
+	PERFORM setval('kube_reports_internal.version_seq', base);
 	IF log_lost THEN
-		UPDATE kube_reports.lane l SET floor = base, lost = '{}';
+		UPDATE kube_reports_internal.lane l SET floor = base, lost = '{}';
 		-- Results that were to follow can only be made again.
-		INSERT INTO kube_reports.result_rebuild (lane) SELECT DISTINCT p.lane FROM kube_reports.result_pending p
+		INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT DISTINCT p.lane FROM kube_reports_internal.result_pending p
 			ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
-		DELETE FROM kube_reports.result_pending;
-		DELETE FROM kube_reports.change;
-		DELETE FROM kube_reports.log_size;
+		DELETE FROM kube_reports_internal.result_pending;
+		DELETE FROM kube_reports_internal.change;
+		DELETE FROM kube_reports_internal.log_size;
 	ELSE
 		-- Clients and this log agree up to its newest version; what lies between that and the base was given by another server.
-		UPDATE kube_reports.lane l
-			SET lost = l.lost + int8multirange(int8range(kube_reports.lane_version(l.id), base, '()'));
+		UPDATE kube_reports_internal.lane l
+			SET lost = l.lost + int8multirange(int8range(kube_reports_internal.lane_version(l.id), base, '()'));
 	END IF;
-	UPDATE kube_reports.store s SET (system_identifier, timeline)
-		= (SELECT i.system_identifier, i.timeline FROM kube_reports.server_identity() i);
+	UPDATE kube_reports_internal.store s SET (system_identifier, timeline)
+		= (SELECT i.system_identifier, i.timeline FROM kube_reports_internal.server_identity() i);
 	RETURN base;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.new_incarnation(boolean)
 	IS 'moves all future versions above any that was ever given; needed after a failover or a restored disk snapshot where the server cannot be told from its predecessor. log_lost: the log cannot be trusted, every older version gets 410. Returns the new base';
 
-CREATE FUNCTION kube_reports.check_incarnation() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.check_incarnation() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -187,13 +187,13 @@ DECLARE
 	here		record;
 	noted		record;
 BEGIN
-	SELECT * INTO here FROM kube_reports.server_identity();
-	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports.store s;
+	SELECT * INTO here FROM kube_reports_internal.server_identity();
+	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
 	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
 		RETURN false;
 	END IF;
-	PERFORM kube_reports.lock_store();
-	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports.store s;
+	PERFORM kube_reports_internal.lock_store();
+	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
 	IF (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
 		RETURN false;
 	END IF;
@@ -201,7 +201,7 @@ BEGIN
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.check_incarnation()
+COMMENT ON FUNCTION kube_reports_internal.check_incarnation()
 	IS 'calls new_incarnation() when system identifier or timeline of the server changed; true when it did';
 
 -- Results are not in a dump, their counts are, with what had not been folded.
@@ -210,15 +210,15 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.lock_store();
-	PERFORM kube_reports.make_lanes();
-	UPDATE kube_reports.lane l SET store = s.identity FROM kube_reports.store s;
-	UPDATE kube_reports.store s SET restore_pending = false, generation = s.generation + 1;
-	PERFORM kube_reports.restore_results();
-	PERFORM kube_reports.queue_everything(a.cluster_id) FROM kube_reports.aggregation a;
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+	PERFORM kube_reports_internal.make_lanes();
+	UPDATE kube_reports_internal.lane l SET store = s.identity FROM kube_reports_internal.store s;
+	UPDATE kube_reports_internal.store s SET restore_pending = false, generation = s.generation + 1;
+	PERFORM kube_reports_internal.restore_results();
+	PERFORM kube_reports_internal.queue_everything(a.cluster_id) FROM kube_reports_internal.aggregation a;
 	IF recompute THEN
-		PERFORM kube_reports.rebuild_queued();
+		PERFORM kube_reports_internal.rebuild_queued();
 	END IF;
 	RETURN kube_reports.new_incarnation(true);
 END
@@ -227,46 +227,46 @@ COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves results to upkeep (recompute => false). Older versions get 410. Returns the base of new versions';
 
 -- Restoring with triggers disabled notes nothing, but brings lanes of another store.
-CREATE FUNCTION kube_reports.is_restoring() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity)
-		FROM kube_reports.store s;
+	SELECT s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
+		FROM kube_reports_internal.store s;
 END;
-COMMENT ON FUNCTION kube_reports.is_restoring() IS 'whether a dump was loaded and after_restore() has not run yet';
+COMMENT ON FUNCTION kube_reports_internal.is_restoring() IS 'whether a dump was loaded and after_restore() has not run yet';
 
 -- Many connections notice at once; a second incarnation would take the log of the first from its clients.
-CREATE FUNCTION kube_reports.finish_restore() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.finish_restore() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT kube_reports.is_restoring() THEN
+	IF NOT kube_reports_internal.is_restoring() THEN
 		RETURN false;
 	END IF;
-	PERFORM kube_reports.lock_store();
-	IF NOT kube_reports.is_restoring() THEN
+	PERFORM kube_reports_internal.lock_store();
+	IF NOT kube_reports_internal.is_restoring() THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports.after_restore(recompute => false);
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.finish_restore() IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
+COMMENT ON FUNCTION kube_reports_internal.finish_restore() IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
 
 CREATE VIEW kube_reports.status AS
 	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports.result_rebuild) OR EXISTS (SELECT FROM kube_reports.result_pending) AS results_pending,
+		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
+		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild) OR EXISTS (SELECT FROM kube_reports_internal.result_pending) AS results_pending,
 		s.generation AS registry_generation,
 		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
 		(SELECT count(*) FROM kube_reports.object) AS objects,
-		(SELECT count(*) FROM kube_reports.change) AS log_entries,
+		(SELECT count(*) FROM kube_reports_internal.change) AS log_entries,
 		pg_catalog.pg_total_relation_size('kube_reports.object') AS object_bytes,
-		pg_catalog.pg_total_relation_size('kube_reports.change') AS log_bytes,
-		pg_catalog.pg_total_relation_size('kube_reports.result') AS result_bytes
-	FROM kube_reports.store s;
+		pg_catalog.pg_total_relation_size('kube_reports_internal.change') AS log_bytes,
+		pg_catalog.pg_total_relation_size('kube_reports_internal.result') AS result_bytes
+	FROM kube_reports_internal.store s;
 COMMENT ON VIEW kube_reports.status IS 'how this store is: one row';
 
-SELECT kube_reports.check_incarnation();
+SELECT kube_reports_internal.check_incarnation();
 

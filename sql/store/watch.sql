@@ -1,8 +1,8 @@
 -- watch.sql
 --	  Watches: where they start, what happened since.
 
-CREATE FUNCTION kube_reports.api_watch(cluster uuid, request text,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_watch(cluster uuid, request text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea,
 		OUT lane integer, OUT version bigint, OUT cursor text, OUT namespace_name text,
 		OUT label_selector text, OUT field_selector text, OUT first_representation text, OUT representation text,
@@ -18,30 +18,30 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
-		reply := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		reply := kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
 		RETURN;
 	END IF;
-	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
+	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);
 	code := plan.code;
 	IF code <> 200 THEN
 		reply := plan.status;
 		RETURN;
 	END IF;
 
-	newest := kube_reports.lane_version(target.lane);
+	newest := kube_reports_internal.lane_version(target.lane);
 	IF plan.initial_events AND plan.version > newest THEN
 		code := 504;
 		retry_after := 1;
-		reply := kube_reports.version_too_large(plan.version, newest);
+		reply := kube_reports_internal.version_too_large(plan.version, newest);
 		RETURN;
 	END IF;
 	version := CASE WHEN plan.initial_events OR plan.from_now THEN newest ELSE plan.version END;
 	IF version < target.floor OR target.lost @> version THEN
 		-- As kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's RetryWatcher asks for ever.
-		reply := '{"type":"ERROR","object":'::bytea || rtrim(kube_reports.status_document(410, 'Expired',
+		reply := '{"type":"ERROR","object":'::bytea || rtrim(kube_reports_internal.status_document(410, 'Expired',
 			format('too old resource version: %s (%s)', version, target.floor), NULL), '\x0a'::bytea) || '}\012'::bytea;
 		RETURN;
 	END IF;
@@ -59,15 +59,15 @@ BEGIN
 		cursor := jsonb_build_object('version', version, 'namespace', coalesce(namespace_name, ''), 'name', '', 'items', 0)::text;
 	END IF;
 	IF plan.initial_bookmark THEN
-		end_bookmark := kube_reports.render_bookmark(target.definition_id, target.definition, plan.transform, version, true);
+		end_bookmark := kube_reports_internal.render_bookmark(target.definition_id, target.definition, plan.transform, version, true);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_watch(uuid, text, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_watch(uuid, text, kube_reports_internal.caller)
 	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
-CREATE FUNCTION kube_reports.api_changes(cluster uuid, lane integer, after_version bigint, representations text[], max_rows integer,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, after_version bigint, representations text[], max_rows integer,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,
 		OUT labels text[], OUT old_labels text[], OUT objects bytea[], OUT old_objects bytea[])
 	RETURNS SETOF record
@@ -84,8 +84,8 @@ DECLARE
 	target		record;
 BEGIN
 	SELECT l.id, l.cluster_id, l.resource_type, l.floor, l.lost INTO target
-		FROM kube_reports.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id
-		WHERE l.id = api_changes.lane AND c.uid = api_changes.cluster AND kube_reports.may_serve(c.id, caller);
+		FROM kube_reports_internal.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id
+		WHERE l.id = api_changes.lane AND c.uid = api_changes.cluster AND kube_reports_internal.may_serve(c.id, caller);
 	-- A lane that is gone (its type was unregistered) has lost every position.
 	IF NOT FOUND OR after_version < target.floor OR target.lost @> after_version THEN
 		RETURN QUERY SELECT coalesce(target.floor, 0), 'X'::"char", ''::text, ''::text, now(),
@@ -96,7 +96,7 @@ BEGIN
 	RETURN QUERY
 	WITH happened AS MATERIALIZED (
 		SELECT c.version, c.operation, c.namespace, c.name, c.at, c.old_metadata, c.old_body
-		FROM kube_reports.change c
+		FROM kube_reports_internal.change c
 		WHERE c.lane = target.id AND c.version > after_version ORDER BY c.version LIMIT max_rows
 	), complete AS (
 		SELECT h.version, h.operation, h.namespace, h.name, h.at, h.old_metadata, h.old_body,
@@ -104,7 +104,7 @@ BEGIN
 			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body
 		FROM happened h
 			-- The state after a change is what the next change of the key found, or what is stored now.
-			LEFT JOIN LATERAL (SELECT true AS found, n.old_metadata, n.old_body FROM kube_reports.change n
+			LEFT JOIN LATERAL (SELECT true AS found, n.old_metadata, n.old_body FROM kube_reports_internal.change n
 				WHERE n.lane = target.id AND n.namespace = h.namespace AND n.name = h.name AND n.version > h.version
 				ORDER BY n.version LIMIT 1) n ON h.operation <> 'D'
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
@@ -123,41 +123,41 @@ BEGIN
 	)
 	SELECT l.version, l.operation, l.namespace, l.name, l.at, l.terms, l.old_terms,
 		CASE l.operation WHEN 'D'
-			THEN kube_reports.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version)
-			ELSE kube_reports.represent(target.resource_type, representations, l.metadata, l.body, l.version) END,
+			THEN kube_reports_internal.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version)
+			ELSE kube_reports_internal.represent(target.resource_type, representations, l.metadata, l.body, l.version) END,
 		CASE WHEN l.operation = 'M' AND l.terms IS DISTINCT FROM l.old_terms
-			THEN kube_reports.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version) END
+			THEN kube_reports_internal.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version) END
 	FROM labelled l
 	ORDER BY l.version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_changes(uuid, integer, bigint, text[], integer, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)
 	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked for; one row X when the log does not reach back that far';
 
-CREATE FUNCTION kube_reports.represent(type_id integer, representations text[], metadata kube_reports.report, body kube_reports.report, version bigint)
+CREATE FUNCTION kube_reports_internal.represent(type_id integer, representations text[], metadata kube_reports.report, body kube_reports.report, version bigint)
 	RETURNS bytea[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT array_agg(kube_reports.render_change(v.id, v.definition, split_part(r.token, ' ', 2), metadata, body, $5) ORDER BY r.position)
+	SELECT array_agg(kube_reports_internal.render_change(v.id, v.definition, split_part(r.token, ' ', 2), metadata, body, $5) ORDER BY r.position)
 	FROM unnest(representations) WITH ORDINALITY r(token, position)
-		LEFT JOIN kube_reports.resource_version v ON v.resource_type = type_id AND v.version = split_part(r.token, ' ', 1);
+		LEFT JOIN kube_reports_internal.resource_version v ON v.resource_type = type_id AND v.version = split_part(r.token, ' ', 1);
 END;
-COMMENT ON FUNCTION kube_reports.represent(integer, text[], kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.represent(integer, text[], kube_reports.report, kube_reports.report, bigint)
 	IS 'an object of an event in each representation (served version, space, transform)';
 
-CREATE FUNCTION kube_reports.api_bookmark(cluster uuid, lane integer, version bigint, representation text,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller()) RETURNS bytea
+CREATE FUNCTION kube_reports_internal.api_bookmark(cluster uuid, lane integer, version bigint, representation text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS bytea
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT kube_reports.render_bookmark(v.id, v.definition, split_part($4, ' ', 2), $3, false)
-	FROM kube_reports.lane l JOIN kube_reports.resource_version v ON v.resource_type = l.resource_type
-	WHERE l.id = $2 AND v.version = split_part($4, ' ', 1) AND kube_reports.may_serve(l.cluster_id, caller)
+	SELECT kube_reports_internal.render_bookmark(v.id, v.definition, split_part($4, ' ', 2), $3, false)
+	FROM kube_reports_internal.lane l JOIN kube_reports_internal.resource_version v ON v.resource_type = l.resource_type
+	WHERE l.id = $2 AND v.version = split_part($4, ' ', 1) AND kube_reports_internal.may_serve(l.cluster_id, caller)
 $$;
-COMMENT ON FUNCTION kube_reports.api_bookmark(uuid, integer, bigint, text, kube_reports.caller) IS 'the frame of a bookmark';
+COMMENT ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller) IS 'the frame of a bookmark';
 
-CREATE FUNCTION kube_reports.api_poll(cluster uuid, lanes integer[],
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.api_poll(cluster uuid, lanes integer[],
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT generation bigint, OUT versions bigint[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -168,14 +168,14 @@ AS $$
 DECLARE
 	served		integer;
 BEGIN
-	SELECT s.generation INTO generation FROM kube_reports.store s;
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports.may_serve(c.id, caller);
+	SELECT s.generation INTO generation FROM kube_reports_internal.store s;
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
 	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
 		FROM unnest(lanes) WITH ORDINALITY l(id, position)
-			LEFT JOIN kube_reports.lane a ON a.id = l.id AND a.cluster_id = served
-			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports.change c WHERE c.lane = a.id ORDER BY c.version DESC LIMIT 1) c ON true;
+			LEFT JOIN kube_reports_internal.lane a ON a.id = l.id AND a.cluster_id = served
+			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports_internal.change c WHERE c.lane = a.id ORDER BY c.version DESC LIMIT 1) c ON true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.api_poll(uuid, integer[], kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)
 	IS 'newest version of each lane and the generation of the registry: cheap enough to ask many times a second';
 

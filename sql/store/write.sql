@@ -2,7 +2,7 @@
 --	  Writes through the API: one batch, one lane, one transaction.
 
 -- Until after_restore() has moved versions on, the next ones were given before, by the store that the dump is of.
-CREATE FUNCTION kube_reports.refuse_restoring() RETURNS boolean
+CREATE FUNCTION kube_reports_internal.refuse_restoring() RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -13,10 +13,10 @@ BEGIN
 			HINT = 'The next proxy that connects finishes it, or: SELECT kube_reports.after_restore().';
 END
 $$;
-COMMENT ON FUNCTION kube_reports.refuse_restoring() IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
+COMMENT ON FUNCTION kube_reports_internal.refuse_restoring() IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
 
 -- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for the cluster.
-CREATE FUNCTION kube_reports.resolve(cluster uuid, "group" text, version text, resource text, caller kube_reports.caller,
+CREATE FUNCTION kube_reports_internal.resolve(cluster uuid, "group" text, version text, resource text, caller kube_reports_internal.caller,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
 		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
 		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean)
@@ -25,22 +25,22 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT l.cluster_id, t.id, t.namespaced, l.id, l.floor, l.lost, v.id, v.definition,
 		CASE WHEN t.results = 'current' THEN t.mapping_id END, CASE WHEN t.results = 'current' THEN t.mapping END,
-		EXISTS (SELECT FROM kube_reports.summary_type s WHERE s.resource_type = t.id),
-		EXISTS (SELECT FROM kube_reports.aggregation a WHERE a.cluster_id = c.id
+		EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = t.id),
+		EXISTS (SELECT FROM kube_reports_internal.aggregation a WHERE a.cluster_id = c.id
 			AND (t."group" = 'reports.kyverno.io' AND a.policy_reports = 'resource'
 				OR t."group" = 'kyverno.io' AND (a.admission OR a.policy_reports = 'policy')))
 	FROM kube_reports.cluster c
-		JOIN kube_reports.lane l ON l.cluster_id = c.id
+		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
-		JOIN kube_reports.resource_version v ON v.resource_type = t.id
-		CROSS JOIN kube_reports.store s
+		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+		CROSS JOIN kube_reports_internal.store s
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
-		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity THEN kube_reports.refuse_restoring()
-			ELSE kube_reports.may_serve(c.id, $5) END;
+		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity THEN kube_reports_internal.refuse_restoring()
+			ELSE kube_reports_internal.may_serve(c.id, $5) END;
 END;
-COMMENT ON FUNCTION kube_reports.resolve(uuid, text, text, text, kube_reports.caller) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 
-CREATE TYPE kube_reports.admitted AS (
+CREATE TYPE kube_reports_internal.admitted AS (
 	action		"char",
 	code		integer,
 	namespace	text,
@@ -55,19 +55,19 @@ CREATE TYPE kube_reports.admitted AS (
 	warnings	text[],
 	actor		text
 );
-COMMENT ON TYPE kube_reports.admitted IS 'what write_admit() says of a request';
+COMMENT ON TYPE kube_reports_internal.admitted IS 'what write_admit() says of a request';
 
 -- What is larger takes its turn alone, and its results follow after the lane has been given on: see docs/architecture.md, "Fairness".
-CREATE FUNCTION kube_reports.costly_bytes() RETURNS integer
+CREATE FUNCTION kube_reports_internal.costly_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 262144;
-COMMENT ON FUNCTION kube_reports.costly_bytes() IS 'documents that are larger cost much: nobody else''s write waits for them';
+COMMENT ON FUNCTION kube_reports_internal.costly_bytes() IS 'documents that are larger cost much: nobody else''s write waits for them';
 
 -- Everything is decided before the lane is locked, on the state that there is then; under the lock, whose holder keeps all other writers
 -- of the lane waiting, it is only looked whether that state is still there.  Who has lost it is decided on again.
 -- Plans are made once per session, perhaps while the tables are empty, and must stay good when they are large: hence the settings.
-CREATE FUNCTION kube_reports.write_batch(cluster uuid, requests text[], bodies bytea[], attempts integer DEFAULT 8,
-		alone boolean DEFAULT NULL, caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[], attempts integer DEFAULT 8,
+		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT codes integer[], OUT content_types text[], OUT retry_afters integer[], OUT warnings text[],
 		OUT replies bytea[], OUT versions bigint[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -81,10 +81,10 @@ SET lock_timeout = '2s'
 AS $$
 DECLARE
 	first		jsonb := requests[1]::jsonb;
-	costly CONSTANT integer := kube_reports.costly_bytes();
+	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	target		record;
 	-- Of each request: what was decided, on which version (null: there was no object), and the time of its results.
-	outcomes	kube_reports.admitted[];
+	outcomes	kube_reports_internal.admitted[];
 	definitions	bigint[];
 	bases		bigint[];
 	times		timestamptz[];
@@ -96,13 +96,13 @@ DECLARE
 	taken		integer[];
 	again		record;
 BEGIN
-	PERFORM kube_reports.require_read_committed();
-	PERFORM kube_reports.commit_durably();
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.commit_durably();
 
-	SELECT * INTO target FROM kube_reports.resolve(cluster, first->>'group', first->>'version', first->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version', first->>'resource', caller);
 	IF NOT FOUND THEN
 		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
-				array_agg(kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}')),
+				array_agg(kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}')),
 				array_agg(0::bigint)
 			INTO codes, content_types, retry_afters, warnings, replies, versions
 			FROM unnest(requests);
@@ -111,17 +111,17 @@ BEGIN
 
 	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document; conditions stand inside
 	-- and are kept there by OFFSET, so that functions are not called in vain.
-	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0, NULL, NULL)::kube_reports.admitted
-				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports.admitted ELSE ROW(d.*)::kube_reports.admitted END ORDER BY i.position),
+	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0, NULL, NULL)::kube_reports_internal.admitted
+				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted ELSE ROW(d.*)::kube_reports_internal.admitted END ORDER BY i.position),
 			array_agg(v.id ORDER BY i.position), array_agg(o.version ORDER BY i.position),
-			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u') THEN kube_reports.evaluated_at(target.mapping_id, target.mapping,
+			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u') THEN kube_reports_internal.evaluated_at(target.mapping_id, target.mapping,
 				coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
 			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position)
 		INTO outcomes, definitions, bases, times, inserting
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
 			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first ELSE i.request::jsonb END AS asked OFFSET 0) r
-			JOIN kube_reports.resource_version v ON v.resource_type = target.type_id AND v.version = r.asked->>'version'
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary)
+			JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id AND v.version = r.asked->>'version'
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary)
 				WHERE r.asked->>'verb' = 'create' OFFSET 0) a ON true
 			CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
 					WHEN target.namespaced THEN coalesce(r.asked->>'namespace', '') ELSE '' END AS namespace,
@@ -132,7 +132,7 @@ BEGIN
 				LIMIT 1) o ON true
 			CROSS JOIN LATERAL (SELECT NOT coalesce(alone, true)
 				AND kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body) > costly IS TRUE AS costs OFFSET 0) c
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(v.id, v.definition, i.request, i.document, o.metadata, o.body, o.version,
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(v.id, v.definition, i.request, i.document, o.metadata, o.body, o.version,
 					target.fill_summary)
 				WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p' OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true;
 	IF cardinality(outcomes) IS DISTINCT FROM cardinality(requests) THEN
@@ -141,17 +141,17 @@ BEGIN
 
 	-- What stores nothing waits for nobody.
 	IF EXISTS (SELECT FROM unnest(outcomes) o WHERE o.action <> 'n') THEN
-		PERFORM kube_reports.lock_store_shared();
-		PERFORM kube_reports.lock_lane(target.lane);
-		SELECT max(c.version) INTO newest FROM kube_reports.change c WHERE c.lane = target.lane;
-		written_at := kube_reports.lane_time(target.lane);
+		PERFORM kube_reports_internal.lock_store_shared();
+		PERFORM kube_reports_internal.lock_lane(target.lane);
+		SELECT max(c.version) INTO newest FROM kube_reports_internal.change c WHERE c.lane = target.lane;
+		written_at := kube_reports_internal.lane_time(target.lane);
 		-- Between statements of DML in one transaction: each records its own, and nothing twice.
-		recorded := nullif(current_setting('kube_reports.recorded', true), '')::bigint;
+		recorded := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
 		IF recorded IS NOT NULL THEN
-			PERFORM kube_reports.record_dml();
+			PERFORM kube_reports_internal.record_dml();
 		END IF;
 	END IF;
-	PERFORM set_config('kube_reports.api_write', 'on', true);
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 
 	-- A row that was found stays in its place: nobody else writes to the lane while its lock is held.
 	WITH item AS MATERIALIZED (
@@ -165,7 +165,7 @@ BEGIN
 				WITH ORDINALITY i(request, document, definition_id, base, evaluated_at,
 					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
 					retry_after, warnings, actor, position)
-			JOIN kube_reports.resource_version v ON v.id = i.definition_id
+			JOIN kube_reports_internal.resource_version v ON v.id = i.definition_id
 			LEFT JOIN LATERAL (SELECT o.ctid AS place, o.version, o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 					AND o.namespace = i.namespace AND o.name = i.name AND i.action <> 'n'
@@ -183,9 +183,9 @@ BEGIN
 			coalesce(d.retry_after, i.retry_after) AS retry_after,
 			CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
 			CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
-				kube_reports.evaluated_at(target.mapping_id, target.mapping, d.metadata, d.body) END AS evaluated_at
+				kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, d.metadata, d.body) END AS evaluated_at
 		FROM item i
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports.write_decide(i.definition_id, i.definition, i.request, i.document,
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id, i.definition, i.request, i.document,
 					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
 				WHERE i.lost AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
 			-- What has lost and costs much is not decided on here.
@@ -193,11 +193,11 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT CASE WHEN i.lost AND d.action IS NULL THEN -1 ELSE 0 END AS code
 				WHERE i.lost AND d.action IS NULL
 					OR coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
-					AND NOT EXISTS (SELECT FROM kube_reports.namespace s
+					AND NOT EXISTS (SELECT FROM kube_reports_internal.namespace s
 						WHERE s.cluster_id = target.cluster_id AND s.name = i.namespace
 							AND s.uid = i.request::jsonb->>'namespaceUid' AND s.state = 'active') OFFSET 0) m ON true
 	), numbered AS MATERIALIZED (
-		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports.version_seq') END AS version
+		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports_internal.version_seq') END AS version
 		FROM (SELECT * FROM decided ORDER BY position) s
 	), inserted AS (
 		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
@@ -210,7 +210,7 @@ BEGIN
 		DELETE FROM kube_reports.object o USING numbered n
 			WHERE n.action = 'd' AND o.ctid = n.place
 	), logged AS (
-		INSERT INTO kube_reports.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
 			SELECT target.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
 				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, n.old_metadata, n.old_body
 			FROM numbered n WHERE n.action <> 'n'
@@ -220,7 +220,7 @@ BEGIN
 			array_agg('application/json'::text ORDER BY n.position),
 			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
 			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
-			array_agg(coalesce(n.status, kube_reports.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
+			array_agg(coalesce(n.status, kube_reports_internal.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
 				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd' AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
 					ELSE coalesce(n.version, n.old_version) END END))
 					ORDER BY n.position),
@@ -229,7 +229,7 @@ BEGIN
 		INTO codes, content_types, retry_afters, warnings, replies, versions, first_version
 		FROM numbered n;
 
-	PERFORM set_config('kube_reports.api_write', '', true);
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
 	-- Catches a sequence that was cached, restarted or restored: a version must never go back.
 	newest := greatest(newest, target.floor);
 	IF first_version <= newest THEN
@@ -237,14 +237,14 @@ BEGIN
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
 	IF target.mapping_id IS NOT NULL AND first_version IS NOT NULL THEN
-		PERFORM kube_reports.record_results(target.lane, first_version - 1, alone IS NOT NULL);
+		PERFORM kube_reports_internal.record_results(target.lane, first_version - 1, alone IS NOT NULL);
 	END IF;
 	IF target.aggregated AND first_version IS NOT NULL THEN
-		PERFORM kube_reports.queue_aggregation(target.lane, first_version - 1);
+		PERFORM kube_reports_internal.queue_aggregation(target.lane, first_version - 1);
 	END IF;
 
 	IF recorded IS NOT NULL THEN
-		PERFORM set_config('kube_reports.recorded', greatest(current_setting('kube_reports.recorded')::bigint,
+		PERFORM set_config('kube_reports_internal.recorded', greatest(current_setting('kube_reports_internal.recorded')::bigint,
 			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
 	END IF;
 
@@ -254,7 +254,7 @@ BEGIN
 			FROM unnest(inserting) WITH ORDINALITY a(inserting, position)
 			WHERE codes[a.position] = 409 AND a.inserting AND retry_afters[a.position] > 0;
 		IF taken IS NOT NULL THEN
-			SELECT * INTO again FROM kube_reports.write_batch(cluster,
+			SELECT * INTO again FROM kube_reports_internal.write_batch(cluster,
 				ARRAY(SELECT requests[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
 				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n), attempts - 1, alone);
 			FOR n IN 1 .. cardinality(taken) LOOP
@@ -269,12 +269,12 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports_internal.caller)
 	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: everything is done at once, with all results';
 
 -- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can neither be
 -- SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.
-CREATE PROCEDURE kube_reports.api_write(cluster uuid, requests text[], bodies bytea[], alone boolean,
+CREATE PROCEDURE kube_reports_internal.api_write(cluster uuid, requests text[], bodies bytea[], alone boolean,
 		INOUT codes integer[], INOUT content_types text[], INOUT retry_afters integer[], INOUT warnings text[],
 		INOUT replies bytea[], INOUT versions bigint[])
 LANGUAGE plpgsql
@@ -282,17 +282,17 @@ AS $$
 BEGIN
 	SELECT w.codes, w.content_types, w.retry_afters, w.warnings, w.replies, w.versions
 		INTO codes, content_types, retry_afters, warnings, replies, versions
-		FROM kube_reports.write_batch(cluster, requests, bodies, 8, alone IS TRUE) w;
+		FROM kube_reports_internal.write_batch(cluster, requests, bodies, 8, alone IS TRUE) w;
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[], text[], bytea[], bigint[])
+COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[], text[], bytea[], bigint[])
 	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of what somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see catch_up()';
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
 -- The plan is made for the request: of a namespace or all, by labels or not.
-CREATE FUNCTION kube_reports.delete_piece(cluster uuid, request text, document bytea, cursor text,
-		caller kube_reports.caller DEFAULT kube_reports.this_caller(),
+CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request text, document bytea, cursor text,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -315,15 +315,15 @@ DECLARE
 	failed		integer;
 	refused		record;
 BEGIN
-	SELECT * INTO target FROM kube_reports.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
 	retry_after := 0;
 	content_type := 'application/json';
 	IF NOT FOUND THEN
 		code := 404;
-		reply := kube_reports.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		reply := kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
 		RETURN;
 	END IF;
-	SELECT * INTO plan FROM kube_reports.list_plan(target.definition_id, target.definition, request);
+	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);
 	code := plan.code;
 	IF code <> 200 THEN
 		reply := plan.status;
@@ -334,14 +334,14 @@ BEGIN
 	IF cursor IS NULL AND plan.has_continue THEN
 		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace);
 		after_name := plan.continue_name;
-		IF plan.continue_version > kube_reports.lane_version(target.lane) THEN
+		IF plan.continue_version > kube_reports_internal.lane_version(target.lane) THEN
 			code := 504;
 			retry_after := 1;
-			reply := kube_reports.version_too_large(plan.continue_version, kube_reports.lane_version(target.lane));
+			reply := kube_reports_internal.version_too_large(plan.continue_version, kube_reports_internal.lane_version(target.lane));
 			RETURN;
 		ELSIF plan.continue_version > 0 AND (plan.continue_version < target.floor OR target.lost @> plan.continue_version) THEN
 			code := 410;
-			reply := kube_reports.continue_expired(kube_reports.continue_token(-1, target.namespaced,
+			reply := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
 				coalesce(asked->>'namespace', ''), after_namespace, after_name));
 			RETURN;
 		END IF;
@@ -349,7 +349,7 @@ BEGIN
 
 	-- The options of the deletion are looked at once before anything is deleted.
 	SELECT a.code, a.status, a.retry_after INTO refused
-		FROM kube_reports.write_admit(target.definition_id, target.definition, request, document, false) a WHERE a.action = 'n';
+		FROM kube_reports_internal.write_admit(target.definition_id, target.definition, request, document, false) a WHERE a.action = 'n';
 	IF FOUND THEN
 		code := refused.code;
 		reply := refused.status;
@@ -378,7 +378,7 @@ BEGIN
 
 	IF found_count > 0 THEN
 		SELECT * INTO written
-			FROM kube_reports.write_batch(cluster, requests, array_fill(document, ARRAY[found_count]));
+			FROM kube_reports_internal.write_batch(cluster, requests, array_fill(document, ARRAY[found_count]));
 		-- An object that vanished meanwhile is none of ours; anything else ends the request.
 		SELECT min(position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
 			WHERE w.code >= 400 AND w.code <> 404;
@@ -399,10 +399,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.delete_piece(uuid, text, bytea, text, kube_reports.caller)
+COMMENT ON FUNCTION kube_reports_internal.delete_piece(uuid, text, bytea, text, kube_reports_internal.caller)
 	IS 'deletes the next objects of a deletecollection; next_cursor null: it was the last piece, reply is the answer';
 
-CREATE PROCEDURE kube_reports.api_delete_collection(cluster uuid, request text, document bytea, cursor text,
+CREATE PROCEDURE kube_reports_internal.api_delete_collection(cluster uuid, request text, document bytea, cursor text,
 		INOUT code integer, INOUT content_type text, INOUT retry_after integer, INOUT warnings text[],
 		INOUT reply bytea, INOUT next_cursor text)
 LANGUAGE plpgsql
@@ -410,10 +410,10 @@ AS $$
 BEGIN
 	SELECT d.code, d.content_type, d.retry_after, d.warnings, d.reply, d.next_cursor
 		INTO code, content_type, retry_after, warnings, reply, next_cursor
-		FROM kube_reports.delete_piece(cluster, request, document, cursor) d;
+		FROM kube_reports_internal.delete_piece(cluster, request, document, cursor) d;
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports.api_delete_collection(uuid, text, bytea, text, integer, text, integer, text[], bytea, text)
+COMMENT ON PROCEDURE kube_reports_internal.api_delete_collection(uuid, text, bytea, text, integer, text, integer, text[], bytea, text)
 	IS 'delete_piece() in a transaction of its own';
 

@@ -5,14 +5,14 @@
 -- queue is not: after a restore it is made again from the objects, so that
 -- nothing is merged twice or forgotten.
 
-CREATE TABLE kube_reports.summary_type (
+CREATE TABLE kube_reports_internal.summary_type (
 	resource_type integer PRIMARY KEY REFERENCES kube_reports.resource_type ON DELETE CASCADE
 );
-COMMENT ON TABLE kube_reports.summary_type IS 'types whose summaries are filled in where a producer leaves them out: see set_summaries()';
+COMMENT ON TABLE kube_reports_internal.summary_type IS 'types whose summaries are filled in where a producer leaves them out: see set_summaries()';
 
 ---- options ----
 
-CREATE TABLE kube_reports.aggregation (
+CREATE TABLE kube_reports_internal.aggregation (
 	cluster_id	integer PRIMARY KEY REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	admission	boolean NOT NULL DEFAULT false,
 	policy_reports text NOT NULL DEFAULT 'off' CHECK (policy_reports IN ('off', 'resource', 'policy')),
@@ -22,44 +22,44 @@ CREATE TABLE kube_reports.aggregation (
 	follow_policies boolean NOT NULL DEFAULT true,
 	forms		text[] COLLATE "C" NOT NULL DEFAULT '{}'
 );
-COMMENT ON TABLE kube_reports.aggregation IS 'what is aggregated in a cluster: see set_aggregation(); no row: nothing';
-COMMENT ON COLUMN kube_reports.aggregation.admission IS 'admission reports of one resource become one';
-COMMENT ON COLUMN kube_reports.aggregation.policy_reports
+COMMENT ON TABLE kube_reports_internal.aggregation IS 'what is aggregated in a cluster: see set_aggregation(); no row: nothing';
+COMMENT ON COLUMN kube_reports_internal.aggregation.admission IS 'admission reports of one resource become one';
+COMMENT ON COLUMN kube_reports_internal.aggregation.policy_reports
 	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, from admission and background scan reports';
-COMMENT ON COLUMN kube_reports.aggregation."group" IS 'of the policy reports that are written';
-COMMENT ON COLUMN kube_reports.aggregation.delay IS 'how long what comes is collected before it is merged';
-COMMENT ON COLUMN kube_reports.aggregation.chunk_size IS 'how many results a report of one policy has at most; fewer where they are large';
-COMMENT ON COLUMN kube_reports.aggregation.follow_policies IS 'proxies that have a kube-apiserver keep active_policy up to date';
-COMMENT ON COLUMN kube_reports.aggregation.forms
+COMMENT ON COLUMN kube_reports_internal.aggregation."group" IS 'of the policy reports that are written';
+COMMENT ON COLUMN kube_reports_internal.aggregation.delay IS 'how long what comes is collected before it is merged';
+COMMENT ON COLUMN kube_reports_internal.aggregation.chunk_size IS 'how many results a report of one policy has at most; fewer where they are large';
+COMMENT ON COLUMN kube_reports_internal.aggregation.follow_policies IS 'proxies that have a kube-apiserver keep active_policy up to date';
+COMMENT ON COLUMN kube_reports_internal.aggregation.forms
 	IS 'every group/policy_reports that policy reports were ever merged by: those of another than the present one are deleted, so that nothing counts twice';
 
 ---- which policies are active ----
 
 -- Not dumped: what was active then says nothing of now, and a result is dropped by it for good.
-CREATE TABLE kube_reports.active_policy_set (
+CREATE TABLE kube_reports_internal.active_policy_set (
 	cluster_id	integer PRIMARY KEY REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	changed_at	timestamptz NOT NULL
 );
-COMMENT ON TABLE kube_reports.active_policy_set IS 'clusters whose active policies are known: in others no result is dropped; never dumped';
+COMMENT ON TABLE kube_reports_internal.active_policy_set IS 'clusters whose active policies are known: in others no result is dropped; never dumped';
 
-CREATE TABLE kube_reports.active_policy (
-	cluster_id	integer NOT NULL REFERENCES kube_reports.active_policy_set ON DELETE CASCADE,
+CREATE TABLE kube_reports_internal.active_policy (
+	cluster_id	integer NOT NULL REFERENCES kube_reports_internal.active_policy_set ON DELETE CASCADE,
 	source		text COLLATE "C" NOT NULL,
 	policy		text COLLATE "C" NOT NULL,
 	rules		text[] COLLATE "C",
 	version		text,
 	PRIMARY KEY (cluster_id, source, policy)
 );
-COMMENT ON TABLE kube_reports.active_policy IS 'the policies whose results count: see set_active_policies(); never dumped';
-COMMENT ON COLUMN kube_reports.active_policy.source IS 'as results name it for a policy of a kind of its own; empty for ClusterPolicy and Policy';
-COMMENT ON COLUMN kube_reports.active_policy.policy IS 'its name, or namespace/name';
-COMMENT ON COLUMN kube_reports.active_policy.rules IS 'names of its rules, those too that are made for pod controllers; null: any';
-COMMENT ON COLUMN kube_reports.active_policy.version IS 'its resourceVersion, for labels';
+COMMENT ON TABLE kube_reports_internal.active_policy IS 'the policies whose results count: see set_active_policies(); never dumped';
+COMMENT ON COLUMN kube_reports_internal.active_policy.source IS 'as results name it for a policy of a kind of its own; empty for ClusterPolicy and Policy';
+COMMENT ON COLUMN kube_reports_internal.active_policy.policy IS 'its name, or namespace/name';
+COMMENT ON COLUMN kube_reports_internal.active_policy.rules IS 'names of its rules, those too that are made for pod controllers; null: any';
+COMMENT ON COLUMN kube_reports_internal.active_policy.version IS 'its resourceVersion, for labels';
 
 ---- what waits ----
 
 -- Writers only append, whatever is there already: no row is waited for.  Whoever merges takes all rows of a group at once.
-CREATE TABLE kube_reports.aggregation_queue (
+CREATE TABLE kube_reports_internal.aggregation_queue (
 	cluster_id	integer NOT NULL,
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
 	stage		"char" NOT NULL CHECK (stage IN ('e', 'a', 'r', 'p', 'o')),
@@ -68,19 +68,19 @@ CREATE TABLE kube_reports.aggregation_queue (
 	after		text COLLATE "C" NOT NULL DEFAULT '',
 	attempts	integer NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
-COMMENT ON COLUMN kube_reports.aggregation_queue.stage
+COMMENT ON TABLE kube_reports_internal.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.stage
 	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
-COMMENT ON COLUMN kube_reports.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
-COMMENT ON COLUMN kube_reports.aggregation_queue.after
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.after
 	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e and o the key of the last object that was looked at; empty: nowhere';
-COMMENT ON COLUMN kube_reports.aggregation_queue.attempts IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
-CREATE INDEX aggregation_queue_time ON kube_reports.aggregation_queue (cluster_id, queued_at);
-CREATE INDEX aggregation_queue_group ON kube_reports.aggregation_queue (cluster_id, stage, namespace, key);
-CREATE INDEX aggregation_queue_failed ON kube_reports.aggregation_queue (cluster_id, stage, namespace, key) WHERE attempts > 0;
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
+CREATE INDEX aggregation_queue_time ON kube_reports_internal.aggregation_queue (cluster_id, queued_at);
+CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key);
+CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key) WHERE attempts > 0;
 
 ---- what pg_dump takes along ----
 
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.summary_type', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.aggregation', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.summary_type', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.aggregation', '');
 

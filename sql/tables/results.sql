@@ -14,11 +14,11 @@
 
 ---- what results say, each thing once ----
 
-CREATE SEQUENCE kube_reports.origin_id_seq AS bigint;
-COMMENT ON SEQUENCE kube_reports.origin_id_seq IS 'ids of origins';
+CREATE SEQUENCE kube_reports_internal.origin_id_seq AS bigint;
+COMMENT ON SEQUENCE kube_reports_internal.origin_id_seq IS 'ids of origins';
 
-CREATE TABLE kube_reports.origin (
-	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports.origin_id_seq'),
+CREATE TABLE kube_reports_internal.origin (
+	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports_internal.origin_id_seq'),
 	first_seen	timestamptz NOT NULL,
 	cluster_id	integer NOT NULL,
 	resource_type integer NOT NULL,
@@ -26,22 +26,22 @@ CREATE TABLE kube_reports.origin (
 	name		text COLLATE "C" NOT NULL,
 	UNIQUE (cluster_id, resource_type, namespace, name)
 );
-COMMENT ON TABLE kube_reports.origin IS 'the reports that results come from or came from: a number for each, kept as long as results or history refer to it';
-COMMENT ON COLUMN kube_reports.origin.first_seen IS 'when results of the report were first stored; result_since has the results that came or changed later';
+COMMENT ON TABLE kube_reports_internal.origin IS 'the reports that results come from or came from: a number for each, kept as long as results or history refer to it';
+COMMENT ON COLUMN kube_reports_internal.origin.first_seen IS 'when results of the report were first stored; result_since has the results that came or changed later';
 
-CREATE TABLE kube_reports.criterion (
+CREATE TABLE kube_reports_internal.criterion (
 	id			bigint PRIMARY KEY,
 	source		text COLLATE "C" NOT NULL,
 	policy		text COLLATE "C" NOT NULL,
 	rule		text COLLATE "C" NOT NULL,
 	category	text COLLATE "C" NOT NULL,
 	severity	text COLLATE "C" NOT NULL CHECK (severity IN ('unknown', 'info', 'low', 'medium', 'high', 'critical')),
-	policy_id	bigint NOT NULL GENERATED ALWAYS AS (kube_reports.field_hash('policy', source, policy, category, severity)) STORED
+	policy_id	bigint NOT NULL GENERATED ALWAYS AS (kube_reports_internal.field_hash('policy', source, policy, category, severity)) STORED
 );
-COMMENT ON TABLE kube_reports.criterion IS 'what results were measured by: source, policy and rule with the category and the severity that the source gives them';
-COMMENT ON COLUMN kube_reports.criterion.policy_id IS 'the same where all but the rule is: what counts that know no rules are grouped by';
+COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured by: source, policy and rule with the category and the severity that the source gives them';
+COMMENT ON COLUMN kube_reports_internal.criterion.policy_id IS 'the same where all but the rule is: what counts that know no rules are grouped by';
 
-CREATE TABLE kube_reports.subject (
+CREATE TABLE kube_reports_internal.subject (
 	id			bigint PRIMARY KEY,
 	cluster_id	integer NOT NULL,
 	api_version text COLLATE "C" NOT NULL,
@@ -50,26 +50,26 @@ CREATE TABLE kube_reports.subject (
 	name		text COLLATE "C" NOT NULL,
 	uid			text COLLATE "C" NOT NULL
 );
-COMMENT ON TABLE kube_reports.subject IS 'what results are about: a resource of a cluster';
+COMMENT ON TABLE kube_reports_internal.subject IS 'what results are about: a resource of a cluster';
 
-CREATE TABLE kube_reports.detail (
+CREATE TABLE kube_reports_internal.detail (
 	id			bigint PRIMARY KEY,
 	message		text NOT NULL,
 	properties	jsonb NOT NULL,
 	exceptions	text[] COLLATE "C" NOT NULL
 );
-COMMENT ON TABLE kube_reports.detail IS 'what else results say: message and properties';
-COMMENT ON COLUMN kube_reports.detail.exceptions IS 'names of the exceptions that made the result what it is';
+COMMENT ON TABLE kube_reports_internal.detail IS 'what else results say: message and properties';
+COMMENT ON COLUMN kube_reports_internal.detail.exceptions IS 'names of the exceptions that made the result what it is';
 
-CREATE TABLE kube_reports.actor (
+CREATE TABLE kube_reports_internal.actor (
 	id			bigint PRIMARY KEY,
 	name		text NOT NULL
 );
-COMMENT ON TABLE kube_reports.actor IS 'who wrote what history tells of: API users, database roles';
+COMMENT ON TABLE kube_reports_internal.actor IS 'who wrote what history tells of: API users, database roles';
 
 ---- results ----
 
-CREATE TABLE kube_reports.result (
+CREATE TABLE kube_reports_internal.result (
 	origin		bigint NOT NULL,
 	key			bigint NOT NULL,
 	criterion	bigint NOT NULL,
@@ -84,56 +84,56 @@ CREATE TABLE kube_reports.result (
 	native_status text COLLATE "C" NOT NULL,
 	PRIMARY KEY (origin, key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports.result IS 'one row for each result of a stored report whose type''s results are current, and each resource it is about; follows the documents';
-COMMENT ON COLUMN kube_reports.result.key IS 'which result of its report: a hash of source, policy, rule, subject and what the type''s mapping adds; never of status, message, time';
-COMMENT ON COLUMN kube_reports.result.first_seen IS 'when the result appeared';
-COMMENT ON COLUMN kube_reports.result.since IS 'when it got its status';
-COMMENT ON COLUMN kube_reports.result.score IS 'such as a CVSS score; 0: the source gives none (a null would cost eight bytes a row)';
-COMMENT ON COLUMN kube_reports.result.status IS 'pass, warn, fail, error, skip by its first letter';
-COMMENT ON COLUMN kube_reports.result.namespace IS 'the report''s; empty for reports of cluster scope';
-COMMENT ON COLUMN kube_reports.result.native_status IS 'the source''s own word where it is another one, such as MANUAL; else empty';
+COMMENT ON TABLE kube_reports_internal.result IS 'one row for each result of a stored report whose type''s results are current, and each resource it is about; follows the documents';
+COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its report: a hash of source, policy, rule, subject and what the type''s mapping adds; never of status, message, time';
+COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
+COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
+COMMENT ON COLUMN kube_reports_internal.result.score IS 'such as a CVSS score; 0: the source gives none (a null would cost eight bytes a row)';
+COMMENT ON COLUMN kube_reports_internal.result.status IS 'pass, warn, fail, error, skip by its first letter';
+COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empty for reports of cluster scope';
+COMMENT ON COLUMN kube_reports_internal.result.native_status IS 'the source''s own word where it is another one, such as MANUAL; else empty';
 
 -- Few distinct keys in each: equal ones share an entry.
-CREATE INDEX result_criterion ON kube_reports.result (criterion, status, cluster_id, namespace);
-CREATE INDEX result_subject ON kube_reports.result (subject);
-CREATE INDEX result_detail ON kube_reports.result (detail, criterion);
-CREATE INDEX result_open ON kube_reports.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
+CREATE INDEX result_criterion ON kube_reports_internal.result (criterion, status, cluster_id, namespace);
+CREATE INDEX result_subject ON kube_reports_internal.result (subject);
+CREATE INDEX result_detail ON kube_reports_internal.result (detail, criterion);
+CREATE INDEX result_open ON kube_reports_internal.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
 -- In the order of searches, for what few sources give.
-CREATE INDEX result_scored ON kube_reports.result (criterion, status, cluster_id, namespace) WHERE score > 0;
-CREATE INDEX result_score ON kube_reports.result (score) WHERE score >= 7;
-CREATE INDEX result_namespace_score ON kube_reports.result (cluster_id, namespace, score) WHERE score > 0;
+CREATE INDEX result_scored ON kube_reports_internal.result (criterion, status, cluster_id, namespace) WHERE score > 0;
+CREATE INDEX result_score ON kube_reports_internal.result (score) WHERE score >= 7;
+CREATE INDEX result_namespace_score ON kube_reports_internal.result (cluster_id, namespace, score) WHERE score > 0;
 -- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.
-CREATE INDEX result_time ON kube_reports.result USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
+CREATE INDEX result_time ON kube_reports_internal.result USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
-CREATE INDEX subject_name ON kube_reports.subject (cluster_id, namespace, kind, name);
-CREATE INDEX subject_uid ON kube_reports.subject (uid) WHERE uid <> '';
-CREATE INDEX detail_properties ON kube_reports.detail USING gin (properties jsonb_path_ops) WHERE properties <> '{}';
-CREATE INDEX detail_exceptions ON kube_reports.detail USING gin (exceptions) WHERE exceptions <> '{}';
-CREATE INDEX detail_exempted ON kube_reports.detail (id) WHERE exceptions <> '{}';
+CREATE INDEX subject_name ON kube_reports_internal.subject (cluster_id, namespace, kind, name);
+CREATE INDEX subject_uid ON kube_reports_internal.subject (uid) WHERE uid <> '';
+CREATE INDEX detail_properties ON kube_reports_internal.detail USING gin (properties jsonb_path_ops) WHERE properties <> '{}';
+CREATE INDEX detail_exceptions ON kube_reports_internal.detail USING gin (exceptions) WHERE exceptions <> '{}';
+CREATE INDEX detail_exempted ON kube_reports_internal.detail (id) WHERE exceptions <> '{}';
 
-CREATE TABLE kube_reports.result_since (
+CREATE TABLE kube_reports_internal.result_since (
 	origin		bigint NOT NULL,
 	key			bigint NOT NULL,
 	first_seen	timestamptz NOT NULL,
 	since		timestamptz NOT NULL,
 	PRIMARY KEY (origin, key)
 );
-COMMENT ON TABLE kube_reports.result_since
+COMMENT ON TABLE kube_reports_internal.result_since
 	IS 'times of current results that are not those of their origin: what documents do not hold, and a dump must';
 
 -- Results that have to be made again, lane by lane: after a restore, after rebuild().
-CREATE TABLE kube_reports.result_rebuild (
+CREATE TABLE kube_reports_internal.result_rebuild (
 	lane		integer PRIMARY KEY,
 	namespace	text COLLATE "C" NOT NULL DEFAULT '',
 	name		text COLLATE "C" NOT NULL DEFAULT '',
 	restoring	boolean NOT NULL DEFAULT false
 );
-COMMENT ON TABLE kube_reports.result_rebuild IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
-COMMENT ON COLUMN kube_reports.result_rebuild.restoring IS 'the results are not new: no day''s counts change by them';
+COMMENT ON TABLE kube_reports_internal.result_rebuild IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring IS 'the results are not new: no day''s counts change by them';
 
 -- Results that follow their documents: what costs much is not done while everybody waits for the lane.
-CREATE TABLE kube_reports.result_pending (
-	lane		integer NOT NULL REFERENCES kube_reports.lane ON DELETE CASCADE,
+CREATE TABLE kube_reports_internal.result_pending (
+	lane		integer NOT NULL REFERENCES kube_reports_internal.lane ON DELETE CASCADE,
 	namespace	text COLLATE "C" NOT NULL,
 	name		text COLLATE "C" NOT NULL,
 	first		bigint NOT NULL,
@@ -142,18 +142,18 @@ CREATE TABLE kube_reports.result_pending (
 	parts		integer NOT NULL DEFAULT 1,
 	PRIMARY KEY (lane, namespace, name)
 );
-COMMENT ON TABLE kube_reports.result_pending IS 'reports whose results, history and counts are not yet those of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
-COMMENT ON COLUMN kube_reports.result_pending.first IS 'changes of the report from this version on are not in its results';
-COMMENT ON COLUMN kube_reports.result_pending.last IS 'up to which version they are being brought; null: not begun';
-COMMENT ON COLUMN kube_reports.result_pending.part IS 'how many of the parts are done: results in the order of their keys';
-COMMENT ON COLUMN kube_reports.result_pending.parts IS 'how many parts there are, each a transaction';
-CREATE INDEX result_pending_first ON kube_reports.result_pending (first);
+COMMENT ON TABLE kube_reports_internal.result_pending IS 'reports whose results, history and counts are not yet those of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
+COMMENT ON COLUMN kube_reports_internal.result_pending.first IS 'changes of the report from this version on are not in its results';
+COMMENT ON COLUMN kube_reports_internal.result_pending.last IS 'up to which version they are being brought; null: not begun';
+COMMENT ON COLUMN kube_reports_internal.result_pending.part IS 'how many of the parts are done: results in the order of their keys';
+COMMENT ON COLUMN kube_reports_internal.result_pending.parts IS 'how many parts there are, each a transaction';
+CREATE INDEX result_pending_first ON kube_reports_internal.result_pending (first);
 
 ---- history ----
 
 -- Partitions by month are made by make_history() and are no members of the extension: as such pg_dump would pass over them.
 -- Neither key nor index here: pg_restore would make them a second time.
-CREATE TABLE kube_reports.result_change (
+CREATE TABLE kube_reports_internal.result_change (
 	at			timestamptz NOT NULL,
 	version		bigint NOT NULL,
 	origin		bigint NOT NULL,
@@ -169,21 +169,21 @@ CREATE TABLE kube_reports.result_change (
 	old_since	timestamptz,
 	settles_at	timestamptz
 ) PARTITION BY RANGE (at);
-COMMENT ON TABLE kube_reports.result_change IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
-COMMENT ON COLUMN kube_reports.result_change.version IS 'resourceVersion of the report''s change';
-COMMENT ON COLUMN kube_reports.result_change.old_status IS 'null: it appeared';
-COMMENT ON COLUMN kube_reports.result_change.new_status IS 'null: it is gone';
-COMMENT ON COLUMN kube_reports.result_change.first_seen IS 'when it had appeared; null where it appears. With a null old_status: rebuild() has put the event in the place of some that were lost';
-COMMENT ON COLUMN kube_reports.result_change.old_since IS 'since when it had had the old status; null where there is none';
-COMMENT ON COLUMN kube_reports.result_change.settles_at IS 'gone only: before this time the result may come back and the row be taken back, so that readers do not count it yet';
+COMMENT ON TABLE kube_reports_internal.result_change IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
+COMMENT ON COLUMN kube_reports_internal.result_change.version IS 'resourceVersion of the report''s change';
+COMMENT ON COLUMN kube_reports_internal.result_change.old_status IS 'null: it appeared';
+COMMENT ON COLUMN kube_reports_internal.result_change.new_status IS 'null: it is gone';
+COMMENT ON COLUMN kube_reports_internal.result_change.first_seen IS 'when it had appeared; null where it appears. With a null old_status: rebuild() has put the event in the place of some that were lost';
+COMMENT ON COLUMN kube_reports_internal.result_change.old_since IS 'since when it had had the old status; null where there is none';
+COMMENT ON COLUMN kube_reports_internal.result_change.settles_at IS 'gone only: before this time the result may come back and the row be taken back, so that readers do not count it yet';
 
 ---- counts ----
 
-CREATE SEQUENCE kube_reports.rollup_id_seq AS bigint;
-COMMENT ON SEQUENCE kube_reports.rollup_id_seq IS 'ids of rollups';
+CREATE SEQUENCE kube_reports_internal.rollup_id_seq AS bigint;
+COMMENT ON SEQUENCE kube_reports_internal.rollup_id_seq IS 'ids of rollups';
 
-CREATE TABLE kube_reports.rollup (
-	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports.rollup_id_seq'),
+CREATE TABLE kube_reports_internal.rollup (
+	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports_internal.rollup_id_seq'),
 	criterion	bigint NOT NULL,
 	count		bigint NOT NULL,
 	cluster_id	integer NOT NULL,
@@ -193,12 +193,12 @@ CREATE TABLE kube_reports.rollup (
 	native_status text COLLATE "C" NOT NULL,
 	UNIQUE (cluster_id, namespace, criterion, kind, status, native_status)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports.rollup IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
+COMMENT ON TABLE kube_reports_internal.rollup IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
 -- In the order of result_criterion: which of its entries are worth looking at.
-CREATE INDEX rollup_cell ON kube_reports.rollup (criterion, status, cluster_id, namespace);
+CREATE INDEX rollup_cell ON kube_reports_internal.rollup (criterion, status, cluster_id, namespace);
 
 -- The same where all but namespace, policy and status is added up: far fewer rows, for what is asked most often.
-CREATE TABLE kube_reports.rollup_policy (
+CREATE TABLE kube_reports_internal.rollup_policy (
 	policy		bigint NOT NULL,
 	criterion	bigint NOT NULL,
 	pass		bigint NOT NULL,
@@ -210,12 +210,12 @@ CREATE TABLE kube_reports.rollup_policy (
 	namespace	text COLLATE "C" NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, policy)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports.rollup_policy IS 'how many results of each policy there are in each namespace, by status, up to the fold mark; never dumped: made with the results';
-COMMENT ON COLUMN kube_reports.rollup_policy.policy IS 'policy_id of its criteria';
-COMMENT ON COLUMN kube_reports.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
+COMMENT ON TABLE kube_reports_internal.rollup_policy IS 'how many results of each policy there are in each namespace, by status, up to the fold mark; never dumped: made with the results';
+COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of its criteria';
+COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
 
 -- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
-CREATE TABLE kube_reports.rollup_delta (
+CREATE TABLE kube_reports_internal.rollup_delta (
 	xid			xid8 NOT NULL DEFAULT pg_current_xact_id(),
 	cluster_id	integer NOT NULL,
 	day			date,
@@ -226,27 +226,27 @@ CREATE TABLE kube_reports.rollup_delta (
 	native_statuses text[] COLLATE "C" NOT NULL,
 	counts		bigint[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports.rollup_delta
+COMMENT ON TABLE kube_reports_internal.rollup_delta
 	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of each array for each count; folded into rollup, rollup_policy, rollup_daily and score_daily';
-COMMENT ON COLUMN kube_reports.rollup_delta.day IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
-CREATE INDEX rollup_delta_xid ON kube_reports.rollup_delta (xid);
+COMMENT ON COLUMN kube_reports_internal.rollup_delta.day IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
+CREATE INDEX rollup_delta_xid ON kube_reports_internal.rollup_delta (xid);
 
-CREATE TABLE kube_reports.rollup_mark (
+CREATE TABLE kube_reports_internal.rollup_mark (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	mark		xid8 NOT NULL DEFAULT '0'
 );
-COMMENT ON TABLE kube_reports.rollup_mark IS 'one row: deltas of transactions below the mark are folded; never dumped';
-INSERT INTO kube_reports.rollup_mark DEFAULT VALUES;
+COMMENT ON TABLE kube_reports_internal.rollup_mark IS 'one row: deltas of transactions below the mark are folded; never dumped';
+INSERT INTO kube_reports_internal.rollup_mark DEFAULT VALUES;
 
-CREATE TABLE kube_reports.rollup_daily (
+CREATE TABLE kube_reports_internal.rollup_daily (
 	rollup		bigint NOT NULL,
 	count		bigint NOT NULL,
 	day			date NOT NULL,
 	PRIMARY KEY (rollup, day)
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE kube_reports.rollup_daily IS 'counts at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
+COMMENT ON TABLE kube_reports_internal.rollup_daily IS 'counts at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
 
-CREATE TABLE kube_reports.score_daily (
+CREATE TABLE kube_reports_internal.score_daily (
 	cluster_id	integer NOT NULL,
 	day			date NOT NULL,
 	namespace	text COLLATE "C" NOT NULL,
@@ -261,46 +261,46 @@ CREATE TABLE kube_reports.score_daily (
 	excluded	bigint NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, source, category, severity, day)
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE kube_reports.score_daily IS 'counts by status at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
-COMMENT ON COLUMN kube_reports.score_daily.namespace IS 'empty for reports of cluster scope; * for the whole cluster';
-COMMENT ON COLUMN kube_reports.score_daily.excluded IS 'results that no score counts, whatever status they are mapped to: see excluded_from_score()';
+COMMENT ON TABLE kube_reports_internal.score_daily IS 'counts by status at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
+COMMENT ON COLUMN kube_reports_internal.score_daily.namespace IS 'empty for reports of cluster scope; * for the whole cluster';
+COMMENT ON COLUMN kube_reports_internal.score_daily.excluded IS 'results that no score counts, whatever status they are mapped to: see excluded_from_score()';
 
-CREATE FUNCTION kube_reports.excluded_from_score(native_status text) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.excluded_from_score(native_status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN native_status IN ('MANUAL', 'NOT-APPLICABLE', 'INCONSISTENT', 'INFO');
-COMMENT ON FUNCTION kube_reports.excluded_from_score(text) IS 'whether a source says with this word that nothing was found out that a score could count';
+COMMENT ON FUNCTION kube_reports_internal.excluded_from_score(text) IS 'whether a source says with this word that nothing was found out that a score could count';
 
-CREATE FUNCTION kube_reports.unfolded(mark xid8)
+CREATE FUNCTION kube_reports_internal.unfolded(mark xid8)
 	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text, day date, count bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT d.cluster_id, d.namespace, c.criterion, d.kind, c.status, c.native_status, d.day, c.count
-	FROM kube_reports.rollup_delta d, unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+	FROM kube_reports_internal.rollup_delta d, unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
 	WHERE d.xid >= mark;
 END;
-COMMENT ON FUNCTION kube_reports.unfolded(xid8) IS 'the deltas of transactions from the mark on, one by one';
+COMMENT ON FUNCTION kube_reports_internal.unfolded(xid8) IS 'the deltas of transactions from the mark on, one by one';
 
-CREATE VIEW kube_reports.current_rollup AS
+CREATE VIEW kube_reports_internal.current_rollup AS
 	SELECT c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count)::bigint AS count
-	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count FROM kube_reports.rollup r WHERE r.count <> 0
+	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count FROM kube_reports_internal.rollup r WHERE r.count <> 0
 		UNION ALL
 		SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, d.count
-		FROM kube_reports.unfolded((SELECT m.mark FROM kube_reports.rollup_mark m)) d) c
+		FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d) c
 	GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
 	HAVING sum(c.count) <> 0;
-COMMENT ON VIEW kube_reports.current_rollup IS 'how many results there are of each kind, exact in the transaction that asks';
+COMMENT ON VIEW kube_reports_internal.current_rollup IS 'how many results there are of each kind, exact in the transaction that asks';
 
 ---- what pg_dump takes along ----
 
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.origin_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.rollup_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.origin', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.criterion', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.subject', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.actor', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.result_since', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.rollup', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.rollup_delta', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.rollup_daily', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.score_daily', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.origin_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.rollup_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.origin', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.criterion', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.subject', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.actor', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.result_since', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.rollup', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.rollup_delta', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.rollup_daily', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.score_daily', '');
 

@@ -11,27 +11,27 @@
 -- on average, microseconds do not catch up, and they stay below 2^53 (JavaScript's integers) until the year 2255.
 DO $$
 BEGIN
-	EXECUTE format('CREATE SEQUENCE kube_reports.version_seq AS bigint START WITH %s CACHE 1',
+	EXECUTE format('CREATE SEQUENCE kube_reports_internal.version_seq AS bigint START WITH %s CACHE 1',
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-	EXECUTE format('CREATE SEQUENCE kube_reports.definition_id_seq AS bigint START WITH %s CACHE 1',
+	EXECUTE format('CREATE SEQUENCE kube_reports_internal.definition_id_seq AS bigint START WITH %s CACHE 1',
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 END
 $$;
-COMMENT ON SEQUENCE kube_reports.version_seq IS 'resourceVersions of all lanes';
-COMMENT ON SEQUENCE kube_reports.definition_id_seq IS 'ids of definitions, never used twice';
+COMMENT ON SEQUENCE kube_reports_internal.version_seq IS 'resourceVersions of all lanes';
+COMMENT ON SEQUENCE kube_reports_internal.definition_id_seq IS 'ids of definitions, never used twice';
 
-CREATE SEQUENCE kube_reports.cluster_id_seq AS integer;
-COMMENT ON SEQUENCE kube_reports.cluster_id_seq IS 'ids of clusters';
-CREATE SEQUENCE kube_reports.lane_id_seq AS integer;
-COMMENT ON SEQUENCE kube_reports.lane_id_seq IS 'ids of lanes';
+CREATE SEQUENCE kube_reports_internal.cluster_id_seq AS integer;
+COMMENT ON SEQUENCE kube_reports_internal.cluster_id_seq IS 'ids of clusters';
+CREATE SEQUENCE kube_reports_internal.lane_id_seq AS integer;
+COMMENT ON SEQUENCE kube_reports_internal.lane_id_seq IS 'ids of lanes';
 -- The numbers below are the built-in types'.
-CREATE SEQUENCE kube_reports.resource_type_id_seq AS integer START WITH 1000;
-COMMENT ON SEQUENCE kube_reports.resource_type_id_seq IS 'ids of resource types that users register';
+CREATE SEQUENCE kube_reports_internal.resource_type_id_seq AS integer START WITH 1000;
+COMMENT ON SEQUENCE kube_reports_internal.resource_type_id_seq IS 'ids of resource types that users register';
 
 ---- clusters ----
 
 CREATE TABLE kube_reports.cluster (
-	id			integer PRIMARY KEY DEFAULT nextval('kube_reports.cluster_id_seq'),
+	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.cluster_id_seq'),
 	uid			uuid NOT NULL UNIQUE,
 	name		text NOT NULL DEFAULT '',
 	labels		jsonb NOT NULL DEFAULT '{}',
@@ -43,13 +43,13 @@ COMMENT ON TABLE kube_reports.cluster IS 'Kubernetes clusters whose reports are 
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
 COMMENT ON COLUMN kube_reports.cluster.last_seen IS 'when a proxy of the cluster last said hello';
 
-CREATE TABLE kube_reports.proxy_role (
+CREATE TABLE kube_reports_internal.proxy_role (
 	role		text PRIMARY KEY,
 	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE
 );
-COMMENT ON TABLE kube_reports.proxy_role IS 'the one cluster that a proxy''s role may serve; see grant_proxy()';
+COMMENT ON TABLE kube_reports_internal.proxy_role IS 'the one cluster that a proxy''s role may serve; see grant_proxy()';
 
-CREATE TABLE kube_reports.namespace (
+CREATE TABLE kube_reports_internal.namespace (
 	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	name		text COLLATE "C" NOT NULL,
 	uid			text COLLATE "C" NOT NULL,
@@ -58,18 +58,18 @@ CREATE TABLE kube_reports.namespace (
 	noted_at	timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (cluster_id, name)
 );
-COMMENT ON TABLE kube_reports.namespace IS 'the namespaces that the objects of a cluster belong to, as its proxies learned from kube-apiserver';
-COMMENT ON COLUMN kube_reports.namespace.uid IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
-COMMENT ON COLUMN kube_reports.namespace.state
+COMMENT ON TABLE kube_reports_internal.namespace IS 'the namespaces that the objects of a cluster belong to, as its proxies learned from kube-apiserver';
+COMMENT ON COLUMN kube_reports_internal.namespace.uid IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
+COMMENT ON COLUMN kube_reports_internal.namespace.state
 	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are being deleted';
-COMMENT ON COLUMN kube_reports.namespace.orderly
+COMMENT ON COLUMN kube_reports_internal.namespace.orderly
 	IS 'it was seen terminating while it was there: all objects under the name are from before';
-COMMENT ON COLUMN kube_reports.namespace.noted_at IS 'when it came into this state';
+COMMENT ON COLUMN kube_reports_internal.namespace.noted_at IS 'when it came into this state';
 
 ---- the registry ----
 
 CREATE TABLE kube_reports.resource_type (
-	id			integer PRIMARY KEY DEFAULT nextval('kube_reports.resource_type_id_seq'),
+	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.resource_type_id_seq'),
 	"group"		text COLLATE "C" NOT NULL,
 	plural		text COLLATE "C" NOT NULL,
 	kind		text COLLATE "C" NOT NULL,
@@ -91,8 +91,8 @@ COMMENT ON COLUMN kube_reports.resource_type.crd IS 'the CustomResourceDefinitio
 COMMENT ON COLUMN kube_reports.resource_type.mapping_id IS 'another one with every other mapping: what is compiled is kept by it';
 COMMENT ON COLUMN kube_reports.resource_type.mapping IS 'where results stand in a document of the type; see set_results_mapping()';
 
-CREATE TABLE kube_reports.resource_version (
-	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports.definition_id_seq'),
+CREATE TABLE kube_reports_internal.resource_version (
+	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports_internal.definition_id_seq'),
 	resource_type integer NOT NULL REFERENCES kube_reports.resource_type ON DELETE CASCADE,
 	version		text COLLATE "C" NOT NULL,
 	priority	integer NOT NULL,
@@ -100,13 +100,13 @@ CREATE TABLE kube_reports.resource_version (
 	definition	kube_reports.report NOT NULL,
 	UNIQUE (resource_type, version)
 );
-COMMENT ON TABLE kube_reports.resource_version IS 'served versions of the types, in the form that the C functions compile';
-COMMENT ON COLUMN kube_reports.resource_version.priority IS 'position among the versions of the type; 1 is preferred';
+COMMENT ON TABLE kube_reports_internal.resource_version IS 'served versions of the types, in the form that the C functions compile';
+COMMENT ON COLUMN kube_reports_internal.resource_version.priority IS 'position among the versions of the type; 1 is preferred';
 
 ---- objects ----
 
-CREATE TABLE kube_reports.lane (
-	id			integer PRIMARY KEY DEFAULT nextval('kube_reports.lane_id_seq'),
+CREATE TABLE kube_reports_internal.lane (
+	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.lane_id_seq'),
 	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster,
 	resource_type integer NOT NULL REFERENCES kube_reports.resource_type,
 	floor		bigint NOT NULL CHECK (floor > 0),
@@ -114,10 +114,10 @@ CREATE TABLE kube_reports.lane (
 	store		uuid,
 	UNIQUE (cluster_id, resource_type)
 );
-COMMENT ON TABLE kube_reports.lane IS 'one order of versions: the objects of one type in one cluster';
-COMMENT ON COLUMN kube_reports.lane.floor IS 'the log holds every change above this version';
-COMMENT ON COLUMN kube_reports.lane.lost IS 'versions that a failed server may have given and this log does not know';
-COMMENT ON COLUMN kube_reports.lane.store IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
+COMMENT ON TABLE kube_reports_internal.lane IS 'one order of versions: the objects of one type in one cluster';
+COMMENT ON COLUMN kube_reports_internal.lane.floor IS 'the log holds every change above this version';
+COMMENT ON COLUMN kube_reports_internal.lane.lost IS 'versions that a failed server may have given and this log does not know';
+COMMENT ON COLUMN kube_reports_internal.lane.store IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
 
 CREATE TABLE kube_reports.object (
 	cluster_id	integer NOT NULL,
@@ -131,7 +131,7 @@ CREATE TABLE kube_reports.object (
 	labels		text[] COLLATE "C" GENERATED ALWAYS AS (kube_reports.label_terms(metadata)) STORED,
 	evaluated_at timestamptz,
 	PRIMARY KEY (cluster_id, resource_type, namespace, name),
-	FOREIGN KEY (cluster_id, resource_type) REFERENCES kube_reports.lane (cluster_id, resource_type)
+	FOREIGN KEY (cluster_id, resource_type) REFERENCES kube_reports_internal.lane (cluster_id, resource_type)
 ) WITH (
 	autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0
@@ -146,7 +146,7 @@ COMMENT ON COLUMN kube_reports.object.evaluated_at IS 'the newest time at which 
 
 CREATE INDEX object_labels ON kube_reports.object USING gin (labels);
 
-CREATE TABLE kube_reports.change (
+CREATE TABLE kube_reports_internal.change (
 	lane		integer NOT NULL,
 	version		bigint NOT NULL,
 	operation	"char" NOT NULL CHECK (operation IN ('A', 'M', 'D')),
@@ -162,26 +162,26 @@ CREATE TABLE kube_reports.change (
 	autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE kube_reports.change IS 'undo log of the objects, for watches, pages and lists at a version; kept for a while';
-COMMENT ON COLUMN kube_reports.change.operation IS 'A added, M modified, D deleted';
-COMMENT ON COLUMN kube_reports.change.actor IS 'who wrote: the API user, or the database role for SQL';
-COMMENT ON COLUMN kube_reports.change.old_version IS 'version of the state before; null for A';
+COMMENT ON TABLE kube_reports_internal.change IS 'undo log of the objects, for watches, pages and lists at a version; kept for a while';
+COMMENT ON COLUMN kube_reports_internal.change.operation IS 'A added, M modified, D deleted';
+COMMENT ON COLUMN kube_reports_internal.change.actor IS 'who wrote: the API user, or the database role for SQL';
+COMMENT ON COLUMN kube_reports_internal.change.old_version IS 'version of the state before; null for A';
 
-CREATE INDEX change_key ON kube_reports.change (lane, namespace, name, version);
+CREATE INDEX change_key ON kube_reports_internal.change (lane, namespace, name, version);
 
-CREATE TABLE kube_reports.log_size (
-	lane		integer PRIMARY KEY REFERENCES kube_reports.lane ON DELETE CASCADE,
+CREATE TABLE kube_reports_internal.log_size (
+	lane		integer PRIMARY KEY REFERENCES kube_reports_internal.lane ON DELETE CASCADE,
 	measured	bigint NOT NULL,
 	bytes		bigint NOT NULL
 );
-COMMENT ON TABLE kube_reports.log_size IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
-COMMENT ON COLUMN kube_reports.log_size.measured IS 'changes up to this version are counted';
+COMMENT ON TABLE kube_reports_internal.log_size IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
+COMMENT ON COLUMN kube_reports_internal.log_size.measured IS 'changes up to this version are counted';
 
 -- lz4 prints documents three times as fast as pglz; a server built without it falls back.
 DO $$
 BEGIN
 	ALTER TABLE kube_reports.object ALTER COLUMN metadata SET COMPRESSION lz4, ALTER COLUMN body SET COMPRESSION lz4;
-	ALTER TABLE kube_reports.change ALTER COLUMN old_metadata SET COMPRESSION lz4, ALTER COLUMN old_body SET COMPRESSION lz4;
+	ALTER TABLE kube_reports_internal.change ALTER COLUMN old_metadata SET COMPRESSION lz4, ALTER COLUMN old_body SET COMPRESSION lz4;
 EXCEPTION WHEN feature_not_supported THEN
 	RAISE NOTICE 'this server has no lz4: documents are compressed with pglz, reading them is slower';
 END
@@ -189,14 +189,14 @@ $$;
 
 ---- settings and the state of this store ----
 
-CREATE TABLE kube_reports.setting (
+CREATE TABLE kube_reports_internal.setting (
 	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window', 'history_retention', 'text_search')),
 	value		text NOT NULL
 );
-COMMENT ON TABLE kube_reports.setting
+COMMENT ON TABLE kube_reports_internal.setting
 	IS 'settings that differ from their defaults; see set_setting()';
 
-CREATE TABLE kube_reports.store (
+CREATE TABLE kube_reports_internal.store (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	generation	bigint NOT NULL DEFAULT 1,
 	identity	uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -205,35 +205,35 @@ CREATE TABLE kube_reports.store (
 	timeline	bigint,
 	history_expired_at timestamptz
 );
-COMMENT ON TABLE kube_reports.store IS 'one row: the state of this copy of the store; never dumped';
-COMMENT ON COLUMN kube_reports.store.generation IS 'counts changes of the registry';
-COMMENT ON COLUMN kube_reports.store.identity IS 'tells lanes made here from those of a dump';
-COMMENT ON COLUMN kube_reports.store.restore_pending IS 'rows of a dump were loaded and after_restore() has not run yet';
-COMMENT ON COLUMN kube_reports.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
-COMMENT ON COLUMN kube_reports.store.timeline IS 'its timeline';
-COMMENT ON COLUMN kube_reports.store.history_expired_at IS 'when upkeep last dropped a month of history';
-INSERT INTO kube_reports.store DEFAULT VALUES;
+COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
+COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
+COMMENT ON COLUMN kube_reports_internal.store.identity IS 'tells lanes made here from those of a dump';
+COMMENT ON COLUMN kube_reports_internal.store.restore_pending IS 'rows of a dump were loaded and after_restore() has not run yet';
+COMMENT ON COLUMN kube_reports_internal.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
+COMMENT ON COLUMN kube_reports_internal.store.timeline IS 'its timeline';
+COMMENT ON COLUMN kube_reports_internal.store.history_expired_at IS 'when upkeep last dropped a month of history';
+INSERT INTO kube_reports_internal.store DEFAULT VALUES;
 
-CREATE TABLE kube_reports.caller_secret (
+CREATE TABLE kube_reports_internal.caller_secret (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')
 );
-COMMENT ON TABLE kube_reports.caller_secret IS 'one row: what seals of callers are made with; never dumped';
-INSERT INTO kube_reports.caller_secret DEFAULT VALUES;
+COMMENT ON TABLE kube_reports_internal.caller_secret IS 'one row: what seals of callers are made with; never dumped';
+INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;
 
 ---- what pg_dump takes along ----
 
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.version_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.definition_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.cluster_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.lane_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.resource_type_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.version_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.definition_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.cluster_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.lane_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.resource_type_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.cluster', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.proxy_role', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.namespace', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.proxy_role', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.namespace', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.resource_type', 'WHERE NOT builtin');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.resource_version', 'WHERE NOT builtin');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.lane', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.resource_version', 'WHERE NOT builtin');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.lane', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.object', '');
-SELECT pg_catalog.pg_extension_config_dump('kube_reports.setting', '');
+SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.setting', '');
 

@@ -6,15 +6,15 @@
 -- other restores.  A function that has not been written in SQL yet raises
 -- feature_not_supported.
 
-CREATE FUNCTION kube_reports.is_report(document text) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.is_report(document text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN json_typeof(document::json) = 'object';
-COMMENT ON FUNCTION kube_reports.is_report(text) IS 'whether a text is one JSON object; a text that is no JSON raises an error with its position';
+COMMENT ON FUNCTION kube_reports_internal.is_report(text) IS 'whether a text is one JSON object; a text that is no JSON raises an error with its position';
 
-CREATE DOMAIN kube_reports.report AS text CHECK (kube_reports.is_report(VALUE));
+CREATE DOMAIN kube_reports.report AS text CHECK (kube_reports_internal.is_report(VALUE));
 COMMENT ON DOMAIN kube_reports.report IS 'a report document: one JSON object, kept as the text it was given';
 
-CREATE FUNCTION kube_reports.only_in_c(name text) RETURNS void
+CREATE FUNCTION kube_reports_internal.only_in_c(name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -23,18 +23,18 @@ BEGIN
 		USING ERRCODE = 'feature_not_supported', HINT = 'Install the C variant of kube_reports where its files can be installed.';
 END
 $$;
-COMMENT ON FUNCTION kube_reports.only_in_c(text) IS 'raises feature_not_supported';
+COMMENT ON FUNCTION kube_reports_internal.only_in_c(text) IS 'raises feature_not_supported';
 
-CREATE FUNCTION kube_reports.report_from_text(text) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports_internal.report_from_text(text) RETURNS kube_reports.report
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN $1;
-COMMENT ON FUNCTION kube_reports.report_from_text(text) IS 'cast: checks that the text is one JSON object';
+COMMENT ON FUNCTION kube_reports_internal.report_from_text(text) IS 'cast: checks that the text is one JSON object';
 
-CREATE FUNCTION kube_reports.report_to_jsonb(kube_reports.report) RETURNS jsonb
+CREATE FUNCTION kube_reports_internal.report_to_jsonb(kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN $1::jsonb;
 
-CREATE FUNCTION kube_reports.report_from_jsonb(jsonb) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports_internal.report_from_jsonb(jsonb) RETURNS kube_reports.report
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN $1::text;
 
@@ -56,7 +56,7 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('matches_labels');
+	PERFORM kube_reports_internal.only_in_c('matches_labels');
 END
 $$;
 COMMENT ON FUNCTION kube_reports.matches_labels(text[], text)
@@ -67,7 +67,7 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('matches_fields');
+	PERFORM kube_reports_internal.only_in_c('matches_fields');
 END
 $$;
 COMMENT ON FUNCTION kube_reports.matches_fields(text, text, text)
@@ -78,26 +78,26 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('selector_terms');
+	PERFORM kube_reports_internal.only_in_c('selector_terms');
 END
 $$;
 COMMENT ON FUNCTION kube_reports.selector_terms(text)
 	IS 'the label terms that every match of a label selector has: what a GIN index can search for';
 
 -- An escaped NUL follows an even number of backslashes.
-CREATE FUNCTION kube_reports.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
+CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE jsonb_typeof(d.document#>path) WHEN 'string' THEN d.document#>>path END
 	FROM (SELECT regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb AS document) d;
 END;
-COMMENT ON FUNCTION kube_reports.string_at(kube_reports.report, text[])
+COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
 	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, becomes U+FFFD';
 
-CREATE FUNCTION kube_reports.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
+CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb#>path)::text;
-COMMENT ON FUNCTION kube_reports.value_at(kube_reports.report, text[])
+COMMENT ON FUNCTION kube_reports_internal.value_at(kube_reports.report, text[])
 	IS 'the value at a path of members, as JSON; null where there is none';
 
 CREATE FUNCTION kube_reports.document_size(document kube_reports.report) RETURNS integer
@@ -106,7 +106,7 @@ RETURN octet_length(document);
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 	IS 'bytes of a document, without reading or decompressing it';
 
-CREATE FUNCTION kube_reports.crd_definitions(crd kube_reports.report) RETURNS jsonb
+CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT jsonb_build_object('group', s.spec->'group', 'plural', s.spec#>'{names,plural}', 'singular', s.singular,
@@ -124,33 +124,33 @@ BEGIN ATOMIC
 			coalesce(g.spec#>'{names,listKind}', to_jsonb(g.spec#>>'{names,kind}' || 'List')) AS list_kind
 		FROM (SELECT crd::jsonb->'spec' AS spec) g) s;
 END;
-COMMENT ON FUNCTION kube_reports.crd_definitions(kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
 	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not supported';
 
-CREATE FUNCTION kube_reports.served_documents(definitions kube_reports.report[],
+CREATE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('served_documents');
+	PERFORM kube_reports_internal.only_in_c('served_documents');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.served_documents(kube_reports.report[])
+COMMENT ON FUNCTION kube_reports_internal.served_documents(kube_reports.report[])
 	IS 'discovery, OpenAPI and version documents for these definitions; the first row of a path is its default media type';
 
-CREATE FUNCTION kube_reports.check_document(definition_id bigint, definition kube_reports.report, document kube_reports.report) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, definition kube_reports.report, document kube_reports.report) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('check_document');
+	PERFORM kube_reports_internal.only_in_c('check_document');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.check_document(bigint, kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.report, kube_reports.report)
 	IS 'true, or an error (SQLSTATE KR422) in the API''s own words when the document does not conform to its schema';
 
-CREATE FUNCTION kube_reports.write_admit(definition_id bigint, definition kube_reports.report, request text, document bytea,
+CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report, request text, document bytea,
 		fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
@@ -159,13 +159,13 @@ LANGUAGE plpgsql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('write_admit');
+	PERFORM kube_reports_internal.only_in_c('write_admit');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_admit(bigint, kube_reports.report, text, bytea, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
 	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with write_decide(). fill_summary: count results where the producer left that out';
 
-CREATE FUNCTION kube_reports.write_decide(definition_id bigint, definition kube_reports.report, request text, document bytea,
+CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report, request text, document bytea,
 		stored_metadata kube_reports.report, stored_body kube_reports.report, stored_version bigint, fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
@@ -174,63 +174,63 @@ LANGUAGE plpgsql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('write_decide');
+	PERFORM kube_reports_internal.only_in_c('write_decide');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint, boolean)
 	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n answered, i insert, u update, d delete';
 
-CREATE FUNCTION kube_reports.write_document(definition_id bigint, definition kube_reports.report, namespace text, name text,
+CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report, namespace text, name text,
 		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
 		stored_metadata kube_reports.report, stored_body kube_reports.report, fill_summary boolean, OUT uid uuid)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('write_document');
+	PERFORM kube_reports_internal.only_in_c('write_document');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.write_document(bigint, kube_reports.report, text, text, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report, boolean)
 	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
 
-CREATE FUNCTION kube_reports.refuse_prepare() RETURNS void
+CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 END;
-COMMENT ON FUNCTION kube_reports.refuse_prepare()
+COMMENT ON FUNCTION kube_reports_internal.refuse_prepare()
 	IS 'makes PREPARE TRANSACTION fail in the current transaction: a prepared writer would hold its lane over a restart';
 
-CREATE FUNCTION kube_reports.keep_memory() RETURNS void
+CREATE FUNCTION kube_reports_internal.keep_memory() RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 END;
-COMMENT ON FUNCTION kube_reports.keep_memory()
+COMMENT ON FUNCTION kube_reports_internal.keep_memory()
 	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
 
-CREATE FUNCTION kube_reports.check_results_mapping(mapping kube_reports.report, type text) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text) RETURNS kube_reports.report
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('check_results_mapping');
+	PERFORM kube_reports_internal.only_in_c('check_results_mapping');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.check_results_mapping(kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
 	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
 
-CREATE FUNCTION kube_reports.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
+CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('evaluated_at');
+	PERFORM kube_reports_internal.only_in_c('evaluated_at');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.evaluated_at(bigint, kube_reports.report, kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report, kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
 
-CREATE FUNCTION kube_reports.result_difference(mapping_id bigint, mapping kube_reports.report, cluster_id integer,
+CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint, mapping kube_reports.report, cluster_id integer,
 		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report, body kube_reports.report,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
@@ -241,23 +241,23 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('result_difference');
+	PERFORM kube_reports_internal.only_in_c('result_difference');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
 	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
 
-CREATE FUNCTION kube_reports.field_hash(VARIADIC fields text[]) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT ('x' || encode(substring(sha256(coalesce(string_agg(int4send(octet_length(t.bytes)) || t.bytes, ''::bytea ORDER BY f.position), ''::bytea))
 			FROM 1 FOR 8), 'hex'))::bit(64)::bigint
 		FROM unnest(fields) WITH ORDINALITY f(field, position), LATERAL (SELECT convert_to(coalesce(f.field, ''), 'UTF8')) t(bytes);
 END;
-COMMENT ON FUNCTION kube_reports.field_hash(text[])
+COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
 	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
 
-CREATE FUNCTION kube_reports.count_summary(body kube_reports.report, OUT counted kube_reports.report, OUT found kube_reports.report)
+CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report, OUT found kube_reports.report)
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'), 'fail', count(*) FILTER (WHERE r.result = 'fail'),
@@ -269,18 +269,18 @@ BEGIN ATOMIC
 			FROM (SELECT CASE WHEN body::json->'results' IS NULL AND body::json->'summary' IS NULL THEN body::json#>'{spec,results}'
 				ELSE body::json->'results' END AS list) l, json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END) e(item)) r;
 END;
-COMMENT ON FUNCTION kube_reports.count_summary(kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
 	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has (null: none): both stand at its top, or in spec';
 
-CREATE FUNCTION kube_reports.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text, OUT owner kube_reports.report)
+CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text, OUT owner kube_reports.report)
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('first_owner');
+	PERFORM kube_reports_internal.only_in_c('first_owner');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.first_owner(kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
 	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; nulls: it has none';
 
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
@@ -288,38 +288,38 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('policy_rules');
+	PERFORM kube_reports_internal.only_in_c('policy_rules');
 END
 $$;
 COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
 	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them for pod controllers';
 
-CREATE FUNCTION kube_reports.list_results(body kube_reports.report, resource kube_reports.report,
+CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
 		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)
 		RETURNS SETOF record
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('list_results');
+	PERFORM kube_reports_internal.only_in_c('list_results');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.list_results(kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube_reports.report)
 	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of it; resource: takes the place of what each says it is about (null: that stays)';
 
-CREATE FUNCTION kube_reports.get_plan(definition_id bigint, definition kube_reports.report, request text,
+CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('get_plan');
+	PERFORM kube_reports_internal.only_in_c('get_plan');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.get_plan(bigint, kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.get_plan(bigint, kube_reports.report, text)
 	IS 'what a get asks for; code 200 or the Status to answer';
 
-CREATE FUNCTION kube_reports.list_plan(definition_id bigint, definition kube_reports.report, request text,
+CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT needs_body boolean,
 		OUT label_selector text, OUT terms text[], OUT field_selector text, OUT field_name text,
 		OUT max_items bigint, OUT has_continue boolean, OUT continue_version bigint,
@@ -330,73 +330,73 @@ LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('list_plan');
+	PERFORM kube_reports_internal.only_in_c('list_plan');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.list_plan(bigint, kube_reports.report, text)
+COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
 	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e exact';
 
-CREATE FUNCTION kube_reports.render_object(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint, definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('render_object');
+	PERFORM kube_reports_internal.only_in_c('render_object');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.render_object(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
 	IS 'an object as the answer of a request, with a newline; version null: without resourceVersion';
 
-CREATE FUNCTION kube_reports.render_item(definition_id bigint, definition kube_reports.report, transform text, events boolean, separated boolean,
+CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text, events boolean, separated boolean,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('render_item');
+	PERFORM kube_reports_internal.only_in_c('render_item');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.render_item(bigint, kube_reports.report, text, boolean, boolean, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean, kube_reports.report, kube_reports.report, bigint)
 	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands between it and the item before';
 
-CREATE FUNCTION kube_reports.render_change(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint, definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('render_change');
+	PERFORM kube_reports_internal.only_in_c('render_change');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.render_change(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_change(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
 	IS 'an object as the object of a watch event, without a newline';
 
-CREATE FUNCTION kube_reports.render_list(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_list(definition_id bigint, definition kube_reports.report, transform text,
 		part "char", version bigint, continue_token text, remaining bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('render_list');
+	PERFORM kube_reports_internal.only_in_c('render_list');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.render_list(bigint, kube_reports.report, text, "char", bigint, text, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_list(bigint, kube_reports.report, text, "char", bigint, text, bigint)
 	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: not said';
 
-CREATE FUNCTION kube_reports.render_bookmark(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint, definition kube_reports.report, transform text,
 		version bigint, initial_end boolean) RETURNS bytea
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	PERFORM kube_reports.only_in_c('render_bookmark');
+	PERFORM kube_reports_internal.only_in_c('render_bookmark');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.render_bookmark(bigint, kube_reports.report, text, bigint, boolean)
+COMMENT ON FUNCTION kube_reports_internal.render_bookmark(bigint, kube_reports.report, text, bigint, boolean)
 	IS 'the frame of a bookmark; initial_end: the one that ends the initial events';
 
-CREATE FUNCTION kube_reports.continue_token(version bigint, namespaced boolean, root_namespace text,
+CREATE FUNCTION kube_reports_internal.continue_token(version bigint, namespaced boolean, root_namespace text,
 		last_namespace text, last_name text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -404,15 +404,15 @@ BEGIN ATOMIC
 		left(to_json(CASE WHEN namespaced AND root_namespace = '' THEN last_namespace || '/' ELSE '' END || last_name)::text, -1) || '\u0000"'),
 		'UTF8'), 'base64'), '+/=' || chr(10), '-_');
 END;
-COMMENT ON FUNCTION kube_reports.continue_token(bigint, boolean, text, text, text)
+COMMENT ON FUNCTION kube_reports_internal.continue_token(bigint, boolean, text, text, text)
 	IS 'the continue token of a page that ended with this key';
 
-CREATE FUNCTION kube_reports.status_document(code integer, reason text, message text, details jsonb) RETURNS bytea
+CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT convert_to(json_strip_nulls(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', '{}'::json,
 		'status', 'Failure', 'message', message, 'reason', reason, 'details', details, 'code', code))::text || chr(10), 'UTF8');
 END;
-COMMENT ON FUNCTION kube_reports.status_document(integer, text, text, jsonb)
+COMMENT ON FUNCTION kube_reports_internal.status_document(integer, text, text, jsonb)
 	IS 'a Kubernetes Status of a failure; details null: none';
 

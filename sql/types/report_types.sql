@@ -11,12 +11,12 @@ DECLARE
 	definition	kube_reports.report;
 BEGIN
 	SELECT v.id, v.definition INTO definition_id, definition
-		FROM kube_reports.resource_type t JOIN kube_reports.resource_version v ON v.resource_type = t.id
+		FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 		WHERE t."group" || '/' || v.version = api_version AND t.kind = conforms.kind;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'kind "%" of "%" is not registered', kind, api_version USING ERRCODE = 'undefined_object';
 	END IF;
-	RETURN kube_reports.check_document(definition_id, definition, document);
+	RETURN kube_reports_internal.check_document(definition_id, definition, document);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.conforms(kube_reports.report, text, text)
