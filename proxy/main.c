@@ -41,7 +41,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
-#include "upkeep/result_metrics.h"
+#include "api/result_metrics.h"
 #include "http/server.h"
 #include "http/tls.h"
 #include "base/wakeup.h"

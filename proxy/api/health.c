@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
-#include "upkeep/result_metrics.h"
+#include "api/result_metrics.h"
 #include "http/server.h"
 
 /* How long the database may be away before readyz says so, in milliseconds. */

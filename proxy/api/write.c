@@ -21,7 +21,7 @@
 #include "base/config.h"
 #include "api/feed.h"
 #include "base/metrics.h"
-#include "upkeep/namespaces.h"
+#include "api/namespaces.h"
 #include "api/reply.h"
 #include "base/wakeup.h"
 

@@ -22,8 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cluster/kubeconfig.h"
-#include "trust/request_header.h"
+#include "base/name_list.h"
 
 #define EXIT_USAGE 2
 #define MAX_DEFAULT_WORKERS 8
@@ -425,17 +424,23 @@ check_all(void)
 	if (config.tls_private_key_file[0] == '\0')
 		usage_error("tls-private-key-file", NULL, "is required");
 	if (config.require_client_cert && config.client_ca_file[0] == '\0' && config.requestheader_client_ca_file[0] == '\0' &&
-		(config.authentication_skip_lookup || !kubeconfig_available(config.authentication_kubeconfig)))
+		(config.authentication_skip_lookup || !config_has_kubeapi(config.authentication_kubeconfig)))
 		usage_error("require-client-cert", NULL, "needs --client-ca-file, --requestheader-client-ca-file or a kube-apiserver");
-	if (config.authorization_mode == AUTHORIZATION_WEBHOOK && !kubeconfig_available(config_authorization_kubeconfig()))
+	if (config.authorization_mode == AUTHORIZATION_WEBHOOK && !config_has_kubeapi(config_authorization_kubeconfig()))
 		usage_error("authorization-mode", "Webhook", "needs --authorization-kubeconfig, --authentication-kubeconfig or a pod");
-	if (config.apiservice_ca_file[0] != '\0' && !kubeconfig_available(config.authentication_kubeconfig))
+	if (config.apiservice_ca_file[0] != '\0' && !config_has_kubeapi(config.authentication_kubeconfig))
 		usage_error("apiservice-ca-file", config.apiservice_ca_file, "needs --authentication-kubeconfig or a pod");
 	check_connections();
 	if (config.result_series > 0 && !config.upkeep)
 		usage_error("result-metrics-series", NULL, "needs --upkeep: the upkeep process reads them");
 	if (config.metrics_port == config.secure_port)
 		usage_error("metrics-port", NULL, "must not be the same as --secure-port");
+}
+
+bool
+config_has_kubeapi(const char *kubeconfig)
+{
+	return kubeconfig[0] != '\0' || getenv("KUBERNETES_SERVICE_HOST") != NULL;
 }
 
 const char *
@@ -495,6 +500,6 @@ config_parse(int argc, char **argv)
 	}
 	check_all();
 	/* Stand-alone, any valid namespace exists. */
-	if (!kubeconfig_available(config.authentication_kubeconfig))
+	if (!config_has_kubeapi(config.authentication_kubeconfig))
 		config.namespace_lifecycle = false;
 }

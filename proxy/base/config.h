@@ -83,6 +83,8 @@ extern Config config;			/* set once, before the workers are forked */
 /* Parses the command line; prints help or a clear error and exits when asked or wrong. */
 extern void config_parse(int argc, char **argv);
 
+/* Whether there is a kube-apiserver to talk to: a kubeconfig is given ("": none), or this process runs in a pod. */
+extern bool config_has_kubeapi(const char *kubeconfig);
 /* --authorization-kubeconfig, or --authentication-kubeconfig when it is not given; "": the pod's service account. */
 extern const char *config_authorization_kubeconfig(void);
 

@@ -33,12 +33,6 @@ kubeconfig_load(Arena *arena, const char *path, KubeConfig *kubeconfig, const ch
 	return load_file(arena, path, kubeconfig, why);
 }
 
-bool
-kubeconfig_available(const char *path)
-{
-	return path[0] != '\0' || getenv("KUBERNETES_SERVICE_HOST") != NULL;
-}
-
 static bool
 read_file(Arena *arena, const char *path, JsonText *text, const char **why)
 {

@@ -26,7 +26,4 @@ typedef struct KubeConfig
  */
 extern bool kubeconfig_load(Arena *arena, const char *path, KubeConfig *kubeconfig, const char **why);
 
-/* Whether there is anything to load: path is given, or this process runs in a pod. */
-extern bool kubeconfig_available(const char *path);
-
 #endif							/* KUBECONFIG_H */

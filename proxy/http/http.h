@@ -18,15 +18,10 @@
 #ifndef HTTP_H
 #define HTTP_H
 
+#include "base/header.h"
 #include "engine/base/arena.h"
 
 typedef struct HttpRequest HttpRequest;
-
-typedef struct HttpHeader
-{
-	const char *name;			/* lower case */
-	const char *value;
-} HttpHeader;
 
 extern const char *http_method(HttpRequest *request);
 extern const char *http_path(HttpRequest *request);		/* as sent, still percent-encoded, without the query */

@@ -20,7 +20,7 @@ bool
 authentication_lookup_wanted(void)
 {
 	return !config.authentication_skip_lookup && authentication_config_incomplete() &&
-		kubeconfig_available(config.authentication_kubeconfig);
+		config_has_kubeapi(config.authentication_kubeconfig);
 }
 
 LookupResult

@@ -35,7 +35,7 @@
 void
 identity_start(void)
 {
-	if (kubeconfig_available(config.authentication_kubeconfig))
+	if (config_has_kubeapi(config.authentication_kubeconfig))
 	{
 		KubeApi    *api = kubeapi_open(config.authentication_kubeconfig);
 

@@ -14,14 +14,9 @@
 #ifndef REQUEST_HEADER_H
 #define REQUEST_HEADER_H
 
-#include "http/http.h"
+#include "base/header.h"
+#include "base/name_list.h"
 #include "trust/user.h"
-
-typedef struct NameList
-{
-	const char **names;
-	size_t		count;
-} NameList;
 
 /* The names of headers, in any case; those of extra are prefixes. */
 typedef struct RequestHeaderNames
@@ -31,16 +26,6 @@ typedef struct RequestHeaderNames
 	NameList	group;			/* all values of all */
 	NameList	extra;			/* all values of all that begin so; the rest of the name is the key */
 } RequestHeaderNames;
-
-/* Names separated by commas, without the blanks around them; "" is an empty list.  False when a name is empty. */
-extern bool name_list_split(Arena *arena, const char *text, NameList *list);
-
-/*
- * A JSON array of strings, none empty, as the ConfigMap extension-apiserver-authentication has it; text NULL or "" is an empty list.
- */
-extern bool name_list_parse(Arena *arena, const char *text, NameList *list);
-
-extern bool name_list_has(const NameList *list, const char *name);
 
 /* False, and nothing said, when no header names a user.  The user points into the headers. */
 extern bool request_header_user(Arena *arena, const RequestHeaderNames *names, const HttpHeader *headers, size_t count, User *user);

@@ -618,7 +618,7 @@ can_ask(void)
 	static int	answer = -1;
 
 	if (answer < 0)
-		answer = kubeconfig_available(config.authentication_kubeconfig);
+		answer = config_has_kubeapi(config.authentication_kubeconfig);
 	return answer == 1;
 }
 

@@ -15,9 +15,9 @@
 #include "base/metrics.h"
 #include "db/pg.h"
 #include "upkeep/api_service.h"
-#include "upkeep/namespaces.h"
+#include "api/namespaces.h"
 #include "upkeep/policies.h"
-#include "upkeep/result_metrics.h"
+#include "api/result_metrics.h"
 #include "upkeep/webhook.h"
 
 /* How often the change log is seen to and the objects are counted; other steps follow while there is more to do. */

@@ -13,6 +13,7 @@
 #include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
+#include "base/name_list.c"
 #include "trust/request_header.c"
 
 #define HEADER_LIMIT 200

@@ -22,6 +22,7 @@
 #include "fuzz.h"
 
 /* The document engine is linked to every target, the proxy's files to none: these need libcrypto alone. */
+#include "base/name_list.c"
 #include "trust/request_header.c"
 #include "identity/review.c"
 #include "identity/token_review.c"

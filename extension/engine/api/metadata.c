@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/fields/field_owner.h"
+#include "engine/api/managed_fields.h"
 
 #define ANNOTATIONS_MAX (256 * 1024)
 
@@ -106,7 +106,7 @@ array_count(const JsonNode *node)
 typedef struct Coercion
 {
 	Arena	   *arena;
-	SchemaUnknown unknown;
+	UnknownField unknown;
 	void	   *state;
 	size_t		told;
 	JsonNode   *empty;			/* a string for all the places that get an empty one; made when it is needed */
@@ -136,7 +136,7 @@ tell_unknown(Coercion *coercion, const CoercedField *field, JsonText key)
 {
 	StrBuf		path;
 
-	if (coercion->unknown == NULL || coercion->told++ >= SCHEMA_MAX_UNKNOWN)
+	if (coercion->unknown == NULL || coercion->told++ >= UNKNOWN_FIELDS_MAX)
 		return;
 	strbuf_init(&path, coercion->arena);
 	strbuf_puts(&path, "metadata.");
@@ -389,7 +389,7 @@ coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const
 }
 
 bool
-metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *state, const char **error)
+metadata_coerce(Arena *arena, JsonNode *metadata, UnknownField unknown, void *state, const char **error)
 {
 	Coercion	coercion = {.arena = arena, .unknown = unknown, .state = state};
 
@@ -616,7 +616,7 @@ validate_common(Arena *arena, const JsonNode *metadata, bool namespaced, FieldEr
 	validate_annotations(arena, json_get(metadata, "annotations"), errors);
 	validate_owners(arena, json_get(metadata, "ownerReferences"), errors);
 	validate_finalizers(arena, json_get(metadata, "finalizers"), errors);
-	field_owners_validate(json_get(metadata, "managedFields"), errors);
+	managed_fields_validate(json_get(metadata, "managedFields"), errors);
 }
 
 void
@@ -687,7 +687,7 @@ metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode 
 
 	/* Upstream looks at these once for every object and twice more for an update. */
 	for (int i = 0; i < 2; i++)
-		field_owners_validate(json_get(metadata, "managedFields"), errors);
+		managed_fields_validate(json_get(metadata, "managedFields"), errors);
 	if (json_get(stored, "deletionTimestamp") != NULL)
 	{
 		JsonText   *added;

@@ -10,7 +10,7 @@
 #ifndef METADATA_H
 #define METADATA_H
 
-#include "engine/schema/schema.h"
+#include "engine/api/status.h"
 
 /*
  * Brings metadata to the shape of ObjectMeta, in place: unknown keys are dropped (and told to unknown, as
@@ -18,7 +18,7 @@
  * empty, until field_owner.h has dealt with it.  A wrong type gives a message in Go's words in *error
  * ("json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string") and false.
  */
-extern bool metadata_coerce(Arena *arena, JsonNode *metadata, SchemaUnknown unknown, void *state, const char **error);
+extern bool metadata_coerce(Arena *arena, JsonNode *metadata, UnknownField unknown, void *state, const char **error);
 
 /*
  * CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields of a new object; paths under

@@ -61,6 +61,13 @@ typedef struct FieldErrorList
 	size_t		bytes;			/* of all texts */
 } FieldErrorList;
 
+/* Told of each field that was dropped because no schema knows it, in the order of the paths: "spec.results[0].foo". */
+typedef void (*UnknownField) (void *state, const char *path);
+
+/* More fields, or more bytes of their paths, are told of nobody. */
+#define UNKNOWN_FIELDS_MAX 1000
+#define UNKNOWN_FIELDS_MAX_BYTES ((size_t) 1024 * 1024)
+
 extern void field_errors_init(FieldErrorList *list, Arena *arena);
 
 /*

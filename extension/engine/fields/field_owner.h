@@ -65,16 +65,7 @@ extern FieldApplyResult field_owner_apply(const FieldWrite *write, const JsonNod
 /* Whether two lists of managed fields differ in nothing but times.  Either may be NULL. */
 extern bool field_owners_equal_but_times(const JsonNode *a, const JsonNode *b);
 
-/* MF-08: what is wrong with the entries of shaped metadata. */
-extern void field_owners_validate(const JsonNode *entries, FieldErrorList *errors);
-
 /* Whether there are any entries (NULL: none), and all can be read. */
 extern bool field_owners_are_sound(Arena *arena, const JsonNode *entries);
-
-/* Bytes of the name of a field manager (CRE-07). */
-#define FIELD_OWNER_NAME_MAX 128
-
-/* CRE-07: what is wrong with the name of a field manager. */
-extern void field_owner_check_name(const char *path, JsonText name, FieldErrorList *errors);
 
 #endif							/* FIELD_OWNER_H */

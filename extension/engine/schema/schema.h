@@ -26,25 +26,19 @@ typedef struct Schema Schema;
  */
 extern Schema *schema_compile(Arena *arena, const JsonNode *node, const char *path, FieldErrorList *errors);
 
-/* Told of each field that pruning dropped, in the order of the paths: "spec.results[0].foo". */
-typedef void (*SchemaUnknown) (void *state, const char *path);
-
 /*
  * Drops what the schema does not know, in place.  The root's apiVersion, kind and metadata are never
  * touched here (object metadata is metadata.c's business), nor those of embedded resources: see below.  unknown may be NULL;
- * it is told of at most SCHEMA_MAX_UNKNOWN fields, and no more when their paths have so many bytes; all the others are
+ * it is told of at most UNKNOWN_FIELDS_MAX fields, and no more when their paths have so many bytes; all the others are
  * dropped without a word.
  */
-#define SCHEMA_MAX_UNKNOWN 1000
-#define SCHEMA_MAX_UNKNOWN_BYTES ((size_t) 1024 * 1024)
-
-extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state);
+extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state);
 
 /*
  * Brings the metadata of embedded resources into the shape of ObjectMeta, in place, and tells what was dropped from it.  False
  * with one error when a part of an embedded resource has a wrong type.
  */
-extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
+extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state,
 								   FieldErrorList *errors);
 
 /*

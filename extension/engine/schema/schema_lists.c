@@ -209,7 +209,7 @@ check_embedded_name(const JsonNode *metadata, const char *key, bool is_prefix, c
 typedef struct EmbeddedCoercion
 {
 	Arena	   *arena;
-	SchemaUnknown unknown;
+	UnknownField unknown;
 	void	   *state;
 	size_t		told;
 	size_t		told_bytes;
@@ -224,7 +224,7 @@ tell_embedded_unknown(void *state, const char *path)
 	EmbeddedCoercion *coercion = state;
 	char	   *told;
 
-	if (coercion->told >= SCHEMA_MAX_UNKNOWN || coercion->told_bytes >= SCHEMA_MAX_UNKNOWN_BYTES)
+	if (coercion->told >= UNKNOWN_FIELDS_MAX || coercion->told_bytes >= UNKNOWN_FIELDS_MAX_BYTES)
 		return;
 	told = arena_printf(coercion->arena, "%s.%s", field_path_string(coercion->arena, coercion->place), path);
 	coercion->told++;
@@ -315,7 +315,7 @@ coerce_value(EmbeddedCoercion *coercion, const Schema *schema, JsonNode *value, 
 }
 
 bool
-schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state,
+schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state,
 					   FieldErrorList *errors)
 {
 	EmbeddedCoercion coercion = {.arena = arena,.unknown = unknown,.state = state,.errors = errors};

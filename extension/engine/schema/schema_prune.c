@@ -37,7 +37,7 @@ is_container(const JsonNode *value)
 static void
 note_dropped(Pruning *pruning, const FieldPath *path)
 {
-	if (!pruning->told || pruning->count >= SCHEMA_MAX_UNKNOWN || pruning->bytes >= SCHEMA_MAX_UNKNOWN_BYTES)
+	if (!pruning->told || pruning->count >= UNKNOWN_FIELDS_MAX || pruning->bytes >= UNKNOWN_FIELDS_MAX_BYTES)
 		return;
 	pruning->paths = arena_grow(pruning->arena, pruning->paths, pruning->count, sizeof(char *), &pruning->capacity);
 	if (path->index < 0 && path->key.len == 0)
@@ -160,7 +160,7 @@ compare_paths(const void *a, const void *b)
 }
 
 void
-schema_prune(Arena *arena, const Schema *schema, JsonNode *document, SchemaUnknown unknown, void *state)
+schema_prune(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state)
 {
 	Pruning		pruning = {arena, unknown != NULL, NULL, 0, 0, 0};
 

@@ -23,7 +23,7 @@
 /* What differs between those who bring documents. */
 typedef struct DocumentAdmission
 {
-	SchemaUnknown unknown;		/* told of each field that is dropped; NULL: nobody asks */
+	UnknownField unknown;		/* told of each field that is dropped; NULL: nobody asks */
 	void	   *state;
 	bool		metadata_optional;	/* a document without metadata stays without, and is valid so */
 	bool		applied;		/* by server-side apply: document_settle_applied() follows when it is valid */

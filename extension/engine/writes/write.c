@@ -13,6 +13,7 @@
  */
 #include "engine/writes/write_private.h"
 
+#include "engine/api/managed_fields.h"
 #include "engine/base/ascii.h"
 
 /* Warnings of one answer: how many are noted; how many runes in all, and of each when all have more (WARN-01). */
@@ -290,7 +291,7 @@ write_take_options(Writing *writing, const char *kind)
 	field_errors_init(&errors, arena);
 	options->owner = owner != NULL ? owner : "";
 	check_patch_options(writing, &errors);
-	field_owner_check_name("fieldManager", (JsonText) {options->owner, strlen(options->owner)}, &errors);
+	managed_fields_check_owner("fieldManager", (JsonText) {options->owner, strlen(options->owner)}, &errors);
 	write_check_dry_run(json_get(writing->request->query, "dryRun"), options, &errors);
 	check_field_validation(arena, validation != NULL ? validation : "", options, &errors);
 	if (options->owner[0] == '\0')

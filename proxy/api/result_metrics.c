@@ -14,7 +14,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "upkeep/result_metrics.h"
+#include "api/result_metrics.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "upkeep/namespaces.h"
+#include "api/namespaces.h"
 
 #include <stdlib.h>
 #include <string.h>
