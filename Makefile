@@ -5,6 +5,7 @@
 #   install           the extension by PGXS, the proxy under prefix; both below DESTDIR
 #   installcheck      regression tests against a running server
 #   up, down          start and stop a stack of one's own under .run; clean-run also deletes its data
+#                     up writes .run/kubeconfig (kubectl), .run/env (psql as the owner), .run/env.reader (psql as an analyst)
 #   check             everything that must pass, on throw-away servers
 #   check-clients     Kubernetes clients in Go and JavaScript against the proxy
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
@@ -22,6 +23,14 @@
 #   CC, CFLAGS, COPT  as in PGXS; PROXY_CFLAGS is for the proxy
 #   WERROR=1          make warnings errors; make check and make lint set it
 #   prefix, DESTDIR   where make install puts the proxy
+#
+# Variables of up (make up keeps what it succeeded with):
+#   RUN_DIR           .run; down and clean-run take it too
+#   PORT, METRICS_PORT, PG_PORT    8443, 9443, 15432
+#   CLUSTER_NAME      local: what views, pages and webhooks call the cluster
+#   CLUSTER_ID        its uid; made once
+#   DATABASE          a connection string: a second proxy joins that database
+#   PROXY_FLAGS       further flags for the proxy
 #
 # Goals that are scripts take further variables, named at the top of .ci/GOAL.
 
