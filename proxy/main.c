@@ -504,8 +504,9 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	log_line(LOG_INFO, "kube-reports-proxy %s serves https://%s:%d with %d workers and at most %d database connections",
-			 KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.workers, config.connections);
+	log_line(LOG_NOTICE, "kube-reports-proxy %s listens at %s port %d (HTTPS), for health and metrics at %s port %d (HTTP, 0: not), with %d workers, "
+			 "%s and at most %d database connections", KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.metrics_bind_address,
+			 config.metrics_port, config.workers, config.upkeep ? "the upkeep process" : "no upkeep process", config.connections);
 	code = supervise(&signals);
 	if (config.pid_file[0] != '\0')
 		unlink(config.pid_file);

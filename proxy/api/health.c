@@ -90,7 +90,7 @@ health_tick(void)
 	if (!passes && !failing)
 		log_line(LOG_ERROR, "readyz fails: %s", why);
 	else if (passes && failing)
-		log_line(LOG_ERROR, "readyz passes again");
+		log_line(LOG_NOTICE, "readyz passes again");
 	failing = !passes;
 }
 

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "api/api.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "api/reply.h"
 
@@ -172,6 +173,25 @@ compare_documents(const void *left, const void *right)
 	return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
 }
 
+/* For whoever reads the log of a start: what is served, and where it comes from. */
+static void
+announce(void)
+{
+	const char *source = pg_announcement();
+	StrBuf		groups;
+
+	if (source == NULL)
+		return;
+	strbuf_init(&groups, &reading->arena);
+	/* Rows come in the order of their groups. */
+	for (size_t i = 0; i < reading->type_count; i++)
+		if (i == 0 || strcmp(reading->types[i].group, reading->types[i - 1].group) != 0)
+			strbuf_printf(&groups, "%s%s", i > 0 ? ", " : "", reading->types[i].group);
+	log_line(LOG_NOTICE, "cluster %s (%s) is served: %zu types of %s, from %s", config.cluster_id,
+			 config.cluster_name[0] != '\0' ? config.cluster_name : "no name given", reading->type_count,
+			 reading->type_count > 0 ? groups.bytes : "no group", source);
+}
+
 static void
 read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -207,6 +227,8 @@ read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgEr
 	}
 	qsort(documents->entries, documents->count, sizeof(Document), compare_documents);
 
+	if (current == NULL)
+		announce();
 	log_line(LOG_INFO, "registry read: %zu types, %zu documents, generation %lld", reading->type_count,
 			 documents->count, (long long) reading_generation);
 	registry_release(current);

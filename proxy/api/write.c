@@ -389,7 +389,7 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 static void
 refuse_to_wait(Exchange *exchange)
 {
-	static const PgError lock_not_available = {"55P03", "the batch before does not end"};
+	static const PgError lock_not_available = {"55P03", "the batch before does not end", NULL};
 
 	reply_outcome(exchange, PG_FAILED, &lock_not_available);
 }

@@ -160,7 +160,7 @@ static const Flag flags[] =
 	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
 	"file to write the process id to"},
 	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,
-	"what is logged: 0 errors, 1 also every request, 2 also details"},
+	"what is logged: 0 errors and how the start went, 1 also every request, 2 also details"},
 };
 
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
@@ -173,6 +173,12 @@ usage_error(const char *flag, const char *value, const char *reason)
 	else
 		fprintf(stderr, "kube-reports-proxy: --%s: %s\n", flag, reason);
 	exit(EXIT_USAGE);
+}
+
+void
+config_refuse(const char *flag, const char *reason)
+{
+	usage_error(flag, NULL, reason);
 }
 
 static void

@@ -80,6 +80,9 @@ typedef struct Config
 
 extern Config config;			/* set once, before the workers are forked */
 
+/* Ends the proxy as a wrong value of a flag does. */
+extern _Noreturn void config_refuse(const char *flag, const char *reason);
+
 /* Parses the command line; prints help or a clear error and exits when asked or wrong. */
 extern void config_parse(int argc, char **argv);
 

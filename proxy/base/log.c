@@ -54,10 +54,10 @@ typedef struct Line
 	size_t		len;
 } Line;
 
-static const char *const level_names[] = {"error", "warning", "info", "debug"};
+static const char *const level_names[] = {"error", "warning", "info", "info", "debug"};
 
 /* The lowest --v that shows a level. */
-static const int level_verbosity[] = {0, 1, 1, 2};
+static const int level_verbosity[] = {0, 1, 0, 1, 2};
 
 static int	log_worker = -1;
 

@@ -18,13 +18,14 @@ typedef enum LogLevel
 {
 	LOG_ERROR,
 	LOG_WARNING,
+	LOG_NOTICE,					/* information that is always shown: how a start went, and that trouble is over */
 	LOG_INFO,
 	LOG_DEBUG
 } LogLevel;
 
 /*
- * One line {"time":...,"level":...,"worker":N,"message":...}.  --v=0 shows errors, --v=1 warnings and information too, --v=2
- * everything.
+ * One line {"time":...,"level":...,"worker":N,"message":...}.  --v=0 shows errors and notices, --v=1 warnings and information
+ * too, --v=2 everything.
  */
 extern void log_line(LogLevel level, const char *format,...) __attribute__((format(printf, 2, 3)));
 

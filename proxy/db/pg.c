@@ -39,6 +39,8 @@
 #define WRITE_LOCK_TIMEOUT "5s"
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
+#define BACK_OFF_SETUP_MS 5000	/* where the server has to be set up first */
+#define TROUBLE_LOG_MS 60000	/* between two lines that say the same */
 
 static Pool reads;
 static Pool writes;
@@ -213,6 +215,7 @@ connection_close(Connection *connection)
 	connection->state = CONNECTION_CLOSED;
 	connection->flushing = false;
 	connection->doomed = false;
+	connection->unprepared[0] = '\0';
 	memset(connection->prepared, 0, sizeof(connection->prepared));
 }
 
@@ -243,9 +246,11 @@ connection_end(Connection *connection)
 
 	if (connection->wanted)
 	{
+		uint64_t	most = connection->misled ? BACK_OFF_SETUP_MS : BACK_OFF_MAX_MS;
+
 		connection->back_off = connection->back_off == 0 ? BACK_OFF_MIN_MS : connection->back_off * 2;
-		if (connection->back_off > BACK_OFF_MAX_MS)
-			connection->back_off = BACK_OFF_MAX_MS;
+		if (connection->back_off > most)
+			connection->back_off = most;
 		loop_timer_start(&connection->retry, connection->back_off, connection_retry, connection);
 	}
 
@@ -284,6 +289,21 @@ note_trouble(const char *why)
 	}
 }
 
+/* Attempts follow each other: what all of them meet is said once a minute. */
+static bool
+is_news(const Connection *connection)
+{
+	static char said[sizeof(trouble)];
+	static uint64_t said_at;
+	uint64_t	now = loop_now();
+
+	if (connection->state != CONNECTION_READY && strcmp(said, trouble) == 0 && now - said_at < TROUBLE_LOG_MS)
+		return false;
+	snprintf(said, sizeof(said), "%s", trouble);
+	said_at = now;
+	return true;
+}
+
 /* Says why a connection cannot be used; it is closed by the next sweep. */
 void
 connection_doom(Connection *connection, const char *why)
@@ -295,7 +315,8 @@ connection_doom(Connection *connection, const char *why)
 	if (why != NULL)
 	{
 		note_trouble(why);
-		log_line(LOG_WARNING, "database: %s", trouble);
+		if (is_news(connection))
+			log_line(LOG_WARNING, "database: %s", trouble);
 		if (connection->state == CONNECTION_CONNECTING)
 			connection_refused(trouble);
 	}
@@ -402,7 +423,7 @@ connection_step_done(Connection *connection)
 	PGresult   *result = connection->result;
 	ExecStatusType status = result != NULL ? PQresultStatus(result) : PGRES_FATAL_ERROR;
 	const PgStatementText *statement = &pg_statements[step.statement];
-	PgError		error = {"XX000", "no answer"};
+	PgError		error = {"XX000", "no answer", NULL};
 
 	connection->result = NULL;
 	connection->first_step = (connection->first_step + 1) % STEP_LIMIT;
@@ -410,12 +431,18 @@ connection_step_done(Connection *connection)
 
 	if (step.call == NULL)
 	{
-		/* The call behind a failed preparation fails with 26000; what is wrong is in the log. */
+		/* The call behind a failed preparation fails with 26000, which says nothing. */
 		if (status != PGRES_COMMAND_OK)
 		{
+			const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+			const char *message = result != NULL ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+
 			connection->prepared[step.statement] = false;
-			log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name,
-					 result != NULL ? PQresultErrorMessage(result) : "");
+			snprintf(connection->unprepared, sizeof(connection->unprepared), "%s", sqlstate != NULL ? sqlstate : "XX000");
+			snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s", message != NULL ? message : "no answer");
+			/* A greeting's own errors say what is to be done. */
+			if (connection->state == CONNECTION_READY)
+				log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name, connection->unprepared_why);
 		}
 		PQclear(result);
 		return;
@@ -445,6 +472,13 @@ connection_step_done(Connection *connection)
 			snprintf(error.sqlstate, sizeof(error.sqlstate), "%s", sqlstate);
 		if (message != NULL)
 			error.message = message;
+		error.hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+		if (connection->unprepared[0] != '\0' && strcmp(error.sqlstate, "26000") == 0)
+		{
+			memcpy(error.sqlstate, connection->unprepared, sizeof(error.sqlstate));
+			error.message = connection->unprepared_why;
+			error.hint = NULL;
+		}
 
 		/* A changed function leaves the prepared statement with the old result type. */
 		if (strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL)
@@ -457,9 +491,12 @@ connection_step_done(Connection *connection)
 		PQclear(result);
 		return;
 	}
-	if (step.call->done != NULL)
-		log_line(LOG_WARNING, "database: %s failed with %s: %s", statement->name, error.sqlstate, error.message);
+	/* What a greeting meets is said by who greets. */
+	if (step.call->done != NULL && !step.call->internal)
+		log_line(LOG_WARNING, "database: %s failed with %s: %s%s%s", statement->name, error.sqlstate, error.message,
+				 error.hint != NULL ? " HINT: " : "", error.hint != NULL ? error.hint : "");
 	call_finish(step.call, PG_FAILED, NULL, &error);
+	connection->unprepared[0] = '\0';
 	PQclear(result);
 }
 
@@ -707,6 +744,8 @@ pool_start(Pool *pool, const char *database, PgTarget *target, int count, int ke
 void
 pg_init(void)
 {
+	pg_check_connection_string("database", config.database);
+	pg_check_connection_string("read-database", config.read_database);
 	pg_targets_init();
 }
 
@@ -719,6 +758,7 @@ pg_start_worker(int worker)
 	int			for_reads = mine - for_writes;
 	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
 
+	pg_announces = worker == 0;
 	pool_start(&reads, config.database, target, for_reads, for_reads > 2 ? 2 : 1, GAUGE_DB_READS, READ_LOCK_TIMEOUT);
 	pool_start(&writes, config.database, target, for_writes, 0, GAUGE_DB_WRITES, WRITE_LOCK_TIMEOUT);
 	if (config.read_database[0] != '\0')

@@ -78,6 +78,7 @@ typedef struct PgError
 {
 	char		sqlstate[6];
 	const char *message;
+	const char *hint;			/* what to do about it; NULL: the server does not say */
 } PgError;
 
 typedef struct PgCall PgCall;
@@ -89,7 +90,7 @@ typedef struct PgResult PgResult;
  */
 typedef void (*PgDone) (void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
-/* Called by the parent before it forks. */
+/* Called by the parent before it forks.  Ends the proxy where libpq does not understand a connection string. */
 extern void pg_init(void);
 
 extern void pg_start_worker(int worker);
@@ -97,6 +98,12 @@ extern void pg_start_upkeep(void);
 
 /* True when a connection for reads is up; otherwise *why (may be NULL) says what is wrong, for the log and readyz. */
 extern bool pg_connected(const char **why);
+
+/*
+ * What the connections lead to, for the log: database, host, role, versions.  NULL in all processes but the first worker, so that a proxy says
+ * once what concerns all of it.
+ */
+extern const char *pg_announcement(void);
 
 /* For how long reads of objects have been waiting for locks in vain; 0: the last one did not. */
 extern uint64_t pg_blocked_ms(void);

@@ -32,8 +32,9 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		" pg_catalog.set_config('jit', 'off', false),"
 	" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)", 1, true, false, true},
 	[PG_HELLO] = {"hello",
-		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean"
-	" FROM kube_reports_internal.api_hello($1::uuid, $2::text) h", 3, true, false, false},
+		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
+		" (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports')"
+	" FROM kube_reports_internal.api_hello($1::uuid, $2::text) h", 4, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4, false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
@@ -55,9 +56,9 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	/* The steps of upkeep.c: in its process they have the pool for writes to themselves. */
 	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports_internal.api_counts($1::uuid)", 3, false, true, false},
 	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports_internal.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
-	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports_internal.api_webhook_next($1::uuid)", 12, false, false, false},
+	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports_internal.api_webhook_next($1::uuid, $2::text[])", 12, false, false, false},
 	[PG_WEBHOOK_DONE] = {"webhook_done",
-		"SELECT kube_reports_internal.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text)",
+		"SELECT kube_reports_internal.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text, $8::int4 = 1)",
 	1, true, false, false},
 	[PG_WEBHOOKS] = {"webhooks", "SELECT * FROM kube_reports_internal.api_webhooks($1::uuid)", 4, false, false, false},
 	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports_internal.api_maintain($1::uuid)", 1, true, true, false},

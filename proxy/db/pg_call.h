@@ -13,7 +13,7 @@
 
 #include "db/pg.h"
 
-#define PG_PARAMETERS 7			/* of one statement, at most */
+#define PG_PARAMETERS 8			/* of one statement, at most */
 
 struct PgConnection;
 

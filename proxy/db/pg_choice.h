@@ -51,7 +51,10 @@ struct PgConnection
 	bool		broken;			/* by the peer, not by us */
 	bool		flushing;		/* waits until the socket takes bytes */
 	bool		wanted;			/* reconnect when closed */
+	bool		misled;			/* the last attempt met a server that has to be set up first */
 	bool		prepared[PG_STATEMENT_COUNT];
+	char		unprepared[6];	/* SQLSTATE of a preparation that failed, for the call behind it; "" */
+	char		unprepared_why[256];
 	Step		steps[STEP_LIMIT];
 	size_t		first_step;
 	size_t		step_count;

@@ -23,9 +23,91 @@
 /* Identity of the store that the primary last showed; "" before. */
 static char store[40];
 
+bool		pg_announces;
+static char announcement[512];
+
 static void connection_step(void *state);
 
+/* ---------- connection strings ---------- */
+
+void
+pg_check_connection_string(const char *flag, const char *text)
+{
+	PQconninfoOption *options;
+	char	   *why = NULL;
+
+	/* libpq takes what is neither form for the name of a database. */
+	if (strchr(text, '=') == NULL && strncmp(text, "postgresql://", 13) != 0 && strncmp(text, "postgres://", 11) != 0)
+		return;
+	options = PQconninfoParse(text, &why);
+	if (options == NULL)
+	{
+		if (why != NULL)
+			why[strcspn(why, "\n")] = '\0';
+		/* Without the string: there may be a password in it. */
+		config_refuse(flag, why != NULL ? why : "out of memory");
+	}
+	PQconninfoFree(options);
+}
+
 /* ---------- the greeting ---------- */
+
+/* For the log, once: what the proxy has found. */
+static void
+announce(const Connection *connection, const PgResult *hello)
+{
+	PGconn	   *conn = connection->conn;
+	const char *version = PQparameterStatus(conn, "server_version");
+
+	if (!pg_announces || connection->pool->standby || announcement[0] != '\0')
+		return;
+	snprintf(announcement, sizeof(announcement), "database \"%s\" at %s port %s as role \"%s\"; PostgreSQL %s, extension %s",
+			 PQdb(conn), PQhost(conn), PQport(conn), PQuser(conn), version != NULL ? version : "of unknown version",
+			 pg_is_null(hello, 0, 3) ? "installed by a script" : pg_text(hello, 0, 3).bytes);
+}
+
+const char *
+pg_announcement(void)
+{
+	return announcement[0] != '\0' ? announcement : NULL;
+}
+
+/*
+ * Why a greeting failed.  Where the server has to be set up first, the first worker says at once, and once, what is to be done; attempts
+ * then come less often.
+ */
+static const char *
+greeting_trouble(Connection *connection, const PgError *error)
+{
+	static char why[512];
+	static char said[sizeof(why)];
+	static char advice[300];
+	PGconn	   *conn = connection->conn;
+	const char *hint = error->hint;
+
+	snprintf(why, sizeof(why), "%s", error->message);
+	if (strcmp(error->sqlstate, "3F000") == 0)
+	{
+		snprintf(why, sizeof(why), "database \"%s\" does not have the extension", PQdb(conn));
+		hint = "In that database its owner runs: CREATE EXTENSION kube_reports";
+	}
+	else if (strcmp(error->sqlstate, "42883") == 0)
+	{
+		snprintf(why, sizeof(why), "database \"%s\" has the extension in another version than this proxy's, which is %s",
+				 PQdb(conn), KUBE_REPORTS_VERSION);
+		hint = "In that database its owner runs: ALTER EXTENSION kube_reports UPDATE";
+	}
+	else if (strcmp(error->sqlstate, "42501") == 0 && hint == NULL)
+	{
+		snprintf(advice, sizeof(advice), "The owner grants it: SELECT kube_reports.grant_proxy('%s', '%s')", PQuser(conn), config.cluster_id);
+		hint = advice;
+	}
+	connection->misled = hint != NULL;
+	if (hint != NULL && strcmp(said, why) != 0)
+		log_line(pg_announces ? LOG_ERROR : LOG_WARNING, "%s. %s", why, hint);
+	snprintf(said, sizeof(said), "%s", why);
+	return why;
+}
 
 /*
  * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and count
@@ -59,6 +141,8 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	bool		same = outcome == PG_OK && is_same_store(connection, result);
 	bool		read_only = outcome == PG_OK && pg_bool(result, 0, 2);
 
+	if (outcome == PG_OK)
+		announce(connection, result);
 	pg_result_free(result);
 	/* Its greeting left out what has to come before the first write. */
 	if (read_only && connection->pool->for_writes)
@@ -68,10 +152,11 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	}
 	if (!same)
 	{
-		connection_doom(connection, error != NULL ? error->message : outcome != PG_OK ? "connection lost while greeting" :
-						"not a standby of the database, or that is not known yet");
+		connection_doom(connection, error != NULL ? greeting_trouble(connection, error) :
+						outcome != PG_OK ? "connection lost while greeting" : "not a standby of the database, or that is not known yet");
 		return;
 	}
+	connection->misled = false;
 	connection->state = CONNECTION_READY;
 	connection->back_off = 0;
 	connection->pool->ready++;

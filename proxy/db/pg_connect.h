@@ -19,8 +19,14 @@ extern void connection_open(Connection *connection);
 /* Goes on with the connections of a pool that wait for addresses: with fresh ones, or when those have been waited for long enough. */
 extern void pool_resolved(Pool *pool, bool fresh);
 
+/* Ends the proxy, as a wrong command line does, where libpq does not understand a connection string; what has no "=" names a database. */
+extern void pg_check_connection_string(const char *flag, const char *text);
+
 /* Tells an operator, now and then, when the server had no room for a connection; why is what libpq said. */
 extern void connection_refused(const char *why);
+
+/* Whether this is the process that says what concerns all of the proxy. */
+extern bool pg_announces;
 
 /* pg.c: says why a connection cannot be used (NULL: that is known); it is closed by the next sweep. */
 extern void connection_doom(Connection *connection, const char *why);

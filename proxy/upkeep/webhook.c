@@ -11,7 +11,8 @@
  * Requests are those of the Standard Webhooks convention: webhook-id,
  * webhook-timestamp and, with a key, webhook-signature.  Tokens, keys and CAs
  * are files in --webhook-directory, read for each batch; a batch whose file
- * cannot be read is not sent.  Redirects are not followed: any code but 200
+ * cannot be read is not sent, and the target left to other proxies for a
+ * while: what one proxy lacks is not the target's failure.  Redirects are not followed: any code but 200
  * to 299 is a failure.
  *
  *-------------------------------------------------------------------------
@@ -47,6 +48,11 @@
 
 #define MAX_FILE (64 * 1024)
 
+/* For so long a target is left to others whose files this proxy cannot use: doubled each time. */
+#define LEFT_FIRST_MS 500
+#define LEFT_LAST_MS (5 * 60 * 1000)
+#define MAX_LEFT 64				/* then the one that is looked at again soonest is forgotten */
+
 /* Of an answer, so much is read that the connection can be kept; behind that its code must do. */
 #define MAX_ANSWER (64 * 1024)
 
@@ -77,8 +83,19 @@ typedef struct Delivery
 	int			code;			/* of an answer that is being read */
 	size_t		answer_len;
 	const char *failure;		/* NULL: it was acknowledged */
+	bool		not_sent;		/* the failure is this proxy's, not the target's */
 	LoopTimer	timer;			/* tells the outcome again */
 } Delivery;
+
+/* A target that this proxy cannot send to for now. */
+typedef struct LeftTarget
+{
+	char		name[64];		/* "" for none */
+	uint64_t	until;
+	uint64_t	delay;
+} LeftTarget;
+
+static LeftTarget left_targets[MAX_LEFT];
 
 static LoopTimer look_timer;
 static LoopTimer states_timer;
@@ -93,6 +110,46 @@ static const char *
 delivery_text(const Delivery *delivery, int column)
 {
 	return pg_text(delivery->batch, 0, column).bytes;
+}
+
+/* ---------- targets that are left to others ---------- */
+
+static LeftTarget *
+left_target(const char *name)
+{
+	for (size_t i = 0; i < MAX_LEFT; i++)
+		if (strcmp(left_targets[i].name, name) == 0)
+			return &left_targets[i];
+	return NULL;
+}
+
+static void
+leave_target(const char *name)
+{
+	LeftTarget *target = left_target(name);
+
+	if (target == NULL)
+	{
+		target = &left_targets[0];
+		for (size_t i = 1; i < MAX_LEFT; i++)
+			if (left_targets[i].until < target->until)
+				target = &left_targets[i];
+		snprintf(target->name, sizeof(target->name), "%s", name);
+		target->delay = 0;
+	}
+	target->delay = target->delay == 0 ? LEFT_FIRST_MS : target->delay * 2;
+	if (target->delay > LEFT_LAST_MS)
+		target->delay = LEFT_LAST_MS;
+	target->until = loop_now() + target->delay;
+}
+
+static void
+take_target(const char *name)
+{
+	LeftTarget *target = left_target(name);
+
+	if (target != NULL)
+		memset(target, 0, sizeof(*target));
 }
 
 /* ---------- files ---------- */
@@ -228,9 +285,12 @@ deliver(Delivery *delivery)
 	}
 	if (delivery->failure != NULL)
 	{
+		delivery->not_sent = true;
+		leave_target(delivery_text(delivery, COLUMN_NAME));
 		note_outcome(delivery);
 		return;
 	}
+	take_target(delivery_text(delivery, COLUMN_NAME));
 	transfer_start(&delivery->target, &(TransferRequest) {
 				   .path = "",
 				   .body = body.bytes,
@@ -287,6 +347,7 @@ note_outcome(void *state)
 		pg_add_text(call, delivery->failure);
 	else
 		pg_add_null(call);
+	pg_add_int4(call, delivery->not_sent);
 	pg_send(call, false, PG_TIMEOUT_MS, outcome_noted, delivery);
 }
 
@@ -318,11 +379,20 @@ looked(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 static void
 look(void *state)
 {
+	JsonText	left[MAX_LEFT];
+	size_t		count = 0;
+	PgCall	   *call;
+
 	if (looking || ending || delivery_count >= MAX_DELIVERIES)
 		return;
 	looking = true;
 	loop_timer_stop(&look_timer);
-	pg_send(pg_call_new(PG_WEBHOOK_NEXT), false, PG_TIMEOUT_MS, looked, NULL);
+	for (size_t i = 0; i < MAX_LEFT; i++)
+		if (left_targets[i].until > loop_now())
+			left[count++] = (JsonText) {left_targets[i].name, strlen(left_targets[i].name)};
+	call = pg_call_new(PG_WEBHOOK_NEXT);
+	pg_add_text_array(call, left, count);
+	pg_send(call, false, PG_TIMEOUT_MS, looked, NULL);
 }
 
 static void ask_states(void *state);

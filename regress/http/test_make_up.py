@@ -19,15 +19,19 @@ class Checkout:
         self.directory = pathlib.Path(run(["mktemp", "-d", "/tmp/kube-reports-up-XXXXXX"]).out.strip())
         self.directory.chmod(0o755)
         self.run_dir = self.directory / "run"
-        unset = ("KUBECONFIG", "PORT", "METRICS_PORT", "PG_PORT", "DATABASE", "CLUSTER_ID", "CLUSTER_NAME", "PROXY_FLAGS")
-        self.environment = {**{name: value for name, value in os.environ.items() if name not in unset}, "RUN_DIR": str(self.run_dir)}
+        unset = ("KUBECONFIG", "PORT", "METRICS_PORT", "PG_PORT", "DATABASE", "CLUSTER_ID", "CLUSTER_NAME",
+                 "PROXY_FLAGS")
+        self.environment = {name: value for name, value in os.environ.items() if name not in unset}
+        self.environment["RUN_DIR"] = str(self.run_dir)
 
     def make(self, goal, check=True, **variables):
-        return run(["make", "--no-print-directory", goal, *(f"{name}={value}" for name, value in variables.items())],
+        given = [f"{name}={value}" for name, value in variables.items()]
+        return run(["make", "--no-print-directory", goal, *given],
                    check=check, timeout=300, cwd=TOP, env=self.environment)
 
     def psql(self, sql, env="env", check=True):
-        done = run(["bash", "-c", f'. {self.run_dir}/{env} && exec psql -X -A -t -v ON_ERROR_STOP=1 -c "$0"', sql], check=check, env=self.environment)
+        script = f'. {self.run_dir}/{env} && exec psql -X -A -t -v ON_ERROR_STOP=1 -c "$0"'
+        done = run(["bash", "-c", script, sql], check=check, env=self.environment)
         return done.out.strip() if check else done
 
     def command_line(self):
@@ -50,7 +54,7 @@ def checkout():
 
 
 def test_what_failed_is_forgotten(checkout):
-    """The first make up fails by each of its settings in turn; then one with a good port succeeds, and one without any keeps that"""
+    """make up fails by each of its settings in turn; then one with good ports succeeds, and the next keeps them"""
     ports = {"PORT": free_port(), "METRICS_PORT": free_port(), "PG_PORT": free_port()}
     with socket.create_server(("127.0.0.1", free_port())) as taken:
         busy = taken.getsockname()[1]

@@ -313,6 +313,34 @@ def test_tls_and_files(hooks):
     assert receiver.requests == []
 
 
+def test_a_replica_without_the_files(hooks):
+    """A proxy without --webhook-directory, and one whose directory lacks a file, leave the target to others: nothing is late for them"""
+    receiver = hooks.receiver()
+    empty = f"{hooks.stack.pki}/no-hooks"
+    os.makedirs(empty, exist_ok=True)
+    lacking = [hooks.stack.proxy(flags=("--workers=1", "--v=1")), hooks.stack.proxy(flags=("--workers=1", "--v=1", f"--webhook-directory={empty}"))]
+    hooks.proxy.stop()
+    try:
+        # Those alone: each takes its turn, and again.
+        name = hooks.add(receiver, token_file="token")
+        lacking[0].api().put_report(POLR, "lacking", "many", [result("lacking", "fail")])
+        for proxy, words in zip(lacking, ("files need --webhook-directory", "ca.crt: No such file")):
+            until(lambda proxy=proxy, words=words: words in proxy.log_path.read_text(), 30, "a turn without the files")
+        until(lambda: hooks.state(name)["failures"] >= 6, 60, "several turns")
+        assert hooks.state(name)["next_attempt_at"] is None, "the others would have to wait"
+    finally:
+        hooks.proxy.start()
+        hooks.proxy.wait_ready()
+    begun = time.monotonic()
+    until(lambda: receiver.policies() == ["lacking"], 30, "the event")
+    assert time.monotonic() - begun < 5
+    state = until(lambda: next((s for s in [hooks.state(name)] if s["failures"] == 0), None), 10, "the acknowledgement")
+    assert state["error"] is None
+    for proxy in lacking:
+        hooks.stack.proxies.remove(proxy)
+        proxy.stop()
+
+
 def test_a_url_without_a_path(hooks):
     receiver = hooks.receiver()
     hooks.add(f"https://127.0.0.1:{receiver.port}?x=1")

@@ -27,7 +27,7 @@ BEGIN
 		WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'type "%" is not registered', type
-			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
+			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.type_hint(type);
 	END IF;
 	IF NOT filled THEN
 		DELETE FROM kube_reports_internal.summary_type s WHERE s.resource_type = stored;
@@ -76,6 +76,19 @@ DECLARE
 	before		kube_reports_internal.aggregation;
 	stored		kube_reports_internal.aggregation;
 BEGIN
+	IF policy_reports NOT IN ('off', 'resource', 'policy') THEN
+		RAISE EXCEPTION 'policy_reports cannot be "%"', policy_reports USING ERRCODE = 'check_violation', HINT = 'It is "off", "resource" or "policy".';
+	END IF;
+	IF "group" NOT IN ('wgpolicyk8s.io', 'openreports.io') THEN
+		RAISE EXCEPTION 'policy reports of group "%" cannot be made', "group" USING ERRCODE = 'check_violation',
+			HINT = 'The group is "wgpolicyk8s.io" or "openreports.io".';
+	END IF;
+	IF delay < '0' THEN
+		RAISE EXCEPTION 'delay cannot be negative' USING ERRCODE = 'check_violation', HINT = 'It is an interval from 0 on.';
+	END IF;
+	IF chunk_size < 1 THEN
+		RAISE EXCEPTION 'chunk_size cannot be %', chunk_size USING ERRCODE = 'check_violation', HINT = 'A report has at least 1 result.';
+	END IF;
 	-- No step goes on by options of before.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	SELECT * INTO before FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;

@@ -54,7 +54,12 @@ BEGIN
 		FROM kube_reports_internal.event_place(coalesce(after, kube_reports_internal.event_id(kube_reports_internal.event_horizon(ARRAY[served]), 9223372036854775807))) e;
 	INSERT INTO kube_reports_internal.webhook AS w (cluster_id, name, url, filter, token_file, hmac_file, ca_file, batch_size, timeout)
 		VALUES (served, add_webhook.name, add_webhook.url, coalesce(add_webhook.filter, '{}'), add_webhook.token_file, add_webhook.hmac_file,
-			add_webhook.ca_file, add_webhook.batch_size, add_webhook.timeout);
+			add_webhook.ca_file, add_webhook.batch_size, add_webhook.timeout)
+		ON CONFLICT ON CONSTRAINT webhook_pkey DO NOTHING;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'cluster % has a webhook "%" already', cluster, name USING ERRCODE = 'unique_violation',
+			HINT = 'Take another name, or remove_webhook() first: webhook_state shows up to where it has sent.';
+	END IF;
 	INSERT INTO kube_reports_internal.webhook_progress (cluster_id, name, version, key) VALUES (served, add_webhook.name, place.version, place.key);
 END
 $$;
@@ -155,7 +160,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer, bigint, bigint, bigint)
 	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else matches; more: there may be others';
 
-CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid,
+CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid, left_out text[] DEFAULT '{}',
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT name text, OUT url text, OUT token_file text, OUT hmac_file text, OUT ca_file text, OUT timeout_ms integer, OUT batch text, OUT body bytea,
 		OUT version bigint, OUT key bigint, OUT events integer, OUT holder text) RETURNS SETOF record
@@ -182,6 +187,7 @@ BEGIN
 	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports_internal.may_serve(c.id, caller);
 	FOR candidate IN SELECT w.name FROM kube_reports_internal.webhook w JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 		WHERE w.cluster_id = served.id AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
+			AND w.name <> ALL (left_out)
 		ORDER BY p.next_attempt_at, p.acknowledged_at NULLS FIRST, w.name
 	LOOP
 		horizon := coalesce(horizon, kube_reports_internal.event_horizon(ARRAY[served.id]));
@@ -228,10 +234,11 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_webhook_next(uuid, kube_reports_internal.caller)
-	IS 'a batch of new failures to be sent now, if there is any: its target is then the holder''s, which is another one for each batch, until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
+COMMENT ON FUNCTION kube_reports_internal.api_webhook_next(uuid, text[], kube_reports_internal.caller)
+	IS 'a batch of new failures to be sent now, if there is any, to none of the targets in left_out, which the sender leaves to others: its target is then the holder''s, which is another one for each batch, until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text,
+		not_sent boolean DEFAULT false,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -245,6 +252,11 @@ BEGIN
 			SET version = api_webhook_done.version, key = api_webhook_done.key, sent = p.sent + events, acknowledged_at = clock_timestamp(),
 				failures = 0, failed_at = NULL, error = NULL, next_attempt_at = '-infinity', holder = NULL, held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
+	ELSIF not_sent THEN
+		-- What one sender lacks is no reason for the others to wait.
+		UPDATE kube_reports_internal.webhook_progress p
+			SET failures = p.failures + 1, failed_at = clock_timestamp(), error = left(api_webhook_done.error, 500), holder = NULL, held_until = '-infinity'
+			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSE
 		-- Half a second, doubled each time, up to five minutes; give or take a fifth.
 		UPDATE kube_reports_internal.webhook_progress p
@@ -256,8 +268,8 @@ BEGIN
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, kube_reports_internal.caller)
-	IS 'notes what became of a batch: error null: it was acknowledged. False when the target is not the holder''s any more: then nothing is noted';
+COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, boolean, kube_reports_internal.caller)
+	IS 'notes what became of a batch: error null: it was acknowledged; not_sent: the sender could not send it, others may try at once. False when the target is not the holder''s any more: then nothing is noted';
 
 CREATE FUNCTION kube_reports_internal.api_webhooks(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

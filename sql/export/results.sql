@@ -447,9 +447,11 @@ DECLARE
 	events		kube_reports_internal.event_filter;
 	lines		json[];
 	header		json;
+	hint		text;
 BEGIN
 	IF served IS NULL THEN
-		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster USING ERRCODE = 'insufficient_privilege';
+		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
+			USING ERRCODE = 'insufficient_privilege', HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	BEGIN
 		BEGIN
@@ -492,9 +494,10 @@ BEGIN
 		code := 200;
 		content_type := CASE format WHEN 'csv' THEN 'text/csv; charset=utf-8; header=present' ELSE 'application/x-ndjson' END;
 	EXCEPTION WHEN invalid_parameter_value THEN
+		GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
 		code := 400;
 		content_type := 'application/json';
-		body := kube_reports_internal.status_document(400, 'BadRequest', SQLERRM, NULL);
+		body := kube_reports_internal.status_document(400, 'BadRequest', concat_ws('. ', SQLERRM, nullif(hint, '')), NULL);
 		next_cursor := NULL;
 	END;
 END

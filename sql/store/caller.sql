@@ -70,3 +70,14 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
 	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table '
 		'itself. Raises 42501 for a wrong seal';
+
+CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT coalesce((SELECT format('The role is bound to cluster %s, and each cluster''s proxies use a role of their own. ', c.uid)
+			FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id WHERE p.role = caller.role)
+		|| format('The owner grants it: SELECT kube_reports.grant_proxy(role, %L)', cluster),
+		format('The owner grants it: SELECT kube_reports.grant_proxy(%L, %L)', caller.role, cluster))
+$$;
+COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid) IS 'what to do where a role may not serve a cluster';

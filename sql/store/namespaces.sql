@@ -114,7 +114,7 @@ BEGIN
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
-			USING ERRCODE = 'insufficient_privilege';
+			USING ERRCODE = 'insufficient_privilege', HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	IF old_uid = new_uid AND terminating THEN
 		-- Creates that are under way are waited for: whoever deletes the content next sees what they made.

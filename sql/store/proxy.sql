@@ -11,7 +11,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege',
-				HINT = 'The owner grants it: SELECT kube_reports.grant_proxy(role, cluster).';
+				HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it may write.
 	IF NOT current_setting('transaction_read_only')::boolean THEN

@@ -109,7 +109,7 @@ BEGIN
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'type "%" is not registered', type
-			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
+			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.type_hint(type);
 	END IF;
 	IF stored.builtin THEN
 		RAISE EXCEPTION 'type "%" is built in', type
@@ -138,7 +138,7 @@ BEGIN
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'type "%" is not registered', type
-			USING ERRCODE = 'undefined_object', HINT = 'Name it as <plural>.<group>.';
+			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.type_hint(type);
 	END IF;
 	IF stored.builtin THEN
 		RAISE EXCEPTION 'type "%" is built in', type USING ERRCODE = 'object_not_in_prerequisite_state';
@@ -175,6 +175,10 @@ AS $$
 DECLARE
 	stored_id	integer;
 BEGIN
+	IF uid IS NULL THEN
+		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed',
+			HINT = 'A cluster is named by the uid of its namespace kube-system; where there is none, by any uuid.';
+	END IF;
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.id INTO stored_id FROM kube_reports.cluster c WHERE c.uid = register_cluster.uid;
@@ -192,6 +196,22 @@ $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing';
 
+-- What a user has most likely meant: a type by its kind, singular, short name or plural, or nearly its name.
+CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN count(*) > 0 THEN 'Did you mean ' || string_agg(to_json(m.type)::text, ' or ' ORDER BY m.type) || '? ' ELSE '' END
+		|| 'Types are named <plural>.<group>; the table resource_type has them.'
+	FROM (SELECT t.plural || '.' || t."group" AS type
+		FROM kube_reports.resource_type t CROSS JOIN LATERAL (SELECT t.crd::jsonb#>'{spec,names}') n(names)
+		WHERE lower(split_part($1, '.', 1)) IN (t.plural, lower(t.kind), n.names->>'singular')
+				AND (strpos($1, '.') = 0 OR t."group" = substr($1, strpos($1, '.') + 1))
+			OR n.names->'shortNames' ? lower($1) OR t.plural = lower(split_part($1, '.', 1))
+		ORDER BY 1 LIMIT 4) m
+$$;
+COMMENT ON FUNCTION kube_reports_internal.type_hint(text) IS 'what to do about the name of a type that is not registered: the names that may be meant';
+
 CREATE FUNCTION kube_reports_internal.known_cluster(cluster uuid) RETURNS integer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -201,7 +221,10 @@ DECLARE
 BEGIN
 	IF found_id IS NULL THEN
 		RAISE EXCEPTION 'cluster % is not known', cluster
-			USING ERRCODE = 'undefined_object', HINT = 'register_cluster() makes it known, and so does its first proxy.';
+			USING ERRCODE = 'undefined_object',
+				DETAIL = (SELECT 'Known are: ' || string_agg(k.name_and_uid, ', ') || '.'
+					FROM (SELECT concat_ws(' ', c.uid, '(' || nullif(c.name, '') || ')') AS name_and_uid FROM kube_reports.cluster c ORDER BY c.id LIMIT 10) k),
+				HINT = 'register_cluster() makes a cluster known, and so does grant_proxy().';
 	END IF;
 	RETURN found_id;
 END

@@ -50,6 +50,7 @@ AS $$
 DECLARE
 	written		record;
 BEGIN
+	PERFORM kube_reports_internal.known_cluster(cluster);
 	SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, ARRAY[request::text], ARRAY[document]);
 	IF written.codes[1] >= 400 THEN
 		PERFORM kube_reports_internal.raise_status(written.codes[1], written.replies[1]);
@@ -65,7 +66,7 @@ BEGIN ATOMIC
 	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.request_for(cluster, 'create', document), convert_to(document::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.create_report(uuid, kube_reports.report)
-	IS 'stores a new object, like kubectl create; returns it as stored. Errors: KR409 exists already, KR422 invalid, KR404 unknown type';
+	IS 'stores a new object, like kubectl create; returns it as stored. Errors: KR409 exists already, KR422 invalid, KR404 unknown type, 42704 unknown cluster';
 
 CREATE FUNCTION kube_reports.replace_report(cluster uuid, document kube_reports.report) RETURNS kube_reports.report
 LANGUAGE sql VOLATILE
@@ -76,16 +77,24 @@ COMMENT ON FUNCTION kube_reports.replace_report(uuid, kube_reports.report)
 	IS 'replaces an object, like kubectl replace; metadata.resourceVersion must be the stored one. Errors: KR409 changed meanwhile, KR404 missing, KR422 invalid';
 
 CREATE FUNCTION kube_reports_internal.address(type text, version text, verb text, namespace text, name text) RETURNS jsonb
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-	SELECT jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', substr(type, strpos(type, '.') + 1),
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type) THEN
+		RAISE EXCEPTION 'type "%" is not registered', type USING ERRCODE = 'KR404', HINT = kube_reports_internal.type_hint(type);
+	END IF;
+	RETURN jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', substr(type, strpos(type, '.') + 1),
 		'resource', split_part(type, '.', 1), 'namespace', nullif(namespace, ''), 'name', name,
-		'version', coalesce($2, (SELECT v.version FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+		'version', coalesce(address.version, (SELECT v.version
+			FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 			WHERE t.plural || '.' || t."group" = type ORDER BY v.priority LIMIT 1)),
 		'contentType', CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END,
 		'userAgent', 'sql', 'user', jsonb_build_object('username', session_user)));
-END;
-COMMENT ON FUNCTION kube_reports_internal.address(text, text, text, text, text) IS 'the API request for an object named by type (<plural>.<group>), namespace and name';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.address(text, text, text, text, text)
+	IS 'the API request for an object named by type (<plural>.<group>), namespace and name. Raises KR404 for an unknown type';
 
 CREATE FUNCTION kube_reports.patch_report(cluster uuid, type text, namespace text, name text, patch jsonb) RETURNS kube_reports.report
 LANGUAGE sql VOLATILE
@@ -93,7 +102,7 @@ BEGIN ATOMIC
 	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.address(type, NULL, 'patch', namespace, name), convert_to(patch::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.patch_report(uuid, text, text, text, jsonb)
-	IS 'applies a JSON merge patch to an object; type is <plural>.<group>, namespace empty for cluster scope; returns the object as stored';
+	IS 'applies a JSON merge patch to an object; type is <plural>.<group>, namespace empty for cluster scope; returns the object as stored. Errors: KR404 missing, or unknown type, 42704 unknown cluster';
 
 CREATE FUNCTION kube_reports.delete_report(cluster uuid, type text, namespace text, name text) RETURNS void
 LANGUAGE sql VOLATILE
@@ -101,7 +110,7 @@ BEGIN ATOMIC
 	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.address(type, NULL, 'delete', namespace, name), ''::bytea);
 END;
 COMMENT ON FUNCTION kube_reports.delete_report(uuid, text, text, text)
-	IS 'deletes an object, like kubectl delete; type is <plural>.<group>. Error: KR404 missing';
+	IS 'deletes an object, like kubectl delete; type is <plural>.<group>. Errors: KR404 missing, or unknown type, 42704 unknown cluster';
 
 CREATE FUNCTION kube_reports.get_report(cluster uuid, type text, namespace text, name text) RETURNS kube_reports.report
 LANGUAGE plpgsql STABLE
@@ -110,6 +119,7 @@ AS $$
 DECLARE
 	answer		record;
 BEGIN
+	PERFORM kube_reports_internal.known_cluster(cluster);
 	SELECT * INTO answer FROM kube_reports_internal.api_get(cluster, kube_reports_internal.address(type, NULL, 'get', namespace, name)::text);
 	IF answer.code = 404 THEN
 		RETURN NULL;
@@ -119,7 +129,7 @@ BEGIN
 	RETURN convert_from(answer.body, 'UTF8')::kube_reports.report;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text) IS 'an object as the API serves it; null when there is none';
+COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text) IS 'an object as the API serves it; null when there is none. Errors: KR404 unknown type, 42704 unknown cluster';
 
 CREATE VIEW kube_reports.stored_report WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, t."group", t.plural AS resource, t.kind, o.namespace, o.name, o.uid,

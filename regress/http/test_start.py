@@ -1,0 +1,86 @@
+"""What a proxy tells whoever starts it: what is served, from where, and what is missing."""
+
+import json
+import uuid
+
+import pytest
+
+from client import run, until
+
+
+def log_lines(proxy):
+    """The lines of a proxy's log as they are complete by now."""
+    lines = proxy.log_path.read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+
+def messages(proxy, words):
+    return [line for line in log_lines(proxy) if words in line.get("message", "")]
+
+
+def test_a_good_start(stack):
+    """Two lines, no errors: where the proxy listens; what is served, with which database and versions"""
+    proxy = stack.proxy()
+    served = until(lambda: messages(proxy, "is served"), 20, "the line")
+    assert len(served) == 1 and served[0]["level"] == "info"
+    server = stack.database.psql("SHOW server_version")
+    extension = stack.database.psql("SELECT extversion FROM pg_extension WHERE extname = 'kube_reports'")
+    for words in (stack.cluster, "(test)", "types of", "wgpolicyk8s.io", "openreports.io",
+                  'database "kube_reports"', stack.database.directory, 'role "kube_reports_proxy"', f"PostgreSQL {server}", f"extension {extension}"):
+        assert words in served[0]["message"], words
+    listens = messages(proxy, f"listens at 127.0.0.1 port {proxy.port}")
+    assert len(listens) == 1 and listens[0]["level"] == "info"
+    assert str(proxy.metrics_port) in listens[0]["message"]
+    assert [line for line in log_lines(proxy) if line["level"] == "error"] == []
+
+
+def test_a_database_without_the_extension(own_stack):
+    """What is to be done is said once; nothing misleads; once it is done, the proxy is ready"""
+    database = own_stack.database
+    database.start()
+    for statement in ("CREATE ROLE kube_reports_owner LOGIN", "CREATE ROLE kube_reports_proxy LOGIN",
+                      "CREATE DATABASE kube_reports OWNER kube_reports_owner"):
+        database.psql(statement, user="postgres", database="postgres")
+    proxy = own_stack.proxy(ready=False, flags=("--workers=2",))
+    until(lambda: len(messages(proxy, "readyz fails")) == 2, 20, "both workers to say that they are not ready")
+    told = messages(proxy, "CREATE EXTENSION kube_reports")
+    assert len(told) == 1 and told[0]["level"] == "error"
+    assert 'database "kube_reports" does not have the extension' in told[0]["message"]
+    # Each worker says once that it is not ready, and that is all.
+    shown = [line for line in log_lines(proxy) if "listens at" not in line["message"]]
+    assert len(shown) == 3, shown
+    assert not [line for line in shown if "prepared statement" in line["message"] or "26000" in line["message"]]
+    why = until(lambda: getattr(proxy.answers("/readyz/database"), "body", None), 10, "an answer")
+    assert b"does not have the extension" in why
+
+    # The next thing that is missing is told in the same way.
+    database.psql("CREATE EXTENSION kube_reports")
+    told = until(lambda: messages(proxy, "grant_proxy"), 20, "what is missing next")
+    assert f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')" in told[0]["message"]
+    database.psql(f"SELECT kube_reports.grant_proxy('kube_reports_proxy', '{own_stack.cluster}')")
+    proxy.wait_ready()
+    until(lambda: len(messages(proxy, "readyz passes again")) == 2, 20, "both workers")
+    assert {line["level"] for line in messages(proxy, "readyz passes again")} == {"info"}
+    assert len(messages(proxy, "is served")) == 1
+
+
+def test_a_role_of_another_cluster(stack):
+    """The log says which call of grant_proxy() binds a role"""
+    wanted = str(uuid.uuid4())
+    proxy = stack.proxy(cluster=wanted, ready=False)
+    told = until(lambda: messages(proxy, "may not serve cluster"), 20, "the error")
+    for words in ("grant_proxy(", wanted, stack.cluster):
+        assert words in told[0]["message"]
+
+
+@pytest.mark.parametrize("flag", ["database", "read-database"])
+@pytest.mark.parametrize("text, words", [
+    ("hots=foo", 'invalid connection option "hots"'), ("host=x password", 'missing "=" after "password"'),
+    ("postgresql://host:port:5/x?hots=1", "invalid"), ("postgresql://h/x?hots=1", 'invalid URI query parameter: "hots"')])
+def test_a_wrong_connection_string(stack, flag, text, words):
+    """It ends the start as any wrong flag does, and is not repeated: there may be a password in it"""
+    binary = f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy"
+    tls = (f"--tls-cert-file={stack.pki}/serving.crt", f"--tls-private-key-file={stack.pki}/serving.key")
+    done = run([binary, *tls, f"--cluster-id={stack.cluster}", f"--{flag}={text} "], check=False, timeout=20)
+    assert done.code == 2 and f"--{flag}: " in done.err and words in done.err, done.err
+    assert text not in done.err

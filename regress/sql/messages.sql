@@ -1,0 +1,59 @@
+-- What users get to read when they give something wrong: it is named, and so is what would be right.
+\set SHOW_CONTEXT never
+\set one '00000000-0000-0000-0000-000000000001'
+\set none '00000000-0000-0000-0000-000000000002'
+SELECT kube_reports.register_cluster(:'one', 'here') > 0 AS known;
+
+-- An unknown cluster.
+SELECT kube_reports.patch_report(:'none', 'policyreports.wgpolicyk8s.io', 'shop', 'a', '{}');
+SELECT kube_reports.get_report(:'none', 'policyreports.wgpolicyk8s.io', 'shop', 'a');
+SELECT kube_reports.delete_report(:'none', 'policyreports.wgpolicyk8s.io', 'shop', 'a');
+SELECT kube_reports.create_report(:'none',
+	'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"}}');
+SELECT kube_reports.register_cluster(NULL);
+
+-- A type by another name than <plural>.<group>.
+SELECT kube_reports.patch_report(:'one', 'policyreport', 'shop', 'a', '{}');
+SELECT kube_reports.get_report(:'one', 'PolicyReport.wgpolicyk8s.io', 'shop', 'a');
+SELECT kube_reports.delete_report(:'one', 'polr', 'shop', 'a');
+SELECT kube_reports.get_report(:'one', 'policyreports', 'shop', 'a');
+SELECT kube_reports.get_report(:'one', 'policyreports.example.com', 'shop', 'a');
+SELECT kube_reports.get_report(:'one', 'widgets.example.com', 'shop', 'a');
+SELECT kube_reports.unregister('cpolr');
+SELECT kube_reports.set_summaries('report');
+SELECT kube_reports.set_results_mapping('admr', '{}');
+
+-- Options that are none.
+SELECT kube_reports.set_aggregation(:'one', policy_reports => 'foo');
+SELECT kube_reports.set_aggregation(:'one', "group" => 'example.com');
+SELECT kube_reports.set_aggregation(:'one', delay => '-1 second');
+SELECT kube_reports.set_aggregation(:'one', chunk_size => 0);
+
+-- A webhook's name that is taken.
+SELECT kube_reports.add_webhook('chat', :'one', 'https://chat.example/hook');
+SELECT kube_reports.add_webhook('chat', :'one', 'https://chat.example/other');
+SELECT name, url FROM kube_reports.webhook_state;
+
+-- A role that may not serve a cluster, bound to none and to another one.
+CREATE ROLE regress_messages;
+GRANT regress_messages TO CURRENT_USER;
+GRANT USAGE ON SCHEMA kube_reports TO regress_messages;
+GRANT SELECT ON kube_reports_internal.caller TO regress_messages;
+GRANT EXECUTE ON FUNCTION kube_reports_internal.this_caller, kube_reports_internal.api_hello, kube_reports_internal.api_export,
+	kube_reports_internal.api_namespace TO regress_messages;
+SET ROLE regress_messages;
+SELECT kube_reports_internal.api_hello(:'one', '');
+SELECT kube_reports_internal.api_export(:'one', '{}', NULL);
+SELECT * FROM kube_reports_internal.api_namespace(:'one', 'shop', 'a', 'b', false);
+RESET ROLE;
+SELECT kube_reports.grant_proxy('regress_messages', :'none');
+SET ROLE regress_messages;
+SELECT kube_reports_internal.api_hello(:'one', '');
+-- An export that is refused says what there is.
+SELECT code, convert_from(body, 'UTF8')::jsonb->>'message' AS message
+	FROM kube_reports_internal.api_export(:'none', '{"what": "results", "filter": {"policiy": "a"}}', NULL);
+SELECT code, convert_from(body, 'UTF8')::jsonb->>'message' AS message
+	FROM kube_reports_internal.api_export(:'none', '{"what": "results", "filter": {"status": "failed"}}', NULL);
+RESET ROLE;
+DROP OWNED BY regress_messages;
+DROP ROLE regress_messages;
