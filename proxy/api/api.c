@@ -472,6 +472,7 @@ get_start(Exchange *exchange)
 {
 	exchange->call = pg_call_new(PG_GET);
 	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	pg_answer_for(exchange->call, http_user_number(exchange->http));
 	if (exchange->exempt)
 		pg_exempt(exchange->call);
 	pg_send(exchange->call, false, exchange_time_left(exchange), get_done, exchange);

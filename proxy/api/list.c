@@ -24,12 +24,30 @@
 #include "base/log.h"
 #include "api/reply.h"
 
+#define ENCODING_BYTES ((size_t) 256 * 1024)	/* that a compressor holds */
 #define COLUMN_CODE 0
 #define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
 #define SEND_BYTES ((size_t) 256 * 1024)
 
 /* ---------- pieces ---------- */
+
+/* Holds the room for what is here and under way. */
+static void
+pieces_hold(Pieces *pieces)
+{
+	size_t		bytes = pieces->encoded ? 2 * pieces->taken + ENCODING_BYTES : pieces->taken;
+
+	if (pieces->statement == PG_DELETE_COLLECTION)
+		return;
+	if (pieces->ready != NULL)
+		bytes += pg_result_bytes(pieces->ready);
+	if (pieces->begun && pieces->call != NULL)
+		bytes += answer_room_expected(PG_PIECE_BYTES);
+	if (pieces->begun && !pieces->complete && bytes < answer_room_expected(PG_PIECE_BYTES))
+		bytes = answer_room_expected(PG_PIECE_BYTES);
+	answer_room_hold(&pieces->holding, bytes);
+}
 
 static void
 piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -52,6 +70,7 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 		return;
 	}
 	pieces->ready = result;
+	pieces->begun = true;
 	free(pieces->cursor);
 	pieces->cursor = NULL;
 	last_row = pg_rows(result) - 1;
@@ -63,6 +82,7 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 		if (pieces->cursor == NULL)
 			abort();
 	}
+	pieces_hold(pieces);
 	pieces->arrived(pieces->state);
 }
 
@@ -86,7 +106,10 @@ pieces_fetch(Pieces *pieces)
 		pg_use_standby(call);
 	if (pieces->exempt)
 		pg_exempt(call);
+	if (!pieces->begun && pieces->statement != PG_DELETE_COLLECTION)
+		pg_answer_for(call, pieces->holding.user);
 	pieces->call = call;
+	pieces_hold(pieces);
 	pg_send(call, false, pieces->time_left(pieces->state), piece_done, pieces);
 }
 
@@ -96,7 +119,11 @@ pieces_take(Pieces *pieces)
 	PgResult   *result = pieces->ready;
 
 	pieces->ready = NULL;
-	if (result != NULL)
+	pieces->taken = result != NULL ? pg_result_bytes(result) : 0;
+	pieces_hold(pieces);
+	/* What is not asked for ahead is asked for when there is nothing to send any more. */
+	if (result == NULL || pieces->statement == PG_DELETE_COLLECTION ||
+		answer_room_has(pieces->holding.user, answer_room_expected(PG_PIECE_BYTES), true))
 		pieces_fetch(pieces);
 	return result;
 }
@@ -112,6 +139,8 @@ pieces_end(Pieces *pieces)
 	pieces->ready = NULL;
 	pieces->cursor = NULL;
 	pieces->complete = true;
+	pieces->taken = 0;
+	pieces_hold(pieces);
 }
 
 JsonText
@@ -371,6 +400,8 @@ list_arrived(void *state)
 	{
 		PgResult   *result = list->pieces.ready;
 
+		/* The answer is counted by http.c; this is what it was made of. */
+		list->pieces.taken = pg_result_bytes(result);
 		list->pieces.ready = NULL;
 		reply.body = piece_bytes(result, &exchange->arena);
 		reply_send(exchange, &reply, result);
@@ -398,6 +429,7 @@ list_arrived(void *state)
 		return;
 	}
 	list->begun = true;
+	list->pieces.encoded = list->encoding != NULL;
 	reply_stream_begin(exchange, &reply, list_writable, list);
 	list_advance(list);
 }
@@ -465,6 +497,7 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->pieces.request = exchange->request;
 	list->pieces.body = exchange->body;
 	list->pieces.exempt = exchange->exempt;
+	list->pieces.holding.user = http_user_number(exchange->http);
 	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
 	list->pieces.time_left = list_time_left;
 	list->patience = statement == PG_EXPORT ? exchange_time_left(exchange) : 0;

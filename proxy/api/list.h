@@ -5,8 +5,13 @@
  *
  * A list comes from the extension in pieces.  At most two are here at a time:
  * the one that is being sent and the next one, which is asked for as soon as
- * the sending begins.  While a client does not take what it has, no call is
- * in flight for it: a slow reader holds no connection and no snapshot.
+ * the sending begins, if there is room for both.  While a client does not take
+ * what it has, no call is in flight for it: a slow reader holds no connection
+ * and no snapshot.
+ *
+ * The first piece waits for room (pg_answer_for()).  Once it is there, room
+ * for a piece is held until the end, so that a list that has begun waits for
+ * nobody.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +19,7 @@
 #define LIST_H
 
 #include "api/api.h"
+#include "base/answer_room.h"
 
 typedef struct Pieces
 {
@@ -25,6 +31,10 @@ typedef struct Pieces
 	bool		on_standby;		/* the call in flight */
 	bool		exempt;			/* pg_exempt() */
 	bool		complete;		/* the last piece has arrived */
+	bool		begun;			/* the first piece has arrived */
+	bool		encoded;		/* a piece that was taken is held in two forms */
+	AnswerHolding holding;		/* its user is the owner's to set */
+	size_t		taken;			/* bytes of the piece that was taken last, until the next one is asked for */
 	PgCall	   *call;
 	PgResult   *ready;			/* arrived, not yet taken */
 	uint64_t	(*time_left) (void *state);
@@ -36,7 +46,10 @@ typedef struct Pieces
 /* Asks for the next piece unless one is there or under way. */
 extern void pieces_fetch(Pieces *pieces);
 
-/* The piece that has arrived, which is then the caller's, or NULL; asks for the one behind it. */
+/*
+ * The piece that has arrived, which is then the caller's, or NULL; asks for the one behind it.  The caller is done with
+ * the piece before.
+ */
 extern PgResult *pieces_take(Pieces *pieces);
 
 extern void pieces_end(Pieces *pieces);

@@ -79,9 +79,13 @@ explain(Arena *arena, const PgError *error, const char **message, StatusDetails 
 bool
 reply_is_transient(PgOutcome outcome, const PgError *error)
 {
-	const SqlStatus *status = sql_status(error);
+	const SqlStatus *status;
 
-	return outcome != PG_FAILED || (status->code != 500 && status->code != 413);
+	/* No other outcome comes with an error. */
+	if (outcome != PG_FAILED)
+		return true;
+	status = sql_status(error);
+	return status->code != 500 && status->code != 413;
 }
 
 Reply
@@ -252,27 +256,40 @@ wants_gzip(const Exchange *exchange, int code)
 typedef struct ReplyJob
 {
 	OffloadJob	job;
-	Exchange   *exchange;		/* these five are of no concern to the thread */
-	PgResult   *result;			/* NULL, or what the headers' texts are in */
+	Exchange   *exchange;		/* these four are of no concern to the thread */
 	int			code;
 	HttpHeader *headers;		/* with room for those of gzip */
 	size_t		header_count;
 	bool		yaml;
 	bool		gzip;			/* afterwards: whether it was compressed */
 	JsonText	body;
-	Arena		arena;			/* holds what the body was, and what it has become */
+	Arena		input;			/* what the body was, until it has become something else */
+	Arena		arena;			/* what it has become */
 } ReplyJob;
 
 static void
 encode_reply(OffloadJob *job)
 {
 	ReplyJob   *reply = (ReplyJob *) job;
+	const char *given = reply->body.bytes;
 
 	if (reply->yaml)
 		reply->body = encode_yaml(&reply->arena, reply->body);
 	reply->gzip &= reply->body.len >= GZIP_FROM;
 	if (reply->gzip)
+	{
+		/* The client may be slow to take what is small now. */
+		Arena		whole = reply->arena;
+
+		arena_init(&reply->arena);
 		reply->body = encode_gzip(&reply->arena, reply->body);
+		arena_free(&whole);
+	}
+	if (reply->body.bytes != given)
+	{
+		arena_free(&reply->input);
+		arena_init(&reply->input);
+	}
 }
 
 static void
@@ -280,7 +297,7 @@ free_reply(void *state)
 {
 	ReplyJob   *reply = state;
 
-	pg_result_free(reply->result);
+	arena_free(&reply->input);
 	arena_free(&reply->arena);
 	free(reply);
 }
@@ -307,6 +324,7 @@ static void
 send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool gzip, PgResult *result)
 {
 	bool		at_once = given->body.len < ENCODE_AT_ONCE;
+	Reply		reply = *given;
 	ReplyJob   *job;
 
 	/* A write has taken place: to have it sent again would be wrong. */
@@ -319,15 +337,18 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool gzip, PgRes
 	job = calloc(1, sizeof(ReplyJob));
 	if (job == NULL)
 		abort();
+	/* The result goes as soon as the body is copied. */
+	reply.content_type = arena_strdup(&exchange->arena, given->content_type);
 	job->job = (OffloadJob) {.run = encode_reply,.done = reply_encoded};
 	job->exchange = exchange;
-	job->result = result;
 	job->code = given->code;
-	job->headers = reply_headers(exchange, given, &job->header_count);
+	job->headers = reply_headers(exchange, &reply, &job->header_count);
 	job->yaml = yaml;
 	job->gzip = gzip;
+	arena_init(&job->input);
 	arena_init(&job->arena);
-	job->body = (JsonText) {arena_strndup(&job->arena, given->body.bytes, given->body.len), given->body.len};
+	job->body = (JsonText) {arena_strndup(&job->input, given->body.bytes, given->body.len), given->body.len};
+	pg_result_free(result);
 	exchange_answered(exchange, given->code);
 	if (at_once)
 	{

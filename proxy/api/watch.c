@@ -24,14 +24,13 @@
 #include "engine/api/selector.h"
 #include "base/config.h"
 #include "api/feed.h"
+#include "api/gathered.h"
 #include "api/list.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "api/reply.h"
 #include "http/server.h"
 
-#define SEND_BYTES (64 * 1024)	/* events are gathered up to here; one larger event goes alone */
-#define SEND_FRAMES 64
 #define TICK_MS 1000
 #define RETRY_MS 1000
 #define TIMEOUT_LEAST_S 1800	/* when the client names none */
@@ -47,6 +46,7 @@
 #define READ_ROWS_MOST 200
 #define READ_BYTES (256 * 1024) /* an answer should be about so large */
 #define READ_TIMEOUT_MS 10000
+#define SEND_ROOM ((size_t) 256 * 1024)	/* that there must be before something is sent */
 
 /* Columns of api_watch. */
 enum
@@ -98,10 +98,12 @@ struct Watch
 	bool		on_standby;		/* the reading under way */
 	bool		standby_done;	/* it has nothing more to read there */
 	PgCall	   *call;			/* of reading alone */
+	AnswerHolding reading;		/* the room for that and for what it gave */
 	Changes    *changes;		/* what it gave */
 	size_t		next_change;
 	int			rows;
 	int64_t		caught_up;		/* the position that an answer with few rows leads to */
+	bool		roomless;		/* there is an event, but too much is held for clients */
 	uint64_t	retry_at;		/* after a failure; 0 otherwise */
 	uint64_t	began_at;
 	uint64_t	ends_at;
@@ -267,6 +269,14 @@ watch_lost(Watch *watch, int64_t floor)
 }
 
 static void
+free_changes(Watch *watch)
+{
+	changes_release(watch->changes);
+	watch->changes = NULL;
+	answer_room_hold(&watch->reading, 0);
+}
+
+static void
 initial_free(Watch *watch)
 {
 	if (watch->initial == NULL)
@@ -294,7 +304,7 @@ watch_closed(Exchange *exchange)
 	initial_free(watch);
 	if (watch->call != NULL)
 		pg_cancel(watch->call);
-	changes_release(watch->changes);
+	free_changes(watch);
 	frame_release(watch->sending);
 	frame_release(watch->parting);
 	piece_drop(&watch->sending_piece);
@@ -313,48 +323,6 @@ watch_send(Watch *watch, Frame *frame)
 	watch->sending = frame;
 	metrics_count(COUNTER_WATCH_BYTES, frame->len);
 	http_stream_send(watch->exchange->http, frame->bytes, frame->len);
-}
-
-/* Frames that are sent together; several become one. */
-typedef struct Gathered
-{
-	Frame	   *frames[SEND_FRAMES];
-	size_t		count;
-	size_t		size;
-} Gathered;
-
-/* Holds the frame; false when no more should be added. */
-static bool
-gather(Gathered *gathered, Frame *frame)
-{
-	gathered->frames[gathered->count++] = frame_hold(frame);
-	gathered->size += frame->len;
-	return gathered->count < SEND_FRAMES && gathered->size < SEND_BYTES;
-}
-
-static void
-watch_send_gathered(Watch *watch, Gathered *gathered)
-{
-	Frame	   *frame;
-	StrBuf		buf;
-	Arena		arena;
-
-	if (gathered->count == 1)
-	{
-		watch_send(watch, gathered->frames[0]);
-		return;
-	}
-	arena_init(&arena);
-	strbuf_init(&buf, &arena);
-	strbuf_reserve(&buf, gathered->size);
-	for (size_t i = 0; i < gathered->count; i++)
-	{
-		strbuf_append(&buf, gathered->frames[i]->bytes, gathered->frames[i]->len);
-		frame_release(gathered->frames[i]);
-	}
-	frame = frame_new(buf.bytes, buf.len);
-	arena_free(&arena);
-	watch_send(watch, frame);
 }
 
 static void
@@ -378,13 +346,13 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		return;
 	}
 	watch->must_read = false;
+	answer_room_hold(&watch->reading, pg_result_bytes(result));
 	watch->changes = changes_new(result, representations, representations[1] >= 0 ? 2 : 1);
 	watch->next_change = 0;
 	if (watch->changes->count > 0 && watch->changes->events[0].operation == 'X')
 	{
 		watch_lost(watch, watch->changes->events[0].version);
-		changes_release(watch->changes);
-		watch->changes = NULL;
+		free_changes(watch);
 	}
 	else
 	{
@@ -416,6 +384,8 @@ watch_read(Watch *watch)
 	pg_add_int8(watch->call, watch->position);
 	pg_add_text_array(watch->call, representations, count);
 	pg_add_int4(watch->call, watch->rows);
+	watch->reading.user = http_user_number(watch->exchange->http);
+	pg_answer_for(watch->call, watch->reading.user);
 	watch->on_standby = !watch->standby_done && pg_standby_ready();
 	if (watch->on_standby)
 		pg_use_standby(watch->call);
@@ -433,8 +403,7 @@ watch_next_event(Watch *watch)
 	{
 		if (watch->next_change < watch->changes->count)
 			return &watch->changes->events[watch->next_change];
-		changes_release(watch->changes);
-		watch->changes = NULL;
+		free_changes(watch);
 		if (watch->caught_up > watch->position)
 			watch->position = watch->caught_up;
 	}
@@ -473,9 +442,12 @@ watch_send_initial(Watch *watch)
 
 	while (initial->listing)
 	{
-		PgResult   *result = pieces_take(&initial->pieces);
+		PgResult   *result;
 		JsonText	body;
 
+		if (watch->retry_at != 0)
+			return true;
+		result = pieces_take(&initial->pieces);
 		if (result == NULL && initial->pieces.complete)
 		{
 			initial->listing = false;
@@ -543,17 +515,21 @@ watch_pump(Watch *watch)
 		return;
 	}
 
+	watch->roomless = watch_next_event(watch) != NULL &&
+		!answer_room_ask(http_user_number(http), SEND_ROOM, false);
+	if (watch->roomless)
+		return;
 	gathered.count = gathered.size = 0;
 	while (more && !watch->ending && (event = watch_next_event(watch)) != NULL)
 	{
 		Frame	   *frame = watch_take(watch, event);
 
 		if (frame != NULL)
-			more = gather(&gathered, frame);
+			more = gathered_add(&gathered, frame);
 		watch_step(watch);
 	}
 	if (gathered.count > 0)
-		watch_send_gathered(watch, &gathered);
+		watch_send(watch, gathered_join(&gathered));
 	else if (watch->ending)
 		watch_pump(watch);
 }
@@ -655,6 +631,8 @@ watch_tick(Watch *watch, uint64_t now)
 		}
 		watch_pump(watch);
 	}
+	if (watch->roomless)
+		watch_pump(watch);
 	if (watch->bookmarks && watch->initial == NULL)
 	{
 		if (!watch->last_bookmark && now + LAST_BOOKMARK_MS + TICK_MS > watch->ends_at)
@@ -800,6 +778,7 @@ watch_prepare_initial(Watch *watch, const PgResult *result)
 		initial->pieces.cursor = strdup(pg_text(result, 0, COLUMN_CURSOR).bytes);
 		initial->pieces.try_standby = true;
 		initial->pieces.exempt = watch->exchange->exempt;
+		initial->pieces.holding.user = http_user_number(watch->exchange->http);
 		initial->pieces.time_left = initial_time_left;
 		initial->pieces.arrived = initial_arrived;
 		initial->pieces.failed = initial_failed;

@@ -750,6 +750,7 @@ write_counters(StrBuf *buf)
 		{COUNTER_REFUSED_BODIES, "kube_reports_refused_bodies_total", "Requests refused because too many bodies were held (429)."},
 		{COUNTER_REFUSED_CLIENTS, "kube_reports_refused_connections_total", "Requests refused because too many clients were connected (429)."},
 		{COUNTER_ANSWERS_CUT, "kube_reports_cut_answers_total", "Answers cut because their clients took nothing while too much was held."},
+		{COUNTER_ANSWERS_REFUSED, "kube_reports_refused_answers_total", "Answers refused because too much was held for clients."},
 		{COUNTER_CONNECTIONS_ENDED, "kube_reports_ended_connections_total", "Connections of unknown clients that had to make room."},
 		{COUNTER_COSTLY_WRITES, "kube_reports_costly_writes_total", "Writes that cost much and were sent alone."},
 	};

@@ -64,6 +64,7 @@ typedef enum MetricCounter
 	COUNTER_REFUSED_BODIES,		/* and with 429 for their body */
 	COUNTER_REFUSED_CLIENTS,	/* or because too many clients are there */
 	COUNTER_ANSWERS_CUT,		/* because their clients took nothing while too much was held */
+	COUNTER_ANSWERS_REFUSED,	/* because too much was held */
 	COUNTER_CONNECTIONS_ENDED,	/* connections of strangers that had to make room */
 	COUNTER_COSTLY_WRITES,
 	COUNTER_COUNT

@@ -31,6 +31,9 @@
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
+#define ROOMLESS_LIMIT 250		/* places of those that wait for others to give back what they hold of answers, */
+#define ROOMLESS_MS 10000		/* and how long they wait */
+#define ROOMLESS_LOG_MS 5000	/* a refusal of one is logged at most this often */
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
 #define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
@@ -92,6 +95,7 @@ queue_insert(Pool *pool, PgCall *call, bool front)
 		pool->waiting++;
 		metrics_gauge_add(GAUGE_DB_QUEUED, 1);
 	}
+	answer_room_hold(&call->holding, 0);
 	call->connection = NULL;
 	call->previous = front ? NULL : pool->last;
 	call->next = front ? pool->first : NULL;
@@ -140,10 +144,46 @@ call_refuse(PgCall *call, PgOutcome outcome)
 	loop_defer(refused_run, call);
 }
 
+/* Too much is held for clients. */
+static void
+call_refuse_roomless(PgCall *call)
+{
+	static uint64_t logged_at;
+	uint64_t	now = loop_now();
+
+	call_refuse(call, PG_BUSY);
+	metrics_count(COUNTER_ANSWERS_REFUSED, 1);
+	if (logged_at != 0 && now - logged_at < ROOMLESS_LOG_MS)
+		return;
+	logged_at = now;
+	log_line(LOG_ERROR, "answers are refused: too much is held for clients (--max-buffered-answer-bytes)");
+}
+
+static bool
+call_is_lasting(const PgCall *call)
+{
+	return !pg_statements[call->statement].brief;
+}
+
 static void
 dispatch_run(void *state)
 {
 	pool_dispatch(state);
+}
+
+/* Some of what was held of answers has been given back. */
+static void
+dispatch_all(void *state)
+{
+	for (size_t i = 0; i < POOLS; i++)
+		pool_dispatch(pools[i]);
+}
+
+void
+pg_answer_for(PgCall *call, uint64_t user)
+{
+	call->holding.user = user;
+	call->room = answer_room_expected(pg_statements[call->statement].answer);
 }
 
 void
@@ -162,6 +202,9 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 		call_refuse(call, PG_AWAY);
 	else if (!urgent && pool->waiting >= (call->exempt ? QUEUE_LIMIT + EXEMPT_LIMIT : QUEUE_LIMIT))
 		call_refuse(call, PG_BUSY);
+	else if (call->room > 0 && pool->waiting >= (call->exempt ? 2 * ROOMLESS_LIMIT : ROOMLESS_LIMIT) &&
+			 !answer_room_ask(call->holding.user, call->room, call_is_lasting(call)))
+		call_refuse_roomless(call);
 	else
 	{
 		queue_insert(pool, call, urgent);
@@ -579,6 +622,9 @@ pool_dispatch(Pool *pool)
 		next = call->next;
 		if (blocked[rank])
 			continue;
+		call->roomless = call->room > 0 && !answer_room_ask(call->holding.user, call->room, rank == RANK_LASTING);
+		if (call->roomless)
+			continue;
 		connection = pool_choose(pool, rank, &closed);
 		/* All are busy: one more may be opened, for this call or for the next. */
 		if (closed != NULL && pool->ready > 0)
@@ -586,6 +632,7 @@ pool_dispatch(Pool *pool)
 		if (connection != NULL)
 		{
 			queue_remove(pool, call);
+			answer_room_hold(&call->holding, call->room);
 			connection_send(connection, call);
 			continue;
 		}
@@ -612,6 +659,9 @@ step_expire(Connection *connection, Step *step)
 	ghost->statement = call->statement;
 	ghost->connection = connection;
 	ghost->queued_at = call->queued_at;
+	/* What is still coming takes its room. */
+	ghost->holding = call->holding;
+	call->holding.bytes = 0;
 	/* There is nothing more to wait for. */
 	ghost->abandoned_at = 0;
 	step->call = ghost;
@@ -705,11 +755,19 @@ pool_sweep(Pool *pool)
 	for (PgCall *call = pool->first; call != NULL; call = next)
 	{
 		next = call->next;
+		if (call->roomless && now - call->queued_at > ROOMLESS_MS)
+		{
+			queue_remove(pool, call);
+			call_refuse_roomless(call);
+			continue;
+		}
 		if (now <= call->deadline && !(away && now - call->queued_at > AWAY_MS))
 			continue;
 		queue_remove(pool, call);
 		call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
 	}
+	/* Those that are left ask for room again. */
+	pool_dispatch(pool);
 }
 
 static void
@@ -765,6 +823,7 @@ pg_start_worker(int worker)
 		pool_start(&standby, config.read_database, pg_target_new(config.read_database, true, names_resolved, &standby),
 				   for_reads > 2 ? for_reads - 1 : 2, 1, GAUGE_DB_STANDBY, READ_LOCK_TIMEOUT);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+	answer_room_on_release(dispatch_all, NULL);
 }
 
 /* What writes is the work of upkeep.c, in small steps of up to some seconds; webhooks and the like are beside it. */

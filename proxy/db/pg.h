@@ -129,6 +129,16 @@ extern void pg_use_standby(PgCall *call);
 /* The queue has another 1,000 places for such calls: system:masters must get through to a proxy that is too busy for others. */
 extern void pg_exempt(PgCall *call);
 
+/* What a piece of a list or an export is expected to take, a bit more than a megabyte. */
+#define PG_PIECE_BYTES ((size_t) 1280 * 1024)
+
+/*
+ * The answer is for a client of this user, and counts from the moment at which the call is on a connection
+ * (answer_room.h); before that the call waits for room, at most 10 seconds, then it fails with PG_BUSY.  The callee
+ * goes on to hold what has come.
+ */
+extern void pg_answer_for(PgCall *call, uint64_t user);
+
 /* urgent calls (the feeds') go before all others, are not counted by the limit of the queue, and when brief have a connection kept for them. */
 extern void pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state);
 
@@ -141,6 +151,7 @@ extern JsonText pg_text(const PgResult *result, size_t row, int column);	/* text
 extern int32_t pg_int4(const PgResult *result, size_t row, int column);	/* 0 for NULL */
 extern int64_t pg_int8(const PgResult *result, size_t row, int column);
 extern bool pg_bool(const PgResult *result, size_t row, int column);
+extern size_t pg_result_bytes(const PgResult *result);	/* all that it takes */
 extern void pg_result_free(PgResult *result);
 
 /* Reads a one-dimensional array, element by element. */

@@ -37,19 +37,21 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	" FROM kube_reports_internal.api_hello($1::uuid, $2::text) h", 4, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4, false, false, false},
-	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
-	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true, 256 * 1024},
+	[PG_LIST] = {"list",
+	"SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false, PG_PIECE_BYTES},
 	[PG_WRITE] = {"write",
 		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, NULL, NULL, NULL)",
 	6, true, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
 	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
-	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_EXPORT] = {"export",
+	"SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false, PG_PIECE_BYTES},
 	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports_internal.api_watch($1::uuid, $2::text)", 16, true, false, true},
 	[PG_CHANGES] = {"changes",
 		"SELECT * FROM kube_reports_internal.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
-	9, false, false, true},
+	9, false, false, true, 512 * 1024},
 	[PG_BOOKMARK] = {"bookmark",
 		"SELECT kube_reports_internal.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports_internal.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
@@ -235,6 +237,7 @@ pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count)
 void
 pg_call_free(PgCall *call)
 {
+	answer_room_hold(&call->holding, 0);
 	free(call->buffer);
 	free(call);
 }
@@ -303,6 +306,12 @@ pg_bool(const PgResult *result, size_t row, int column)
 	JsonText	text = pg_text(result, row, column);
 
 	return text.len == 1 && text.bytes[0] != 0;
+}
+
+size_t
+pg_result_bytes(const PgResult *result)
+{
+	return PQresultMemorySize((const PGresult *) result);
 }
 
 void

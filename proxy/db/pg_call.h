@@ -11,6 +11,7 @@
 #ifndef PG_CALL_H
 #define PG_CALL_H
 
+#include "base/answer_room.h"
 #include "db/pg.h"
 
 #define PG_PARAMETERS 8			/* of one statement, at most */
@@ -25,6 +26,7 @@ typedef struct PgStatementText
 	bool		one_row;
 	bool		writes;			/* goes to the pool for writes */
 	bool		brief;			/* may be pipelined */
+	size_t		answer;			/* bytes expected of the answer, where that may be large; else 0 */
 } PgStatementText;
 
 extern const PgStatementText pg_statements[PG_STATEMENT_COUNT];
@@ -40,6 +42,9 @@ struct PgCall
 	bool		exempt;			/* has further places in the queue */
 	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
 	bool		internal;		/* part of a connection's greeting: ends with it */
+	bool		roomless;		/* it waits until others give back what they hold of answers */
+	AnswerHolding holding;		/* the room for its answer, while it is on a connection */
+	size_t		room;			/* that it needs; 0: its answer is not counted */
 	uint64_t	queued_at;
 	uint64_t	deadline;
 	uint64_t	abandoned_at;

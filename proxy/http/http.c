@@ -48,8 +48,10 @@
 #define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and the time to send a whole request; Go keeps connections for 90 s */
 #define WRITE_TIMEOUT (120 * 1000)	/* a client that takes nothing for so long is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
-#define SHORT_WRITE_TIMEOUT 1000	/* likewise, while more is held for clients than may be */
-#define RELIEF_INTERVAL 100		/* how often such a client is looked for then */
+#define SHORT_WRITE_TIMEOUT 1000	/* likewise, while others wait for room (answer_room.h) */
+#define SLOW_WRITE_TIMEOUT (10 * 1000)	/* then also one that needs so long for 256 KB */
+#define RELIEF_INTERVAL 100		/* how often such clients are looked for then */
+#define RELIEF_CUTS 16			/* and cut at most, before it is seen what that gave back */
 #define RELIEF_LOG_INTERVAL 5000	/* and one is logged at most */
 #define LINGER_TIMEOUT (5 * 1000)
 #define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
@@ -572,30 +574,27 @@ sweep(uint64_t now)
 }
 
 /*
- * While more is held for clients than may be, those are cut that take nothing, the oldest requests first, until enough
- * will be given back.
+ * While others wait for what is held for clients, those are cut that take nothing or next to nothing, the oldest
+ * requests first: all of them, or those of the user whose share is full.
  */
 static void
 relieve(uint64_t now)
 {
 	static uint64_t relieved_at;
 	static uint64_t logged_at;
-	size_t		unsent = http_answers_unsent();
+	int			cut = 0;
 
-	if (unsent <= config.max_buffered_answer_bytes || now - relieved_at < RELIEF_INTERVAL)
+	if (now - relieved_at < RELIEF_INTERVAL || !answer_room_short(0))
 		return;
 	relieved_at = now;
-	for (h2o_linklist_t *link = open_requests.next; link != &open_requests; link = link->next)
+	for (h2o_linklist_t *link = open_requests.next; link != &open_requests && cut < RELIEF_CUTS; link = link->next)
 	{
 		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
 		HttpAnswer *answer = &request->answer;
 
-		if (unsent <= config.max_buffered_answer_bytes)
-			return;
-		if (answer->cut)
-			unsent -= answer->unsent;
-		if (answer->cut || !answer->in_flight ||
-			socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT)
+		if (answer->cut || !answer->in_flight || !answer_room_short(answer->holding.user) ||
+			(now - answer->sent_at < SLOW_WRITE_TIMEOUT &&
+			 socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT))
 			continue;
 		if (logged_at == 0 || now - logged_at >= RELIEF_LOG_INTERVAL)
 		{
@@ -604,8 +603,8 @@ relieve(uint64_t now)
 					 "clients (--max-buffered-answer-bytes)", answer->exchange.method, answer->exchange.uri);
 		}
 		metrics_count(COUNTER_ANSWERS_CUT, 1);
-		unsent -= answer->unsent;
 		http_answer_cut(answer);
+		cut++;
 	}
 }
 

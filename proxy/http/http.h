@@ -53,6 +53,8 @@ extern bool http_recognize(HttpRequest *request);
 /* For the access log: what is asked for (a verb of the audit log), and by whom.  All of it is copied. */
 extern void http_set_verb(HttpRequest *request, const char *verb);
 extern void http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count);
+/* Whose share of the room for answers is used (answer_room.h); 0 before the user is known. */
+extern uint64_t http_user_number(HttpRequest *request);
 
 /* At most one function; set it before anything asynchronous is begun. */
 extern void http_on_close(HttpRequest *request, void (*closed) (void *state), void *state);

@@ -18,13 +18,11 @@
 
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/metrics.h"
 
-#define SEND_SLICE ((size_t) 256 * 1024)	/* of a whole answer; TLS copies what is sent */
+#define SEND_SLICE ((size_t) 256 * 1024)	/* sent at a time; TLS copies what is sent */
 #define COPIED_CHUNK ((size_t) 16000)	/* chunks up to here are put together, to fit one TLS record */
 
 static uint64_t turn;			/* of the loop, counted */
-static size_t unsent;			/* by all answers */
 
 /* A queue in the order of ready_in_turn. */
 static HttpAnswer *first_ready;
@@ -78,18 +76,13 @@ http_answers_ready(void)
 	return first_ready != NULL;
 }
 
-size_t
-http_answers_unsent(void)
-{
-	return unsent;
-}
-
+/* Counts what is held for an answer while so many bytes of it are in flight: they are in TLS, too. */
 static void
-set_unsent(HttpAnswer *answer, size_t bytes)
+hold(HttpAnswer *answer, size_t in_flight)
 {
-	unsent += bytes - answer->unsent;
-	metrics_gauge_add(GAUGE_ANSWER_BYTES, (long) bytes - (long) answer->unsent);
-	answer->unsent = bytes;
+	size_t		own = answer->whole_len > 0 ? answer->whole_len : answer->rest_len + in_flight;
+
+	answer_room_hold(&answer->holding, own + in_flight);
 }
 
 /* --- Sending --- */
@@ -101,31 +94,46 @@ http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHea
 
 	http_exchange_answer(&answer->exchange, status, headers, header_count, length, &head);
 	answer->kind = kind;
+	answer->holding.user = answer->exchange.user_number;
 	http_send_head(answer, &head);
 }
 
 static void
 send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendState state)
 {
-	size_t		bytes = answer->rest_len;
+	size_t		bytes = 0;
 
 	for (size_t i = 0; i < count; i++)
-		bytes += 2 * pieces[i].len;
-	set_unsent(answer, bytes);
+		bytes += pieces[i].len;
+	hold(answer, bytes);
 	answer->in_flight = true;
 	answer->last_sent = state != HTTP_SEND_MORE;
 	answer->sent_in_turn = turn;
-	answer->progress.at = loop_now();
+	answer->progress.at = answer->sent_at = loop_now();
 	http_send_pieces(answer, pieces, count, state);
 }
 
-/* Sends a part of a stream. */
-static void
-send_part(HttpAnswer *answer, const char *bytes, size_t len)
+/* Takes the next bytes from what is to be sent. */
+static HttpPiece
+next_slice(HttpAnswer *answer)
 {
+	HttpPiece	slice = {answer->rest, answer->rest_len < SEND_SLICE ? answer->rest_len : SEND_SLICE};
+
+	answer->rest += slice.len;
+	answer->rest_len -= slice.len;
+	answer->bytes_sent += slice.len;
+	return slice;
+}
+
+/* Sends a part of a stream, or the beginning of one that is long. */
+static void
+send_part(HttpAnswer *answer)
+{
+	HttpPiece	slice = next_slice(answer);
+	const char *bytes = slice.bytes;
+	size_t		len = slice.len;
 	size_t		head_len;
 
-	answer->bytes_sent += len;
 	if (!answer->chunked)
 	{
 		send_pieces(answer, &(HttpPiece) {bytes, len}, 1, HTTP_SEND_MORE);
@@ -153,13 +161,9 @@ send_part(HttpAnswer *answer, const char *bytes, size_t len)
 static void
 send_slice(HttpAnswer *answer)
 {
-	size_t		len = answer->rest_len < SEND_SLICE ? answer->rest_len : SEND_SLICE;
-	HttpPiece	slice = {answer->rest, len};
+	HttpPiece	slice = next_slice(answer);
 
-	answer->rest += len;
-	answer->rest_len -= len;
-	answer->bytes_sent += len;
-	send_pieces(answer, &slice, len > 0 ? 1 : 0, answer->rest_len == 0 ? HTTP_SEND_LAST : HTTP_SEND_MORE);
+	send_pieces(answer, &slice, slice.len > 0 ? 1 : 0, answer->rest_len == 0 ? HTTP_SEND_LAST : HTTP_SEND_MORE);
 }
 
 /* Sends what can only fail, after which the library closes the connection. */
@@ -187,6 +191,8 @@ continue_answer(HttpAnswer *answer)
 		return;
 	else if (answer->kind == ANSWER_WHOLE)
 		send_slice(answer);
+	else if (answer->rest_len > 0)
+		send_part(answer);
 	else if (answer->ending)
 		send_pieces(answer, &(HttpPiece) {"0\r\n\r\n", 5}, answer->chunked ? 1 : 0, HTTP_SEND_LAST);
 	else
@@ -201,7 +207,7 @@ void
 http_answer_taken(HttpAnswer *answer)
 {
 	answer->in_flight = false;
-	set_unsent(answer, answer->rest_len);
+	hold(answer, 0);
 	free(answer->chunk);
 	answer->chunk = NULL;
 	if (!answer->cut && answer->sent_in_turn == turn)
@@ -242,7 +248,7 @@ void
 http_answer_end(HttpAnswer *answer)
 {
 	make_unready(answer);
-	set_unsent(answer, 0);
+	answer_room_hold(&answer->holding, 0);
 	if (answer->release != NULL)
 		answer->release(answer->release_state);
 	if (answer->closed != NULL)
@@ -291,6 +297,7 @@ http_reply_borrowed(HttpRequest *request, int status, const HttpHeader *headers,
 	http_answer_begin(answer, ANSWER_WHOLE, status, headers, header_count, len);
 	answer->rest = body;
 	answer->rest_len = answer->exchange.is_head ? 0 : len;
+	answer->whole_len = answer->rest_len;
 	send_slice(answer);
 }
 
@@ -323,8 +330,10 @@ http_stream_send(HttpRequest *request, const char *bytes, size_t len)
 		http_answer_cut(answer);
 		return;
 	}
+	answer->rest = bytes;
+	answer->rest_len = len;
 	if (len > 0)
-		send_part(answer, bytes, len);
+		send_part(answer);
 	else
 		make_ready(answer);
 }

@@ -12,6 +12,7 @@
 #define HTTP_ANSWER_H
 
 #include "http/http_exchange.h"
+#include "base/answer_room.h"
 #include "base/sockets.h"
 
 #define CHUNK_HEAD 20			/* room for the length of a chunk */
@@ -37,7 +38,8 @@ typedef struct HttpAnswer
 	size_t		bytes_sent;		/* of the body, without framing */
 	uint64_t	sent_in_turn;
 	SocketProgress progress;
-	size_t		unsent;			/* bytes that are held for it, with the copy that TLS makes of what is in flight */
+	uint64_t	sent_at;		/* milliseconds: when the send in flight began */
+	AnswerHolding holding;		/* bytes that are held for it, with the copy that TLS makes of what is in flight */
 
 	/* Answers that the loop continues. */
 	bool		ready;
@@ -45,8 +47,9 @@ typedef struct HttpAnswer
 	struct HttpAnswer *ready_previous;
 	struct HttpAnswer *ready_next;
 
-	const char *rest;			/* of a whole answer: what is still to be sent */
+	const char *rest;			/* of a whole answer, or of a part of a stream: what is still to be sent */
 	size_t		rest_len;
+	size_t		whole_len;		/* of a whole answer, which stays until its end; else 0 */
 	void		(*release) (void *state);
 	void	   *release_state;
 	void		(*writable) (void *state);
@@ -70,9 +73,6 @@ extern void http_answer_end(HttpAnswer *answer);
 /* For the loop: begins a turn and continues the answers that became ready before it. */
 extern void http_answers_continue(void);
 extern bool http_answers_ready(void);
-
-/* Bytes that are held for clients who have not taken them. */
-extern size_t http_answers_unsent(void);
 
 /* --- What http.c does with the library --- */
 

@@ -19,6 +19,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/answer_room.h"
 #include "base/config.h"
 #include "http/http_head.h"
 #include "base/log.h"
@@ -214,10 +215,17 @@ http_set_user(HttpRequest *request, const char *user, const char *const *groups,
 	HttpExchange *exchange = http_exchange_of(request);
 
 	exchange->user = arena_strdup(&exchange->arena, user);
+	exchange->user_number = answer_room_user(user);
 	exchange->groups = arena_alloc(&exchange->arena, (group_count + 1) * sizeof(char *));
 	for (size_t i = 0; i < group_count; i++)
 		exchange->groups[i] = arena_strdup(&exchange->arena, groups[i]);
 	exchange->group_count = group_count;
+}
+
+uint64_t
+http_user_number(HttpRequest *request)
+{
+	return http_exchange_of(request)->user_number;
 }
 
 /* --- What is left of it while a stream goes on --- */

@@ -25,6 +25,7 @@ typedef struct HttpExchange
 	const char *warning;		/* NULL: none */
 	const char *verb;			/* these three for the access log */
 	const char *user;
+	uint64_t	user_number;	/* answer_room_user(); 0: not known */
 	const char **groups;
 	size_t		group_count;
 	HttpHeader *headers;

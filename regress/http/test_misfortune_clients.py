@@ -120,9 +120,10 @@ def test_a_thousand_strangers(stack, ns, crowds, kind):
     bystanders.close()
 
 
-def test_clients_that_never_read(stack, ns, crowds):
-    """TR-07: a hundred known clients that take nothing of a large list: what is held for them is bounded, and others are served"""
-    proxy = stack.proxy(flags=["--max-buffered-answer-bytes=4194304"])
+@pytest.mark.parametrize("what", ["", "/large0", "?watch=1&resourceVersion=0", "export"])
+def test_clients_that_never_read(stack, ns, crowds, what):
+    """TR-07: a thousand known clients take nothing of large answers: what is held for them is bounded, others are served"""
+    proxy = stack.proxy(flags=["--max-buffered-answer-bytes=67108864", "--authorization-mode=AlwaysAllow"])
     api = proxy.api()
     for number in range(6):
         api.create(POLR, report(f"large{number}", results=[result(message="x" * 1400000)]), ns + "-large")
@@ -131,11 +132,19 @@ def test_clients_that_never_read(stack, ns, crowds):
     bystanders = Bystanders(proxy, ns)
     quiet = bystanders.slowest(100)
     leave_memory(proxy, 256 * MEBIBYTE)
-    crowd = crowds(proxy, "deaf", 100, path_of(POLR, ns + "-large"), user="admin")
+    path = f"/v1/export/namespaces/{ns}-large/results" if what == "export" else path_of(POLR, ns + "-large") + what
+    crowd = crowds(proxy, "deaf", 1000, path, user="nobody")
     crowd.attached()
     check_served(bystanders, quiet, bystanders.slowest(200))
     until(lambda: proxy.metric("kube_reports_cut_answers_total") > 0, 60, "the first to be cut")
+    if what != "/large0":
+        until(lambda: proxy.metric("kube_reports_refused_answers_total") > 0, 60, "the first to be refused")
+    # A user with such clients has room again once they have been cut.
+    lists = proxy.api("nobody")
+    until(lambda: lists.get(path_of(POLR, ns + "-large"), seconds=60).code == 200, 60, "a list of the same user")
+    assert proxy.metric("kube_reports_worker_restarts_total") == 0
     crowd.leave()
+    until(lambda: proxy.metric("kube_reports_buffered_answer_bytes") == 0, 60, "everything to be given back")
     bystanders.close()
 
 

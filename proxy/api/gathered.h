@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * gathered.h
+ *	  Frames of events that a watch sends together.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef GATHERED_H
+#define GATHERED_H
+
+#include "api/feed.h"
+
+#define GATHERED_FRAMES 64
+
+/* Zeroed: none. */
+typedef struct Gathered
+{
+	Frame	   *frames[GATHERED_FRAMES];
+	size_t		count;
+	size_t		size;
+} Gathered;
+
+/* Holds the frame; false when no more should be added. */
+extern bool gathered_add(Gathered *gathered, Frame *frame);
+
+/* All of them as one, which is the caller's; there is at least one. */
+extern Frame *gathered_join(Gathered *gathered);
+
+#endif							/* GATHERED_H */

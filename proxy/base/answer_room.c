@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * answer_room.c
+ *	  How much memory the answers of a worker take, and whose they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "base/answer_room.h"
+
+#include "base/config.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+
+/* Two users of one share are taken for one. */
+#define SHARES 1024
+
+/* How long it is remembered that somebody found no room; who waits asks more often. */
+#define SHORT_MS 500
+
+/* An answer counts for no more than this part of the room before it is there. */
+#define EXPECTED_PART 8
+
+typedef struct Share
+{
+	size_t		held;
+	uint64_t	refused_at;		/* when somebody was told last that it is full; 0: never */
+} Share;
+
+static Share all;
+static Share shares[SHARES];
+static uint64_t refused_at;		/* whatever was full */
+
+static void (*release_told) (void *state);
+static void *release_state;
+static bool release_pending;
+
+uint64_t
+answer_room_user(const char *name)
+{
+	uint64_t	hash = 14695981039346656037u;
+
+	for (; *name != '\0'; name++)
+		hash = (hash ^ (unsigned char) *name) * 1099511628211u;
+	return hash | 1;
+}
+
+static Share *
+share_of(uint64_t user)
+{
+	/* The lowest bit is set in all of them. */
+	return &shares[(user >> 1) % SHARES];
+}
+
+static bool
+is_recent(uint64_t at)
+{
+	return at != 0 && loop_now() - at < SHORT_MS;
+}
+
+static void
+tell_release(void *state)
+{
+	release_pending = false;
+	release_told(release_state);
+}
+
+void
+answer_room_on_release(void (*released) (void *state), void *state)
+{
+	release_told = released;
+	release_state = state;
+}
+
+void
+answer_room_hold(AnswerHolding *holding, size_t bytes)
+{
+	bool		less = bytes < holding->bytes;
+
+	if (bytes == holding->bytes)
+		return;
+	all.held += bytes - holding->bytes;
+	if (holding->user != 0)
+		share_of(holding->user)->held += bytes - holding->bytes;
+	metrics_gauge_add(GAUGE_ANSWER_BYTES, (long) bytes - (long) holding->bytes);
+	holding->bytes = bytes;
+	if (less && release_told != NULL && !release_pending && is_recent(refused_at))
+	{
+		release_pending = true;
+		loop_defer(tell_release, NULL);
+	}
+}
+
+static bool
+fits(const Share *share, size_t bytes, size_t limit)
+{
+	return share->held == 0 || (share->held < limit && bytes <= limit - share->held);
+}
+
+static size_t
+limit_of(bool lasting)
+{
+	return lasting ? config.max_buffered_answer_bytes / 4 * 3 : config.max_buffered_answer_bytes;
+}
+
+size_t
+answer_room_expected(size_t bytes)
+{
+	size_t		most = config.max_buffered_answer_bytes / EXPECTED_PART;
+
+	return bytes < most ? bytes : most;
+}
+
+/* The share that has no room for so much more; NULL when there is room. */
+static Share *
+full_share(uint64_t user, size_t bytes, bool lasting)
+{
+	size_t		limit = limit_of(lasting);
+
+	if (!fits(&all, bytes, limit))
+		return &all;
+	return user != 0 && !fits(share_of(user), bytes, limit / 2) ? share_of(user) : NULL;
+}
+
+bool
+answer_room_has(uint64_t user, size_t bytes, bool lasting)
+{
+	return full_share(user, bytes, lasting) == NULL;
+}
+
+bool
+answer_room_ask(uint64_t user, size_t bytes, bool lasting)
+{
+	Share	   *full = full_share(user, bytes, lasting);
+
+	if (full == NULL)
+		return true;
+	full->refused_at = refused_at = loop_now();
+	return false;
+}
+
+bool
+answer_room_short(uint64_t user)
+{
+	if (all.held > config.max_buffered_answer_bytes || is_recent(all.refused_at))
+		return true;
+	return user == 0 ? is_recent(refused_at) : is_recent(share_of(user)->refused_at);
+}
