@@ -42,7 +42,10 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "api/result_metrics.h"
+#include "api/api.h"
+#include "api/health.h"
 #include "http/server.h"
+#include "base/termination.h"
 #include "http/tls.h"
 #include "base/wakeup.h"
 #include "db/pg.h"
@@ -75,7 +78,6 @@ typedef struct Worker
 
 static Worker *workers;
 static int	child_count;
-static volatile sig_atomic_t term_received;
 
 static bool
 is_upkeep(int index)
@@ -83,18 +85,12 @@ is_upkeep(int index)
 	return index == config.workers;
 }
 
-bool
-server_terminating(void)
-{
-	return term_received != 0;
-}
-
 /* --- A child --- */
 
 static void
 on_term(int signal_number)
 {
-	term_received = 1;
+	termination_begin();
 }
 
 /* Another worker is gone: the signal only ends the loop's wait, so that worker_tick() runs at once. */
@@ -129,7 +125,7 @@ look_for_term(void (*end) (void))
 	static LoopTimer timer;
 	static bool begun;
 
-	if (!term_received || begun)
+	if (!termination_begun() || begun)
 		return;
 	begun = true;
 	log_line(LOG_INFO, "shutdown begins");
@@ -205,7 +201,7 @@ run_worker(int index, pid_t parent)
 
 	http_server_start();
 	api_start(index);
-	listeners_attach(index);
+	listeners_attach(index, api_request, health_request);
 	http_server_run(worker_tick, worker_drained);
 	log_line(LOG_INFO, "shutdown is complete");
 	exit(0);

@@ -67,8 +67,7 @@ is_clean_json(JsonText text)
 typedef struct BodyJob
 {
 	OffloadJob	job;
-	Exchange   *exchange;		/* these two are of no concern to the thread */
-	void		(*taken) (Exchange *exchange);
+	Exchange   *exchange;		/* of no concern to the thread */
 	bool		may_be_json;
 	size_t		limit;			/* for the JSON */
 	JsonText	text;			/* a copy in the arena, when a thread reads it */
@@ -121,7 +120,6 @@ body_read(OffloadJob *job, bool cancelled)
 {
 	BodyJob    *body = (BodyJob *) job;
 	Exchange   *exchange = body->exchange;
-	void		(*taken) (Exchange *exchange) = body->taken;
 
 	if (!cancelled)
 	{
@@ -131,7 +129,7 @@ body_read(OffloadJob *job, bool cancelled)
 	arena_free(&body->arena);
 	free(body);
 	if (!cancelled)
-		taken(exchange);
+		exchange_next(exchange);
 }
 
 static void
@@ -161,13 +159,12 @@ takes_body(const char *verb)
 }
 
 void
-body_take(Exchange *exchange, void (*taken) (Exchange *exchange))
+body_take(Exchange *exchange)
 {
 	const char *type = http_header(exchange->http, "content-type");
 	BodyJob		body = {
-		.job = {.run = read_body,.done = body_read},
+		.job = {.run = read_body, .done = body_read},
 		.exchange = exchange,
-		.taken = taken,
 		.limit = config.max_request_body_bytes * GROWTH,
 	};
 
@@ -177,7 +174,7 @@ body_take(Exchange *exchange, void (*taken) (Exchange *exchange))
 	body.may_be_json = type != NULL && has_type(type, "application/apply-patch+yaml");
 	if (body.text.len == 0 || type == NULL || (!body.may_be_json && !has_type(type, "application/yaml")))
 	{
-		taken(exchange);
+		exchange_next(exchange);
 		return;
 	}
 	arena_init(&body.arena);
@@ -189,5 +186,5 @@ body_take(Exchange *exchange, void (*taken) (Exchange *exchange))
 	read_body(&body.job);
 	keep_what_was_read(exchange, &body);
 	arena_free(&body.arena);
-	taken(exchange);
+	exchange_next(exchange);
 }

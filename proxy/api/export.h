@@ -14,7 +14,7 @@
 #ifndef EXPORT_H
 #define EXPORT_H
 
-#include "api/api.h"
+#include "api/exchange.h"
 
 /* Whether a path, as it was authorized, is one of these. */
 extern bool export_serves(const Route *route);

@@ -11,14 +11,17 @@
  *
  *-------------------------------------------------------------------------
  */
+#include "api/health.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "base/termination.h"
+#include "api/api.h"
 #include "api/result_metrics.h"
-#include "http/server.h"
 
 /* How long the database may be away before readyz says so, in milliseconds. */
 #define DATABASE_GRACE 3000
@@ -71,7 +74,7 @@ static bool
 not_shutting_down(const char **why)
 {
 	*why = "process is shutting down";
-	return !server_terminating();
+	return !termination_begun();
 }
 
 void

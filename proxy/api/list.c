@@ -324,7 +324,7 @@ list_encode(List *list, JsonText bytes, bool last)
 	if (job == NULL)
 		abort();
 	*job = (EncodingJob) {
-		.job = {.run = encode_piece,.done = piece_encoded},
+		.job = {.run = encode_piece, .done = piece_encoded},
 		.list = list,
 		.sending = list->sending,
 		.encoding = list->encoding,
@@ -504,8 +504,6 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->pieces.arrived = list_arrived;
 	list->pieces.failed = list_failed;
 	list->pieces.state = list;
-	exchange->work = list;
-	exchange->closed = list_closed;
-	exchange->expired = list_expired;
+	exchange_hold(exchange, list, list_closed, list_expired);
 	pieces_fetch(&list->pieces);
 }

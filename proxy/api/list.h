@@ -18,7 +18,7 @@
 #ifndef LIST_H
 #define LIST_H
 
-#include "api/api.h"
+#include "api/exchange.h"
 #include "base/answer_room.h"
 
 typedef struct Pieces

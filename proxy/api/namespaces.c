@@ -200,8 +200,6 @@ waiter_detach(Exchange *exchange)
 {
 	Waiter	   *waiter = exchange->work;
 
-	if (waiter == NULL)
-		return;
 	loop_timer_stop(&waiter->patience);
 	if (waiter->previous != NULL)
 		waiter->previous->next = waiter->next;
@@ -209,16 +207,7 @@ waiter_detach(Exchange *exchange)
 		waiter->namespace->waiters = waiter->next;
 	if (waiter->next != NULL)
 		waiter->next->previous = waiter->previous;
-	exchange->work = NULL;
-	exchange->closed = NULL;
-	exchange->expired = NULL;
-}
-
-static void
-waiter_expired(Exchange *exchange)
-{
-	waiter_detach(exchange);
-	reply_timeout(exchange);
+	exchange_release(exchange);
 }
 
 /* There is no answer. */
@@ -262,9 +251,7 @@ waiter_add(Namespace *namespace, Exchange *exchange, void (*then) (Exchange *exc
 	if (waiter->next != NULL)
 		waiter->next->previous = waiter;
 	namespace->waiters = waiter;
-	exchange->work = waiter;
-	exchange->closed = waiter_detach;
-	exchange->expired = waiter_expired;
+	exchange_hold(exchange, waiter, waiter_detach, NULL);
 	loop_timer_start(&waiter->patience, PATIENCE_MS, waiter_impatient, waiter);
 }
 
@@ -422,7 +409,11 @@ settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *er
 	active = json_text_is(pg_text(result, 0, 1), "active");
 	same = namespace->uid == NULL ? pg_is_null(result, 0, 0) : !pg_is_null(result, 0, 0) && same_text(uid, namespace->uid);
 	pg_result_free(result);
-	/* A namespace that was marked dead is swept after kube-apiserver has been asked once more: what it says then cannot be overtaken. */
+
+	/*
+	 * A namespace that was marked dead is swept after kube-apiserver has been asked once more: what it says then
+	 * cannot be overtaken.
+	 */
 	if (!same || namespace->stale)
 		settle_again(namespace);
 	else

@@ -10,7 +10,7 @@
 #ifndef NAMESPACES_H
 #define NAMESPACES_H
 
-#include "api/api.h"
+#include "api/exchange.h"
 
 /*
  * Begins to follow the namespaces, unless the proxy is without a kube-apiserver or told not to.  all: settles also those that nobody asks

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/api.h"
+#include "api/exchange.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "api/reply.h"
@@ -67,7 +67,6 @@ struct Registry
 typedef struct Waiting
 {
 	Exchange   *exchange;
-	void		(*then) (Exchange *exchange);
 	struct Waiting **link;		/* what points to this one */
 	struct Waiting *next;
 } Waiting;
@@ -337,16 +336,7 @@ waiting_end(Exchange *exchange)
 	*ended->link = ended->next;
 	if (ended->next != NULL)
 		ended->next->link = ended->link;
-	exchange->work = NULL;
-	exchange->closed = NULL;
-	exchange->expired = NULL;
-}
-
-static void
-waiting_expired(Exchange *exchange)
-{
-	waiting_end(exchange);
-	reply_timeout(exchange);
+	exchange_release(exchange);
 }
 
 static void
@@ -356,10 +346,9 @@ question_done(void)
 	while (waiting != NULL)
 	{
 		Exchange   *exchange = waiting->exchange;
-		void		(*then) (Exchange *exchange) = waiting->then;
 
 		waiting_end(exchange);
-		then(exchange);
+		exchange_next(exchange);
 	}
 	if (arriving == NULL)
 		return;
@@ -403,21 +392,18 @@ question_ask(void)
 }
 
 void
-registry_refresh(Exchange *exchange, void (*then) (Exchange *exchange))
+registry_refresh(Exchange *exchange)
 {
 	Waiting    *newcomer = arena_alloc0(&exchange->arena, sizeof(Waiting));
 	Waiting   **list = asking ? &arriving : &waiting;
 
 	newcomer->exchange = exchange;
-	newcomer->then = then;
 	newcomer->link = list;
 	newcomer->next = *list;
 	if (*list != NULL)
 		(*list)->link = &newcomer->next;
 	*list = newcomer;
-	exchange->work = newcomer;
-	exchange->closed = waiting_end;
-	exchange->expired = waiting_expired;
+	exchange_hold(exchange, newcomer, waiting_end, NULL);
 	if (!asking)
 		question_ask();
 }
@@ -456,7 +442,7 @@ trim(const char *begin, const char *end)
 static MediaClause
 parse_media_type(const char *begin, const char *end)
 {
-	MediaClause	media = {.quality = 1};
+	MediaClause media = {.quality = 1};
 	bool		first = true;
 
 	while (begin <= end)
@@ -521,7 +507,7 @@ same_type(JsonText a, JsonText b)
 static bool
 clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
 {
-	MediaClause	offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
+	MediaClause offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
 
 	*yaml = false;
 	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
@@ -546,7 +532,7 @@ negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
 	for (const char *next = accept; *next != '\0' && clauses < CLAUSE_LIMIT; clauses++)
 	{
 		size_t		len = strcspn(next, ",");
-		MediaClause	clause = parse_media_type(next, next + len);
+		MediaClause clause = parse_media_type(next, next + len);
 
 		/* Among equal qualities the first clause wins. */
 		for (size_t i = 0; i < count && clause.quality > best_quality; i++)

@@ -47,10 +47,10 @@ extern bool registry_known(void);
 extern bool registry_serves(const struct Route *route);
 
 /*
- * Calls then() once there is a reading at least as new as this call, or none can be had: never from inside.  Until then the
- * exchange is the registry's, and answered with 504 when its deadline passes.
+ * The exchange goes on (exchange_next()) once there is a reading at least as new as this call, or none can be had: never from inside.
+ * Until then the registry holds it.
  */
-extern void registry_refresh(struct Exchange *exchange, void (*then) (struct Exchange *exchange));
+extern void registry_refresh(struct Exchange *exchange);
 
 /* All types of a reading. */
 extern const RegistryType *registry_types(const Registry *registry, size_t *count);

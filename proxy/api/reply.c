@@ -181,7 +181,7 @@ reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 {
 	Arena	   *arena = &exchange->arena;
 	size_t		limit = reply->warning_count < WARNING_LIMIT ? reply->warning_count : WARNING_LIMIT;
-	HttpHeader *headers = arena_alloc(arena, (limit + 6) * sizeof(HttpHeader));	/* two more are for gzip */
+	HttpHeader *headers = arena_alloc(arena, (limit + 6) * sizeof(HttpHeader)); /* two more are for gzip */
 	size_t		left = WARNING_TOTAL;
 	size_t		total = 0;
 
@@ -339,7 +339,7 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool gzip, PgRes
 		abort();
 	/* The result goes as soon as the body is copied. */
 	reply.content_type = arena_strdup(&exchange->arena, given->content_type);
-	job->job = (OffloadJob) {.run = encode_reply,.done = reply_encoded};
+	job->job = (OffloadJob) {.run = encode_reply, .done = reply_encoded};
 	job->exchange = exchange;
 	job->code = given->code;
 	job->headers = reply_headers(exchange, &reply, &job->header_count);

@@ -12,7 +12,7 @@
 #define REPLY_H
 
 #include "engine/api/status.h"
-#include "api/api.h"
+#include "api/exchange.h"
 #include "codec/encoding.h"
 
 /* The first columns of every function that replies, in this order. */

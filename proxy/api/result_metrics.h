@@ -18,6 +18,7 @@
 
 /* Called by the parent before it forks. */
 extern void result_metrics_init(void);
+
 /* Called by the upkeep process whose loop is there: reads when a worker asks. */
 extern void result_metrics_serve(void);
 
@@ -26,7 +27,7 @@ typedef struct ResultScrape
 {
 	struct ResultScrape *previous;
 	struct ResultScrape *next;
-	void		(*ready) (void *state);	/* NULL: does not wait */
+	void		(*ready) (void *state); /* NULL: does not wait */
 	void	   *state;
 } ResultScrape;
 
@@ -35,6 +36,7 @@ typedef struct ResultScrape
  * away, nor for longer than three seconds, nor where another worker has asked already: what has been read before will do then.
  */
 extern void result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state);
+
 /* ready will not run. */
 extern void result_metrics_cancel(ResultScrape *scrape);
 

@@ -29,7 +29,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "api/reply.h"
-#include "http/server.h"
+#include "api/api.h"
 
 #define TICK_MS 1000
 #define RETRY_MS 1000
@@ -38,7 +38,8 @@
 #define BOOKMARK_LEAST_MS 50000
 #define BOOKMARK_SPREAD_MS 20000
 #define LAST_BOOKMARK_MS 2000	/* before the end */
-#define SHORT_MS 1000			/* a watch that ends sooner and without an event is a fault to client-go, which lists again then (W-04) */
+#define SHORT_MS 1000			/* a watch that ends sooner and without an event is a fault to client-go, which lists
+								 * again then (W-04) */
 #define END_STEP_MS 100			/* at a shutdown watches end step by step, */
 #define ENDS_IN_STEP 20			/* so many at a time, or more when there is not time enough */
 #define PARTING_MS 30000		/* for a client to take what was sent before the end */
@@ -46,7 +47,7 @@
 #define READ_ROWS_MOST 200
 #define READ_BYTES (256 * 1024) /* an answer should be about so large */
 #define READ_TIMEOUT_MS 10000
-#define SEND_ROOM ((size_t) 256 * 1024)	/* that there must be before something is sent */
+#define SEND_ROOM ((size_t) 256 * 1024) /* that there must be before something is sent */
 
 /* Columns of api_watch. */
 enum
@@ -292,8 +293,6 @@ watch_closed(Exchange *exchange)
 {
 	Watch	   *watch = exchange->work;
 
-	if (watch == NULL)
-		return;
 	if (watch->previous != NULL)
 		watch->previous->next = watch->next;
 	else
@@ -850,8 +849,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	metrics_gauge_add(GAUGE_WATCHERS, 1);
 	feed_attach(&watch->follower, pg_int4(result, 0, COLUMN_LANE));
 	watch->initial = watch_prepare_initial(watch, result);
-	exchange->work = watch;
-	exchange->closed = watch_closed;
+	exchange_hold(exchange, watch, watch_closed, NULL);
 	loop_timer_stop(&exchange->deadline);
 
 	/* The first byte carries the headers out; a space belongs to the first frame's line. */

@@ -16,7 +16,7 @@
 #ifndef WATCH_H
 #define WATCH_H
 
-#include "api/api.h"
+#include "api/exchange.h"
 
 /* Begins the feeds and the clock of the watches. */
 extern void watches_start(void);

@@ -213,20 +213,11 @@ write_detach(Exchange *exchange)
 {
 	Write	   *write = exchange->work;
 
-	if (write == NULL)
-		return;
 	if (write->batch != NULL)
 		write->batch->writes[write->index] = NULL;
 	else
 		queue_remove(write);
-	exchange->work = NULL;
-}
-
-static void
-write_expired(Exchange *exchange)
-{
-	write_detach(exchange);
-	reply_timeout(exchange);
+	exchange_release(exchange);
 }
 
 /* ---------- batches ---------- */
@@ -235,10 +226,8 @@ write_expired(Exchange *exchange)
 static void
 write_moved(Exchange *exchange)
 {
-	exchange->closed = NULL;
-	exchange->expired = NULL;
 	if (exchange->namespace_moves++ < NAMESPACE_MOVES)
-		namespaces_ask_again(exchange, exchange->route->namespace_name, exchange_perform);
+		namespaces_ask_again(exchange, exchange->route->namespace_name, exchange_again);
 	else
 		reply_status(exchange, 503, "ServiceUnavailable", "the namespace keeps changing", &(StatusDetails) {.retry_after_seconds = 1});
 }
@@ -277,7 +266,7 @@ batch_answer(Batch *batch, const PgResult *result)
 			continue;
 
 		batch->writes[i] = NULL;
-		write->exchange->work = NULL;
+		exchange_release(write->exchange);
 		if (there && pg_array_int4(code) == -1)
 		{
 			write_costs(write);
@@ -344,7 +333,7 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 		}
 		else
 		{
-			write->exchange->work = NULL;
+			exchange_release(write->exchange);
 			batch->writes[i] = NULL;
 			reply_outcome(write->exchange, outcome, error);
 		}
@@ -406,7 +395,7 @@ lane_hangs(void *state)
 		Exchange   *exchange = lane->first->exchange;
 
 		queue_remove(lane->first);
-		exchange->work = NULL;
+		exchange_release(exchange);
 		refuse_to_wait(exchange);
 	}
 }
@@ -466,7 +455,10 @@ lane_send(WriteLane *lane)
 	{
 		next = write->next;
 
-		/* What must be alone, or is too large for the rest of this batch, is first in a later one: nothing overtakes it. */
+		/*
+		 * What must be alone, or is too large for the rest of this batch, is first in a later one: nothing overtakes
+		 * it.
+		 */
 		if (batch->count > 0 && (write->alone || size + write_size(write) > BATCH_BYTES))
 			break;
 		if (batch_has_key(batch, write->key))
@@ -597,11 +589,10 @@ costly_insert(Write *write)
 	write->costly = true;
 	if (costly_full(write))
 	{
-		write->exchange->work = NULL;
 		reply_too_many_requests(write->exchange);
 		return;
 	}
-	write->exchange->work = write;
+	exchange_hold(write->exchange, write, write_detach, NULL);
 	queue_insert(write, false);
 	costly_ready();
 }
@@ -622,7 +613,7 @@ write_costs(Write *write)
 				 arena_printf(&exchange->arena, "Operation cannot be fulfilled on %s.%s \"%s\": the object has been modified; "
 							  "please apply your changes to the latest version and try again",
 							  type->resource, type->group, exchange->route->name),
-				 &(StatusDetails) {.name = exchange->route->name,.group = type->group,.kind = type->resource});
+				 &(StatusDetails) {.name = exchange->route->name, .group = type->group, .kind = type->resource});
 }
 
 /* ---------- a write ---------- */
@@ -676,8 +667,6 @@ write_start(Exchange *exchange)
 	write->lane = lane;
 	write->body = exchange->body;
 	write->user = hash(HASH_SEED, exchange->user->name, strlen(exchange->user->name));
-	exchange->closed = write_detach;
-	exchange->expired = write_expired;
 	if (write->body.len > COSTLY_BYTES)
 	{
 		costly_insert(write);
@@ -689,7 +678,7 @@ write_start(Exchange *exchange)
 		return;
 	}
 	write_identify(write);
-	exchange->work = write;
+	exchange_hold(exchange, write, write_detach, NULL);
 	queue_insert(write, false);
 	lane_ready(lane);
 }

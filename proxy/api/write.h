@@ -23,7 +23,7 @@
 #ifndef WRITE_BATCH_H
 #define WRITE_BATCH_H
 
-#include "api/api.h"
+#include "api/exchange.h"
 
 extern void write_start(Exchange *exchange);
 

@@ -132,10 +132,10 @@ static const Flag flags[] =
 	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
 	"larger request bodies are refused with code 413"},
 	{"max-connections", FLAG_SIZE, &config.max_connections, "8192", 16, 1048576,
-	"clients' connections of each worker; a quarter of them may be of clients that nobody knows, of which the idlest makes "
+		"clients' connections of each worker; a quarter of them may be of clients that nobody knows, of which the idlest makes "
 	"room for another"},
 	{"max-buffered-body-bytes", FLAG_SIZE, &config.max_buffered_body_bytes, "134217728", 1048576, 1099511627776,
-	"bytes of request bodies that each worker holds, by their announced length, a quarter of them for clients that nobody "
+		"bytes of request bodies that each worker holds, by their announced length, a quarter of them for clients that nobody "
 	"knows; what is beyond is refused with code 429"},
 	{"max-buffered-answer-bytes", FLAG_SIZE, &config.max_buffered_answer_bytes, "268435456", 1048576, 1099511627776,
 	"bytes of answers that each worker holds for clients; beyond it, the clients are cut that take nothing for a second"},

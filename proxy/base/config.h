@@ -59,7 +59,8 @@ typedef struct Config
 	const char *cluster_id;		/* --cluster-id: uid of the cluster; "" until main.c has asked kube-apiserver */
 	const char *cluster_name;	/* --cluster-name */
 	int			workers;		/* --workers, default the number of processors, at most 8 */
-	int			connections;	/* --database-connections: of the whole proxy, see pg.h; by default as many as are useful, at most 40 */
+	int			connections;	/* --database-connections: of the whole proxy, see pg.h; by default as many as are
+								 * useful, at most 40 */
 	bool		upkeep;			/* --upkeep, default true */
 	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
 	size_t		max_connections;	/* --max-connections: of clients, per worker; default 8192 */
@@ -88,6 +89,7 @@ extern void config_parse(int argc, char **argv);
 
 /* Whether there is a kube-apiserver to talk to: a kubeconfig is given ("": none), or this process runs in a pod. */
 extern bool config_has_kubeapi(const char *kubeconfig);
+
 /* --authorization-kubeconfig, or --authentication-kubeconfig when it is not given; "": the pod's service account. */
 extern const char *config_authorization_kubeconfig(void);
 

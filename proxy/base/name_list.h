@@ -20,7 +20,8 @@ typedef struct NameList
 extern bool name_list_split(Arena *arena, const char *text, NameList *list);
 
 /*
- * A JSON array of strings, none empty, as the ConfigMap extension-apiserver-authentication has it; text NULL or "" is an empty list.
+ * A JSON array of strings, none empty, as the ConfigMap extension-apiserver-authentication has it; text NULL or "" is
+ * an empty list.
  */
 extern bool name_list_parse(Arena *arena, const char *text, NameList *list);
 

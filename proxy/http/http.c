@@ -42,6 +42,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/termination.h"
 
 /* All in milliseconds. */
 #define TICK_INTERVAL 1000
@@ -302,7 +303,7 @@ http_send_head(HttpAnswer *answer, const AnswerHead *head)
 		answer->chunked = req->version >= 0x101 && !answer->exchange.is_head;
 	}
 	/* From the first SIGTERM on, so that clients move to another proxy while this one still serves them. */
-	if (head->close || stopping || server_terminating())
+	if (head->close || stopping || termination_begun())
 		req->http1_is_persistent = 0;
 	if (answer->kind != ANSWER_REFUSAL)
 		h2o_start_response(req, &request->generator);

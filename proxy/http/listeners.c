@@ -36,6 +36,8 @@ typedef struct WorkerSockets
 
 static WorkerSockets sockets[MAX_WORKERS];
 static int	own;				/* which are this worker's */
+static void (*on_api_request) (HttpRequest *request);
+static void (*on_plain_request) (HttpRequest *request);
 
 /* Shared by all processes: whether nobody is there to accept at a worker's sockets. */
 static atomic_bool *orphaned;
@@ -78,9 +80,9 @@ accept_at(const WorkerSockets *pair)
 {
 	/* A worker that was stopped by a signal has shut its socket down. */
 	listen(pair->api_fd, SOMAXCONN);
-	http_server_listen(&(HttpListener) {.fd = pair->api_fd, .tls = true, .on_request = api_request});
+	http_server_listen(&(HttpListener) {.fd = pair->api_fd, .tls = true, .on_request = on_api_request});
 	if (pair->metrics_fd >= 0)
-		http_server_listen(&(HttpListener) {.fd = pair->metrics_fd, .tls = false, .on_request = health_request});
+		http_server_listen(&(HttpListener) {.fd = pair->metrics_fd, .tls = false, .on_request = on_plain_request});
 }
 
 void
@@ -95,8 +97,10 @@ listeners_close(void)
 }
 
 void
-listeners_attach(int worker)
+listeners_attach(int worker, void (*on_api) (HttpRequest *request), void (*on_plain) (HttpRequest *request))
 {
+	on_api_request = on_api;
+	on_plain_request = on_plain;
 	own = worker;
 	accept_at(&sockets[worker]);
 	atomic_store(&orphaned[worker], false);

@@ -1,0 +1,130 @@
+/*-------------------------------------------------------------------------
+ *
+ * exchange.c
+ *	  The life of an exchange: made with an HTTP request, ended with it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/api.h"
+#include "api/reply.h"
+#include "base/metrics.h"
+
+static void exchange_closed(void *state);
+
+void
+api_request(HttpRequest *request)
+{
+	Exchange   *exchange = calloc(1, sizeof(Exchange));
+	const char *error = NULL;
+
+	if (exchange == NULL)
+		abort();
+	exchange->http = request;
+	exchange->verb = "";
+	exchange->started = loop_now();
+	exchange->head = strcmp(http_method(request), "HEAD") == 0;
+	arena_init(&exchange->arena);
+	http_on_close(request, exchange_closed, exchange);
+	exchange->route = arena_alloc0(&exchange->arena, sizeof(Route));
+	if (!route_parse(&exchange->arena, http_method(request), http_path(request), http_query(request), exchange->route,
+					 &error))
+	{
+		reply_status(exchange, 400, "BadRequest", error, NULL);
+		return;
+	}
+	access_attributes(&exchange->arena, exchange->route, &exchange->access);
+	http_set_verb(request, exchange->access.verb);
+	exchange_again(exchange);
+}
+
+void
+exchange_hold(Exchange *exchange, void *work, void (*let_go) (Exchange *exchange), void (*expired) (Exchange *exchange))
+{
+	exchange->work = work;
+	exchange->let_go = let_go;
+	exchange->expired = expired;
+}
+
+void
+exchange_release(Exchange *exchange)
+{
+	exchange_hold(exchange, NULL, NULL, NULL);
+}
+
+uint64_t
+exchange_time_left(const Exchange *exchange)
+{
+	uint64_t	now = loop_now();
+
+	return exchange->deadline.due > now ? exchange->deadline.due - now : 1;
+}
+
+void
+exchange_cancel_job(Exchange *exchange)
+{
+	OffloadJob *job = exchange->job;
+
+	exchange->job = NULL;
+	if (job != NULL)
+		offload_cancel(job);
+}
+
+bool
+exchange_applies(const Exchange *exchange)
+{
+	static const char apply[] = "application/apply-patch+";
+	const char *content_type = http_header(exchange->http, "content-type");
+
+	return strcmp(exchange->route->verb, "patch") == 0 && content_type != NULL &&
+		strncasecmp(content_type, apply, sizeof(apply) - 1) == 0;
+}
+
+static void
+exchange_closed(void *state)
+{
+	Exchange   *exchange = state;
+	const RegistryType *type = exchange->type;
+
+	identity_cancel(&exchange->question);
+	if (exchange->let_go != NULL)
+		exchange->let_go(exchange);
+	if (exchange->call != NULL)
+		pg_cancel(exchange->call);
+	exchange_cancel_job(exchange);
+	loop_timer_stop(&exchange->deadline);
+	if (!exchange->counted_elsewhere)
+		metrics_request(exchange->verb, type != NULL ? type->group : "", type != NULL ? type->version : "",
+						type != NULL ? type->resource : "", exchange->code,
+						(double) (loop_now() - exchange->started) / 1000);
+	registry_release(exchange->registry);
+	arena_free(&exchange->arena);
+	free(exchange);
+}
+
+static void
+exchange_expired(void *state)
+{
+	Exchange   *exchange = state;
+
+	if (exchange->expired != NULL)
+	{
+		exchange->expired(exchange);
+		return;
+	}
+	if (exchange->let_go != NULL)
+		exchange->let_go(exchange);
+	exchange_release(exchange);
+	reply_timeout(exchange);
+}
+
+void
+exchange_set_deadline(Exchange *exchange, uint64_t milliseconds)
+{
+	loop_timer_start(&exchange->deadline, milliseconds, exchange_expired, exchange);
+}

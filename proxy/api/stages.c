@@ -1,0 +1,577 @@
+/*-------------------------------------------------------------------------
+ *
+ * stages.c
+ *	  The stages that a request goes through, from the first to its answer.
+ *
+ * A request is authenticated and authorized before anything is said about
+ * whether what it names exists; then it is handed on by its verb.
+ *
+ * Reference: k8s-conformance sections 5.1, 5.2, 6.3, 20.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "api/exchange.h"
+
+#include <string.h>
+
+#include "engine/api/metadata.h"
+#include "api/api.h"
+#include "api/body.h"
+#include "api/export.h"
+#include "api/health.h"
+#include "api/list.h"
+#include "api/namespaces.h"
+#include "api/reply.h"
+#include "api/result_metrics.h"
+#include "api/watch.h"
+#include "api/write.h"
+#include "base/config.h"
+#include "base/metrics.h"
+
+typedef struct Stage
+{
+	void		(*begin) (Exchange *exchange);
+} Stage;
+
+static void authenticate(Exchange *exchange);
+static void authorize(Exchange *exchange);
+static void authorize_create(Exchange *exchange);
+static void answer_apart(Exchange *exchange);
+static void start_clock(Exchange *exchange);
+static void export_results(Exchange *exchange);
+static void know_registry(Exchange *exchange);
+static void know_type(Exchange *exchange);
+static void know_namespace(Exchange *exchange);
+static void perform(Exchange *exchange);
+
+/*
+ * In their order.  Each ends with exchange_next(), at once or when what it waits for has come, or with an answer.  The
+ * end of the request ends each of them, and from start_clock on the deadline does, with 504.
+ */
+static const Stage stages[] = {
+	{authenticate},				/* waits for a TokenReview */
+	{authorize},				/* waits for a SubjectAccessReview */
+	{authorize_create},			/* an apply may create: waits for another one */
+	{answer_apart},				/* health and metrics; the rest is refused during a shutdown */
+	{start_clock},
+	{export_results},			/* waits for the database */
+	{know_registry},			/* what is not known may be new: waits for a reading of the registry */
+	{know_type},				/* discovery ends here */
+	{body_take},				/* YAML becomes JSON: waits for a thread when there is much */
+	{know_namespace},			/* waits for kube-apiserver when the namespace is not known */
+	{perform},					/* waits for the database; write.c may ask for the namespace and perform again */
+};
+
+void
+exchange_again(Exchange *exchange)
+{
+	stages[exchange->stage].begin(exchange);
+}
+
+void
+exchange_next(Exchange *exchange)
+{
+	exchange->stage++;
+	exchange_again(exchange);
+}
+
+/* ---------- who asks, and whether that is allowed ---------- */
+
+static void
+answer_forbidden(Exchange *exchange, const AccessAttributes *access, const char *reason)
+{
+	StatusDetails details = {0};
+
+	if (access->resource)
+	{
+		details.name = access->name;
+		details.group = access->group;
+		details.kind = access->resource_name;
+	}
+	reply_status(exchange, 403, "Forbidden", identity_denial(&exchange->arena, exchange->user, access, reason),
+				 &details);
+}
+
+/* AUTHZ-12: nobody said whether it is allowed. */
+static void
+answer_undecided(Exchange *exchange, Decision decision)
+{
+	if (decision == DECISION_BUSY)
+		reply_too_many_requests(exchange);
+	else
+		reply_status(exchange, 500, "InternalError", "Internal error occurred: the request could not be authorized",
+					 NULL);
+}
+
+static void
+authenticated(void *state, Authentication outcome, const User *user)
+{
+	Exchange   *exchange = state;
+	AccessAttributes impersonated;
+
+	if (user == NULL || identity_is_anonymous(user))
+		http_last_of_http2(exchange->http);
+	else if (!http_recognize(exchange->http))
+		outcome = AUTHENTICATION_BUSY;
+	switch (outcome)
+	{
+		case UNAUTHENTICATED:
+			reply_status(exchange, 401, "Unauthorized", "Unauthorized", NULL);
+			break;
+		case AUTHENTICATION_BUSY:
+			reply_too_many_requests(exchange);
+			break;
+		case AUTHENTICATED:
+			exchange->user = user;
+			exchange->exempt = identity_is_master(user);
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): AUTHENTICATED comes with a user */
+			http_set_user(exchange->http, user->name, user->groups, user->group_count);
+			if (identity_impersonates(exchange->http, &impersonated))
+			{
+				answer_forbidden(exchange, &impersonated, "impersonation is not offered here");
+				break;
+			}
+			exchange_next(exchange);
+			break;
+	}
+}
+
+static void
+authenticate(Exchange *exchange)
+{
+	identity_authenticate(exchange->http, &exchange->arena, &exchange->question, authenticated, exchange);
+}
+
+static void
+authorized(void *state, Decision decision, const char *reason)
+{
+	Exchange   *exchange = state;
+
+	switch (decision)
+	{
+		case DECISION_ALLOW:
+			exchange_next(exchange);
+			break;
+		case DECISION_DENY:
+			answer_forbidden(exchange, &exchange->access, reason);
+			break;
+		case DECISION_ERROR:
+		case DECISION_BUSY:
+			answer_undecided(exchange, decision);
+			break;
+	}
+}
+
+static void
+authorize(Exchange *exchange)
+{
+	identity_authorize(&exchange->arena, exchange->user, &exchange->access, &exchange->question, authorized, exchange);
+}
+
+static void
+create_authorized(void *state, Decision decision, const char *reason)
+{
+	Exchange   *exchange = state;
+	AccessAttributes create = exchange->access;
+
+	if (decision != DECISION_ALLOW && decision != DECISION_DENY)
+	{
+		answer_undecided(exchange, decision);
+		return;
+	}
+	create.verb = "create";
+	exchange->create_denied = decision == DECISION_DENY;
+	if (exchange->create_denied)
+		exchange->create_denial = identity_denial(&exchange->arena, exchange->user, &create, reason);
+	exchange_next(exchange);
+}
+
+/* AUTHZ-13.  Asked ahead, because nobody can be asked while the database writes. */
+static void
+authorize_create(Exchange *exchange)
+{
+	AccessAttributes create = exchange->access;
+
+	if (!exchange_applies(exchange))
+	{
+		exchange_next(exchange);
+		return;
+	}
+	create.verb = "create";
+	identity_authorize(&exchange->arena, exchange->user, &create, &exchange->question, create_authorized, exchange);
+}
+
+/* ---------- what is not of the API ---------- */
+
+static void
+metrics_ready(void *state)
+{
+	Exchange   *exchange = state;
+	Reply		reply = {.code = 200, .content_type = METRICS_CONTENT_TYPE};
+	StrBuf		buf;
+
+	strbuf_init(&buf, &exchange->arena);
+	metrics_write(&buf);
+	result_metrics_write(&buf);
+	reply.body.bytes = buf.bytes;
+	reply.body.len = buf.len;
+	reply_send(exchange, &reply, NULL);
+}
+
+static void
+metrics_closed(Exchange *exchange)
+{
+	result_metrics_cancel(exchange->work);
+}
+
+static void
+answer_metrics(Exchange *exchange)
+{
+	exchange_hold(exchange, arena_alloc0(&exchange->arena, sizeof(ResultScrape)), metrics_closed, NULL);
+	result_metrics_refresh(exchange->work, metrics_ready, exchange);
+}
+
+static void
+answer_apart(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+
+	if (!route->resource)
+	{
+		exchange->counted_elsewhere = health_answer(exchange->http);
+		if (exchange->counted_elsewhere)
+			return;
+		if (strcmp(route->path, "/metrics") == 0)
+		{
+			answer_metrics(exchange);
+			return;
+		}
+	}
+	if (api_shutting_down())
+		reply_plain(exchange, 429, "The apiserver is shutting down, please try again later.\n", 5);
+	else
+		exchange_next(exchange);
+}
+
+/* For a watch the parameter timeout means nothing (W-03). */
+static void
+start_clock(Exchange *exchange)
+{
+	uint64_t	most = (uint64_t) config.request_timeout * 1000;
+	uint64_t	timeout = 0;
+	const char *error = NULL;
+
+	if (strcmp(exchange->route->verb, "watch") != 0 &&
+		!route_timeout(&exchange->arena, exchange->route, &timeout, &error))
+	{
+		reply_status(exchange, 400, "BadRequest", error, NULL);
+		return;
+	}
+	exchange_set_deadline(exchange, timeout == 0 || timeout > most ? most : timeout);
+	exchange_next(exchange);
+}
+
+static void
+export_results(Exchange *exchange)
+{
+	if (export_serves(exchange->route))
+		export_start(exchange);
+	else
+		exchange_next(exchange);
+}
+
+/* ---------- what it is about ---------- */
+
+static void
+answer_not_served(Exchange *exchange)
+{
+	StatusDetails details = {0};
+
+	reply_status(exchange, 404, "NotFound", "the server could not find the requested resource", &details);
+}
+
+/* A verb, or none, that the resource or its status does not have wherever it is asked for. */
+static void
+answer_not_supported(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	StatusDetails details = {.group = route->group, .kind = route->resource_name};
+
+	reply_status(exchange, 405, "MethodNotAllowed",
+				 arena_printf(&exchange->arena, "%s is not supported on resources of kind \"%s.%s\"", route->verb,
+							  route->resource_name, route->group), &details);
+}
+
+/*
+ * Section 6.3.  False when the path names nothing that is served or the verb is not one for it: then that has been
+ * answered.
+ */
+static bool
+find_type(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	bool		collection = route->name[0] == '\0';
+	bool		version_known = false;
+
+	exchange->registry = registry_acquire();
+	if (exchange->registry == NULL)
+	{
+		registry_answer_unknown(exchange);
+		return false;
+	}
+	exchange->type = registry_find(exchange->registry, route->group, route->version, route->resource_name,
+								   &version_known);
+	if (exchange->type == NULL)
+	{
+		if (version_known)
+			answer_not_served(exchange);
+		else
+			reply_plain(exchange, 404, "404 page not found\n", 0);
+		return false;
+	}
+	/* Across all namespaces there are only lists and watches (ERR-22, ERR-23); a watch of a name is one of the list. */
+	if (exchange->type->namespaced != (route->namespace_name[0] != '\0') &&
+		!(exchange->type->namespaced && (strcmp(route->verb, "list") == 0 || strcmp(route->verb, "watch") == 0)))
+	{
+		answer_not_served(exchange);
+		return false;
+	}
+	if (route->subresource[0] != '\0' &&
+		!(exchange->type->status && strcmp(route->subresource, "status") == 0 && !route->overlong))
+	{
+		StrBuf		name;
+
+		strbuf_init(&name, &exchange->arena);
+		strbuf_printf(&name, "%s.%s \"%s\" not found", route->resource_name, route->group, route->name);
+		reply_status(exchange, 404, "NotFound", name.bytes,
+					 &(StatusDetails) {.name = route->name, .group = route->group, .kind = route->resource_name});
+		return false;
+	}
+	if (route->verb[0] == '\0' || strcmp(route->verb, "proxy") == 0 ||
+		(route->subresource[0] != '\0' && (strcmp(route->verb, "create") == 0 || strcmp(route->verb, "delete") == 0)))
+	{
+		answer_not_supported(exchange);
+		return false;
+	}
+	if ((strcmp(route->verb, "create") == 0) != (strcmp(route->method, "POST") == 0 && collection) ||
+		(collection && (strcmp(route->verb, "update") == 0 || strcmp(route->verb, "patch") == 0)))
+	{
+		reply_method_not_allowed(exchange, NULL);
+		return false;
+	}
+	exchange->verb = route->verb;
+	return true;
+}
+
+static void
+answer_known_namespace(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	const char *state = exchange->namespace_state;
+	Reply		reply = {.code = 200, .content_type = "application/json"};
+	StrBuf		buf;
+
+	strbuf_init(&buf, &exchange->arena);
+	if (state != NULL && strcmp(state, "missing") == 0)
+	{
+		status_not_found(&buf, "", "namespaces", route->name);
+		reply.code = 404;
+	}
+	else
+		strbuf_printf(&buf, "{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"%s\"},"
+					  "\"status\":{\"phase\":\"%s\"}}\n",
+					  route->name, state != NULL ? "Terminating" : "Active");
+	reply.body.bytes = buf.bytes;
+	reply.body.len = buf.len;
+	reply_send(exchange, &reply, NULL);
+}
+
+/*
+ * kubectl asks for a namespace when it did not find an object in it, and prints what it hears.  Behind the aggregator
+ * this path never comes here.  Without a cluster any valid namespace exists.
+ */
+static bool
+answer_namespace(Exchange *exchange)
+{
+	const Route *route = exchange->route;
+	JsonText	name = {route->name, strlen(route->name)};
+
+	if (route->group[0] != '\0' || strcmp(route->version, "v1") != 0 ||
+		strcmp(route->resource_name, "namespaces") != 0 ||
+		strcmp(route->verb, "get") != 0 || route->subresource[0] != '\0' || !is_dns1123_label(name))
+		return false;
+	if (namespaces_followed())
+		namespaces_ask(exchange, route->name, answer_known_namespace);
+	else
+		answer_known_namespace(exchange);
+	return true;
+}
+
+static void
+know_registry(Exchange *exchange)
+{
+	if (registry_serves(exchange->route))
+		exchange_next(exchange);
+	else
+		registry_refresh(exchange);
+}
+
+static void
+know_type(Exchange *exchange)
+{
+	if (!exchange->route->resource)
+		registry_answer(exchange);
+	else if (!answer_namespace(exchange) && find_type(exchange))
+		exchange_next(exchange);
+}
+
+static void
+know_namespace(Exchange *exchange)
+{
+	if (namespaces_concern(exchange))
+		namespaces_ask(exchange, exchange->route->namespace_name, exchange_next);
+	else if (namespaces_followed() && exchange->type->namespaced &&
+			 strcmp(exchange->route->verb, "deletecollection") == 0)
+		namespaces_refresh(exchange, exchange->route->namespace_name, exchange_next);
+	else
+		exchange_next(exchange);
+}
+
+/* ---------- the work ---------- */
+
+static void
+set_text(Arena *arena, JsonNode *object, const char *key, const char *value)
+{
+	if (value != NULL && value[0] != '\0')
+		json_set(arena, object, key, json_new_cstring(arena, value));
+}
+
+/* extension/engine/api/request.h */
+static JsonText
+exchange_request_text(Exchange *exchange)
+{
+	Arena	   *arena = &exchange->arena;
+	const Route *route = exchange->route;
+	JsonNode   *request = json_new_object(arena);
+	JsonNode   *query = json_new_object(arena);
+	JsonNode   *user = json_new_object(arena);
+	JsonNode   *groups = json_new_array(arena);
+	StrBuf		buf;
+	JsonText	text;
+
+	set_text(arena, request, "verb", route->verb);
+	set_text(arena, request, "group", route->group);
+	set_text(arena, request, "version", route->version);
+	set_text(arena, request, "resource", route->resource_name);
+	set_text(arena, request, "namespace", route->namespace_name);
+	set_text(arena, request, "name", route->name);
+	set_text(arena, request, "subresource", route->subresource);
+	set_text(arena, request, "accept", http_header(exchange->http, "accept"));
+	set_text(arena, request, "contentType", http_header(exchange->http, "content-type"));
+	set_text(arena, request, "userAgent", http_header(exchange->http, "user-agent"));
+	for (size_t i = 0; i < route->parameter_count; i++)
+	{
+		const RouteParameter *parameter = &route->parameters[i];
+		JsonNode   *values = json_get_text(query, parameter->key);
+
+		if (values == NULL)
+		{
+			values = json_new_array(arena);
+			json_set_text(arena, query, parameter->key, values);
+		}
+		json_append(arena, values, json_new_string(arena, parameter->value.bytes, parameter->value.len));
+	}
+	json_set(arena, request, "query", query);
+	set_text(arena, request, "decodeError", exchange->body_error);
+	if (exchange->body_duplicates != NULL)
+		json_set(arena, request, "duplicates", exchange->body_duplicates);
+	set_text(arena, user, "username", exchange->user->name);
+	for (size_t i = 0; i < exchange->user->group_count; i++)
+		json_append(arena, groups, json_new_cstring(arena, exchange->user->groups[i]));
+	json_set(arena, user, "groups", groups);
+	set_text(arena, user, "uid", exchange->user->uid);
+	json_set(arena, request, "user", user);
+	if (exchange->create_denied)
+	{
+		json_set(arena, request, "mayCreate", json_new_bool(arena, false));
+		set_text(arena, request, "createDenial", exchange->create_denial);
+	}
+	set_text(arena, request, "namespaceUid", exchange->namespace_uid);
+	set_text(arena, request, "namespaceState", exchange->namespace_state);
+
+	strbuf_init(&buf, arena);
+	json_write(&buf, request);
+	text.bytes = buf.bytes;
+	text.len = buf.len;
+	return text;
+}
+
+static void
+get_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Exchange   *exchange = state;
+	Reply		reply;
+
+	exchange->call = NULL;
+	if (outcome != PG_OK)
+	{
+		reply_outcome(exchange, outcome, error);
+		return;
+	}
+	reply = reply_read(&exchange->arena, result, 0);
+	reply_send(exchange, &reply, result);
+}
+
+static void
+get_start(Exchange *exchange)
+{
+	exchange->call = pg_call_new(PG_GET);
+	pg_add_bytes(exchange->call, exchange->request.bytes, exchange->request.len);
+	pg_answer_for(exchange->call, http_user_number(exchange->http));
+	if (exchange->exempt)
+		pg_exempt(exchange->call);
+	pg_send(exchange->call, false, exchange_time_left(exchange), get_done, exchange);
+}
+
+static void
+list_objects(Exchange *exchange)
+{
+	list_start(exchange, PG_LIST);
+}
+
+static void
+delete_objects(Exchange *exchange)
+{
+	list_start(exchange, PG_DELETE_COLLECTION);
+}
+
+typedef struct VerbStart
+{
+	const char *verb;
+	void		(*start) (Exchange *exchange);
+} VerbStart;
+
+static const VerbStart verb_starts[] = {
+	{"get", get_start},
+	{"list", list_objects},
+	{"watch", watch_start},
+	{"create", write_start},
+	{"update", write_start},
+	{"patch", write_start},
+	{"delete", write_start},
+	{"deletecollection", delete_objects},
+};
+
+static void
+perform(Exchange *exchange)
+{
+	exchange->request = exchange_request_text(exchange);
+	for (size_t i = 0; i < sizeof(verb_starts) / sizeof(verb_starts[0]); i++)
+	{
+		if (strcmp(exchange->route->verb, verb_starts[i].verb) == 0)
+		{
+			verb_starts[i].start(exchange);
+			return;
+		}
+	}
+}
