@@ -26,7 +26,8 @@ def test_a_good_start(stack):
     server = stack.database.psql("SHOW server_version")
     extension = stack.database.psql("SELECT extversion FROM pg_extension WHERE extname = 'kube_reports'")
     for words in (stack.cluster, "(test)", "types of", "wgpolicyk8s.io", "openreports.io",
-                  'database "kube_reports"', stack.database.directory, 'role "kube_reports_proxy"', f"PostgreSQL {server}", f"extension {extension}"):
+                  'database "kube_reports"', stack.database.directory, 'role "kube_reports_proxy"',
+                  f"PostgreSQL {server}", f"extension {extension}"):
         assert words in served[0]["message"], words
     listens = messages(proxy, f"listens at 127.0.0.1 port {proxy.port}")
     assert len(listens) == 1 and listens[0]["level"] == "info"
@@ -76,7 +77,8 @@ def test_a_role_of_another_cluster(stack):
 @pytest.mark.parametrize("flag", ["database", "read-database"])
 @pytest.mark.parametrize("text, words", [
     ("hots=foo", 'invalid connection option "hots"'), ("host=x password", 'missing "=" after "password"'),
-    ("postgresql://host:port:5/x?hots=1", "invalid"), ("postgresql://h/x?hots=1", 'invalid URI query parameter: "hots"')])
+    ("postgresql://host:port:5/x?hots=1", "invalid"),
+    ("postgresql://h/x?hots=1", 'invalid URI query parameter: "hots"')])
 def test_a_wrong_connection_string(stack, flag, text, words):
     """It ends the start as any wrong flag does, and is not repeated: there may be a password in it"""
     binary = f"{stack.database.directory}/dest/usr/bin/kube-reports-proxy"

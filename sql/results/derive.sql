@@ -71,7 +71,8 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := coalesce((SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_results.lane
+	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i WHERE i.lane = apply_results.lane),
+		(SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_results.lane
 		AND c.version = (SELECT max(l.version) FROM unnest(lasts) l(version)) LIMIT 1), kube_reports_internal.lane_time(apply_results.lane));
 	today		date := (written_at AT TIME ZONE 'UTC')::date;
 	settle_window interval := kube_reports.setting('settle_window')::interval;
@@ -330,8 +331,9 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_new_results.lane
-		AND c.version = (SELECT max(v.version) FROM unnest(versions) v(version)) LIMIT 1);
+	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i WHERE i.lane = apply_new_results.lane),
+		(SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_new_results.lane
+			AND c.version = (SELECT max(v.version) FROM unnest(versions) v(version)) LIMIT 1));
 	target		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target

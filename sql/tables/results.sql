@@ -149,6 +149,13 @@ COMMENT ON COLUMN kube_reports_internal.result_pending.part IS 'how many of the 
 COMMENT ON COLUMN kube_reports_internal.result_pending.parts IS 'how many parts there are, each a transaction';
 CREATE INDEX result_pending_first ON kube_reports_internal.result_pending (first);
 
+-- The time that what is being written is of, while a state of the past is imported.
+CREATE TABLE kube_reports_internal.import_time (
+	lane		integer PRIMARY KEY,
+	at			timestamptz NOT NULL
+);
+COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of the past is being written, and its time: see import_report(); a row is there within one transaction only; never dumped';
+
 ---- history ----
 
 -- Partitions by month are made by make_history() and are no members of the extension: as such pg_dump would pass over them.
