@@ -1,7 +1,9 @@
 """make up: what it remembers, and what it leaves for kubectl and psql."""
 
+import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 
@@ -48,6 +50,17 @@ class Checkout:
 def checkout():
     made = Checkout()
     try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="module")
+def stack_of_samples():
+    """One that nobody changes."""
+    made = Checkout()
+    try:
+        made.make("up", PORT=free_port(), METRICS_PORT=free_port(), PG_PORT=free_port())
         yield made
     finally:
         made.end()
@@ -101,3 +114,66 @@ def test_env_of_a_reader(checkout):
     told = run(["make", "--no-print-directory", "help"], cwd=TOP).out
     for name in (".run/env.reader", "CLUSTER_NAME", "PROXY_FLAGS"):
         assert name in told, name
+
+
+# ---- the samples ----
+
+# What the page's queries name, in make up's words.
+NAMES = {"'prod'": "'local'", '"prod"': '"local"', "team-a": "shop", "team-b": "payments",
+         "'pod-1'": "'catalog-5f6d8b9c7-2xk4m'",
+         "'policy-1'": "'disallow-privilege-escalation'", "'rule-1'": "'autogen-privilege-escalation'",
+         "'policy-2'": "'require-run-as-nonroot'", "CVE-2024-0001": "CVE-2021-44228"}
+STAGING = "5a3d1e5a-0000-4000-8000-000000000002"
+
+
+def questions():
+    """The queries of docs/analytics.md with their numbers."""
+    page = (TOP / "docs" / "analytics.md").read_text()
+    for number, text in re.findall(r"^### (\d+)\. (.*?)(?=^### |\Z)", page, re.M | re.S):
+        for sql in re.findall(r"```sql\n(.*?);\n```", text, re.S):
+            yield number, sql
+
+
+def test_every_question_has_an_answer(stack_of_samples):
+    """Each query of the page, as an analyst, says something on the first day"""
+    local = stack_of_samples.psql("SELECT uid FROM kube_reports.cluster WHERE name = 'local'")
+    names = {**NAMES, "00000000-0000-4000-8000-00000000000a": local, "00000000-0000-4000-8000-00000000000b": STAGING,
+             ":'audit'": "(now() - interval '14 days')"}
+    count = 0
+    for number, sql in questions():
+        for word, ours in names.items():
+            sql = sql.replace(word, ours)
+        rows = stack_of_samples.psql(f"SELECT count(*) FROM ({sql}) q", "env.reader")
+        assert int(rows) > 0, f"question {number}: {sql}"
+        count += 1
+    assert count >= 25
+
+
+def test_the_page_tells_a_story(stack_of_samples):
+    """Nothing on the page is empty: 30 days of scores that change, two clusters, all lists"""
+    page = json.loads(stack_of_samples.psql("SELECT kube_reports.dashboard()", "env.reader"))
+    scores = [day["score"] for day in page["trend"]]
+    assert len(scores) == 30 and None not in scores and len(set(scores)) > 10 and scores[-1] > scores[0] + 0.02
+    assert {cluster["cluster_name"] for cluster in page["top_clusters"]} == {"local", "sample-staging"}
+    assert all(None not in cluster["scores"] for cluster in page["top_clusters"])
+    for name in ("top_policies", "top_namespaces", "top_vulnerabilities", "oldest"):
+        assert len(page[name]) >= 4, name
+    assert sum(1 for age in page["ages"] if sum(age) > 0) >= 4 and page["overdue"] > 0 and page["new"] > 0
+    assert "<svg" in stack_of_samples.psql("SELECT kube_reports.dashboard_html()", "env.reader")
+
+
+def test_samples_are_told_from_what_is_real(stack_of_samples):
+    """History that was made has the actor sample, the second cluster a label; and all of it fits together"""
+    psql = stack_of_samples.psql
+    assert psql("SELECT labels->>'sample' FROM kube_reports.cluster WHERE name = 'sample-staging'") == "true"
+    made = "SELECT count(*) FROM kube_reports.result_event WHERE at < now() - interval '1 day' AND actor"
+    assert int(psql(f"{made} = 'sample'")) > 1000 and psql(f"{made} <> 'sample'") == "0"
+    assert psql("SELECT count(*) FROM kube_reports.verify()") == "0"
+
+
+def test_readme_shows_what_make_up_gives(stack_of_samples):
+    """The table of the README, row by row"""
+    readme = (TOP / "README.md").read_text()
+    sql, table = re.search(r'psql -c "(SELECT policy, .*?)"\n(.*?)```', readme, re.S).groups()
+    shown = [[cell.strip() for cell in row.split("|")] for row in table.splitlines()[2:]]
+    assert [row.split("|") for row in stack_of_samples.psql(sql, "env.reader").splitlines()] == shown

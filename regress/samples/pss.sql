@@ -52,6 +52,7 @@ BEGIN ATOMIC
 				WHEN 'fail' THEN format('validation error: %s rule %s failed at path /spec/%s%s/', r.fail, n.rule,
 					CASE WHEN autogen THEN 'template/spec/' END, r.path)
 				ELSE format('rule skipped due to policy exception %s', r.policy) END,
+			'properties', CASE s.status WHEN 'skip' THEN json_build_object('exceptions', 'allow-storage-drivers') END,
 			'timestamp', json_build_object('seconds', at + r.number % 2 * 61, 'nanos', 0)))
 		ORDER BY r.number)
 	FROM pss_rule r,

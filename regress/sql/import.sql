@@ -10,7 +10,8 @@ SELECT kube_reports.register_cluster(:'one', 'one') > 0 AS known;
 CREATE FUNCTION pg_temp.polr(name text, VARIADIC outcomes text[]) RETURNS kube_reports.report LANGUAGE sql AS $$
 	SELECT jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 		'metadata', jsonb_build_object('name', name, 'namespace', 'shop'),
-		'results', jsonb_agg(jsonb_build_object('policy', 'p', 'rule', 'r' || n, 'result', o) ORDER BY n))::kube_reports.report
+		'results', jsonb_agg(jsonb_build_object('policy', 'p', 'rule', 'r' || n, 'result', o) ORDER BY n))
+		::kube_reports.report
 	FROM unnest(outcomes) WITH ORDINALITY u(o, n) WHERE o <> ''
 $$;
 -- Days ago, at noon of a day (UTC).
@@ -34,7 +35,8 @@ SELECT kube_reports.import_report(:'one', pg_temp.polr('a', 'pass', 'fail', ''),
 SELECT kube_reports.create_report(:'one', pg_temp.polr('c', 'pass')) IS NOT NULL AS created;
 
 SELECT e.report, e.rule, e.old_status, e.new_status, pg_temp.days_ago(e.at) AS days_ago,
-		pg_temp.days_ago(e.first_seen) AS first_seen, pg_temp.days_ago(e.old_since) AS old_since, CASE WHEN e.report <> 'c' THEN e.actor END AS actor
+		pg_temp.days_ago(e.first_seen) AS first_seen, pg_temp.days_ago(e.old_since) AS old_since,
+		CASE WHEN e.report <> 'c' THEN e.actor END AS actor
 	FROM kube_reports.result_event e ORDER BY e.at, e.report, e.rule;
 SELECT o.report, o.rule, o.status, pg_temp.days_ago(o.since) AS since FROM kube_reports.open_failures o;
 SELECT i.report, i.rule, i.status, pg_temp.days_ago(i.valid_from) AS since

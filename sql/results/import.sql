@@ -11,7 +11,8 @@
 -- its transaction sees it.  The lane's lock is held meanwhile.
 
 -- The lane of a type, locked, with the time noted: what is written next is of then.
-CREATE FUNCTION kube_reports_internal.begin_import(cluster uuid, type text, namespace text, name text, at timestamptz) RETURNS integer
+CREATE FUNCTION kube_reports_internal.begin_import(cluster uuid, type text, namespace text, name text, at timestamptz)
+	RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -35,7 +36,8 @@ BEGIN
 	IF at IS NULL OR at > clock_timestamp() OR at < now() - kube_reports.setting('history_retention')::interval
 	THEN
 		RAISE EXCEPTION 'history cannot be imported at %', coalesce(at::text, 'null')
-			USING ERRCODE = 'invalid_parameter_value', HINT = 'The time is between now and as long ago as the setting history_retention says.';
+			USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'The time is between now and as long ago as the setting history_retention says.';
 	END IF;
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(target.lane);
