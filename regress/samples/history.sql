@@ -12,7 +12,8 @@
 \o
 SET TimeZone = 'UTC';
 BEGIN;
-SELECT kube_reports.register_cluster('5a3d1e5a-0000-4000-8000-000000000002', 'sample-staging', '{"sample": "true"}') AS staging \gset
+SELECT kube_reports.register_cluster('5a3d1e5a-0000-4000-8000-000000000002', 'sample-staging',
+	'{"sample": "true"}') AS staging \gset
 SELECT NOT EXISTS (SELECT FROM kube_reports_internal.origin g JOIN kube_reports.cluster c ON c.id = g.cluster_id
 	WHERE c.uid = :'cluster') AS fresh \gset
 \if :fresh
@@ -25,7 +26,8 @@ RETURN ('x' || substr(md5(array_to_string(words, '/')), 1, 7))::bit(28)::integer
 CREATE TEMP TABLE sample (number serial PRIMARY KEY, cluster uuid, staging boolean, document jsonb);
 INSERT INTO sample (cluster, staging, document)
 	SELECT c.uid, c.staging, d.body::jsonb
-	FROM (VALUES (:'cluster'::uuid, false), ('5a3d1e5a-0000-4000-8000-000000000002', true)) c(uid, staging), document d
+	FROM (VALUES (:'cluster'::uuid, false), ('5a3d1e5a-0000-4000-8000-000000000002', true)) c(uid, staging),
+		document d
 	WHERE d.body->>'kind' IN ('PolicyReport', 'ClusterPolicyReport', 'Report', 'ClusterReport')
 		AND (NOT c.staging OR d.body->>'kind' = 'PolicyReport' AND d.body#>>'{metadata,namespace}' IN ('shop', 'payments'))
 	ORDER BY c.staging, d.collection, d.body#>>'{metadata,name}';
@@ -51,7 +53,8 @@ WITH aged AS (
 	FROM aged a
 )
 INSERT INTO past
-	SELECT t.number, t.position, interval '35 days', CASE WHEN t.changed THEN t.before ELSE t.now END FROM told t
+	SELECT t.number, t.position, interval '35 days', CASE WHEN t.changed THEN t.before ELSE t.now END
+	FROM told t
 	UNION ALL
 	SELECT t.number, t.position, CASE t.result->>'severity' WHEN 'critical' THEN interval '29 days' ELSE t.age END, t.now
 	FROM told t WHERE t.changed

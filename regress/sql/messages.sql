@@ -29,6 +29,29 @@ SELECT kube_reports.set_aggregation(:'one', "group" => 'example.com');
 SELECT kube_reports.set_aggregation(:'one', delay => '-1 second');
 SELECT kube_reports.set_aggregation(:'one', chunk_size => 0);
 
+-- What a change of the aggregation deletes is told, before and when it is done; a dry run changes nothing.
+SELECT kube_reports.create_report(:'one', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+		'metadata', jsonb_build_object('name', name, 'namespace', 'shop',
+			'labels', '{"app.kubernetes.io/managed-by": "kyverno"}'::jsonb))::kube_reports.report) IS NOT NULL AS created
+	FROM unnest('{a,b,pol-c}'::text[]) name;
+SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', policy_reports => 'policy', dry_run => true);
+SELECT count(*) FROM kube_reports_internal.aggregation;
+SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', policy_reports => 'resource');
+SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', "group" => 'openreports.io', dry_run => true);
+SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', delay => '20 seconds', dry_run => true);
+SELECT policy_reports, "group", delay FROM kube_reports_internal.aggregation;
+SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', "group" => 'openreports.io');
+-- They go, as it was told.
+CREATE PROCEDURE pg_temp.aggregate_all(cluster uuid) LANGUAGE plpgsql AS $$
+BEGIN
+	WHILE kube_reports.aggregate(cluster, true) LOOP
+		COMMIT;
+	END LOOP;
+END
+$$;
+CALL pg_temp.aggregate_all(:'one');
+SELECT count(*) FROM kube_reports.object;
+
 -- A webhook's name that is taken.
 SELECT kube_reports.add_webhook('chat', :'one', 'https://chat.example/hook');
 SELECT kube_reports.add_webhook('chat', :'one', 'https://chat.example/other');

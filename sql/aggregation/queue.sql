@@ -65,8 +65,27 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (options)."group" || '/' || (options).policy_reports;
 COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation) IS 'what the policy reports are that are merged by these options: see the column forms';
 
+-- The same reports as delete_former() and merge_namespace() will find.
+CREATE FUNCTION kube_reports_internal.count_former(options kube_reports_internal.aggregation) RETURNS bigint
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT count(*)
+	FROM kube_reports.resource_type t JOIN kube_reports.object o ON o.cluster_id = options.cluster_id AND o.resource_type = t.id
+		CROSS JOIN LATERAL (SELECT o.name ~ '^(chunk-[0-9]+-)?c?pol-' AS by_policy) n
+	WHERE options.policy_reports <> 'off' AND t.results = 'current'
+		AND t."group" IN (SELECT split_part(f, '/', 1) FROM unnest(options.forms) f)
+		AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
+		AND (t."group" <> options."group"
+			OR options.policy_reports = 'resource' AND n.by_policy AND options."group" || '/policy' = ANY (options.forms)
+			OR options.policy_reports = 'policy' AND NOT n.by_policy)
+$$;
+COMMENT ON FUNCTION kube_reports_internal.count_former(kube_reports_internal.aggregation)
+	IS 'how many policy reports that Kyverno manages are deleted by these options, because they are of another form';
+
 CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL, policy_reports text DEFAULT NULL,
-		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL)
+		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL,
+		dry_run boolean DEFAULT false)
 	RETURNS kube_reports_internal.aggregation
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -75,6 +94,7 @@ DECLARE
 	served		integer := kube_reports_internal.known_cluster(cluster);
 	before		kube_reports_internal.aggregation;
 	stored		kube_reports_internal.aggregation;
+	former		bigint := 0;
 BEGIN
 	IF policy_reports NOT IN ('off', 'resource', 'policy') THEN
 		RAISE EXCEPTION 'policy_reports cannot be "%"', policy_reports USING ERRCODE = 'check_violation', HINT = 'It is "off", "resource" or "policy".';
@@ -92,29 +112,44 @@ BEGIN
 	-- No step goes on by options of before.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	SELECT * INTO before FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;
-	INSERT INTO kube_reports_internal.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
-	UPDATE kube_reports_internal.aggregation a
-		SET admission = coalesce(set_aggregation.admission, a.admission),
-			policy_reports = coalesce(set_aggregation.policy_reports, a.policy_reports),
-			"group" = coalesce(set_aggregation."group", a."group"),
-			delay = coalesce(set_aggregation.delay, a.delay),
-			chunk_size = coalesce(set_aggregation.chunk_size, a.chunk_size),
-			follow_policies = coalesce(set_aggregation.follow_policies, a.follow_policies)
-		WHERE a.cluster_id = served
-		RETURNING a.* INTO stored;
-	IF stored.policy_reports <> 'off' AND NOT kube_reports_internal.present_form(stored) = ANY (stored.forms) THEN
-		UPDATE kube_reports_internal.aggregation a SET forms = a.forms || kube_reports_internal.present_form(stored) WHERE a.cluster_id = served
+	BEGIN
+		INSERT INTO kube_reports_internal.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
+		UPDATE kube_reports_internal.aggregation a
+			SET admission = coalesce(set_aggregation.admission, a.admission),
+				policy_reports = coalesce(set_aggregation.policy_reports, a.policy_reports),
+				"group" = coalesce(set_aggregation."group", a."group"),
+				delay = coalesce(set_aggregation.delay, a.delay),
+				chunk_size = coalesce(set_aggregation.chunk_size, a.chunk_size),
+				follow_policies = coalesce(set_aggregation.follow_policies, a.follow_policies)
+			WHERE a.cluster_id = served
 			RETURNING a.* INTO stored;
-	END IF;
-	IF (before.admission, before.policy_reports, before."group", before.chunk_size)
-			IS DISTINCT FROM (stored.admission, stored.policy_reports, stored."group", stored.chunk_size) THEN
-		PERFORM kube_reports_internal.queue_everything(served);
+		IF stored.policy_reports <> 'off' AND NOT kube_reports_internal.present_form(stored) = ANY (stored.forms) THEN
+			UPDATE kube_reports_internal.aggregation a SET forms = a.forms || kube_reports_internal.present_form(stored) WHERE a.cluster_id = served
+				RETURNING a.* INTO stored;
+		END IF;
+		IF (before.admission, before.policy_reports, before."group", before.chunk_size)
+				IS DISTINCT FROM (stored.admission, stored.policy_reports, stored."group", stored.chunk_size) THEN
+			PERFORM kube_reports_internal.queue_everything(served);
+			former := kube_reports_internal.count_former(stored);
+		END IF;
+		IF dry_run THEN
+			-- Takes back what was written; variables keep what they have learned.
+			RAISE EXCEPTION 'dry run' USING ERRCODE = 'KR000';
+		END IF;
+	EXCEPTION WHEN SQLSTATE 'KR000' THEN
+		NULL;
+	END;
+	IF dry_run THEN
+		RAISE NOTICE '% policy reports that Kyverno manages would be deleted: they are of another setting', former;
+	ELSIF former > 0 THEN
+		RAISE NOTICE '% policy reports that Kyverno manages are being deleted: they are of another setting', former
+			USING HINT = 'set_aggregation(..., dry_run => true) tells how many it would be, and changes nothing.';
 	END IF;
 	RETURN stored;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean)
-	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or policy (for each namespace and policy from admission and background scan reports, as before); group: wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies tell which policies are active. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
+COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean, boolean)
+	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or policy (for each namespace and policy from admission and background scan reports, as before); group: wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies tell which policies are active; dry_run: changes nothing. A notice says how many reports of another setting go. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
 
 ---- the queue ----
 
