@@ -29,7 +29,8 @@ INSERT INTO sample (cluster, staging, document)
 	FROM (VALUES (:'cluster'::uuid, false), ('5a3d1e5a-0000-4000-8000-000000000002', true)) c(uid, staging),
 		document d
 	WHERE d.body->>'kind' IN ('PolicyReport', 'ClusterPolicyReport', 'Report', 'ClusterReport')
-		AND (NOT c.staging OR d.body->>'kind' = 'PolicyReport' AND d.body#>>'{metadata,namespace}' IN ('shop', 'payments'))
+		AND (NOT c.staging
+			OR d.body->>'kind' = 'PolicyReport' AND d.body#>>'{metadata,namespace}' IN ('shop', 'payments'))
 	ORDER BY c.staging, d.collection, d.body#>>'{metadata,name}';
 
 CREATE TEMP TABLE item AS
@@ -56,7 +57,8 @@ INSERT INTO past
 	SELECT t.number, t.position, interval '35 days', CASE WHEN t.changed THEN t.before ELSE t.now END
 	FROM told t
 	UNION ALL
-	SELECT t.number, t.position, CASE t.result->>'severity' WHEN 'critical' THEN interval '29 days' ELSE t.age END, t.now
+	SELECT t.number, t.position,
+		CASE t.result->>'severity' WHEN 'critical' THEN interval '29 days' ELSE t.age END, t.now
 	FROM told t WHERE t.changed
 	UNION ALL
 	-- The second cluster is ahead of the first one here and there, and behind elsewhere.

@@ -30,10 +30,10 @@ SELECT kube_reports.set_aggregation(:'one', delay => '-1 second');
 SELECT kube_reports.set_aggregation(:'one', chunk_size => 0);
 
 -- What a change of the aggregation deletes is told, before and when it is done; a dry run changes nothing.
-SELECT kube_reports.create_report(:'one', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
-		'metadata', jsonb_build_object('name', name, 'namespace', 'shop',
-			'labels', '{"app.kubernetes.io/managed-by": "kyverno"}'::jsonb))::kube_reports.report) IS NOT NULL AS created
-	FROM unnest('{a,b,pol-c}'::text[]) name;
+SELECT kube_reports.create_report(:'one', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2',
+		'kind', 'PolicyReport', 'metadata', jsonb_build_object('name', name, 'namespace', 'shop', 'labels', l.labels))
+		::kube_reports.report) IS NOT NULL AS created
+	FROM unnest('{a,b,pol-c}'::text[]) name, (SELECT '{"app.kubernetes.io/managed-by": "kyverno"}'::jsonb) l(labels);
 SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', policy_reports => 'policy', dry_run => true);
 SELECT count(*) FROM kube_reports_internal.aggregation;
 SELECT policy_reports, "group" FROM kube_reports.set_aggregation(:'one', policy_reports => 'resource');
