@@ -9,7 +9,7 @@
 #   check             everything that must pass, on throw-away servers
 #   check-clients     Kubernetes clients in Go and JavaScript against the proxy
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
-#   check-sanitizers  regress/http with the proxy under ASan, LeakSanitizer and UBSan
+#   check-sanitizers  regress/sql with the extension under UBSan, regress/http with the proxy under ASan and UBSan
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
 #   layers            includes against .ci/layers
 #   format            format the sources; format-check only checks them
