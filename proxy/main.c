@@ -35,6 +35,7 @@
 
 #include "trust/authentication_config.h"
 #include "identity/authentication_lookup.h"
+#include "identity/head_question.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
 #include "http/listeners.h"
@@ -170,6 +171,14 @@ learn_again(void)
 }
 
 /* What every child begins with. */
+static const HttpListener api_listener = {
+	.tls = true,
+	.on_request = api_request,
+	.ask_head = head_question_ask,
+	.cancel_head = head_question_cancel,
+};
+static const HttpListener plain_listener = {.on_request = health_request};
+
 static void
 begin_child(int index, pid_t parent)
 {
@@ -201,7 +210,7 @@ run_worker(int index, pid_t parent)
 
 	http_server_start();
 	api_start(index);
-	listeners_attach(index, api_request, health_request);
+	listeners_attach(index, &api_listener, &plain_listener);
 	http_server_run(worker_tick, worker_drained);
 	log_line(LOG_INFO, "shutdown is complete");
 	exit(0);

@@ -3,9 +3,9 @@
  * http_client.c
  *	  The clients of a worker: how many there may be, and how much of a request may be held for them.
  *
- * A body has to be held before anybody is asked who sends it, because libh2o
- * hands on whole requests only.  So what strangers may hold is bounded, by the
- * length that a request announces; what known clients may hold is bounded
+ * A body has to be held before anybody is asked what its sender may do, because
+ * libh2o hands on whole requests only.  So what strangers may hold is bounded, by
+ * the length that a request announces; what known clients may hold is bounded
  * apart from that.  A request that finds no room is refused (429), at the end
  * of its head.
  *

@@ -6,7 +6,9 @@
  * What is asked for at the end of a head, before a byte of a body is read, is
  * all that can be told without asking anybody: whether the port takes bodies,
  * whether the certificate of the connection says who the client is, and
- * whether there is room for what it announces (http_client.c).
+ * whether there is room for what it announces (http_client.c).  kube-apiserver
+ * is asked about a token that comes with a body; until it has answered, the
+ * head counts as one that is not whole, and nothing more is read.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-
-#include <h2o/http1.h>
 
 #include "trust/authentication_config.h"
 #include "trust/client_certificate.h"
@@ -85,6 +85,87 @@ http_peer(HttpRequest *request)
 	return request->connection->peer;
 }
 
+/* --- Who sends a body --- */
+
+/* The library closes a connection that has sent so much before its head is understood. */
+#define SUSPENDED_BYTES ((size_t) 400 * 1024)
+
+static void
+resume(void *state)
+{
+	Connection *connection = state;
+	h2o_socket_t *socket = connection->asking;
+
+	connection->asking = NULL;
+	h2o_socket_read_start(socket, connection->read);
+	connection->read(socket, NULL);
+}
+
+static void
+told_who_sends(void *state, HeadVerdict verdict)
+{
+	Connection *connection = state;
+
+	connection->question = NULL;
+	connection->verdict = verdict;
+	loop_timer_start(&connection->resume, 0, resume, connection);
+}
+
+/* The value of a header that has no NUL; NULL when there is none. */
+static char *
+find_value(HttpText lines, const char *name)
+{
+	HttpField	field;
+
+	while (http_head_next(&lines, &field))
+		if (h2o_lcstris(field.name.bytes, field.name.len, name, strlen(name)))
+			return strndup(field.value.bytes, field.value.len);
+	return NULL;
+}
+
+static void
+ask_who_sends(Connection *connection, const HttpHead *head, size_t len)
+{
+	char	   *authorization;
+
+	if (len > SUSPENDED_BYTES)
+	{
+		connection->verdict = HEAD_STRANGER;
+		return;
+	}
+	authorization = find_value(head->lines, "authorization");
+	connection->question = connection->listener.ask_head(connection->peer, authorization, &connection->verdict,
+														 told_who_sends, connection);
+	free(authorization);
+}
+
+static HttpRefusal
+refusal_of_verdict(Connection *connection)
+{
+	HeadVerdict verdict = connection->verdict;
+
+	connection->verdict = HEAD_NOT_ASKED;
+	switch (verdict)
+	{
+		case HEAD_KNOWN:
+			return http_client_recognize(&connection->client) ? REFUSAL_NONE : REFUSAL_CLIENTS;
+		case HEAD_UNAUTHORIZED:
+			return REFUSAL_UNAUTHORIZED;
+		case HEAD_BUSY:
+			return REFUSAL_REVIEWS;
+		default:
+			return REFUSAL_NONE;
+	}
+}
+
+void
+connection_suspend(Connection *connection, h2o_socket_t *socket)
+{
+	connection->asking = socket;
+	connection->read = socket->_cb.read;
+	h2o_socket_read_stop(socket);
+}
+
 /* --- What it asks for --- */
 
 HttpRefusal
@@ -107,6 +188,16 @@ connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead
 		return refusal;
 	if (!connection->listener.tls && (chunked || head->body_len > 0))
 		return REFUSAL_BODY;
+	if (!connection->client.known && (chunked || head->body_len > 0) && connection->listener.ask_head != NULL)
+	{
+		if (connection->verdict == HEAD_NOT_ASKED)
+			ask_who_sends(connection, head, len);
+		if (connection->question != NULL)
+			return REFUSAL_NONE;
+		refusal = refusal_of_verdict(connection);
+		if (refusal != REFUSAL_NONE)
+			return refusal;
+	}
 	/* What is too long by itself is refused by libh2o at once. */
 	held = head->size > SMALL_HEAD ? head->size : 0;
 	held += chunked ? most : head->body_len <= most ? head->body_len : 0;
@@ -116,7 +207,7 @@ connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead
 void
 connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri)
 {
-	static uint64_t logged_at[REFUSAL_CLIENTS + 1];
+	static uint64_t logged_at[REFUSAL_REVIEWS + 1];
 	uint64_t	now = loop_now();
 	const char *why;
 
@@ -135,6 +226,8 @@ connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri
 		why = "too many clients are connected already (--max-connections)";
 		metrics_count(COUNTER_REFUSED_CLIENTS, 1);
 	}
+	else if (refusal == REFUSAL_UNAUTHORIZED)
+		why = "its credentials are of no use";
 	else
 		return;
 	if (logged_at[refusal] != 0 && now - logged_at[refusal] < REFUSAL_LOG_INTERVAL)
@@ -179,6 +272,9 @@ close_connection(void *pointer)
 	Connection *connection = pointer;
 
 	loop_timer_stop(&connection->end);
+	loop_timer_stop(&connection->resume);
+	if (connection->question != NULL)
+		connection->listener.cancel_head(connection->question);
 	client_certificate_free(connection->peer);
 	http_client_close(&connection->client);
 	free(connection);

@@ -381,6 +381,8 @@ static const struct
 	[REFUSAL_LARGE_HEAD] = {431, 0, "RequestHeaderFieldsTooLarge", NULL},
 	[REFUSAL_BODIES] = {429, 1, "TooManyRequests", "Too many request bodies are under way, please try again later."},
 	[REFUSAL_CLIENTS] = {429, 5, "TooManyRequests", "Too many clients are connected, please try again later."},
+	[REFUSAL_UNAUTHORIZED] = {401, 0, "Unauthorized", "Unauthorized"},
+	[REFUSAL_REVIEWS] = {429, 1, "TooManyRequests", "Too many requests, please try again later."},
 };
 
 HttpRefusal

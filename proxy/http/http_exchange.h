@@ -69,7 +69,9 @@ typedef enum HttpRefusal
 	REFUSAL_BODY,				/* there must be none */
 	REFUSAL_LARGE_HEAD,
 	REFUSAL_BODIES,				/* too many of them are held */
-	REFUSAL_CLIENTS				/* too many of them are connected */
+	REFUSAL_CLIENTS,			/* too many of them are connected */
+	REFUSAL_UNAUTHORIZED,		/* it has a body, and its credentials are of no use */
+	REFUSAL_REVIEWS				/* it has a body, and too many tokens are being reviewed */
 } HttpRefusal;
 
 /* The refusal that the library means by a status; its other ones are told as bad requests. */

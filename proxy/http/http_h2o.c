@@ -68,13 +68,19 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 	h2o_req_t  *req = H2O_STRUCT_FROM_MEMBER(h2o_req_t, input.method.base, method);
 	Connection *connection = connection_socket(req)->on_close.data;
 	HttpHead	head;
-	HttpHeadOutcome outcome = http_head_read(bytes, len, seen, &head);
+	/* A head that was looked at in vain because of a question is whole; else there is nothing in what was seen. */
+	HttpHeadOutcome outcome = http_head_read(bytes, len, connection->verdict != HEAD_NOT_ASKED ? 0 : seen, &head);
 	bool		readable = head.method.bytes != NULL;
 
 	connection->refusal = connection_judge(connection, outcome, &head, len);
 	*header_count = 0;
 	if (connection->refusal == REFUSAL_NONE && outcome == HTTP_HEAD_PARTIAL)
 		return PHR_PARTIAL;
+	if (connection->question != NULL)
+	{
+		connection_suspend(connection, connection_socket(req));
+		return PHR_PARTIAL;
+	}
 	*method = readable ? head.method.bytes : "GET";
 	*method_len = readable ? head.method.len : 3;
 	*path = readable ? head.target.bytes : "/";

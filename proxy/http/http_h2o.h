@@ -13,6 +13,7 @@
 #define HTTP_H2O_H
 
 #include <h2o.h>
+#include <h2o/http1.h>
 
 #include "http/http_answer.h"
 #include "http/http_client.h"
@@ -33,6 +34,11 @@ typedef struct Connection
 	HttpListener listener;		/* that it came to */
 	struct ClientCertificate *peer; /* NULL: none */
 	HttpRefusal refusal;		/* of the request that was read last */
+	HeadQuestion *question;		/* who sends the body of a request whose head is whole; NULL: nobody is asked */
+	HeadVerdict verdict;		/* the answer, until the head is judged again */
+	h2o_socket_t *asking;		/* the socket, which is not read meanwhile, */
+	h2o_socket_cb read;			/* and what the library reads it with */
+	LoopTimer	resume;
 	size_t		open;			/* requests */
 	bool		ending;			/* HTTP/2: to be closed once nothing is open */
 	size_t		late;			/* requests that came nevertheless */
@@ -84,6 +90,8 @@ extern size_t http_freed_bytes;
  * bytes that have come so far.
  */
 extern HttpRefusal connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead *head, size_t len);
+/* Stops reading until the question that connection_judge() asked is answered. */
+extern void connection_suspend(Connection *connection, h2o_socket_t *socket);
 /* The peer's certificate may tell who it is; the refusal when it does and there are too many. */
 extern HttpRefusal connection_recognize(Connection *connection);
 /* Counts and logs a refusal. */

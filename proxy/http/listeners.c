@@ -36,8 +36,8 @@ typedef struct WorkerSockets
 
 static WorkerSockets sockets[MAX_WORKERS];
 static int	own;				/* which are this worker's */
-static void (*on_api_request) (HttpRequest *request);
-static void (*on_plain_request) (HttpRequest *request);
+static const HttpListener *api_listener;
+static const HttpListener *plain_listener;
 
 /* Shared by all processes: whether nobody is there to accept at a worker's sockets. */
 static atomic_bool *orphaned;
@@ -76,13 +76,22 @@ listeners_worker_gone(int worker)
 }
 
 static void
+listen_at(const HttpListener *listener, int fd)
+{
+	HttpListener at = *listener;
+
+	at.fd = fd;
+	http_server_listen(&at);
+}
+
+static void
 accept_at(const WorkerSockets *pair)
 {
 	/* A worker that was stopped by a signal has shut its socket down. */
 	listen(pair->api_fd, SOMAXCONN);
-	http_server_listen(&(HttpListener) {.fd = pair->api_fd, .tls = true, .on_request = on_api_request});
+	listen_at(api_listener, pair->api_fd);
 	if (pair->metrics_fd >= 0)
-		http_server_listen(&(HttpListener) {.fd = pair->metrics_fd, .tls = false, .on_request = on_plain_request});
+		listen_at(plain_listener, pair->metrics_fd);
 }
 
 void
@@ -97,10 +106,10 @@ listeners_close(void)
 }
 
 void
-listeners_attach(int worker, void (*on_api) (HttpRequest *request), void (*on_plain) (HttpRequest *request))
+listeners_attach(int worker, const HttpListener *api, const HttpListener *plain)
 {
-	on_api_request = on_api;
-	on_plain_request = on_plain;
+	api_listener = api;
+	plain_listener = plain;
 	own = worker;
 	accept_at(&sockets[worker]);
 	atomic_store(&orphaned[worker], false);

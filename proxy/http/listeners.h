@@ -8,7 +8,7 @@
 #ifndef LISTENERS_H
 #define LISTENERS_H
 
-#include "http/http.h"
+#include "http/server.h"
 
 /* In the parent, before it forks: opens the sockets of all workers.  False, with the reason, when that fails. */
 extern bool listeners_open(char *why, size_t why_size);
@@ -19,8 +19,8 @@ extern void listeners_worker_gone(int worker);
 /* In a child that serves nobody. */
 extern void listeners_close(void);
 
-/* In a worker, when it can serve: accepts at its sockets; requests go to on_api (TLS) and on_plain. */
-extern void listeners_attach(int worker, void (*on_api) (HttpRequest *request), void (*on_plain) (HttpRequest *request));
+/* In a worker, when it can serve: accepts at its sockets.  What is given stays; fd is filled in here. */
+extern void listeners_attach(int worker, const HttpListener *api, const HttpListener *plain);
 
 /*
  * In a worker, about once a second and after SIGUSR1: accepts at the sockets of those that are gone, and no longer at

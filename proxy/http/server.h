@@ -10,11 +10,30 @@
 
 #include "http/http.h"
 
+/* What is known at the end of a head of who sends a body. */
+typedef enum HeadVerdict
+{
+	HEAD_NOT_ASKED,
+	HEAD_STRANGER,				/* nobody knows, which is allowed */
+	HEAD_KNOWN,
+	HEAD_UNAUTHORIZED,			/* 401 */
+	HEAD_BUSY					/* it cannot be found out now: 429 */
+} HeadVerdict;
+
+typedef struct HeadQuestion HeadQuestion;
+
 typedef struct HttpListener
 {
 	int			fd;				/* listening; dup'ed where it is used */
 	bool		tls;
 	void		(*on_request) (HttpRequest *request);
+	/*
+	 * Who sends that?  *verdict when that is known at once; else told is called, from the loop, and the question is not to be
+	 * used afterwards.  authorization: the header's value, or NULL.  NULL: nobody is asked.
+	 */
+	HeadQuestion *(*ask_head) (struct ClientCertificate *peer, const char *authorization, HeadVerdict *verdict,
+							   void (*told) (void *state, HeadVerdict verdict), void *state);
+	void		(*cancel_head) (HeadQuestion *question);	/* told is not called */
 } HttpListener;
 
 extern void http_server_start(void);

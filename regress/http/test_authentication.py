@@ -680,6 +680,81 @@ def test_strangers_delay_nobody(delegate):
         connection.close()
 
 
+def begin_body(delegation, *lines, length=3000000):
+    """A connection without a certificate that has sent a head that announces a body, and nothing of the body."""
+    connection = delegation.front(None).connect()
+    head = [f"POST {path_of(POLR, 'x')} HTTP/1.1", "Host: x", "Content-Type: application/json", *lines]
+    if not any(line.startswith("Transfer-Encoding") for line in lines):
+        head.append(f"Content-Length: {length}")
+    connection.sendall("\r\n".join([*head, "", ""]).encode())
+    return connection
+
+
+def answer_to(connection, seconds=15):
+    """What comes until the connection ends."""
+    connection.settimeout(seconds)
+    received = b""
+    while data := connection.recv(65536):
+        received += data
+    return received
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 3000000", "Transfer-Encoding: chunked", "Expect: 100-continue"])
+def test_a_body_with_a_bad_token(delegate, framing):
+    """AUTHN-06: who sends a body is asked about at the end of the head: a token that nobody accepts is refused before the body is read."""
+    delegation = delegate()
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": False}
+    lines = [] if framing.startswith("Content-Length") else [framing]
+    connection = begin_body(delegation, "Authorization: Bearer bad", *lines)
+    received = answer_to(connection)
+    assert received.startswith(b"HTTP/1.1 401 ") and b'"reason":"Unauthorized"' in received, received
+    assert len(delegation.apiserver.token_reviews) == 1
+    assert delegation.proxy.metric("kube_reports_buffered_body_bytes") == 0
+
+
+def test_a_body_of_nobody(delegate):
+    """AUTHN-05: with --anonymous-auth=false a body without credentials is refused before it is read."""
+    delegation = delegate(flags=["--anonymous-auth=false"])
+    assert answer_to(begin_body(delegation)).startswith(b"HTTP/1.1 401 ")
+
+
+def test_bodies_with_good_tokens_are_no_strangers(delegate):
+    """AUTHN-06: the body of a good token counts in the share of those who are known, while strangers fill theirs."""
+    delegation = delegate(flags=["--workers=1", "--max-buffered-body-bytes=12582912"])
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
+    stranger = begin_body(delegation)
+    until(lambda: delegation.proxy.metric("kube_reports_buffered_body_bytes") == 3000000, 20, "a stranger's body")
+    known = [begin_body(delegation, "Authorization: Bearer good") for _ in range(3)]
+    until(lambda: delegation.proxy.metric("kube_reports_buffered_body_bytes") == 12000000, 20, "four bodies")
+    for connection in known:
+        connection.sendall(b" " * 3000000)
+        connection.settimeout(30)
+        assert connection.recv(12) == b"HTTP/1.1 403"
+    for connection in (stranger, *known):
+        connection.close()
+
+
+def test_leaving_while_a_token_is_reviewed(delegate):
+    """AUTHN-06: a client that leaves, or sends on, while kube-apiserver is asked about its token harms nobody."""
+    delegation = delegate(flags=["--workers=1"])
+    delegation.apiserver.token_rule = lambda spec: {"authenticated": spec["token"] == "good", "user": USER}
+    hold = threading.Event()
+    delegation.apiserver.trouble("tokenreviews", hold=hold)
+    connections = [begin_body(delegation, f"Authorization: Bearer {token}") for token in ("left", "good")]
+    until(lambda: len(delegation.apiserver.asked("tokenreviews")) == 2, 20, "both reviews")
+    connections[0].close()
+    # Nothing of a body is taken before it is known whose it is.
+    assert delegation.proxy.metric("kube_reports_buffered_body_bytes") == 0
+    assert delegation.front().get("/livez").code == 200
+    hold.set()
+    connections[1].sendall(b" " * 3000000)
+    connections[1].settimeout(30)
+    assert connections[1].recv(12) == b"HTTP/1.1 403"
+    until(lambda: delegation.proxy.metric("kube_reports_buffered_body_bytes") == 0, 20, "the end of both")
+    assert delegation.proxy.metric("kube_reports_worker_restarts_total") == 0
+    connections[1].close()
+
+
 def test_audiences(delegate):
     """AUTHN-04: TestAuthenticateRequestWithAud, TestCachedTokenAuthenticatorWithAudiences: with --api-audiences a token must be meant for one of them."""
     delegation = delegate(flags=["--api-audiences=reports,https://reports.example"])
