@@ -4,6 +4,7 @@ import os
 import pathlib
 import secrets
 import select
+import shutil
 import signal
 import socket
 import threading
@@ -13,7 +14,7 @@ import psycopg2
 import pytest
 
 from client import EPHR, POLR, failure, path_of, report, run, until
-from conftest import STACK
+from conftest import STACK, stack_command
 
 
 def unavailable(answer):
@@ -28,10 +29,10 @@ def backends(stack):
 
 
 class Relay:
-    """From a TCP port to the socket of a server, with a delay for everything that passes."""
+    """From a TCP port to the socket of a server, or to its TCP port, with a delay for everything that passes."""
 
-    def __init__(self, directory):
-        self.path = f"{directory}/.s.PGSQL.5432"
+    def __init__(self, directory, address=None):
+        self.family, self.address = (socket.AF_INET, address) if address else (socket.AF_UNIX, f"{directory}/.s.PGSQL.5432")
         self.delay = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.port = self.listener.getsockname()[1]
@@ -46,8 +47,8 @@ class Relay:
             threading.Thread(target=self._pass, args=(client,), daemon=True).start()
 
     def _pass(self, client):
-        with client, socket.socket(socket.AF_UNIX) as server:
-            server.connect(self.path)
+        with client, socket.socket(self.family) as server:
+            server.connect(self.address)
             while True:
                 for ready in select.select([client, server], [], [])[0]:
                     try:
@@ -336,6 +337,36 @@ def test_hosts(own_stack, relay, hanging_dns, ns, host):
     hidden = own_stack.proxy(connection=f"host=none.invalid hostaddr=127.0.0.1 port={relay.port} user=kube_reports_proxy dbname=kube_reports sslmode=disable",
                              environment=environment, flags=["--workers=1"])
     assert hidden.api().get(path_of(POLR, ns, "r")).code == 200
+
+
+def test_names_in_certificates(own_stack, hanging_dns, ns):
+    """sslmode=verify-full: names are resolved by threads or given with an address, and certificates are verified by name all the same"""
+    # Under this home there is no certificate of a client's.
+    environment = {**hanging_dns[0], "HOME": own_stack.database.directory}
+    pki, password = own_stack.pki, secrets.token_hex(16)
+    stack_command("certificate", pki, "database", "/CN=database", "serverAuth", "DNS:database.test")
+    if os.getuid() == 0:
+        shutil.chown(f"{pki}/database.crt", "postgres")
+        shutil.chown(f"{pki}/database.key", "postgres")
+    # An address of the server's own, for its port is everybody's.
+    address = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
+    own_stack.begin(f"listen_addresses = '{address}'", "ssl = on", f"ssl_cert_file = '{pki}/database.crt'", f"ssl_key_file = '{pki}/database.key'")
+    own_stack.database.psql(f"ALTER ROLE kube_reports_proxy PASSWORD '{password}'", user="postgres")
+    relay = Relay(own_stack.database.directory, (address, 5432))
+
+    def start(hosts, **more):
+        return own_stack.proxy(connection=f"{hosts} port={relay.port} user=kube_reports_proxy dbname=kube_reports password={password}"
+                               f" sslmode=verify-full sslrootcert={pki}/ca.crt", environment=environment, flags=["--workers=1"], **more)
+    assert start("host=database.test").api().create(POLR, report("r"), ns)
+    assert start("host=database.test hostaddr=127.0.0.1").api().get(path_of(POLR, ns, "r")).code == 200
+    assert own_stack.database.psql("SELECT bool_and(s.ssl), count(*) > 0 FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)"
+                                   " WHERE a.usename = 'kube_reports_proxy'", user="postgres") == "t|t"
+    # Addresses that are good do not make up for names that are not the certificate's.
+    for hosts, name in (("host=localhost", "localhost"), ("host=elsewhere.test hostaddr=127.0.0.1", "elsewhere.test"), ("host=127.0.0.1", "127.0.0.1")):
+        stranger = start(hosts, ready=False)
+        until(lambda: f'does not match host name \\"{name}\\"' in stranger.log_path.read_text(), 30, "the refusal of a certificate")
+        assert stranger.answers("/readyz").code == 500
+    relay.listener.close()
 
 
 def test_up_after_a_kill(own_stack):
