@@ -36,8 +36,6 @@
 #include <malloc.h>
 #include <poll.h>
 
-#include <h2o/http1.h>
-#include <h2o/http2.h>
 
 #include "base/config.h"
 #include "base/log.h"

@@ -14,6 +14,7 @@
 
 #include <h2o.h>
 #include <h2o/http1.h>
+#include <h2o/http2.h>
 
 #include "http/http_answer.h"
 #include "http/http_client.h"
