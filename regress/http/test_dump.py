@@ -52,6 +52,9 @@ SELECT c.oid::regclass::text, c.relowner::regrole FROM pg_class c WHERE c.relnam
 SELECT p.oid::regprocedure::text, p.proowner::regrole FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY 1;
 """
 
+# Foreign keys between dumped tables, which are not there while a dump is loaded.
+REFERENCES = "SELECT count(*) FROM pg_constraint c JOIN kube_reports_internal.dumped_references() r ON c.conrelid = r.child AND c.conname = r.name AND c.convalidated"
+
 
 def settle_results(database, name="kube_reports"):
     """Makes the results that wait for it, and folds every delta, as a proxy does by and by; transactions of others may hold that up."""
@@ -95,9 +98,10 @@ def source(stack, tmp_path_factory):
                   "::kube_reports.report)")
     database.psql(f"SELECT kube_reports.create_report('{SECOND_CLUSTER}', '{json.dumps(report('there', 'dump'))}'::kube_reports.report)")
     directory = tmp_path_factory.mktemp("dump")
-    dumps = {"plain": str(directory / "plain.sql"), "custom": str(directory / "custom.dump")}
+    dumps = {"plain": str(directory / "plain.sql"), "custom": str(directory / "custom.dump"), "parallel": str(directory / "parallel")}
     for form, file in dumps.items():
-        run(["pg_dump", f"--format={form}", f"--file={file}", "-d", database.connection()])
+        how = ["--format=directory", "--jobs=4"] if form == "parallel" else [f"--format={form}"]
+        run(["pg_dump", *how, f"--file={file}", "-d", database.connection()])
     yield stack, dumps
     assert api.patch(path_of(POLR, "dump", "odd"), {"metadata": {"finalizers": None}}).code == 200
     assert api.delete(path_of(POLR, "dump")).code == 200 and api.delete(path_of(CPOLR, name="dump")).code == 200
@@ -120,16 +124,17 @@ def other_server():
 
 
 def restore(database, name, form, file):
-    """Into a new database of that name, as the owner, all or nothing."""
+    """Into a new database of that name, as the owner; all or nothing, or with four jobs."""
     database.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
     connection = database.connection(database=name)
     if form == "plain":
         run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-f", file, "-d", connection])
     else:
-        run(["pg_restore", "--exit-on-error", "--single-transaction", "-d", connection, file])
+        how = ["--jobs=4"] if form == "parallel" else ["--single-transaction"]
+        run(["pg_restore", "--exit-on-error", *how, "-d", connection, file])
 
 
-@pytest.mark.parametrize("form", ["plain", "custom"])
+@pytest.mark.parametrize("form", ["plain", "custom", "parallel"])
 @pytest.mark.parametrize("where", ["another server", "another database"])
 def test_restore(source, other_server, form, where):
     """LC-04"""
@@ -146,12 +151,14 @@ def test_restore(source, other_server, form, where):
         content = stack.database.psql(CONTENT)
         assert target.psql(CONTENT, database=name) == content
         assert target.psql(RIGHTS, database=name) == stack.database.psql(RIGHTS)
+        assert target.psql(REFERENCES, database=name) == "0"
         assert target.psql("SELECT results_pending FROM kube_reports.status", database=name) == "t"
         assert int(target.psql("SELECT count(*) FROM kube_reports_internal.result_since", database=name)) >= 2
 
         # Here the roles of the proxies are those of the dump; in another database of one server they are the same roles.
         proxy = Proxy(target, stack.cluster, stack.pki, connection=target.connection("kube_reports_proxy", name)).wait_ready()
         assert target.psql("SELECT restore_pending FROM kube_reports.status", database=name) == "f"
+        assert target.psql(REFERENCES, database=name) == stack.database.psql(REFERENCES)
         # No new history, no first-seen time lost, the same counts.
         settle_results(target, name)
         settle_results(stack.database)

@@ -15,7 +15,7 @@
 
 CREATE TABLE kube_reports_internal.reader_grant (
 	role		text NOT NULL,
-	cluster_id	integer REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	cluster_id	integer,
 	namespace	text COLLATE "C",
 	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
 );

@@ -2,9 +2,10 @@
 --	  Writes by the owner's DML, and rows of a dump.
 --
 -- DML excludes API writers for the rest of its transaction: the store lock is
--- taken before the statement's first row, row triggers take no lock.  A row of
--- object that arrives with its version is one that pg_restore brings: it is
--- stored as it is and after_restore() has to follow.
+-- taken before the statement's first row, row triggers take no lock.  While a
+-- dump is loaded (store.restore_pending), a row of object that has a version is
+-- the dump's: it is stored as it is, and after_restore() has to follow.  At any
+-- other time a version that an INSERT brings is ignored, as one in an UPDATE is.
 
 CREATE FUNCTION kube_reports_internal.dml_begins() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -16,9 +17,9 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
 	PERFORM kube_reports_internal.lock_store();
-	-- A sequence that was set back or restored: a version must never go back.
+	-- A sequence that was set back or restored: a version must never go back.  While a dump is loaded, no version is given.
 	SELECT l.id INTO behind FROM kube_reports_internal.lane l
-		WHERE kube_reports_internal.lane_version(l.id) > (SELECT s.last_value FROM kube_reports_internal.version_seq s) LIMIT 1;
+		WHERE NOT kube_reports_internal.is_restoring() AND kube_reports_internal.lane_version(l.id) > (SELECT s.last_value FROM kube_reports_internal.version_seq s) LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports_internal.lane_version(behind), behind
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
@@ -84,9 +85,21 @@ DECLARE
 	change_lane	integer;
 	restoring	boolean;
 BEGIN
-	IF TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
-		UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
+	-- The lane of a dump's row may come after it.
+	SELECT l.id, s.restore_pending OR l.id IS NOT NULL AND l.store IS DISTINCT FROM s.identity INTO change_lane, restoring
+		FROM kube_reports_internal.store s LEFT JOIN kube_reports_internal.lane l
+			ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type));
+	IF restoring AND TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
+		IF NEW.version > kube_reports_internal.version_limit() THEN
+			RAISE EXCEPTION 'version % of object "%" is too large', NEW.version, NEW.name
+				USING ERRCODE = 'numeric_value_out_of_range', DETAIL = format('The highest version of a dump''s row is %s.', kube_reports_internal.version_limit()),
+					HINT = 'No store gives such a version: the dump was changed, or the clock of its server was wrong.';
+		END IF;
 		RETURN NEW;
+	END IF;
+	-- What refers to nothing can be taken out of a dump that is not whole.
+	IF TG_OP = 'DELETE' AND restoring AND change_lane IS NULL THEN
+		RETURN OLD;
 	END IF;
 	IF TG_OP <> 'DELETE' AND (NEW.namespace IS NULL OR NEW.name IS NULL) THEN
 		RETURN NEW;			-- and the table refuses it
@@ -97,9 +110,6 @@ BEGIN
 			USING ERRCODE = 'KR422', DETAIL = 'cluster_id, resource_type, namespace and name are fixed.',
 				HINT = 'Delete the row and insert another.';
 	END IF;
-	SELECT l.id, s.restore_pending OR l.store IS DISTINCT FROM s.identity INTO change_lane, restoring
-		FROM kube_reports_internal.lane l CROSS JOIN kube_reports_internal.store s
-		WHERE (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type));
 	IF restoring THEN
 		PERFORM kube_reports_internal.refuse_restoring();
 	END IF;
@@ -167,7 +177,26 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.dml_restored() IS 'trigger: rows that no function of ours made come from a dump';
+COMMENT ON FUNCTION kube_reports_internal.dml_restored() IS 'trigger: a lane that no function of ours made comes from a dump';
+
+-- Lanes of a dump's cluster are the dump's.
+CREATE FUNCTION kube_reports_internal.dml_registered() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF kube_reports_internal.loads_dump() THEN
+		UPDATE kube_reports_internal.store SET restore_pending = true WHERE NOT restore_pending;
+	ELSIF NOT kube_reports_internal.is_restoring() THEN
+		PERFORM kube_reports_internal.require_read_committed();
+		PERFORM kube_reports_internal.lock_store();
+		PERFORM kube_reports_internal.make_lanes();
+	END IF;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dml_registered()
+	IS 'trigger: a cluster that DML makes known gets its lanes, as from register_cluster(); where a dump is loaded, they follow';
 
 -- Its objects and lanes are gone already: they refer to it.
 CREATE FUNCTION kube_reports_internal.dml_removed() RETURNS trigger
@@ -207,8 +236,9 @@ CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
 CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_removed();
+-- For each row: a statement that inserts nothing begins no restore.
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports_internal.lane
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
-CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports.cluster
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
+	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
+CREATE TRIGGER dml_registered AFTER INSERT ON kube_reports.cluster
+	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_registered();
 

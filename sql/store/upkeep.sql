@@ -127,6 +127,13 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.compact(integer)
 	IS 'one step of removing changes that are older than log_retention, or the oldest of lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
+-- Versions are microseconds of a clock: this is the year 2112.  Above it there is room for as many again, so that no version that is let in
+-- is the last one.
+CREATE FUNCTION kube_reports_internal.version_limit() RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 4503599627370496;
+COMMENT ON FUNCTION kube_reports_internal.version_limit() IS 'the highest version that a row of a dump may have';
+
 -- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by hand.
 CREATE FUNCTION kube_reports_internal.server_identity(OUT system_identifier bigint, OUT timeline bigint)
 LANGUAGE plpgsql STABLE
@@ -148,18 +155,31 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	highest CONSTANT bigint := kube_reports_internal.version_limit();
+	given		bigint;
 	base		bigint;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
-	base := greatest(nextval('kube_reports_internal.version_seq'),
-		(SELECT max(o.version) FROM kube_reports.object o),
-		(SELECT max(c.version) FROM kube_reports_internal.change c),
-		(SELECT max(l.floor) FROM kube_reports_internal.lane l),
-		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + 1;
+	-- Where the log is given up anyway, versions that no store of ours can have given do not count.
+	SELECT max(v.version), max(v.version) FILTER (WHERE v.version <= highest) INTO given, base
+		FROM (SELECT s.last_value FROM kube_reports_internal.version_seq s
+			UNION ALL SELECT unnest(ARRAY[max(o.version), max(o.version) FILTER (WHERE o.version <= highest)]) FROM kube_reports.object o
+			UNION ALL SELECT unnest(ARRAY[max(c.version), max(c.version) FILTER (WHERE c.version <= highest)]) FROM kube_reports_internal.change c
+			UNION ALL SELECT l.floor FROM kube_reports_internal.lane l
+			UNION ALL SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) v(version);
+	IF given > highest AND NOT log_lost THEN
+		RAISE EXCEPTION 'version % was given, or the sequence was set to it', given
+			USING ERRCODE = 'numeric_value_out_of_range', DETAIL = format('The last one that counts is %s.', highest),
+				HINT = 'Call kube_reports.new_incarnation(log_lost => true): objects above the limit get a new version.';
+	END IF;
+	base := base + 1;
 	PERFORM setval('kube_reports_internal.version_seq', base);
 	IF log_lost THEN
 		UPDATE kube_reports_internal.lane l SET floor = base, lost = '{}';
+		PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+		UPDATE kube_reports.object o SET version = base WHERE o.version > highest;
+		PERFORM set_config('kube_reports_internal.api_write', '', true);
 		-- Results that were to follow can only be made again.
 		INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT DISTINCT p.lane FROM kube_reports_internal.result_pending p
 			ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
@@ -212,7 +232,9 @@ AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
+	PERFORM kube_reports_internal.raise_sequences();
 	PERFORM kube_reports_internal.make_lanes();
+	PERFORM kube_reports_internal.make_references();
 	UPDATE kube_reports_internal.lane l SET store = s.identity FROM kube_reports_internal.store s;
 	UPDATE kube_reports_internal.store s SET restore_pending = false, generation = s.generation + 1;
 	PERFORM kube_reports_internal.restore_results();
@@ -224,7 +246,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.after_restore(boolean)
-	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves results to upkeep (recompute => false). Older versions get 410. Returns the base of new versions';
+	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. Older versions get 410. Returns the base of new versions. Raises 23503 when the dump was not whole';
 
 -- Restoring with triggers disabled notes nothing, but brings lanes of another store.
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean

@@ -6,14 +6,14 @@
 -- nothing is merged twice or forgotten.
 
 CREATE TABLE kube_reports_internal.summary_type (
-	resource_type integer PRIMARY KEY REFERENCES kube_reports.resource_type ON DELETE CASCADE
+	resource_type integer PRIMARY KEY
 );
 COMMENT ON TABLE kube_reports_internal.summary_type IS 'types whose summaries are filled in where a producer leaves them out: see set_summaries()';
 
 ---- options ----
 
 CREATE TABLE kube_reports_internal.aggregation (
-	cluster_id	integer PRIMARY KEY REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	cluster_id	integer PRIMARY KEY,
 	admission	boolean NOT NULL DEFAULT false,
 	policy_reports text NOT NULL DEFAULT 'off' CHECK (policy_reports IN ('off', 'resource', 'policy')),
 	"group"		text COLLATE "C" NOT NULL DEFAULT 'wgpolicyk8s.io' CHECK ("group" IN ('wgpolicyk8s.io', 'openreports.io')),

@@ -6,7 +6,7 @@
 -- the proxies, which are named.
 
 CREATE TABLE kube_reports_internal.webhook (
-	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	cluster_id	integer NOT NULL,
 	name		text COLLATE "C" NOT NULL,
 	url			text NOT NULL,
 	filter		jsonb NOT NULL,
@@ -34,8 +34,7 @@ CREATE TABLE kube_reports_internal.webhook_progress (
 	next_attempt_at timestamptz NOT NULL DEFAULT '-infinity',
 	holder		text,
 	held_until	timestamptz NOT NULL DEFAULT '-infinity',
-	PRIMARY KEY (cluster_id, name),
-	FOREIGN KEY (cluster_id, name) REFERENCES kube_reports_internal.webhook ON DELETE CASCADE
+	PRIMARY KEY (cluster_id, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE kube_reports_internal.webhook_progress IS 'how far each target has come: everything up to version and key was acknowledged, or is none of its business';
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.sent IS 'events that were acknowledged';

@@ -4,6 +4,7 @@
 -- Table definitions use nothing that needs C beyond type report, so that a
 -- dump of one variant restores into the other.  Tables that hold the truth are
 -- registered with pg_extension_config_dump(); what can be recomputed is not.
+-- Foreign keys between dumped tables are in references.sql.
 
 ---- numbers ----
 
@@ -11,7 +12,7 @@
 -- on average, microseconds do not catch up, and they stay below 2^53 (JavaScript's integers) until the year 2255.
 DO $$
 BEGIN
-	EXECUTE format('CREATE SEQUENCE kube_reports_internal.version_seq AS bigint START WITH %s CACHE 1',
+	EXECUTE format('CREATE SEQUENCE kube_reports_internal.version_seq AS bigint START WITH %s MAXVALUE 9007199254740991 CACHE 1',
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 	EXECUTE format('CREATE SEQUENCE kube_reports_internal.definition_id_seq AS bigint START WITH %s CACHE 1',
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
@@ -45,12 +46,12 @@ COMMENT ON COLUMN kube_reports.cluster.last_seen IS 'when a proxy of the cluster
 
 CREATE TABLE kube_reports_internal.proxy_role (
 	role		text PRIMARY KEY,
-	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE
+	cluster_id	integer NOT NULL
 );
 COMMENT ON TABLE kube_reports_internal.proxy_role IS 'the one cluster that a proxy''s role may serve; see grant_proxy()';
 
 CREATE TABLE kube_reports_internal.namespace (
-	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster ON DELETE CASCADE,
+	cluster_id	integer NOT NULL,
 	name		text COLLATE "C" NOT NULL,
 	uid			text COLLATE "C" NOT NULL,
 	state		text NOT NULL CHECK (state IN ('active', 'terminating', 'dead')),
@@ -93,7 +94,7 @@ COMMENT ON COLUMN kube_reports.resource_type.mapping IS 'where results stand in 
 
 CREATE TABLE kube_reports_internal.resource_version (
 	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports_internal.definition_id_seq'),
-	resource_type integer NOT NULL REFERENCES kube_reports.resource_type ON DELETE CASCADE,
+	resource_type integer NOT NULL,
 	version		text COLLATE "C" NOT NULL,
 	priority	integer NOT NULL,
 	builtin		boolean NOT NULL DEFAULT false,
@@ -107,9 +108,9 @@ COMMENT ON COLUMN kube_reports_internal.resource_version.priority IS 'position a
 
 CREATE TABLE kube_reports_internal.lane (
 	id			integer PRIMARY KEY DEFAULT nextval('kube_reports_internal.lane_id_seq'),
-	cluster_id	integer NOT NULL REFERENCES kube_reports.cluster,
-	resource_type integer NOT NULL REFERENCES kube_reports.resource_type,
-	floor		bigint NOT NULL CHECK (floor > 0),
+	cluster_id	integer NOT NULL,
+	resource_type integer NOT NULL,
+	floor		bigint NOT NULL CHECK (floor BETWEEN 1 AND 9007199254740991),
 	lost		int8multirange NOT NULL DEFAULT '{}',
 	store		uuid,
 	UNIQUE (cluster_id, resource_type)
@@ -125,13 +126,12 @@ CREATE TABLE kube_reports.object (
 	namespace	text COLLATE "C" NOT NULL DEFAULT '',
 	name		text COLLATE "C" NOT NULL,
 	uid			uuid NOT NULL,
-	version		bigint NOT NULL,
+	version		bigint NOT NULL CHECK (version BETWEEN 1 AND 9007199254740991),
 	metadata	kube_reports.report NOT NULL,
 	body		kube_reports.report NOT NULL,
 	labels		text[] COLLATE "C" GENERATED ALWAYS AS (kube_reports.label_terms(metadata)) STORED,
 	evaluated_at timestamptz,
-	PRIMARY KEY (cluster_id, resource_type, namespace, name),
-	FOREIGN KEY (cluster_id, resource_type) REFERENCES kube_reports_internal.lane (cluster_id, resource_type)
+	PRIMARY KEY (cluster_id, resource_type, namespace, name)
 ) WITH (
 	autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0
@@ -208,7 +208,7 @@ CREATE TABLE kube_reports_internal.store (
 COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
 COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
 COMMENT ON COLUMN kube_reports_internal.store.identity IS 'tells lanes made here from those of a dump';
-COMMENT ON COLUMN kube_reports_internal.store.restore_pending IS 'rows of a dump were loaded and after_restore() has not run yet';
+COMMENT ON COLUMN kube_reports_internal.store.restore_pending IS 'a dump is being loaded, or was, and after_restore() has not run yet';
 COMMENT ON COLUMN kube_reports_internal.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
 COMMENT ON COLUMN kube_reports_internal.store.timeline IS 'its timeline';
 COMMENT ON COLUMN kube_reports_internal.store.history_expired_at IS 'when upkeep last dropped a month of history';

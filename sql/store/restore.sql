@@ -1,0 +1,112 @@
+-- restore.sql
+--	  Loading a dump: how it begins, and foreign keys meanwhile.
+--
+-- pg_restore with several jobs loads tables in any order, and knows of no
+-- foreign keys between tables of an extension.  So those between tables that
+-- are dumped are not there while a dump is loaded: after_restore() makes them,
+-- and an incomplete dump is refused there.  Keys of tables that are never
+-- dumped are in their definitions.
+--
+-- A restore begins with CREATE EXTENSION in a session of pg_dump's script or of
+-- pg_restore, or with begin_restore().  No row begins one by its contents, but
+-- rows of clusters and lanes that only a dump has: see store/triggers.sql.
+
+-- Every dump sets row_security off at its head.  check_function_bodies says nothing: CREATE EXTENSION itself sets it off.
+CREATE FUNCTION kube_reports_internal.loads_dump() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN current_setting('row_security') = 'off';
+COMMENT ON FUNCTION kube_reports_internal.loads_dump() IS 'whether this session runs the script of a dump: pg_dump sets row_security off at its head';
+
+CREATE FUNCTION kube_reports_internal.dumped_references() RETURNS TABLE (child regclass, name name, definition text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	VALUES ('kube_reports_internal.proxy_role'::regclass, 'proxy_role_cluster_id_fkey'::name, '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.namespace', 'namespace_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.resource_version', 'resource_version_resource_type_fkey', '(resource_type) REFERENCES kube_reports.resource_type ON DELETE CASCADE'),
+		('kube_reports_internal.lane', 'lane_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster'),
+		('kube_reports_internal.lane', 'lane_resource_type_fkey', '(resource_type) REFERENCES kube_reports.resource_type'),
+		('kube_reports.object', 'object_lane_fkey', '(cluster_id, resource_type) REFERENCES kube_reports_internal.lane (cluster_id, resource_type)'),
+		('kube_reports_internal.summary_type', 'summary_type_resource_type_fkey', '(resource_type) REFERENCES kube_reports.resource_type ON DELETE CASCADE'),
+		('kube_reports_internal.aggregation', 'aggregation_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.webhook', 'webhook_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.webhook_progress', 'webhook_progress_webhook_fkey', '(cluster_id, name) REFERENCES kube_reports_internal.webhook ON DELETE CASCADE'),
+		('kube_reports_internal.reader_grant', 'reader_grant_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE');
+END;
+COMMENT ON FUNCTION kube_reports_internal.dumped_references() IS 'the foreign keys between tables that are dumped; none of them is there while a dump is loaded';
+
+-- The owner's rights: whoever else finishes a restore may not alter tables.
+CREATE FUNCTION kube_reports_internal.make_references() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	missing		record;
+	found		text;
+BEGIN
+	FOR missing IN SELECT r.child, r.name, r.definition FROM kube_reports_internal.dumped_references() r
+		WHERE NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = r.child AND c.conname = r.name)
+	LOOP
+		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY %s', missing.child, missing.name, missing.definition);
+	END LOOP;
+EXCEPTION WHEN foreign_key_violation THEN
+	GET STACKED DIAGNOSTICS found = PG_EXCEPTION_DETAIL;
+	RAISE EXCEPTION 'table % has rows that refer to rows which the dump did not bring', missing.child
+		USING ERRCODE = 'foreign_key_violation', DETAIL = found,
+			HINT = 'Load what is missing, or delete these rows; then call kube_reports.after_restore() again.';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.make_references()
+	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 when rows of the dump refer to rows that are not there';
+
+CREATE FUNCTION kube_reports.begin_restore() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	present		record;
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.object) THEN
+		RAISE EXCEPTION 'the store is not empty'
+			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Its clusters and those of a dump would have the same ids.',
+				HINT = 'Restore into a new database.';
+	END IF;
+	FOR present IN SELECT r.child, r.name FROM kube_reports_internal.dumped_references() r
+		WHERE EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = r.child AND c.conname = r.name)
+	LOOP
+		EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', present.child, present.name);
+	END LOOP;
+	UPDATE kube_reports_internal.store SET restore_pending = true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.begin_restore()
+	IS 'to be called before a dump''s data are loaded into an empty store that the dump has not created itself (pg_restore --data-only): rows may then come in any order. after_restore() ends it. Raises 55000 when the store has clusters';
+
+-- Sequences are not replicated, and may be left out of a dump.
+CREATE FUNCTION kube_reports_internal.raise_sequences() RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT setval(s.name, s.used)
+	FROM (VALUES ('kube_reports_internal.cluster_id_seq'::regclass, (SELECT max(c.id) FROM kube_reports.cluster c)::bigint),
+			('kube_reports_internal.lane_id_seq', (SELECT max(l.id) FROM kube_reports_internal.lane l)),
+			('kube_reports_internal.resource_type_id_seq', (SELECT max(t.id) FROM kube_reports.resource_type t WHERE NOT t.builtin)),
+			('kube_reports_internal.definition_id_seq', (SELECT greatest((SELECT max(v.id) FROM kube_reports_internal.resource_version v),
+				(SELECT max(t.mapping_id) FROM kube_reports.resource_type t)))),
+			('kube_reports_internal.origin_id_seq', (SELECT max(g.id) FROM kube_reports_internal.origin g)),
+			('kube_reports_internal.rollup_id_seq', (SELECT max(r.id) FROM kube_reports_internal.rollup r))) s(name, used)
+	WHERE s.used > coalesce(pg_sequence_last_value(s.name), 0);
+	-- What is beyond the limit was set by hand; new_incarnation() goes on from the clock.
+	SELECT setval('kube_reports_internal.version_seq', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+		FROM kube_reports_internal.version_seq s WHERE s.last_value > kube_reports_internal.version_limit();
+$$;
+COMMENT ON FUNCTION kube_reports_internal.raise_sequences()
+	IS 'sets the sequences of ids above every id that is in use; called by after_restore()';
+
+-- In the session of a dump the rows follow; in any other there is nothing to restore.
+UPDATE kube_reports_internal.store SET restore_pending = kube_reports_internal.loads_dump();
+SELECT kube_reports_internal.make_references() WHERE NOT kube_reports_internal.loads_dump();
+
