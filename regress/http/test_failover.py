@@ -1,5 +1,9 @@
 """A standby that lacks the last writes is promoted: what clients may still believe (DESIGN section 5)."""
 
+import json
+
+import psycopg2
+
 from client import POLR, expired, failure, path_of, report, until
 from conftest import Database
 
@@ -61,5 +65,40 @@ def test_promotion_loses_the_last_writes(own_stack):
         assert api.names(POLR, "ns") == ["after", "kept", "last"]
         for watch in (concerned, elsewhere):
             watch.close()
+    finally:
+        standby.remove()
+
+
+def test_first_writes_after_a_promotion_are_sql(own_stack):
+    """RV-01: no proxy has said hello to the promoted server; a session that was there before, and a new one, give no version again"""
+    own_stack.begin()
+    primary, standby = own_stack.database, Database()
+    create = (f"SELECT (kube_reports.create_report('{own_stack.cluster}', jsonb_set('{json.dumps(report('r', 'ns'))}'::jsonb,"
+              " '{metadata,name}', to_jsonb('%s-' || n))::kube_reports.report)::jsonb #>> '{metadata,resourceVersion}')::bigint"
+              " FROM generate_series(1, %d) n")
+    try:
+        standby.follow(primary)
+        primary.psql(create % ("kept", 1))
+        newest = primary.psql("SELECT pg_current_wal_lsn()", user="postgres")
+        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20, "replay")
+        standby.psql("ALTER SYSTEM SET primary_conninfo = ''", user="postgres")
+        standby.psql("SELECT pg_reload_conf()", user="postgres")
+        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20, "the end of streaming")
+        # More than the values of the sequence that are logged ahead.
+        lost = [int(version) for version in primary.psql(create % ("lost", 100)).split()]
+        session = psycopg2.connect(standby.connection())
+        session.autocommit = True
+        with session.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM kube_reports.object")
+            assert cursor.fetchone() == (1,)
+            primary.kill()
+            standby.promote()
+            cursor.execute(create.replace("%s", "early").replace("%d", "50"))
+            early = [row[0] for row in cursor.fetchall()]
+        session.close()
+        later = [int(version) for version in standby.psql(create % ("later", 50)).split()]
+        assert len(early) == len(later) == 50
+        assert max(lost) < min(early) and max(early) < min(later)
+        assert standby.psql(f"SELECT bool_and(l.lost @> {lost[-1]}::bigint) FROM kube_reports_internal.lane l") == "t"
     finally:
         standby.remove()

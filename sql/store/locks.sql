@@ -14,11 +14,17 @@ RETURN 1802661986;
 COMMENT ON FUNCTION kube_reports_internal.lock_class() IS 'first key of all advisory locks of kube_reports';
 
 CREATE FUNCTION kube_reports_internal.lock_store_shared() RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-	SELECT pg_advisory_xact_lock_shared(kube_reports_internal.lock_class(), 0);
-END;
-COMMENT ON FUNCTION kube_reports_internal.lock_store_shared() IS 'taken by API writes: excludes DML and upkeep';
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	-- First, because a new incarnation takes the lock alone.
+	PERFORM kube_reports_internal.require_incarnation();
+	PERFORM pg_advisory_xact_lock_shared(kube_reports_internal.lock_class(), 0);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.lock_store_shared()
+	IS 'taken by API writes: excludes DML and upkeep; notices a promoted server, see require_incarnation()';
 
 CREATE FUNCTION kube_reports_internal.lock_store() RETURNS void
 LANGUAGE sql VOLATILE

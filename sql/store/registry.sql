@@ -7,6 +7,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+	PERFORM kube_reports_internal.require_incarnation();
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 	INSERT INTO kube_reports_internal.lane (cluster_id, resource_type, floor, store)
 		SELECT c.id, t.id, nextval('kube_reports_internal.version_seq'), s.identity

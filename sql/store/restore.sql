@@ -11,30 +11,43 @@
 -- pg_restore, or with begin_restore().  No row begins one by its contents, but
 -- rows of clusters and lanes that only a dump has: see store/triggers.sql.
 
--- Every dump sets row_security off at its head.  check_function_bodies says nothing: CREATE EXTENSION itself sets it off.
+-- Every dump sets row_security off at its head.  check_function_bodies says nothing: CREATE EXTENSION sets it off.
 CREATE FUNCTION kube_reports_internal.loads_dump() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN current_setting('row_security') = 'off';
-COMMENT ON FUNCTION kube_reports_internal.loads_dump() IS 'whether this session runs the script of a dump: pg_dump sets row_security off at its head';
+COMMENT ON FUNCTION kube_reports_internal.loads_dump()
+	IS 'whether this session runs the script of a dump: pg_dump sets row_security off at its head';
 
 CREATE FUNCTION kube_reports_internal.dumped_references() RETURNS TABLE (child regclass, name name, definition text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	VALUES ('kube_reports_internal.proxy_role'::regclass, 'proxy_role_cluster_id_fkey'::name, '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
-		('kube_reports_internal.namespace', 'namespace_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
-		('kube_reports_internal.resource_version', 'resource_version_resource_type_fkey', '(resource_type) REFERENCES kube_reports.resource_type ON DELETE CASCADE'),
-		('kube_reports_internal.lane', 'lane_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster'),
-		('kube_reports_internal.lane', 'lane_resource_type_fkey', '(resource_type) REFERENCES kube_reports.resource_type'),
-		('kube_reports.object', 'object_lane_fkey', '(cluster_id, resource_type) REFERENCES kube_reports_internal.lane (cluster_id, resource_type)'),
-		('kube_reports_internal.summary_type', 'summary_type_resource_type_fkey', '(resource_type) REFERENCES kube_reports.resource_type ON DELETE CASCADE'),
-		('kube_reports_internal.aggregation', 'aggregation_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
-		('kube_reports_internal.webhook', 'webhook_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
-		('kube_reports_internal.webhook_progress', 'webhook_progress_webhook_fkey', '(cluster_id, name) REFERENCES kube_reports_internal.webhook ON DELETE CASCADE'),
-		('kube_reports_internal.reader_grant', 'reader_grant_cluster_id_fkey', '(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE');
+	VALUES ('kube_reports_internal.proxy_role'::regclass, 'proxy_role_cluster_id_fkey'::name,
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.namespace', 'namespace_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.resource_version', 'resource_version_resource_type_fkey',
+			'(resource_type) REFERENCES kube_reports.resource_type ON DELETE CASCADE'),
+		('kube_reports_internal.lane', 'lane_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster'),
+		('kube_reports_internal.lane', 'lane_resource_type_fkey',
+			'(resource_type) REFERENCES kube_reports.resource_type'),
+		('kube_reports.object', 'object_lane_fkey',
+			'(cluster_id, resource_type) REFERENCES kube_reports_internal.lane (cluster_id, resource_type)'),
+		('kube_reports_internal.summary_type', 'summary_type_resource_type_fkey',
+			'(resource_type) REFERENCES kube_reports.resource_type ON DELETE CASCADE'),
+		('kube_reports_internal.aggregation', 'aggregation_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.webhook', 'webhook_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE'),
+		('kube_reports_internal.webhook_progress', 'webhook_progress_webhook_fkey',
+			'(cluster_id, name) REFERENCES kube_reports_internal.webhook ON DELETE CASCADE'),
+		('kube_reports_internal.reader_grant', 'reader_grant_cluster_id_fkey',
+			'(cluster_id) REFERENCES kube_reports.cluster ON DELETE CASCADE');
 END;
-COMMENT ON FUNCTION kube_reports_internal.dumped_references() IS 'the foreign keys between tables that are dumped; none of them is there while a dump is loaded';
+COMMENT ON FUNCTION kube_reports_internal.dumped_references()
+	IS 'the foreign keys between tables that are dumped; none of them is there while a dump is loaded';
 
 -- The owner's rights: whoever else finishes a restore may not alter tables.
 CREATE FUNCTION kube_reports_internal.make_references() RETURNS void

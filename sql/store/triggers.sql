@@ -17,6 +17,9 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
 	PERFORM kube_reports_internal.lock_store();
+	IF NOT kube_reports_internal.is_restoring() THEN
+		PERFORM kube_reports_internal.require_incarnation();
+	END IF;
 	-- A sequence that was set back or restored: a version must never go back.  While a dump is loaded, no version is given.
 	SELECT l.id INTO behind FROM kube_reports_internal.lane l
 		WHERE NOT kube_reports_internal.is_restoring() AND kube_reports_internal.lane_version(l.id) > (SELECT s.last_value FROM kube_reports_internal.version_seq s) LIMIT 1;

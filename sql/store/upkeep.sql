@@ -207,6 +207,7 @@ DECLARE
 	here		record;
 	noted		record;
 BEGIN
+	PERFORM set_config('kube_reports.server_checked', pg_backend_pid()::text, false);
 	SELECT * INTO here FROM kube_reports_internal.server_identity();
 	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
 	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
@@ -223,6 +224,22 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_incarnation()
 	IS 'calls new_incarnation() when system identifier or timeline of the server changed; true when it did';
+
+-- After a promotion the first writer may be anybody.  A session that has written does so on the server and the timeline that it began
+-- on: neither changes under a backend that may write, so that one look is enough.  It is forgotten with the transaction that looked, if
+-- that is rolled back.
+CREATE FUNCTION kube_reports_internal.require_incarnation() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF current_setting('kube_reports.server_checked', true) IS DISTINCT FROM pg_backend_pid()::text THEN
+		PERFORM kube_reports_internal.check_incarnation();
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.require_incarnation()
+	IS 'to be called before a version is drawn: check_incarnation(), once in a session';
 
 -- Results are not in a dump, their counts are, with what had not been folded.
 CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
