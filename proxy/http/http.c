@@ -36,7 +36,6 @@
 #include <malloc.h>
 #include <poll.h>
 
-
 #include "base/config.h"
 #include "base/log.h"
 #include "base/metrics.h"

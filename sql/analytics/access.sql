@@ -19,6 +19,7 @@ CREATE TABLE kube_reports_internal.reader_grant (
 	namespace	text COLLATE "C",
 	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
 );
+ALTER TABLE kube_reports_internal.reader_grant REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.reader_grant IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every cluster, also those to come';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';

@@ -280,7 +280,7 @@ CREATE TABLE kube_reports.framework_control (
 	source		text COLLATE "C" NOT NULL DEFAULT '',
 	policy		text COLLATE "C" NOT NULL,
 	rule		text COLLATE "C" NOT NULL DEFAULT '',
-	UNIQUE (framework, control, source, policy, rule)
+	PRIMARY KEY (framework, control, source, policy, rule)
 );
 COMMENT ON TABLE kube_reports.framework_control
 	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53: filled by whoever knows; source and rule empty: any';

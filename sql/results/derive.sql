@@ -35,6 +35,7 @@ BEGIN
 		RETURN;
 	END IF;
 	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.result_change)', partition);
+	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
 	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an entry.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);

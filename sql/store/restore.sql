@@ -110,14 +110,15 @@ AS $$
 			('kube_reports_internal.definition_id_seq', (SELECT greatest((SELECT max(v.id) FROM kube_reports_internal.resource_version v),
 				(SELECT max(t.mapping_id) FROM kube_reports.resource_type t)))),
 			('kube_reports_internal.origin_id_seq', (SELECT max(g.id) FROM kube_reports_internal.origin g)),
-			('kube_reports_internal.rollup_id_seq', (SELECT max(r.id) FROM kube_reports_internal.rollup r))) s(name, used)
+			('kube_reports_internal.rollup_id_seq', (SELECT max(r.id) FROM kube_reports_internal.rollup r)),
+			('kube_reports_internal.aggregation_queue_id_seq', (SELECT max(q.id) FROM kube_reports_internal.aggregation_queue q))) s(name, used)
 	WHERE s.used > coalesce(pg_sequence_last_value(s.name), 0);
 	-- What is beyond the limit was set by hand; new_incarnation() goes on from the clock.
 	SELECT setval('kube_reports_internal.version_seq', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 		FROM kube_reports_internal.version_seq s WHERE s.last_value > kube_reports_internal.version_limit();
 $$;
 COMMENT ON FUNCTION kube_reports_internal.raise_sequences()
-	IS 'sets the sequences of ids above every id that is in use; called by after_restore()';
+	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a subscriber takes over';
 
 -- In the session of a dump the rows follow; in any other there is nothing to restore.
 UPDATE kube_reports_internal.store SET restore_pending = kube_reports_internal.loads_dump();

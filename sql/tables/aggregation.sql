@@ -58,24 +58,29 @@ COMMENT ON COLUMN kube_reports_internal.active_policy.version IS 'its resourceVe
 
 ---- what waits ----
 
+CREATE SEQUENCE kube_reports_internal.aggregation_queue_id_seq AS bigint CACHE 32;
+COMMENT ON SEQUENCE kube_reports_internal.aggregation_queue_id_seq IS 'tells rows of aggregation_queue from each other; never dumped';
+
 -- Writers only append, whatever is there already: no row is waited for.  Whoever merges takes all rows of a group at once.
 CREATE TABLE kube_reports_internal.aggregation_queue (
 	cluster_id	integer NOT NULL,
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
+	id			bigint NOT NULL DEFAULT nextval('kube_reports_internal.aggregation_queue_id_seq'),
 	stage		"char" NOT NULL CHECK (stage IN ('e', 'a', 'r', 'p', 'o')),
 	namespace	text COLLATE "C" NOT NULL,
 	key			text COLLATE "C" NOT NULL,
 	after		text COLLATE "C" NOT NULL DEFAULT '',
-	attempts	integer NOT NULL DEFAULT 0
+	attempts	integer NOT NULL DEFAULT 0,
+	PRIMARY KEY (cluster_id, queued_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.id IS 'makes a key, by which the row is found on a subscriber';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.stage
 	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.after
 	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e and o the key of the last object that was looked at; empty: nowhere';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
-CREATE INDEX aggregation_queue_time ON kube_reports_internal.aggregation_queue (cluster_id, queued_at);
 CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key);
 CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key) WHERE attempts > 0;
 

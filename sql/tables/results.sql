@@ -176,6 +176,8 @@ CREATE TABLE kube_reports_internal.result_change (
 	old_since	timestamptz,
 	settles_at	timestamptz
 ) PARTITION BY RANGE (at);
+-- A key of its own would be an index that only subscribers need; rows are seldom deleted, and never updated but by rebuild().
+ALTER TABLE kube_reports_internal.result_change REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.result_change IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
 COMMENT ON COLUMN kube_reports_internal.result_change.version IS 'resourceVersion of the report''s change';
 COMMENT ON COLUMN kube_reports_internal.result_change.old_status IS 'null: it appeared';
@@ -222,8 +224,12 @@ COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of it
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
 
 -- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
+CREATE SEQUENCE kube_reports_internal.rollup_delta_id_seq AS bigint CACHE 32;
+COMMENT ON SEQUENCE kube_reports_internal.rollup_delta_id_seq IS 'tells rows of rollup_delta from each other; never dumped';
+
 CREATE TABLE kube_reports_internal.rollup_delta (
 	xid			xid8 NOT NULL DEFAULT pg_current_xact_id(),
+	id			bigint NOT NULL DEFAULT nextval('kube_reports_internal.rollup_delta_id_seq'),
 	cluster_id	integer NOT NULL,
 	day			date,
 	namespace	text COLLATE "C" NOT NULL,
@@ -231,12 +237,13 @@ CREATE TABLE kube_reports_internal.rollup_delta (
 	criteria	bigint[] NOT NULL,
 	statuses	"char"[] NOT NULL,
 	native_statuses text[] COLLATE "C" NOT NULL,
-	counts		bigint[] NOT NULL
+	counts		bigint[] NOT NULL,
+	PRIMARY KEY (xid, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup_delta
 	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of each array for each count; folded into rollup, rollup_policy, rollup_daily and score_daily';
 COMMENT ON COLUMN kube_reports_internal.rollup_delta.day IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
-CREATE INDEX rollup_delta_xid ON kube_reports_internal.rollup_delta (xid);
+COMMENT ON COLUMN kube_reports_internal.rollup_delta.id IS 'makes a key, by which the row is found on a subscriber';
 
 CREATE TABLE kube_reports_internal.rollup_mark (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
