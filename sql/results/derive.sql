@@ -8,12 +8,21 @@
 -- that nobody else touches results of the lane's reports.  Results of large
 -- reports written through the API follow in transactions of their own
 -- (result_pending): who brings them up to date holds the report's row there,
--- and no lane.  What lanes share
--- (criterion, subject, detail, actor) is inserted in the order of the tables
--- and of their ids, so that two writers wait for each other only while both
--- are the first to say the same thing, and not in a circle while each writes
--- one batch.  Two transactions that both go on to write another one may: one
--- of them then ends with 40P01.
+-- and no lane.
+--
+-- What lanes share is inserted in one order: actor, detail, subject, criterion,
+-- and by ids in each.  Of one statement PostgreSQL runs parts that nobody reads
+-- from last to first: new_criterion stands first in each.  So two writers wait
+-- for each other only while both are the first to say the same thing, and not in
+-- a circle while each writes one batch in its transaction.
+--
+-- A transaction that goes on to write another batch may meet 40P01.  No order of
+-- locks forbids that: nobody knows what it will say next, and who says something
+-- for the first time in its first batch holds it until it commits.  A lock that
+-- all who say something new share would make writers of all lanes one queue,
+-- because nearly each report has a new subject.  So it is tried again, by proxies
+-- and by merges as well; a transaction that begins with lock_store(), as DML
+-- does, keeps every other writer out and never meets it.
 
 ---- history's partitions ----
 
@@ -568,7 +577,9 @@ BEGIN
 			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.actor o WHERE o.id = a.id OFFSET 0)
 			ON CONFLICT DO NOTHING RETURNING 1
 	)
-	SELECT (SELECT count(*) FROM new_criterion) + (SELECT count(*) FROM new_subject) + (SELECT count(*) FROM new_detail) + (SELECT count(*) FROM new_actor)
+	-- These are run in the order in which they are read, which is to be that of every writer.
+	SELECT (SELECT count(*) FROM new_actor) + (SELECT count(*) FROM new_detail) + (SELECT count(*) FROM new_subject)
+			+ (SELECT count(*) FROM new_criterion)
 		INTO announced;
 	RETURN announced;
 END
