@@ -69,3 +69,50 @@ SELECT kube_reports_internal.expire_step() AS next_day, kube_reports_internal.ex
 SELECT :months - pg_temp.months() AS dropped;
 -- Whoever calls it knows what time it is.
 SELECT kube_reports_internal.expire_history() AS dropped;
+
+-- Counts of days: a twenty-fifth of what there is in a day.
+UPDATE kube_reports_internal.store SET daily_cut = (now() AT TIME ZONE 'UTC')::date - 1500, daily_cut_at = NULL;
+SELECT kube_reports_internal.expire_step() AS first, kube_reports_internal.expire_step() AS second;
+SELECT (now() AT TIME ZONE 'UTC')::date - s.daily_cut AS kept FROM kube_reports_internal.store s;
+UPDATE kube_reports_internal.store SET daily_cut_at = daily_cut_at - interval '25 hours';
+SELECT kube_reports_internal.expire_step() AS next_day;
+SELECT (now() AT TIME ZONE 'UTC')::date - s.daily_cut AS kept FROM kube_reports_internal.store s;
+-- The newest event says what time it is where the clock is ahead.
+UPDATE kube_reports_internal.result_change SET at = at - interval '20 months';
+SELECT kube_reports_internal.history_ends() < now() - interval '18 months' AS ended;
+SELECT kube_reports_internal.expire_days() AS expired;
+SELECT (now() AT TIME ZONE 'UTC')::date - s.daily_cut > 1300 AS kept FROM kube_reports_internal.store s;
+
+UPDATE kube_reports_internal.result_change SET at = at + interval '20 months';
+
+-- Of few months one is much: it has more time.
+SELECT kube_reports.set_setting('history_retention', '2 months');
+DO $$ BEGIN FOR month IN 1..40 LOOP EXIT WHEN pg_temp.months() <= 5 OR NOT kube_reports_internal.expire_history(); END LOOP; END $$;
+SELECT pg_temp.months() AS months;
+UPDATE kube_reports_internal.store SET history_expired_at = now() - interval '4 days';
+SELECT kube_reports_internal.expire_step() AS fourth_day;
+UPDATE kube_reports_internal.store SET history_expired_at = now() - interval '6 days';
+SELECT kube_reports_internal.expire_step() AS sixth_day;
+-- A time that has not come yet was another clock's.
+UPDATE kube_reports_internal.store SET history_expired_at = now() + interval '10 years';
+SELECT kube_reports_internal.expire_step() AS not_yet;
+
+-- The log: a jump ahead makes all of it old, and a part of it goes in a minute.
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	SELECT c.id, 1, 'log', 'l' || n, '{}', '{}' FROM kube_reports.cluster c, generate_series(1, 1000) n;
+UPDATE kube_reports_internal.change SET at = at - interval '5 hours';
+CREATE FUNCTION pg_temp.compacted() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	FOR step IN 1..10 LOOP PERFORM kube_reports_internal.compact(); END LOOP;
+	RETURN (SELECT count(*) FROM kube_reports_internal.change);
+END
+$$;
+UPDATE kube_reports_internal.log_size SET aging_at = NULL;
+SELECT count(*) AS before FROM kube_reports_internal.change \gset
+SELECT pg_temp.compacted() BETWEEN :before * 0.9 AND :before * 0.95 AS first_minute;
+SELECT pg_temp.compacted() BETWEEN :before * 0.9 AND :before * 0.95 AS no_more;
+UPDATE kube_reports_internal.log_size SET aging_at = aging_at - interval '1 minute';
+SELECT pg_temp.compacted() BETWEEN :before * 0.84 AND :before * 0.89 AS second_minute;
+-- All of it in the end.
+DO $$ BEGIN FOR minute IN 1..200 LOOP UPDATE kube_reports_internal.log_size SET aging_at = NULL; PERFORM kube_reports_internal.compact(); END LOOP; END $$;
+SELECT count(*) AS log FROM kube_reports_internal.change;

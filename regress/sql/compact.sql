@@ -66,12 +66,15 @@ SELECT kube_reports.set_setting('log_bytes', '0');
 SELECT kube_reports_internal.compact() AS more;
 SELECT kube_reports.set_setting('log_bytes', '1073741824');
 
--- By age, lane by lane.
+-- By age, lane by lane; so short a log goes at once.
+SELECT kube_reports.set_setting('log_retention', '4 minutes');
 SELECT pg_temp.fill(1, 'e', 3);
 UPDATE kube_reports_internal.change SET at = at - interval '2 hours';
 SELECT pg_temp.fill(1, 'f', 2);
 SELECT kube_reports_internal.compact() AS more;
 SELECT * FROM pg_temp.left();
+
+SELECT kube_reports.set_setting('log_retention', '60 minutes');
 
 -- A new incarnation that lost the log has nothing to count.
 SELECT kube_reports.new_incarnation(true) > 0 AS moved;

@@ -1,6 +1,5 @@
 -- upkeep.sql
---	  Folding counts, retention, what is not referred to, making results
---	  again and mending them.
+--	  Folding counts, making results again and mending them.
 --
 -- Each is a small step that proxies take in turn (see maintain()); who finds
 -- somebody else at it goes away.
@@ -161,122 +160,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[]) IS 'adds to the counts of a day and of those after it; used by fold_rollups() only';
-
----- retention ----
-
--- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time will do.
--- How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the newest month that has events.
-CREATE FUNCTION kube_reports_internal.expire_history() RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout = '200ms'
-AS $$
-DECLARE
-	newest		timestamp;
-	oldest		timestamp;
-	partition	text;
-	filled		boolean := false;
-BEGIN
-	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-			WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass ORDER BY c.relname DESC
-	LOOP
-		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', partition) INTO filled;
-		EXIT WHEN filled;
-	END LOOP;
-	IF filled THEN
-		newest := to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month';
-	END IF;
-	oldest := date_trunc('month', least(now() AT TIME ZONE 'UTC', newest) - kube_reports.setting('history_retention')::interval);
-	SELECT c.relname INTO partition
-		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
-		ORDER BY c.relname LIMIT 1;
-	IF NOT FOUND THEN
-		RETURN false;
-	END IF;
-	EXECUTE format('DROP TABLE kube_reports_internal.%I', partition);
-	RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-	RETURN false;
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the newest month that has events; true when it did';
-
--- After a jump of the clock the first new event would be the end of all that is older: a month a day leaves time to notice.
-CREATE FUNCTION kube_reports_internal.expire_step() RETURNS boolean
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-	IF (SELECT s.history_expired_at FROM kube_reports_internal.store s) > now() - interval '1 day' OR NOT kube_reports_internal.expire_history() THEN
-		RETURN false;
-	END IF;
-	UPDATE kube_reports_internal.store SET history_expired_at = now();
-	RETURN true;
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.expire_step() IS 'expire_history(), at most once a day';
-
--- Candidates are looked for without a lock; what is left of them is removed while no writer is at work that might just have found them.
--- A step begins anywhere: over time every row is looked at.  Criteria stay: there are no more of them than policies and rules.
-CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 500) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET jit = off
-SET lock_timeout = '100ms'
-AS $$
-DECLARE
-	somewhere	bigint := (random() * 18446744073709551615 - 9223372036854775808)::numeric::bigint;
-	origins		bigint[];
-	subjects	bigint[];
-	details		bigint[];
-	removed		bigint := 0;
-	step		bigint;
-BEGIN
-	SELECT array_agg(g.id) INTO origins
-		FROM (SELECT g.* FROM kube_reports_internal.origin g
-			WHERE g.id >= (SELECT (random() * coalesce(max(o.id), 0))::bigint FROM kube_reports_internal.origin o) - max_rows ORDER BY g.id LIMIT max_rows) g
-		WHERE NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
-				AND o.namespace = g.namespace AND o.name = g.name)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
-	SELECT array_agg(s.id) INTO subjects
-		FROM (SELECT s.* FROM kube_reports_internal.subject s WHERE s.id >= somewhere ORDER BY s.id LIMIT max_rows) s
-		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
-			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id);
-	SELECT array_agg(d.id) INTO details
-		FROM (SELECT d.id FROM kube_reports_internal.detail d WHERE d.id >= somewhere ORDER BY d.id LIMIT max_rows) d
-		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
-	IF origins IS NULL AND subjects IS NULL AND details IS NULL THEN
-		RETURN 0;
-	END IF;
-
-	PERFORM kube_reports_internal.lock_store();
-	DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (origins)
-		AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
-			AND o.namespace = g.namespace AND o.name = g.name)
-		AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
-	GET DIAGNOSTICS step = ROW_COUNT;
-	removed := removed + step;
-	DELETE FROM kube_reports_internal.subject s WHERE s.id = ANY (subjects)
-		AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
-		AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id);
-	GET DIAGNOSTICS step = ROW_COUNT;
-	removed := removed + step;
-	DELETE FROM kube_reports_internal.detail d WHERE d.id = ANY (details)
-		AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
-	GET DIAGNOSTICS step = ROW_COUNT;
-	RETURN removed + step;
-EXCEPTION WHEN lock_not_available THEN
-	-- Writers come first; another time.
-	RETURN 0;
-END
-$$;
-COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
-	IS 'one step of removing origins, subjects and details that neither results nor history refer to; returns how many it removed';
 
 ---- making results again ----
 
@@ -440,6 +323,11 @@ BEGIN
 		SELECT o.origin, nextval('kube_reports_internal.version_seq') AS version FROM (SELECT DISTINCT l.origin FROM lacking l) o
 	), dated AS (
 		UPDATE kube_reports_internal.result r SET since = written_at FROM lacking l WHERE r.ctid = l.place AND l.at = written_at
+	), last_named AS (
+		-- No count goes with these events: see collect_criteria().
+		UPDATE kube_reports_internal.criterion k SET last_counted = greatest(k.last_counted, written_at)
+			FROM (SELECT DISTINCT l.criterion FROM lacking l WHERE l.new_status IS NULL ORDER BY l.criterion) l
+			WHERE k.id = l.criterion
 	), noted AS (
 		INSERT INTO kube_reports_internal.result_since (origin, key, first_seen, since)
 			SELECT l.origin, l.key, l.first_seen, written_at FROM lacking l WHERE l.place IS NOT NULL AND l.at = written_at
@@ -846,13 +734,17 @@ BEGIN
 	IF kube_reports_internal.remake_step() THEN
 		RETURN true;
 	END IF;
-	IF random() < 0.02 THEN
-		PERFORM kube_reports_internal.collect_garbage();
-		RETURN true;
+	-- What may be much takes every other turn, in transactions of its own.
+	IF random() < 0.5 THEN
+		IF kube_reports_internal.garbage_due() THEN
+			PERFORM kube_reports_internal.collect_garbage();
+			RETURN true;
+		END IF;
 	END IF;
 	more := kube_reports_internal.compact(5000);
 	PERFORM kube_reports_internal.make_history(now() + interval '5 days');
 	more := kube_reports_internal.expire_step() OR more;
+	more := more OR kube_reports_internal.garbage_due();
 	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.
 	RETURN kube_reports_internal.fold_rollups() OR more;
 END

@@ -6,7 +6,7 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT coalesce((SELECT s.value FROM kube_reports_internal.setting s WHERE s.name = $1),
 		CASE $1 WHEN 'log_retention' THEN '60 minutes' WHEN 'log_bytes' THEN '1073741824' WHEN 'settle_window' THEN '10 minutes'
-			WHEN 'history_retention' THEN '25 months' WHEN 'text_search' THEN 'off' END);
+			WHEN 'history_retention' THEN '25 months' WHEN 'daily_retention' THEN '25 months' WHEN 'text_search' THEN 'off' END);
 END;
 COMMENT ON FUNCTION kube_reports.setting(text) IS 'the value of a setting, or its default';
 
@@ -17,9 +17,10 @@ AS $$
 BEGIN
 	IF kube_reports.setting(name) IS NULL THEN
 		RAISE EXCEPTION 'there is no setting "%"', name
-			USING ERRCODE = 'undefined_object', HINT = 'Settings are log_retention, log_bytes, settle_window, history_retention and text_search.';
+			USING ERRCODE = 'undefined_object',
+				HINT = 'Settings are log_retention, log_bytes, settle_window, history_retention, daily_retention and text_search.';
 	END IF;
-	IF name IN ('log_retention', 'settle_window', 'history_retention') AND value::interval < interval '0'
+	IF name IN ('log_retention', 'settle_window', 'history_retention', 'daily_retention') AND value::interval < interval '0'
 			OR name = 'log_bytes' AND value::bigint < 0 THEN
 		RAISE EXCEPTION 'setting "%" cannot be negative', name USING ERRCODE = 'invalid_parameter_value';
 	END IF;
@@ -35,7 +36,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
-	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared by types and clusters that have many: see log_share(); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); text_search: whether after_restore() makes the indexes of enable_text_search()';
+	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared by types and clusters that have many: see log_share(); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); daily_retention: how long counts and scores of days are kept (interval; the last ones before stay, because they still hold); text_search: whether after_restore() makes the indexes of enable_text_search()';
 
 -- What an entry of the log counts for: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
@@ -79,6 +80,8 @@ COMMENT ON FUNCTION kube_reports_internal.log_share() IS 'how many bytes of the 
 -- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
 -- neither.  Rows are deleted, never truncated away under a reader's snapshot.  What goes for want of room is the oldest of lanes that
 -- have more than their share: who writes much shortens nobody else's log.  What results still have to be made from stays.
+-- Age is what the clock says, and that may have jumped: what goes for its age in a minute is a small part of a lane's log, though four
+-- times what a minute brings when the log is as long as it is to be.  So watchers that are behind have a quarter of an hour or so.
 -- The settings hold for measure_log(), too: for a range of versions the planner would read the whole of a large log.
 CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -88,6 +91,7 @@ SET jit = off
 AS $$
 DECLARE
 	oldest_kept	timestamptz := clock_timestamp() - kube_reports.setting('log_retention')::interval;
+	aging_share CONSTANT double precision := 240 / greatest(extract(epoch FROM kube_reports.setting('log_retention')::interval), 1);
 	share		bigint;
 	this		record;
 	more		boolean := false;
@@ -97,13 +101,17 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.measure_log();
 	share := kube_reports_internal.log_share();
+	UPDATE kube_reports_internal.log_size s SET aging = ceil(s.bytes * aging_share), aging_at = clock_timestamp()
+		WHERE aging_share < 1 AND s.bytes > 0
+			AND (s.aging_at > clock_timestamp() - interval '1 minute' AND s.aging_at <= clock_timestamp()) IS NOT TRUE;
 	FOR this IN
 		SELECT d.lane, d.floor, max(d.version) AS new_floor, count(*) AS removed, sum(d.size) AS bytes
-		FROM (SELECT l.id AS lane, l.floor, c.version, c.at, z.excess,
+		FROM (SELECT l.id AS lane, l.floor, c.version, c.at, z.excess, z.aging,
 				sum(c.size) OVER of_lane AS bytes_with, c.size
 			FROM kube_reports_internal.lane l
 				LEFT JOIN kube_reports_internal.log_size s ON s.lane = l.id
 				CROSS JOIN LATERAL (SELECT coalesce(s.bytes, 0) - share AS excess,
+					CASE WHEN aging_share < 1 THEN coalesce(s.aging, 0) ELSE 9223372036854775807 END AS aging,
 					coalesce((SELECT min(p.first) FROM kube_reports_internal.result_pending p WHERE p.lane = l.id), 9223372036854775807) AS needed) z
 				JOIN LATERAL (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor
 					ORDER BY c.version LIMIT 1) oldest ON z.excess > 0 OR oldest.at < oldest_kept
@@ -111,21 +119,21 @@ BEGIN
 					FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor AND c.version < z.needed
 					ORDER BY c.version LIMIT max_rows) c
 			WINDOW of_lane AS (PARTITION BY l.id ORDER BY c.version)) d
-		WHERE d.at < oldest_kept OR d.bytes_with - d.size < d.excess
+		WHERE d.at < oldest_kept AND d.bytes_with - d.size < d.aging OR d.bytes_with - d.size < d.excess
 		GROUP BY d.lane, d.floor
 		ORDER BY d.lane
 	LOOP
 		-- A new incarnation may have raised the floor further meanwhile.
 		UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;
 		DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;
-		UPDATE kube_reports_internal.log_size s SET bytes = s.bytes - this.bytes WHERE s.lane = this.lane;
+		UPDATE kube_reports_internal.log_size s SET bytes = s.bytes - this.bytes, aging = greatest(s.aging - this.bytes, 0) WHERE s.lane = this.lane;
 		more := more OR this.removed = max_rows;
 	END LOOP;
 	RETURN more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.compact(integer)
-	IS 'one step of removing changes that are older than log_retention, or the oldest of lanes that have more than log_share(); true when there is more to do; one caller at a time';
+	IS 'one step of removing changes that are older than log_retention, a part of them each minute, or the oldest of lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
 -- Versions are microseconds of a clock: this is the year 2112.  Above it there is room for as many again, so that no version that is let in
 -- is the last one.

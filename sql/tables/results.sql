@@ -36,10 +36,13 @@ CREATE TABLE kube_reports_internal.criterion (
 	rule		text COLLATE "C" NOT NULL,
 	category	text COLLATE "C" NOT NULL,
 	severity	text COLLATE "C" NOT NULL CHECK (severity IN ('unknown', 'info', 'low', 'medium', 'high', 'critical')),
-	policy_id	bigint NOT NULL GENERATED ALWAYS AS (kube_reports_internal.field_hash('policy', source, policy, category, severity)) STORED
+	policy_id	bigint NOT NULL GENERATED ALWAYS AS (kube_reports_internal.field_hash('policy', source, policy, category, severity)) STORED,
+	last_counted timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured by: source, policy and rule with the category and the severity that the source gives them';
 COMMENT ON COLUMN kube_reports_internal.criterion.policy_id IS 'the same where all but the rule is: what counts that know no rules are grouped by';
+COMMENT ON COLUMN kube_reports_internal.criterion.last_counted
+	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not name it; null: neither happened';
 
 CREATE TABLE kube_reports_internal.subject (
 	id			bigint PRIMARY KEY,
@@ -221,6 +224,7 @@ CREATE TABLE kube_reports_internal.rollup_policy (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup_policy IS 'how many results of each policy there are in each namespace, by status, up to the fold mark; never dumped: made with the results';
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of its criteria';
+CREATE INDEX rollup_policy_criterion ON kube_reports_internal.rollup_policy (criterion);
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
 
 -- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
@@ -303,6 +307,27 @@ CREATE VIEW kube_reports_internal.current_rollup AS
 	GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
 	HAVING sum(c.count) <> 0;
 COMMENT ON VIEW kube_reports_internal.current_rollup IS 'how many results there are of each kind, exact in the transaction that asks';
+
+---- what upkeep has seen of the tables ----
+
+CREATE TABLE kube_reports_internal.garbage_sweep (
+	what		text PRIMARY KEY,
+	place		bigint NOT NULL DEFAULT 0,
+	looked_at	bigint NOT NULL DEFAULT 0,
+	removed		bigint NOT NULL DEFAULT 0,
+	last_share	double precision NOT NULL DEFAULT 0,
+	due_at		timestamptz NOT NULL DEFAULT '-infinity'
+) WITH (fillfactor = 50);
+COMMENT ON TABLE kube_reports_internal.garbage_sweep IS 'how far collect_garbage() has come in each table that it looks through; never dumped';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.what IS 'name of the table';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.place IS 'the block that the next step begins at';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.looked_at IS 'rows that this pass has looked at';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.removed IS 'rows of these that were removed';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.last_share IS 'the part of the rows that the last whole pass removed';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
+-- Each after those whose rows keep it.
+INSERT INTO kube_reports_internal.garbage_sweep (what)
+	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'), ('criterion');
 
 ---- what pg_dump takes along ----
 

@@ -172,10 +172,14 @@ CREATE INDEX change_key ON kube_reports_internal.change (lane, namespace, name, 
 CREATE TABLE kube_reports_internal.log_size (
 	lane		integer PRIMARY KEY REFERENCES kube_reports_internal.lane ON DELETE CASCADE,
 	measured	bigint NOT NULL,
-	bytes		bigint NOT NULL
+	bytes		bigint NOT NULL,
+	aging		bigint NOT NULL DEFAULT 0,
+	aging_at	timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.log_size IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
 COMMENT ON COLUMN kube_reports_internal.log_size.measured IS 'changes up to this version are counted';
+COMMENT ON COLUMN kube_reports_internal.log_size.aging IS 'how many bytes may still go for their age in the minute that began at aging_at';
+COMMENT ON COLUMN kube_reports_internal.log_size.aging_at IS 'when that minute began';
 
 -- lz4 prints documents three times as fast as pglz; a server built without it falls back.
 DO $$
@@ -190,7 +194,8 @@ $$;
 ---- settings and the state of this store ----
 
 CREATE TABLE kube_reports_internal.setting (
-	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window', 'history_retention', 'text_search')),
+	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window', 'history_retention', 'daily_retention',
+		'text_search')),
 	value		text NOT NULL
 );
 COMMENT ON TABLE kube_reports_internal.setting
@@ -203,7 +208,9 @@ CREATE TABLE kube_reports_internal.store (
 	restore_pending boolean NOT NULL DEFAULT false,
 	system_identifier bigint,
 	timeline	bigint,
-	history_expired_at timestamptz
+	history_expired_at timestamptz,
+	daily_cut	date,
+	daily_cut_at timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
 COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
@@ -212,6 +219,8 @@ COMMENT ON COLUMN kube_reports_internal.store.restore_pending IS 'a dump is bein
 COMMENT ON COLUMN kube_reports_internal.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
 COMMENT ON COLUMN kube_reports_internal.store.timeline IS 'its timeline';
 COMMENT ON COLUMN kube_reports_internal.store.history_expired_at IS 'when upkeep last dropped a month of history';
+COMMENT ON COLUMN kube_reports_internal.store.daily_cut IS 'counts of days before this one are not kept, but for the last one of each; null: expire_days() has not run';
+COMMENT ON COLUMN kube_reports_internal.store.daily_cut_at IS 'when upkeep last moved daily_cut on';
 INSERT INTO kube_reports_internal.store DEFAULT VALUES;
 
 CREATE TABLE kube_reports_internal.caller_secret (

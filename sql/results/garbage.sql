@@ -1,0 +1,438 @@
+-- garbage.sql
+--	  Retention of history and of counts by day, and removal of rows that
+--	  nothing refers to.
+--
+-- Time alone removes nothing in large pieces: the clock may have jumped ahead.
+-- What is too old is seen from now and from the newest month that has events,
+-- and goes in steps that are small next to what is kept, one in a day or more.
+--
+-- Garbage is found by walking through each table, some blocks at a time.  Where
+-- a pass finds much, the next steps follow at once, so that garbage goes as fast
+-- as it is made; where it finds little, a pass takes hours.
+
+---- retention ----
+
+CREATE FUNCTION kube_reports_internal.history_ends() RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	partition	text;
+	filled		boolean;
+BEGIN
+	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+			WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass ORDER BY c.relname DESC
+	LOOP
+		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports.%I)', partition) INTO filled;
+		IF filled THEN
+			RETURN (to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC';
+		END IF;
+	END LOOP;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.history_ends() IS 'the end of the newest month that has events; null: there are none';
+
+-- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time will do.
+-- How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the newest month that has events.
+CREATE FUNCTION kube_reports_internal.expire_history() RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '200ms'
+AS $$
+DECLARE
+	oldest		timestamp;
+	partition	text;
+BEGIN
+	oldest := date_trunc('month', least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC' - kube_reports.setting('history_retention')::interval);
+	SELECT c.relname INTO partition
+		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
+		ORDER BY c.relname LIMIT 1;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	EXECUTE format('DROP TABLE kube_reports.%I', partition);
+	RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the newest month that has events; true when it did';
+
+-- Days are few in each series, and carry forward: rows go when collect_garbage() comes to them.
+CREATE FUNCTION kube_reports_internal.expire_days(max_days integer DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	wanted		date := (least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC' - kube_reports.setting('daily_retention')::interval)::date;
+	present		date := (SELECT coalesce(s.daily_cut, (SELECT min(d.day) FROM kube_reports_internal.score_daily d), wanted) FROM kube_reports_internal.store s);
+BEGIN
+	UPDATE kube_reports_internal.store s SET daily_cut = least(wanted, present + max_days) WHERE s.daily_cut IS DISTINCT FROM least(wanted, present + max_days);
+	RETURN wanted > present;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.expire_days(integer) IS 'lets go counts of days that are older than daily_retention, seen from now and from the newest month that has events; max_days: of at most so many days more than before; true when there were such days';
+
+-- After a jump of the clock the first new event would be the end of all that is older.  A twenty-fifth of what there is goes in a day,
+-- which is a month of two years: that leaves time to notice.
+CREATE FUNCTION kube_reports_internal.expire_step() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	past		kube_reports_internal.store;
+	months		bigint := (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass);
+	expired		boolean := false;
+BEGIN
+	SELECT s.* INTO past FROM kube_reports_internal.store s;
+	-- A time that is still to come was noted by a clock that was ahead.
+	IF (past.history_expired_at BETWEEN now() - interval '25 days' / greatest(months, 1) AND now() + interval '1 day') IS NOT TRUE
+			AND kube_reports_internal.expire_history() THEN
+		UPDATE kube_reports_internal.store SET history_expired_at = now();
+		expired := true;
+	END IF;
+	IF (past.daily_cut_at BETWEEN now() - interval '1 day' AND now() + interval '1 day') IS NOT TRUE
+			AND kube_reports_internal.expire_days(greatest(1, ((now() AT TIME ZONE 'UTC')::date - past.daily_cut) / 25)) THEN
+		UPDATE kube_reports_internal.store SET daily_cut_at = now();
+		expired := true;
+	END IF;
+	RETURN expired;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.expire_step()
+	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a day at least; true when anything was let go';
+
+---- what nothing refers to ----
+
+-- Of rows that writers refer to, candidates are looked for without a lock; what is left of them is removed while no writer is at work that
+-- might just have found them.  Nobody but who folds writes counts.  Each function returns how many rows it looked at and removed.
+
+CREATE FUNCTION kube_reports_internal.collect_details(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	candidates	bigint[];
+BEGIN
+	SELECT count(*), array_agg(d.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
+		FROM kube_reports_internal.detail d
+			LEFT JOIN LATERAL (SELECT true AS used FROM kube_reports_internal.result r WHERE r.detail = d.id LIMIT 1) u ON true
+		WHERE d.ctid >= first AND d.ctid < behind;
+	removed := 0;
+	IF candidates IS NOT NULL THEN
+		PERFORM kube_reports_internal.lock_store();
+		DELETE FROM kube_reports_internal.detail d WHERE d.id = ANY (candidates)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
+		GET DIAGNOSTICS removed = ROW_COUNT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_details(tid, tid) IS 'removes details in a range of places that no result refers to';
+
+CREATE FUNCTION kube_reports_internal.collect_origins(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	candidates	bigint[];
+BEGIN
+	SELECT count(*), array_agg(g.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
+		FROM kube_reports_internal.origin g
+			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id
+						AND o.resource_type = g.resource_type AND o.namespace = g.namespace AND o.name = g.name)
+					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
+					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id) OFFSET 0) u ON true
+		WHERE g.ctid >= first AND g.ctid < behind;
+	removed := 0;
+	IF candidates IS NOT NULL THEN
+		PERFORM kube_reports_internal.lock_store();
+		DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (candidates)
+			AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
+				AND o.namespace = g.namespace AND o.name = g.name)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
+		GET DIAGNOSTICS removed = ROW_COUNT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_origins(tid, tid) IS 'removes origins in a range of places that neither reports, results nor history refer to';
+
+CREATE FUNCTION kube_reports_internal.collect_subjects(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	candidates	bigint[];
+BEGIN
+	SELECT count(*), array_agg(s.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
+		FROM kube_reports_internal.subject s
+			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
+					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id) OFFSET 0) u ON true
+		WHERE s.ctid >= first AND s.ctid < behind;
+	removed := 0;
+	IF candidates IS NOT NULL THEN
+		PERFORM kube_reports_internal.lock_store();
+		DELETE FROM kube_reports_internal.subject s WHERE s.id = ANY (candidates)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id);
+		GET DIAGNOSTICS removed = ROW_COUNT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid) IS 'removes subjects in a range of places that neither results nor history refer to';
+
+-- History has no index by criterion, which every write would pay for.  Each event comes with counts, so that the last of a criterion's
+-- counts goes after its last event: when history has nothing of that time any more, it does not name the criterion.  The month more is for
+-- clocks that were set back.
+CREATE FUNCTION kube_reports_internal.collect_criteria(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	begins		timestamptz := kube_reports_internal.history_begins() - interval '1 month';
+	candidates	bigint[];
+	unnoted		bigint[];
+BEGIN
+	SELECT count(*), array_agg(k.id) FILTER (WHERE u.used IS NULL AND k.last_counted < begins),
+			array_agg(k.id ORDER BY k.id) FILTER (WHERE u.used IS NULL AND k.last_counted IS NULL)
+		INTO looked_at, candidates, unnoted
+		FROM kube_reports_internal.criterion k
+			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.criterion = k.id)
+					OR EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.criterion = k.id)
+					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = k.id) OFFSET 0) u ON true
+		WHERE k.ctid >= first AND k.ctid < behind;
+	UPDATE kube_reports_internal.criterion k SET last_counted = now() WHERE k.id = ANY (unnoted) AND k.last_counted IS NULL;
+	removed := 0;
+	IF candidates IS NOT NULL THEN
+		PERFORM kube_reports_internal.lock_store();
+		DELETE FROM kube_reports_internal.criterion k WHERE k.id = ANY (candidates) AND k.last_counted < begins
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.criterion = k.id)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.criterion = k.id)
+			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = k.id)
+			AND k.id <> ALL (ARRAY(SELECT c.id FROM kube_reports_internal.rollup_delta d CROSS JOIN LATERAL unnest(d.criteria) c(id)));
+		GET DIAGNOSTICS removed = ROW_COUNT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_criteria(tid, tid)
+	IS 'removes criteria in a range of places that neither results nor counts refer to, and that history cannot refer to';
+
+-- A row says that a count has changed on a day: the first one that says 0, and one that says what the row before says, say nothing.
+-- Two statements: what the first one has removed is nobody's row before.
+CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	cut CONSTANT date := (SELECT s.daily_cut FROM kube_reports_internal.store s);
+	idle		bigint;
+BEGIN
+	SELECT count(*) INTO looked_at FROM kube_reports_internal.rollup_daily d WHERE d.ctid >= first AND d.ctid < behind;
+	DELETE FROM kube_reports_internal.rollup_daily d
+		WHERE d.ctid >= first AND d.ctid < behind
+			AND (NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup)
+				OR d.day < cut AND EXISTS (SELECT FROM kube_reports_internal.rollup_daily l WHERE l.rollup = d.rollup AND l.day > d.day AND l.day <= cut));
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	DELETE FROM kube_reports_internal.rollup_daily d
+		USING (SELECT d.ctid AS place
+			FROM kube_reports_internal.rollup_daily d
+				LEFT JOIN LATERAL (SELECT b.count FROM kube_reports_internal.rollup_daily b WHERE b.rollup = d.rollup AND b.day < d.day
+					ORDER BY b.day DESC LIMIT 1) b ON true
+			WHERE d.ctid >= first AND d.ctid < behind AND d.count = coalesce(b.count, 0)) g
+		WHERE d.ctid = g.place;
+	GET DIAGNOSTICS idle = ROW_COUNT;
+	removed := removed + idle;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_days(tid, tid)
+	IS 'removes counts by day in a range of places that are older than daily_retention, that say nothing, or that are of no count; the caller holds the lock of who folds';
+
+CREATE FUNCTION kube_reports_internal.collect_scores(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	cut CONSTANT date := (SELECT s.daily_cut FROM kube_reports_internal.store s);
+	idle		bigint;
+BEGIN
+	SELECT count(*) INTO looked_at FROM kube_reports_internal.score_daily d WHERE d.ctid >= first AND d.ctid < behind;
+	DELETE FROM kube_reports_internal.score_daily d
+		WHERE d.ctid >= first AND d.ctid < behind AND d.day < cut
+			AND EXISTS (SELECT FROM kube_reports_internal.score_daily l WHERE l.cluster_id = d.cluster_id AND l.namespace = d.namespace
+				AND l.source = d.source AND l.category = d.category AND l.severity = d.severity AND l.day > d.day AND l.day <= cut);
+	GET DIAGNOSTICS removed = ROW_COUNT;
+	DELETE FROM kube_reports_internal.score_daily d
+		USING (SELECT d.ctid AS place
+			FROM kube_reports_internal.score_daily d
+				LEFT JOIN LATERAL (SELECT b.* FROM kube_reports_internal.score_daily b WHERE b.cluster_id = d.cluster_id AND b.namespace = d.namespace
+						AND b.source = d.source AND b.category = d.category AND b.severity = d.severity AND b.day < d.day
+					ORDER BY b.day DESC LIMIT 1) b ON true
+			WHERE d.ctid >= first AND d.ctid < behind
+				AND (d.pass, d.warn, d.fail, d.error, d.skip, d.excluded) = (coalesce(b.pass, 0), coalesce(b.warn, 0), coalesce(b.fail, 0),
+					coalesce(b.error, 0), coalesce(b.skip, 0), coalesce(b.excluded, 0))) g
+		WHERE d.ctid = g.place;
+	GET DIAGNOSTICS idle = ROW_COUNT;
+	removed := removed + idle;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_scores(tid, tid)
+	IS 'removes scores by day in a range of places that are older than daily_retention or that say nothing; the caller holds the lock of who folds';
+
+CREATE FUNCTION kube_reports_internal.collect_policies(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+BEGIN
+	SELECT count(*) INTO looked_at FROM kube_reports_internal.rollup_policy p WHERE p.ctid >= first AND p.ctid < behind;
+	DELETE FROM kube_reports_internal.rollup_policy p
+		WHERE p.ctid >= first AND p.ctid < behind AND (p.pass, p.warn, p.fail, p.error, p.skip) = (0, 0, 0, 0, 0);
+	GET DIAGNOSTICS removed = ROW_COUNT;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_policies(tid, tid)
+	IS 'removes counts by policy in a range of places that are 0; the caller holds the lock of who folds';
+
+CREATE FUNCTION kube_reports_internal.collect_counts(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	idle		bigint[];
+BEGIN
+	SELECT count(*), coalesce(array_agg(r.id) FILTER (WHERE r.count = 0 AND u.used IS NULL), '{}') INTO looked_at, idle
+		FROM kube_reports_internal.rollup r
+			LEFT JOIN LATERAL (SELECT true AS used FROM kube_reports_internal.rollup_daily d WHERE d.rollup = r.id LIMIT 1) u ON true
+		WHERE r.ctid >= first AND r.ctid < behind;
+	PERFORM kube_reports_internal.remove_counts(idle);
+	removed := cardinality(idle);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_counts(tid, tid)
+	IS 'removes counts in a range of places that are 0 and have no days; the caller holds the lock of who folds';
+
+CREATE FUNCTION kube_reports_internal.remove_counts(rollups bigint[]) RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+	UPDATE kube_reports_internal.criterion k SET last_counted = now()
+		WHERE k.id IN (SELECT r.criterion FROM kube_reports_internal.rollup r WHERE r.id = ANY (rollups));
+	DELETE FROM kube_reports_internal.rollup r WHERE r.id = ANY (rollups);
+$$;
+COMMENT ON FUNCTION kube_reports_internal.remove_counts(bigint[])
+	IS 'removes counts, and notes at their criteria when that was; the caller holds the lock of who folds';
+
+CREATE FUNCTION kube_reports_internal.collect_garbage(max_rows integer DEFAULT 1000) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '100ms'
+AS $$
+DECLARE
+	busy CONSTANT double precision := 0.05;
+	pass CONSTANT interval := interval '4 hours';
+	next		kube_reports_internal.garbage_sweep;
+	pages		bigint;
+	blocks		bigint;
+	first		tid;
+	behind		tid;
+	step		record;
+BEGIN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -5) THEN
+		RETURN 0;
+	END IF;
+	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
+	SELECT pg_relation_size(c.oid) / current_setting('block_size')::bigint,
+			CASE WHEN c.reltuples > 0 AND c.relpages > 0 THEN greatest(1, least(64, max_rows / greatest(1, c.reltuples / c.relpages)))
+				ELSE greatest(1, max_rows / 100) END
+		INTO pages, blocks FROM pg_class c WHERE c.oid = ('kube_reports.' || next.what)::regclass;
+	IF next.place >= pages THEN
+		next.place := 0;
+	END IF;
+	first := ('(' || next.place || ',0)')::tid;
+	behind := ('(' || next.place + blocks || ',0)')::tid;
+
+	BEGIN
+		IF next.what IN ('rollup_daily', 'score_daily', 'rollup_policy', 'rollup')
+				AND NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -3) THEN
+			RAISE lock_not_available;
+		END IF;
+		CASE next.what
+			WHEN 'detail' THEN step := kube_reports_internal.collect_details(first, behind);
+			WHEN 'origin' THEN step := kube_reports_internal.collect_origins(first, behind);
+			WHEN 'subject' THEN step := kube_reports_internal.collect_subjects(first, behind);
+			WHEN 'rollup_daily' THEN step := kube_reports_internal.collect_days(first, behind);
+			WHEN 'score_daily' THEN step := kube_reports_internal.collect_scores(first, behind);
+			WHEN 'rollup_policy' THEN step := kube_reports_internal.collect_policies(first, behind);
+			WHEN 'rollup' THEN step := kube_reports_internal.collect_counts(first, behind);
+			WHEN 'criterion' THEN step := kube_reports_internal.collect_criteria(first, behind);
+		END CASE;
+	EXCEPTION WHEN lock_not_available THEN
+		-- Writers come first; another time.
+		UPDATE kube_reports_internal.garbage_sweep s SET due_at = clock_timestamp() + interval '10 seconds' WHERE s.what = next.what;
+		RETURN 0;
+	END;
+
+	next.looked_at := next.looked_at + step.looked_at;
+	next.removed := next.removed + step.removed;
+	next.place := next.place + blocks;
+	IF next.place >= pages THEN
+		next.last_share := next.removed / greatest(next.looked_at, 1)::double precision;
+		next.place := 0;
+		next.looked_at := 0;
+		next.removed := 0;
+	END IF;
+	-- What could not be done in time is made up for, but not that of a whole night.
+	next.due_at := CASE WHEN step.removed > busy * step.looked_at OR next.last_share > busy THEN clock_timestamp()
+		ELSE CASE WHEN next.due_at > '-infinity' THEN greatest(next.due_at, clock_timestamp() - interval '10 minutes') ELSE clock_timestamp() END
+			+ least(interval '1 minute', pass * (blocks / greatest(pages, 1)::double precision)) END;
+	UPDATE kube_reports_internal.garbage_sweep s
+		SET place = next.place, looked_at = next.looked_at, removed = next.removed, last_share = next.last_share, due_at = next.due_at
+		WHERE s.what = next.what;
+	RETURN step.removed;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
+	IS 'one step of removing what nothing refers to, in the table whose turn it is: about max_rows rows are looked at. Returns how many it removed; 0 also when somebody else is at it or writers would wait';
+
+CREATE FUNCTION kube_reports_internal.garbage_due() RETURNS boolean
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	-- A time far ahead was noted by a clock that was ahead.
+	SELECT EXISTS (SELECT FROM kube_reports_internal.garbage_sweep s
+		WHERE s.due_at <= clock_timestamp() OR s.due_at > clock_timestamp() + interval '1 hour')
+$$;
+COMMENT ON FUNCTION kube_reports_internal.garbage_due() IS 'whether collect_garbage() is to be called now';
