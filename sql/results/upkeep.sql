@@ -741,7 +741,8 @@ BEGIN
 			RETURN true;
 		END IF;
 	END IF;
-	more := kube_reports_internal.compact(5000);
+	more := kube_reports_internal.analyze_step();
+	more := kube_reports_internal.compact(5000) OR more;
 	PERFORM kube_reports_internal.make_history(now() + interval '5 days');
 	more := kube_reports_internal.expire_step() OR more;
 	more := more OR kube_reports_internal.garbage_due();
@@ -750,4 +751,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()
-	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, results that wait to be made again; true when there is more to do';
+	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, statistics, results that wait to be made again; true when there is more to do';
