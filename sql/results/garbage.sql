@@ -23,7 +23,7 @@ BEGIN
 	FOR partition IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 			WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass ORDER BY c.relname DESC
 	LOOP
-		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports.%I)', partition) INTO filled;
+		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', partition) INTO filled;
 		IF filled THEN
 			RETURN (to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC';
 		END IF;
@@ -52,7 +52,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	EXECUTE format('DROP TABLE kube_reports.%I', partition);
+	EXECUTE format('DROP TABLE kube_reports_internal.%I', partition);
 	RETURN true;
 EXCEPTION WHEN lock_not_available THEN
 	RETURN false;

@@ -736,7 +736,9 @@ BEGIN
 	END IF;
 	-- What may be much takes every other turn, in transactions of its own.
 	IF random() < 0.5 THEN
-		IF kube_reports_internal.garbage_due() THEN
+		IF kube_reports_internal.remove_marked_clusters() THEN
+			RETURN true;
+		ELSIF kube_reports_internal.garbage_due() THEN
 			PERFORM kube_reports_internal.collect_garbage();
 			RETURN true;
 		END IF;
@@ -745,10 +747,10 @@ BEGIN
 	more := kube_reports_internal.compact(5000) OR more;
 	PERFORM kube_reports_internal.make_history(now() + interval '5 days');
 	more := kube_reports_internal.expire_step() OR more;
-	more := more OR kube_reports_internal.garbage_due();
+	more := more OR kube_reports_internal.garbage_due() OR EXISTS (SELECT FROM kube_reports.cluster c WHERE c.removing);
 	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.
 	RETURN kube_reports_internal.fold_rollups() OR more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()
-	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, statistics, results that wait to be made again; true when there is more to do';
+	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, statistics, clusters that are being removed, results that wait to be made again; true when there is more to do';

@@ -64,12 +64,13 @@ DECLARE
 	proven		name := kube_reports_internal.proven_role(caller);
 BEGIN
 	RETURN EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.role = proven AND p.cluster_id = may_serve.cluster_id)
-		OR has_table_privilege(proven, 'kube_reports.object', 'UPDATE');
+		OR has_table_privilege(proven, 'kube_reports.object', 'UPDATE')
+			AND NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = may_serve.cluster_id AND c.removing);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
 	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table '
-		'itself. Raises 42501 for a wrong seal';
+		'itself; nobody for one that is being removed. Raises 42501 for a wrong seal';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
 LANGUAGE sql STABLE

@@ -12,7 +12,7 @@ BEGIN
 	INSERT INTO kube_reports_internal.lane (cluster_id, resource_type, floor, store)
 		SELECT c.id, t.id, nextval('kube_reports_internal.version_seq'), s.identity
 		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports_internal.store s
-		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
+		WHERE NOT c.removing AND NOT EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
 		ORDER BY c.id, t.id;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 END
@@ -190,12 +190,14 @@ BEGIN
 			RETURNING c.id INTO stored_id;
 		PERFORM set_config('kube_reports_internal.api_write', '', true);
 		PERFORM kube_reports_internal.make_lanes();
+	ELSE
+		PERFORM kube_reports_internal.known_cluster(register_cluster.uid);
 	END IF;
 	RETURN stored_id;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
-	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing';
+	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing. Raises 55006 when it is being removed';
 
 -- What a user has most likely meant: a type by its kind, singular, short name or plural, or nearly its name.
 CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text
@@ -218,8 +220,10 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	found_id	integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
+	found_id	integer;
+	leaving		boolean;
 BEGIN
+	SELECT c.id, c.removing INTO found_id, leaving FROM kube_reports.cluster c WHERE c.uid = cluster;
 	IF found_id IS NULL THEN
 		RAISE EXCEPTION 'cluster % is not known', cluster
 			USING ERRCODE = 'undefined_object',
@@ -227,7 +231,11 @@ BEGIN
 					FROM (SELECT concat_ws(' ', c.uid, '(' || nullif(c.name, '') || ')') AS name_and_uid FROM kube_reports.cluster c ORDER BY c.id LIMIT 10) k),
 				HINT = 'register_cluster() makes a cluster known, and so does grant_proxy().';
 	END IF;
+	IF leaving THEN
+		RAISE EXCEPTION 'cluster % is being removed', cluster
+			USING ERRCODE = 'object_in_use', HINT = 'CALL kube_reports.unregister_cluster(cluster) finishes that; then it can be registered anew.';
+	END IF;
 	RETURN found_id;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known';
+COMMENT ON FUNCTION kube_reports_internal.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known, 55006 when it is being removed';

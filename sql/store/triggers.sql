@@ -87,11 +87,15 @@ DECLARE
 	checked		record;
 	change_lane	integer;
 	restoring	boolean;
+	leaving		uuid;
 BEGIN
 	-- The lane of a dump's row may come after it.
-	SELECT l.id, s.restore_pending OR l.id IS NOT NULL AND l.store IS DISTINCT FROM s.identity INTO change_lane, restoring
-		FROM kube_reports_internal.store s LEFT JOIN kube_reports_internal.lane l
-			ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type));
+	SELECT l.id, s.restore_pending OR l.id IS NOT NULL AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END
+		INTO change_lane, restoring, leaving
+		FROM kube_reports_internal.store s
+			LEFT JOIN kube_reports_internal.lane l
+				ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type))
+			LEFT JOIN kube_reports.cluster c ON c.id = l.cluster_id;
 	IF restoring AND TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
 		IF NEW.version > kube_reports_internal.version_limit() THEN
 			RAISE EXCEPTION 'version % of object "%" is too large', NEW.version, NEW.name
@@ -121,6 +125,9 @@ BEGIN
 			VALUES (change_lane, nextval('kube_reports_internal.version_seq'), 'D', OLD.namespace, OLD.name, kube_reports_internal.lane_time(change_lane), session_user,
 				OLD.version, OLD.metadata, OLD.body);
 		RETURN OLD;
+	END IF;
+	IF leaving IS NOT NULL THEN
+		PERFORM kube_reports_internal.known_cluster(leaving);
 	END IF;
 
 	SELECT v.id, v.definition, t.mapping_id, t.mapping,
@@ -209,7 +216,7 @@ AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	DELETE FROM kube_reports_internal.result_since s USING kube_reports_internal.origin g WHERE g.cluster_id = OLD.id AND s.origin = g.id;
-	DELETE FROM kube_reports_internal.result r WHERE r.cluster_id = OLD.id;
+	DELETE FROM kube_reports_internal.result r USING kube_reports_internal.origin g WHERE g.cluster_id = OLD.id AND r.origin = g.id;
 	DELETE FROM kube_reports_internal.result_change c WHERE c.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.origin g WHERE g.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.subject s WHERE s.cluster_id = OLD.id;
@@ -226,6 +233,19 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_removed() IS 'trigger: history and counts go with their cluster';
 
+-- Nobody can watch it any more, and nobody else would ever remove what it says.
+CREATE FUNCTION kube_reports_internal.dml_lane_removed() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	DELETE FROM kube_reports_internal.change c WHERE c.lane = OLD.id;
+	DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = OLD.id;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dml_lane_removed() IS 'trigger: the log goes with its lane';
+
 -- While the extension itself writes, kube_reports_internal.api_write is on and these have nothing to do.
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
 	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_begins();
@@ -239,6 +259,8 @@ CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
 CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_removed();
+CREATE TRIGGER dml_lane_removed AFTER DELETE ON kube_reports_internal.lane
+	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_lane_removed();
 -- For each row: a statement that inserts nothing begins no restore.
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports_internal.lane
 	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();

@@ -38,11 +38,13 @@ CREATE TABLE kube_reports.cluster (
 	labels		jsonb NOT NULL DEFAULT '{}',
 	extra_metadata jsonb NOT NULL DEFAULT '{}',
 	created_at	timestamptz NOT NULL DEFAULT now(),
-	last_seen	timestamptz
+	last_seen	timestamptz,
+	removing	boolean NOT NULL DEFAULT false
 );
 COMMENT ON TABLE kube_reports.cluster IS 'Kubernetes clusters whose reports are kept here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
 COMMENT ON COLUMN kube_reports.cluster.last_seen IS 'when a proxy of the cluster last said hello';
+COMMENT ON COLUMN kube_reports.cluster.removing IS 'unregister_cluster() has begun: nobody may act for it any more, and what is left of it goes';
 
 CREATE TABLE kube_reports_internal.proxy_role (
 	role		text PRIMARY KEY,
