@@ -7,8 +7,9 @@
 -- and goes in steps that are small next to what is kept, one in a day or more.
 --
 -- Garbage is found by walking through each table, some blocks at a time.  Where
--- a pass finds much, the next steps follow at once, so that garbage goes as fast
--- as it is made; where it finds little, a pass takes hours.
+-- a pass finds much, or many results were changed since it began, the next steps
+-- follow at once, so that garbage goes as fast as it is made; else a pass takes
+-- hours.
 
 ---- retention ----
 
@@ -366,6 +367,8 @@ DECLARE
 	next		kube_reports_internal.garbage_sweep;
 	pages		bigint;
 	blocks		bigint;
+	changed		bigint;
+	much		boolean;
 	first		tid;
 	behind		tid;
 	step		record;
@@ -376,8 +379,9 @@ BEGIN
 	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
 	SELECT pg_relation_size(c.oid) / current_setting('block_size')::bigint,
 			CASE WHEN c.reltuples > 0 AND c.relpages > 0 THEN greatest(1, least(64, max_rows / greatest(1, c.reltuples / c.relpages)))
-				ELSE greatest(1, max_rows / 100) END
-		INTO pages, blocks FROM pg_class c WHERE c.oid = ('kube_reports.' || next.what)::regclass;
+				ELSE greatest(1, max_rows / 100) END,
+			pg_stat_get_tuples_updated('kube_reports_internal.result'::regclass) + pg_stat_get_tuples_deleted('kube_reports_internal.result'::regclass)
+		INTO pages, blocks, changed FROM pg_class c WHERE c.oid = ('kube_reports.' || next.what)::regclass;
 	IF next.place >= pages THEN
 		next.place := 0;
 	END IF;
@@ -408,19 +412,30 @@ BEGIN
 	next.looked_at := next.looked_at + step.looked_at;
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
+	-- History keeps the others; and the server begins to count anew after a crash.
+	much := next.what NOT IN ('origin', 'subject', 'criterion') AND (changed < next.changes OR changed - next.changes > 2 * busy
+		* (SELECT greatest(c.reltuples, 1000) FROM pg_class c WHERE c.oid = ('kube_reports.' || next.what)::regclass));
 	IF next.place >= pages THEN
-		next.last_share := next.removed / greatest(next.looked_at, 1)::double precision;
+		next.hurry := much OR next.removed > busy * next.looked_at;
+		next.changes := changed;
 		next.place := 0;
 		next.looked_at := 0;
 		next.removed := 0;
 	END IF;
 	-- What could not be done in time is made up for, but not that of a whole night.
-	next.due_at := CASE WHEN step.removed > busy * step.looked_at OR next.last_share > busy THEN clock_timestamp()
+	next.due_at := CASE WHEN step.removed > busy * step.looked_at OR next.hurry OR much THEN clock_timestamp()
 		ELSE CASE WHEN next.due_at > '-infinity' THEN greatest(next.due_at, clock_timestamp() - interval '10 minutes') ELSE clock_timestamp() END
 			+ least(interval '1 minute', pass * (blocks / greatest(pages, 1)::double precision)) END;
 	UPDATE kube_reports_internal.garbage_sweep s
-		SET place = next.place, looked_at = next.looked_at, removed = next.removed, last_share = next.last_share, due_at = next.due_at
+		SET place = next.place, looked_at = next.looked_at, removed = next.removed, changes = next.changes, hurry = next.hurry,
+			due_at = next.due_at
 		WHERE s.what = next.what;
+	-- Counts that are 0 stay as long as days tell of them.
+	IF next.what = 'rollup_daily' AND step.removed > 0 THEN
+		UPDATE kube_reports_internal.garbage_sweep s
+			SET hurry = s.hurry OR step.removed > busy * step.looked_at, due_at = least(s.due_at, clock_timestamp())
+			WHERE s.what = 'rollup';
+	END IF;
 	RETURN step.removed;
 END
 $$;

@@ -315,7 +315,8 @@ CREATE TABLE kube_reports_internal.garbage_sweep (
 	place		bigint NOT NULL DEFAULT 0,
 	looked_at	bigint NOT NULL DEFAULT 0,
 	removed		bigint NOT NULL DEFAULT 0,
-	last_share	double precision NOT NULL DEFAULT 0,
+	changes		bigint NOT NULL DEFAULT 0,
+	hurry		boolean NOT NULL DEFAULT false,
 	due_at		timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE kube_reports_internal.garbage_sweep IS 'how far collect_garbage() has come in each table that it looks through; never dumped';
@@ -323,7 +324,8 @@ COMMENT ON COLUMN kube_reports_internal.garbage_sweep.what IS 'name of the table
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.place IS 'the block that the next step begins at';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.looked_at IS 'rows that this pass has looked at';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.removed IS 'rows of these that were removed';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.last_share IS 'the part of the rows that the last whole pass removed';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.changes IS 'how many results had been changed or removed when this pass began, as the server counts them';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry IS 'the last whole pass removed much, or much was changed meanwhile: this one is not to rest';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
 -- Each after those whose rows keep it.
 INSERT INTO kube_reports_internal.garbage_sweep (what)
