@@ -100,7 +100,8 @@ class Bench:
         note(f"storing {last - first + 1} reports ({style})")
         statements = [f"SELECT pg_temp.store('{self.stack.cluster}', '{style}', {start}, {min(start + batch - 1, last)}, {namespaces});"
                       for start in range(first, last + 1, batch)]
-        self.script(f"\\i {HERE}/generate.sql\n" + "\n".join(statements) + "\nVACUUM (ANALYZE) kube_reports.object;\n")
+        self.script(f"\\i {HERE}/generate.sql\n" + "\n".join(statements))
+        self.upkeep()
 
     def script(self, sql):
         """Runs SQL that takes as long as it takes, for its effect."""
@@ -110,6 +111,11 @@ class Bench:
         """What proxies do by and by: folds every count; a transaction of somebody else may hold that up."""
         self.script("DO $$ BEGIN WHILE EXISTS (SELECT FROM kube_reports_internal.rollup_delta) LOOP"
                     " PERFORM kube_reports_internal.fold_rollups(); COMMIT; END LOOP; END $$")
+
+    def upkeep(self):
+        """What the proxies' upkeep does once a minute, and nothing more: nobody else looks after a store."""
+        self.script("DO $$ BEGIN UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity'; COMMIT;"
+                    " WHILE kube_reports.maintain() LOOP COMMIT; END LOOP; END $$")
 
     def policy_reports(self, seconds=None, count=64):
         """A file of policy reports of 19 results named by load; with seconds: merge patches that only move the times of evaluation."""
@@ -291,7 +297,7 @@ def bench_disk(bench):
     count = scaled(10000, 1000)
     bench.fill("pss", 1, count, batch=32)
     bench.fold()
-    bench.database.psql("VACUUM (ANALYZE)")
+    bench.upkeep()
     sizes = {line.split("|")[0]: int(line.split("|")[1]) for line in bench.database.psql(
         "SELECT c.relname, pg_total_relation_size(c.oid) FROM pg_class c"
         " WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'r' ORDER BY 2 DESC").splitlines()}
@@ -304,6 +310,39 @@ def bench_disk(bench):
     row("disk-documents", "metadata and bodies of the same", documents, None, "MB", None, "at most 24", documents <= 24 * share + 1)
     row("disk-history", "of their creation", history, None, "MB", None, "at most 30", history <= 30 * share + 1)
     note(", ".join(f"{name} {size / 1e6:.1f}" for name, size in sizes.items() if size > 200000))
+
+
+# Reports of which each says what no other one says, in a namespace of their own.
+TURN = """
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+    SELECT c.id, 1, 'turn-{turn}', 'r' || n, '{{}}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod', 'name', 'pod-{turn}-' || n), 'results',
+        (SELECT jsonb_agg(jsonb_build_object('source', 'kyverno', 'policy', 'p' || m, 'rule', 'r-{turn}-' || n % 50, 'severity', 'high', 'result',
+            CASE (n + m) % 5 WHEN 0 THEN 'fail' ELSE 'pass' END, 'message', format('turn {turn}, report %s, result %s', n, m))) FROM generate_series(1, 19) m)
+        )::kube_reports.report
+    FROM kube_reports.cluster c, generate_series({first}, {last}) n WHERE c.uid = '{cluster}'"""
+
+
+def bench_turnover(bench):
+    """turnover: what a store holds besides its reports and their history when all of them were replaced ten times, in rows and bytes."""
+    count = scaled(2000, 200)
+    kept = ("detail", "rollup", "rollup_policy", "rollup_daily", "score_daily")
+    history, spent = [], 0
+    for turn in range(11):
+        for first in range(1, count + 1, 500):
+            bench.script(TURN.format(turn=turn, first=first, last=min(first + 499, count), cluster=bench.stack.cluster))
+        bench.fold()
+        if turn > 0:
+            bench.script(f"DELETE FROM kube_reports.object WHERE namespace = 'turn-{turn - 1}'")
+            bench.fold()
+        started = time.time()
+        bench.upkeep()
+        spent += time.time() - started
+        history.append({name: int(bench.database.psql(f"SELECT count(*) FROM kube_reports.{name}")) for name in kept})
+    first, last = (sum(one.values()) for one in (history[0], history[-1]))
+    size = int(bench.database.psql("SELECT sum(pg_total_relation_size(('kube_reports.' || name)::regclass)) FROM unnest('{%s}'::text[]) name" % ",".join(kept)))
+    row("turnover", f"{count:,} reports replaced 10 times; rows derived; upkeep {spent:.1f} s", last, first, "rows", last / first, "within 1.1", last / first <= 1.1,
+        upkeep_seconds=spent, bytes=size, tables=history[-1])
+    assert bench.database.psql("SELECT * FROM kube_reports.verify()") == ""
 
 
 # ---- what readers ask ----
@@ -373,9 +412,10 @@ def fleet(bench):
             UPDATE kube_reports_internal.result SET first_seen = first_seen - {age}, since = since - {age} WHERE origin > {day * step};
             UPDATE kube_reports_internal.result_change SET at = at - {age} WHERE origin > {day * step};""")
     note(f"storing {days * step:,} reports")
-    # What has aged was written twice; what proxies and autovacuum do by and by is done at once.
-    script.append("SELECT kube_reports.enable_text_search();\nVACUUM (FULL) kube_reports_internal.result;\nVACUUM (ANALYZE);\n")
+    # What has aged was written twice, which no store has to.
+    script.append("SELECT kube_reports.enable_text_search();\nVACUUM (FULL) kube_reports_internal.result;\n")
     bench.script("\n".join(script))
+    bench.upkeep()
     return {who: Reader(bench, role) for who, role in reader_roles(bench).items()}
 
 
@@ -418,7 +458,7 @@ def bench_score(bench):
     count = int(results / 30.5)
     bench.fill("trivy", 1, count, namespaces=FLEET_NAMESPACES)
     bench.fold()
-    bench.database.psql("VACUUM (ANALYZE)")
+    bench.upkeep()
     stored = int(bench.database.psql("SELECT count(*) FROM kube_reports_internal.result"))
     for who, role in reader_roles(bench).items():
         for score in (8.0, 9.9):
@@ -500,9 +540,9 @@ def lively(bench):
                             'apiVersion', 'compliance.openshift.io/v1alpha1', 'kind', 'ComplianceCheckResult', 'name', 'cis-check-' || n, 'uid', n::text))),
                         jsonb_build_object('spec', '{{"apply": true}}'::jsonb, 'status', jsonb_build_object('applicationState', CASE WHEN n % 2 = 0 THEN 'Applied' ELSE 'Pending' END)))
                 ) d(plural, name, metadata, body), kube_reports.cluster c, kube_reports.resource_type t
-            WHERE c.uid = '{bench.stack.cluster}' AND t."group" = 'compliance.openshift.io' AND t.plural = d.plural;
-        VACUUM (ANALYZE)""")
+            WHERE c.uid = '{bench.stack.cluster}' AND t."group" = 'compliance.openshift.io' AND t.plural = d.plural""")
     bench.fold()
+    bench.upkeep()
 
 
 def bench_questions(bench):
@@ -755,8 +795,8 @@ def bench_backlog(bench):
         churned / fresh <= 1.25)
 
 
-BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "analytics": bench_analytics, "score": bench_score,
-              "questions": bench_questions, "page": bench_page,
+BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "turnover": bench_turnover,
+              "analytics": bench_analytics, "score": bench_score, "questions": bench_questions, "page": bench_page,
               "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog}
 
 
