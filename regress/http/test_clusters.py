@@ -1,6 +1,8 @@
 """Two clusters in one database see nothing of each other."""
 
-from client import CPOLR, POLR, failure, path_of, report
+import uuid
+
+from client import CPOLR, POLR, failure, path_of, report, until
 
 
 def test_objects_and_lists(stack, ns):
@@ -58,13 +60,39 @@ def test_a_role_serves_its_cluster_only(stack):
 
 
 def test_a_proxy_of_an_unknown_cluster_is_not_ready(stack):
-    import uuid
-
     proxy = stack.proxy(cluster=str(uuid.uuid4()), ready=False)
     try:
-        from client import until
         until(lambda: proxy.answers("/livez") is not None, 20, "an answer")
         assert proxy.api().get("/readyz").code == 500
         failure(proxy.api().get("/apis"), 503, "ServiceUnavailable")
     finally:
         proxy.stop()
+
+
+def test_unregister_a_cluster(own_stack):
+    """Not while its proxy is connected, unless that is meant: its proxy is then not ready, and writes of another cluster go on"""
+    own_stack.begin()
+    database, other = own_stack.database, str(uuid.uuid4())
+    database.psql("CREATE ROLE other_proxy LOGIN", user="postgres")
+    database.psql(f"SELECT kube_reports.grant_proxy('other_proxy', '{other}')")
+    leaving, staying = own_stack.proxy(), own_stack.proxy(cluster=other, user="other_proxy")
+    for proxy in (leaving, staying):
+        for number in range(20):
+            proxy.api().create(POLR, report(f"r{number}"), "ns")
+    call = f"CALL kube_reports.unregister_cluster('{own_stack.cluster}')"
+    refused = database.psql(f"\\set VERBOSITY verbose\n{call}", check=False)
+    assert refused.code != 0 and "55006" in refused.err and "connections of role kube_reports_proxy are open" in refused.err, refused.err
+    assert leaving.api().create(POLR, report("later"), "ns")
+
+    database.psql(call.replace(")", ", force => true)"))
+    assert leaving.api().post(path_of(POLR, "ns"), report("late")).code in (404, 500, 503)
+    assert database.psql(f"SELECT count(*) FROM kube_reports.cluster WHERE uid = '{own_stack.cluster}'") == "0"
+    leaving.stop()
+    assert staying.api().create(POLR, report("goes-on"), "ns")
+    assert len(staying.api().names(POLR, "ns")) == 21
+    staying.stop()
+    until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'other_proxy'") == "0", what="the end of its connections")
+    database.psql(f"CALL kube_reports.unregister_cluster('{other}')")
+    tables = ("object", "change", "lane", "cluster", "proxy_role", "origin", "subject", "result", "result_change", "rollup", "rollup_daily",
+              "rollup_policy", "rollup_delta", "score_daily")
+    assert {table: database.psql(f"SELECT count(*) FROM kube_reports.{table}") for table in tables} == {table: "0" for table in tables}

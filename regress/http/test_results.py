@@ -341,8 +341,9 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
         with deleter, deleter.cursor() as cursor:
             cursor.execute(f"DELETE FROM kube_reports.object WHERE cluster_id = {gone}")
             cursor.execute(f"DELETE FROM kube_reports_internal.lane WHERE cluster_id = {gone}")
-            # Not the step that collects garbage.
-            upkeep = pool.submit(database.psql, "SELECT setseed(0.5); SELECT kube_reports.maintain()")
+            # Not a step that collects garbage.
+            upkeep = pool.submit(database.psql, "UPDATE kube_reports_internal.garbage_sweep SET due_at = now() + interval '10 minutes';"
+                                                " SELECT kube_reports.maintain()")
             until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%maintain()%'",
                                         user="postgres") == "1", what="upkeep to wait for a row of the lane")
             cursor.execute(f"DELETE FROM kube_reports.cluster WHERE uid = '{cluster}'")
@@ -351,3 +352,16 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
     settle_results(database)
     assert database.psql("SELECT (SELECT count(*) FROM kube_reports_internal.rollup), (SELECT count(*) FROM kube_reports_internal.rollup_policy)") == "0|0"
     assert database.psql("SELECT * FROM kube_reports.verify()") == ""
+
+
+def test_folding_waits_for_no_other_database(own_stack):
+    """Counts are folded while a transaction of another database of the server, which has written, goes on"""
+    own_stack.begin()
+    database = own_stack.database
+    with contextlib.closing(psycopg2.connect(database.connection("postgres", "postgres"))) as elsewhere, elsewhere.cursor() as cursor:
+        cursor.execute("SELECT pg_current_xact_id()")
+        for number in range(3):
+            document = json.dumps(report(f"r{number}", results=[{"policy": "p", "rule": f"r{number}", "result": "fail"}], namespace="ns"))
+            database.psql(f"SELECT kube_reports.create_report('{own_stack.cluster}', '{document}')")
+            database.psql("SELECT kube_reports_internal.fold_rollups()")
+            assert database.psql("SELECT (SELECT count(*) FROM kube_reports_internal.rollup_delta), (SELECT sum(count) FROM kube_reports_internal.rollup)") == f"0|{number + 1}"
