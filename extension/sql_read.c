@@ -24,6 +24,7 @@ PG_FUNCTION_INFO_V1(sql_render_list);
 PG_FUNCTION_INFO_V1(sql_render_bookmark);
 PG_FUNCTION_INFO_V1(sql_continue_token);
 PG_FUNCTION_INFO_V1(sql_status_document);
+PG_FUNCTION_INFO_V1(sql_not_found_document);
 
 static void parse_transform(Datum datum, Transform *transform);
 static JsonText argument_text(FunctionCallInfo fcinfo, int number);
@@ -313,6 +314,22 @@ sql_status_document(PG_FUNCTION_ARGS)
 	result = text_of_buffer(&buf);
 	arena_free(&arena);
 	PG_RETURN_DATUM(PointerGetDatum(result));
+}
+
+Datum
+sql_not_found_document(PG_FUNCTION_ARGS)
+{
+	Arena		arena;
+	StrBuf		buf;
+	text	   *result;
+
+	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, 2, -1));
+	strbuf_init(&buf, &arena);
+	status_not_found(&buf, TextDatumGetCString(PG_GETARG_DATUM(1)), TextDatumGetCString(PG_GETARG_DATUM(0)),
+					 TextDatumGetCString(PG_GETARG_DATUM(2)));
+	result = text_of_buffer(&buf);
+	arena_free(&arena);
+	PG_RETURN_TEXT_P(result);
 }
 
 static void

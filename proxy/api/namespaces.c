@@ -222,7 +222,7 @@ waiter_fail(Waiter *waiter, const char *why)
 		waiter->then(exchange);
 	else
 		reply_status(exchange, 503, "ServiceUnavailable",
-					 arena_printf(&exchange->arena, "namespace \"%s\" could not be looked up: %s", name, why),
+					 arena_printf(&exchange->arena, "namespace %s could not be looked up: %s", quoted(&exchange->arena, name), why),
 					 &(StatusDetails) {.retry_after_seconds = 1});
 }
 

@@ -30,19 +30,24 @@
 #define YAML_TYPE "application/yaml"
 #define CLAUSE_LIMIT 64			/* of an Accept header; those behind are ignored */
 
+/* How a document may be written. */
+typedef enum DocumentForm
+{
+	FORM_COMPACT,				/* as it was read */
+	FORM_INDENTED,
+	FORM_YAML,
+	FORMS
+} DocumentForm;
+
 typedef struct Document
 {
 	const char *path;
 	const char *content_type;
 	const char *etag;
-	JsonText	body;
-	bool		discovery;		/* offered as YAML, too */
+	bool		discovery;		/* offered as YAML and indented, too */
 	size_t		row;			/* keeps the first row of a path first */
-
-	/* Other forms of the body, made when they are first asked for; in the arena. */
-	JsonText	yaml;
-	JsonText	gzip;
-	JsonText	yaml_gzip;
+	JsonText	forms[FORMS];	/* all but the first are made when they are first asked for; in the arena */
+	JsonText	compressed[FORMS];
 } Document;
 
 /* Those of one reading. */
@@ -216,7 +221,7 @@ read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgEr
 		document->path = keep(&documents->arena, result, row, 0);
 		document->content_type = keep(&documents->arena, result, row, 1);
 		document->etag = keep(&documents->arena, result, row, 2);
-		document->body = pg_text(result, row, 3);
+		document->forms[FORM_COMPACT] = pg_text(result, row, 3);
 		document->discovery = strncmp(document->path, "/api", 4) == 0;
 		document->row = row;
 
@@ -590,24 +595,21 @@ hash_matches(const Exchange *exchange, const Document *document)
 		json_text_compare(*hash, trim(document->etag, document->etag + strlen(document->etag))) == 0;
 }
 
-/* The body in the form that was asked for. */
+/* The body in the form that was asked for; made once. */
 static JsonText
-document_form(Document *document, bool yaml, bool gzip)
+document_form(Document *document, DocumentForm form, bool gzip)
 {
 	Arena	   *arena = &current_documents->arena;
-	JsonText   *form = yaml ? &document->yaml : &document->body;
+	JsonText   *plain = &document->forms[form];
+	JsonText   *compressed = &document->compressed[form];
 
-	if (yaml && form->bytes == NULL)
-		*form = encode_yaml(arena, document->body);
-	if (gzip)
-	{
-		JsonText   *compressed = yaml ? &document->yaml_gzip : &document->gzip;
-
-		if (compressed->bytes == NULL)
-			*compressed = encode_gzip(arena, *form);
-		form = compressed;
-	}
-	return *form;
+	if (plain->bytes == NULL && form == FORM_YAML)
+		*plain = encode_yaml(arena, document->forms[FORM_COMPACT]);
+	else if (plain->bytes == NULL)
+		*plain = reply_indented(arena, document->forms[FORM_COMPACT]);
+	if (gzip && compressed->bytes == NULL)
+		*compressed = encode_gzip(arena, *plain);
+	return gzip ? *compressed : *plain;
 }
 
 static void
@@ -615,7 +617,8 @@ send_document(Exchange *exchange, Document *document, bool yaml)
 {
 	HttpHeader	headers[7] = {{"content-type", document->content_type}, {"vary", "Accept"}};
 	size_t		count = 2;
-	bool		gzip = document->body.len >= GZIP_FROM && encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
+	DocumentForm form;
+	bool		gzip = document->forms[FORM_COMPACT].len >= GZIP_FROM && encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
 	JsonText	body;
 
 	/* application/json with its parameters, under the other name. */
@@ -651,7 +654,8 @@ send_document(Exchange *exchange, Document *document, bool yaml)
 		headers[count++] = (HttpHeader) {"content-encoding", "gzip"};
 	}
 	exchange->code = 200;
-	body = document_form(document, yaml, gzip);
+	form = yaml ? FORM_YAML : document->discovery && reply_is_pretty(exchange, 200) ? FORM_INDENTED : FORM_COMPACT;
+	body = document_form(document, form, gzip);
 	current_documents->references++;
 	http_reply_borrowed(exchange->http, 200, headers, count, body.bytes, body.len, documents_release, current_documents);
 }

@@ -240,6 +240,38 @@ wants_yaml(const Exchange *exchange, const char *content_type, int code)
 		request_media_type(accept, list, code >= 400) == MEDIA_YAML;
 }
 
+bool
+reply_is_pretty(Exchange *exchange, int code)
+{
+	const Route *route = exchange->route;
+	const char *verb = route->verb;
+	const JsonText *given = route_parameter(route, "pretty");
+	const char *parameter = given != NULL ? arena_strndup(&exchange->arena, given->bytes, given->len) : NULL;
+	bool		list = strcmp(verb, "list") == 0 || strcmp(verb, "deletecollection") == 0;
+
+	return request_is_pretty(http_header(exchange->http, "accept"), list, code >= 400, parameter,
+							 http_header(exchange->http, "user-agent"));
+}
+
+/* Whether it falls to the proxy to indent an answer: the extension indents objects, lists and the Status of one deletion. */
+static bool
+wants_indent(Exchange *exchange, const char *content_type, int code)
+{
+	return (code >= 400 || strcmp(exchange->route->verb, "deletecollection") == 0) && strcmp(content_type, "application/json") == 0 &&
+		reply_is_pretty(exchange, code);
+}
+
+JsonText
+reply_indented(Arena *arena, JsonText body)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	json_indent(&buf, body, 0);
+	strbuf_putc(&buf, '\n');
+	return (JsonText) {buf.bytes, buf.len};
+}
+
 /* REQ-11: reads alone; and exports, which are no verb of the API. */
 static bool
 wants_gzip(const Exchange *exchange, int code)
@@ -261,6 +293,7 @@ typedef struct ReplyJob
 	HttpHeader *headers;		/* with room for those of gzip */
 	size_t		header_count;
 	bool		yaml;
+	bool		indent;
 	bool		gzip;			/* afterwards: whether it was compressed */
 	JsonText	body;
 	Arena		input;			/* what the body was, until it has become something else */
@@ -275,6 +308,8 @@ encode_reply(OffloadJob *job)
 
 	if (reply->yaml)
 		reply->body = encode_yaml(&reply->arena, reply->body);
+	else if (reply->indent)
+		reply->body = reply_indented(&reply->arena, reply->body);
 	reply->gzip &= reply->body.len >= GZIP_FROM;
 	if (reply->gzip)
 	{
@@ -321,7 +356,7 @@ reply_encoded(OffloadJob *job, bool cancelled)
 
 /* At once when it is small, else by a thread. */
 static void
-send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool gzip, PgResult *result)
+send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool indent, bool gzip, PgResult *result)
 {
 	bool		at_once = given->body.len < ENCODE_AT_ONCE;
 	Reply		reply = *given;
@@ -344,6 +379,7 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool gzip, PgRes
 	job->code = given->code;
 	job->headers = reply_headers(exchange, &reply, &job->header_count);
 	job->yaml = yaml;
+	job->indent = indent;
 	job->gzip = gzip;
 	arena_init(&job->input);
 	arena_init(&job->arena);
@@ -365,15 +401,16 @@ reply_send(Exchange *exchange, const Reply *given, PgResult *result)
 {
 	Reply		reply = *given;
 	bool		yaml = wants_yaml(exchange, reply.content_type, reply.code);
+	bool		indent = wants_indent(exchange, reply.content_type, reply.code);
 	bool		gzip = wants_gzip(exchange, reply.code);
 	size_t		count;
 	HttpHeader *headers;
 
 	if (yaml)
 		reply.content_type = "application/yaml";
-	if (yaml || (gzip && reply.body.len >= GZIP_FROM))
+	if (yaml || indent || (gzip && reply.body.len >= GZIP_FROM))
 	{
-		send_encoded(exchange, &reply, yaml, gzip, result);
+		send_encoded(exchange, &reply, yaml, indent, gzip, result);
 		return;
 	}
 	headers = reply_headers(exchange, &reply, &count);
@@ -423,6 +460,8 @@ send_status(Exchange *exchange, int code, const char *reason, const char *messag
 		headers[0].value = "application/yaml";
 		body = encode_yaml(&exchange->arena, body);
 	}
+	else if (wants_indent(exchange, headers[0].value, code))
+		body = reply_indented(&exchange->arena, body);
 	/* Of all Status documents upstream writes this one by a way of its own. */
 	if (code == 403)
 		headers[count++] = (HttpHeader) {"x-content-type-options", "nosniff"};

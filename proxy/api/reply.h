@@ -34,6 +34,12 @@ extern Reply reply_read(Arena *arena, const PgResult *result, size_t row);
 /* A whole answer, in the form that the client asked for.  With a result, the body is borrowed from it and the result is freed when it has been sent; else it is copied. */
 extern void reply_send(Exchange *exchange, const Reply *given, PgResult *result);
 
+/* Whether the client wants an answer of this code indented, if it is JSON. */
+extern bool reply_is_pretty(Exchange *exchange, int code);
+
+/* A JSON body, indented. */
+extern JsonText reply_indented(Arena *arena, JsonText body);
+
 /* What an answer in pieces goes through; NULL when it goes out as it is.  Changes the head accordingly. */
 extern Encoding *reply_encoding(Exchange *exchange, Reply *reply);
 

@@ -342,7 +342,8 @@ find_type(Exchange *exchange)
 		StrBuf		name;
 
 		strbuf_init(&name, &exchange->arena);
-		strbuf_printf(&name, "%s.%s \"%s\" not found", route->resource_name, route->group, route->name);
+		strbuf_printf(&name, "%s.%s %s not found", route->resource_name, route->group,
+					  quoted(&exchange->arena, route->name));
 		reply_status(exchange, 404, "NotFound", name.bytes,
 					 &(StatusDetails) {.name = route->name, .group = route->group, .kind = route->resource_name});
 		return false;

@@ -610,9 +610,9 @@ write_costs(Write *write)
 		return;
 	}
 	reply_status(exchange, 409, "Conflict",
-				 arena_printf(&exchange->arena, "Operation cannot be fulfilled on %s.%s \"%s\": the object has been modified; "
+				 arena_printf(&exchange->arena, "Operation cannot be fulfilled on %s.%s %s: the object has been modified; "
 							  "please apply your changes to the latest version and try again",
-							  type->resource, type->group, exchange->route->name),
+							  type->resource, type->group, quoted(&exchange->arena, exchange->route->name)),
 				 &(StatusDetails) {.name = exchange->route->name, .group = type->group, .kind = type->resource});
 }
 

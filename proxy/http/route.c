@@ -29,6 +29,8 @@ bool
 route_parse(Arena *arena, const char *method, const char *path, const char *query, Route *route, const char **error)
 {
 	const char *segments[SEGMENT_LIMIT];
+	const char *ignored;
+	bool		path_read;
 	size_t		count;
 	StrBuf		decoded;
 
@@ -38,14 +40,16 @@ route_parse(Arena *arena, const char *method, const char *path, const char *quer
 	route->namespace_name = route->name = route->subresource = "";
 	route->path = "/";
 
-	if (!parse_path(arena, path, segments, &count, error) || !parse_query(arena, query, route, error))
+	/* The query is of use for the answer to a bad path as well. */
+	path_read = parse_path(arena, path, segments, &count, error);
+	if (!parse_query(arena, query, route, path_read ? error : &ignored) || !path_read)
 		return false;
 
 	strbuf_init(&decoded, arena);
 	for (size_t i = 0; i < count; i++)
 	{
 		strbuf_putc(&decoded, '/');
-		strbuf_puts(&decoded, segments[i]);
+		strbuf_puts(&decoded, foreign_bytes_replace(arena, segments[i]));
 	}
 	if (count > 0)
 		route->path = decoded.bytes;
@@ -94,9 +98,9 @@ route_valid_utf8(Arena *arena, const char *bytes, size_t len)
 	return text;
 }
 
-/* Percent-decodes; false when an escape is bad.  The result is NUL-terminated valid UTF-8. */
+/* Percent-decodes; false when an escape is bad.  The result is NUL-terminated. */
 static bool
-decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText *text)
+decode_bytes(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText *text)
 {
 	char	   *copy = arena_alloc(arena, len + 1);
 	size_t		out = 0;
@@ -117,7 +121,17 @@ decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText
 			copy[out++] = bytes[i] == '+' && plus_is_space ? ' ' : bytes[i];
 	}
 	copy[out] = '\0';
-	*text = route_valid_utf8(arena, copy, out);
+	*text = (JsonText) {copy, out};
+	return true;
+}
+
+/* The same as valid UTF-8. */
+static bool
+decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText *text)
+{
+	if (!decode_bytes(arena, bytes, len, plus_is_space, text))
+		return false;
+	*text = route_valid_utf8(arena, text->bytes, text->len);
 	return true;
 }
 
@@ -148,7 +162,7 @@ parse_path(Arena *arena, const char *path, const char **segments, size_t *count,
 		JsonText	text;
 
 		at += size + 1;
-		if (!decode(arena, begin, size, false, &text))
+		if (!decode_bytes(arena, begin, size, false, &text))
 		{
 			*error = "the request path has an invalid escape";
 			return false;
@@ -177,7 +191,7 @@ parse_path(Arena *arena, const char *path, const char **segments, size_t *count,
 
 		/* What is deeper than anything served stays visible as one more segment. */
 		if (*count < SEGMENT_LIMIT)
-			segments[(*count)++] = text.bytes;
+			segments[(*count)++] = foreign_bytes_encode(arena, text.bytes);
 		arena_checkpoint();
 	}
 	return true;

@@ -33,6 +33,7 @@ typedef struct Route
 	const char *method;
 	const char *path;			/* decoded, without slashes at its end; "/" for the root */
 	const char *verb;			/* get list watch create update patch delete deletecollection; "" when not allowed here */
+	/* From here on, and not in the path, a byte that is no UTF-8 is a character of its own: see FOREIGN_BYTE in engine/api/status.h. */
 	const char *group;			/* strings are never NULL; "" when absent */
 	const char *version;
 	const char *resource_name;

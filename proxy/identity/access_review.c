@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/api/selector.h"
+#include "engine/api/status.h"
 #include "base/config.h"
 
 #define REMEMBERED_DECISIONS 8192
@@ -78,12 +79,12 @@ access_attributes(Arena *arena, const Route *route, AccessAttributes *attributes
 		.resource = route->resource,
 		.verb = route->verb,
 		.path = route->path,
-		.group = route->group,
-		.version = route->version,
-		.resource_name = route->resource_name,
-		.subresource = route->subresource,
-		.namespace_name = route->namespace_name,
-		.name = route->name,
+		.group = foreign_bytes_replace(arena, route->group),
+		.version = foreign_bytes_replace(arena, route->version),
+		.resource_name = foreign_bytes_replace(arena, route->resource_name),
+		.subresource = foreign_bytes_replace(arena, route->subresource),
+		.namespace_name = foreign_bytes_replace(arena, route->namespace_name),
+		.name = foreign_bytes_replace(arena, route->name),
 		.label_selector = "",
 		.field_selector = "",
 	};

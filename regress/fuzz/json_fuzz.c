@@ -90,6 +90,14 @@ check_round_trip(Arena *arena, const JsonNode *tree)
 
 	reparsed = json_parse(arena, pretty.bytes, pretty.len, NULL, NULL, &error);
 	check(reparsed != NULL && json_equal(tree, reparsed));
+
+	/* The text says the same as the tree, be it compact or not. */
+	again.len = 0;
+	json_indent(&again, (JsonText) {plain.bytes, plain.len}, 0);
+	check(again.len == pretty.len && memcmp(again.bytes, pretty.bytes, pretty.len) == 0);
+	again.len = 0;
+	json_indent(&again, (JsonText) {pretty.bytes, pretty.len}, 0);
+	check(again.len == pretty.len && memcmp(again.bytes, pretty.bytes, pretty.len) == 0);
 }
 
 int

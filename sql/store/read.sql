@@ -56,9 +56,7 @@ BEGIN
 			AND o.namespace = coalesce(asked->>'namespace', '') AND o.name = asked->>'name';
 	IF NOT FOUND THEN
 		code := 404;
-		body := kube_reports_internal.status_document(404, 'NotFound',
-			format('%s.%s "%s" not found', asked->>'resource', asked->>'group', asked->>'name'),
-			jsonb_build_object('name', asked->>'name', 'group', asked->>'group', 'kind', asked->>'resource'));
+		body := kube_reports_internal.not_found_document(asked->>'resource', asked->>'group', asked->>'name');
 		RETURN;
 	END IF;
 	body := kube_reports_internal.render_object(target.definition_id, target.definition, plan.transform,
@@ -262,7 +260,9 @@ BEGIN
 	retry_after := NULL;
 	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
 	separated := items_before > 0 AND NOT plan.initial_events;
-	most_items := CASE WHEN plan.max_items > 0 THEN plan.max_items - items_before ELSE 9223372036854775806 END;
+	-- One below the largest number: one more is asked for than is shown.
+	most_items := CASE WHEN plan.max_items > 0 THEN least(plan.max_items, 9223372036854775806) - items_before
+		ELSE 9223372036854775806 END;
 	LOOP
 		more := false;
 		FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id, target.lane, plan.needs_body,

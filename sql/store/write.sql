@@ -394,8 +394,9 @@ BEGIN
 		next_cursor := jsonb_build_object('namespace', last_namespace, 'name', last_name, 'deleted', deleted)::text;
 		reply := ''::bytea;
 	ELSE
-		reply := convert_to(jsonb_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', '{}'::jsonb, 'status', 'Success',
-			'details', jsonb_build_object('group', asked->>'group', 'kind', asked->>'resource'))::text || E'\n', 'UTF8');
+		-- In the order that every Status has.
+		reply := convert_to(format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"group":%s,"kind":%s}}\n',
+			asked->'group', asked->'resource'), 'UTF8');
 	END IF;
 END
 $$;

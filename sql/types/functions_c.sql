@@ -248,6 +248,10 @@ CREATE FUNCTION kube_reports_internal.continue_token(version bigint, namespaced 
 COMMENT ON FUNCTION kube_reports_internal.continue_token(bigint, boolean, text, text, text)
 	IS 'the continue token of a page that ended with this key';
 
+CREATE FUNCTION kube_reports_internal.not_found_document(resource text, "group" text, name text) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'sql_not_found_document' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text) IS 'the Kubernetes Status of an object that is not there';
+
 CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_status_document' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.status_document(integer, text, text, jsonb)

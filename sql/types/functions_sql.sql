@@ -416,3 +416,11 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.status_document(integer, text, text, jsonb)
 	IS 'a Kubernetes Status of a failure; details null: none';
 
+CREATE FUNCTION kube_reports_internal.not_found_document(resource text, "group" text, name text) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT kube_reports_internal.status_document(404, 'NotFound', format('%s.%s "%s" not found', resource, "group", name),
+		jsonb_build_object('name', name, 'group', "group", 'kind', resource));
+END;
+COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text) IS 'the Kubernetes Status of an object that is not there';
+

@@ -237,7 +237,11 @@ render_object(StrBuf *buf, const Definition *definition, const Transform *transf
 	}
 	strbuf_init(&compact, buf->arena);
 	put_object(&compact, definition, transform, columns, metadata, body, version, now);
-	put_pretty(buf, &compact, 0);
+	/* A Status begins with its kind, as all of them do. */
+	if (transform->kind == TRANSFORM_DELETED)
+		json_indent(buf, (JsonText) {compact.bytes, compact.len}, 0);
+	else
+		put_pretty(buf, &compact, 0);
 }
 
 static void

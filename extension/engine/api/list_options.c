@@ -229,7 +229,7 @@ take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *op
 		return arena_printf(arena, wrong_type, json_go_kind_name(version->kind),
 							"struct field continueToken.v of type string");
 	if (rv != NULL && rv->kind != JSON_INTEGER)
-		return arena_printf(arena, wrong_type, json_go_kind_name(rv->kind),
+		return arena_printf(arena, wrong_type, json_go_number_name(arena, rv),
 							"struct field continueToken.rv of type int64");
 	if (start != NULL && start->kind != JSON_STRING)
 		return arena_printf(arena, wrong_type, json_go_kind_name(start->kind),

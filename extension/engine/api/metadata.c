@@ -142,7 +142,7 @@ tell_unknown(Coercion *coercion, const CoercedField *field, JsonText key)
 	strbuf_puts(&path, "metadata.");
 	if (field->list != NULL)
 		strbuf_printf(&path, "%s[%zu].", field->list, field->index);
-	strbuf_append(&path, key.bytes, key.len);
+	strbuf_puts(&path, json_text_cstring(coercion->arena, key));
 	coercion->unknown(coercion->state, path.bytes);
 }
 

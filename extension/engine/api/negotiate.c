@@ -264,20 +264,19 @@ negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transf
 
 /* REQ-10: the parameter decides when it has a value, else the client does. */
 static bool
-wants_pretty(Arena *arena, const ApiRequest *request)
+wants_pretty(const char *parameter, const char *user_agent)
 {
 	static const char *const true_words[] = {"1", "t", "T", "TRUE", "true", "True"};
-	const char *value = request_query(arena, request, "pretty");
 
-	if (value != NULL && value[0] != '\0')
+	if (parameter != NULL && parameter[0] != '\0')
 	{
 		for (size_t i = 0; i < sizeof(true_words) / sizeof(true_words[0]); i++)
-			if (strcmp(value, true_words[i]) == 0)
+			if (strcmp(parameter, true_words[i]) == 0)
 				return true;
 		return false;
 	}
-	return strncmp(request->user_agent, "curl", 4) == 0 || strncmp(request->user_agent, "Wget", 4) == 0 ||
-		strncmp(request->user_agent, "Mozilla/5.0", 11) == 0;
+	return user_agent != NULL && (strncmp(user_agent, "curl", 4) == 0 || strncmp(user_agent, "Wget", 4) == 0 ||
+								  strncmp(user_agent, "Mozilla/5.0", 11) == 0);
 }
 
 /* TAB-01 */
@@ -317,6 +316,17 @@ request_media_type(const char *accept, bool list, bool failure)
 }
 
 bool
+request_is_pretty(const char *accept, bool list, bool failure, const char *parameter, const char *user_agent)
+{
+	Endpoint	endpoint = {.list = list,.failure = failure};
+	Transform	transform;
+	MediaType	media;
+	bool		chosen = negotiate_accept(accept != NULL ? accept : "", &endpoint, &transform, &media);
+
+	return media != MEDIA_YAML && ((chosen && transform.pretty) || wants_pretty(parameter, user_agent));
+}
+
+bool
 request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch,
 				  Transform *transform, int *code, StrBuf *reply)
 {
@@ -341,7 +351,7 @@ request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch
 	if (watch || media == MEDIA_YAML)
 		transform->pretty = false;
 	else if (!transform->pretty)
-		transform->pretty = wants_pretty(arena, request);
+		transform->pretty = wants_pretty(request_query(arena, request, "pretty"), request->user_agent);
 
 	if (transform->kind != TRANSFORM_TABLE)
 		return true;

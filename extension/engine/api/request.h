@@ -119,6 +119,12 @@ typedef enum MediaType
 
 extern MediaType request_media_type(const char *accept, bool list, bool failure);
 
+/*
+ * REQ-10: whether an answer in JSON is to be indented, by the same rules.  The extension indents objects and lists; the proxy does it for
+ * failures and for what it keeps, such as discovery.  accept, the parameter pretty and user_agent may be NULL.
+ */
+extern bool request_is_pretty(const char *accept, bool list, bool failure, const char *parameter, const char *user_agent);
+
 /* The token of a transform and back; the proxy keeps tokens without understanding them. */
 extern char *transform_token(Arena *arena, const Transform *transform);
 extern bool transform_parse(const char *token, Transform *transform);

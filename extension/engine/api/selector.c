@@ -713,15 +713,22 @@ field_selector_parse(Arena *arena, const char *text, size_t len, const char **er
 	FieldSelector *selector = arena_alloc0(arena, sizeof(FieldSelector));
 	JsonText   *terms;
 	JsonText   *fields;
+	size_t		count;
 
-	selector->count = split_terms(arena, copy, len, &terms);
-	selector->terms = arena_alloc0(arena, selector->count * sizeof(FieldTerm));
-	fields = arena_alloc(arena, selector->count * sizeof(JsonText));
-	for (size_t i = 0; i < selector->count; i++)
+	count = split_terms(arena, copy, len, &terms);
+	selector->terms = arena_alloc0(arena, count * sizeof(FieldTerm));
+	fields = arena_alloc(arena, count * sizeof(JsonText));
+	for (size_t i = 0; i < count; i++)
 	{
+		FieldTerm  *term = &selector->terms[selector->count];
+		JsonText   *field = &fields[selector->count];
+
 		arena_checkpoint_at(i);
-		if (!parse_term(arena, copy, terms[i], &selector->terms[i], &fields[i], error))
+		if (!parse_term(arena, copy, terms[i], term, field, error))
 			return NULL;
+		/* Nothing compared with nothing selects everything, as no term does. */
+		if (field->len > 0 || term->value.len > 0)
+			selector->count++;
 	}
 
 	for (size_t i = 0; i < selector->count; i++)

@@ -119,6 +119,68 @@ rune_decode(const char *bytes, size_t len, uint32_t *rune)
 	return need;
 }
 
+static bool
+is_foreign_byte(uint32_t rune)
+{
+	return rune >= FOREIGN_BYTE + 0x80 && rune <= FOREIGN_BYTE + 0xFF;
+}
+
+char *
+foreign_bytes_encode(Arena *arena, const char *text)
+{
+	size_t		len = strlen(text);
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	for (size_t at = 0; at < len;)
+	{
+		uint32_t	rune;
+		size_t		width = rune_decode(text + at, len - at, &rune);
+		unsigned char c = (unsigned char) text[at];
+
+		if (width > 0)
+			strbuf_append(&buf, text + at, width);
+		else
+			strbuf_printf(&buf, "\xF4\x8F%c%c", c < 0xC0 ? 0xBE : 0xBF, 0x80 | (c & 0x3F));
+		at += width > 0 ? width : 1;
+	}
+	return strbuf_finish(&buf);
+}
+
+const char *
+foreign_bytes_replace(Arena *arena, const char *text)
+{
+	size_t		len = strlen(text);
+	StrBuf		buf;
+
+	if (strstr(text, "\xF4\x8F") == NULL)
+		return text;
+	strbuf_init(&buf, arena);
+	for (size_t at = 0; at < len;)
+	{
+		uint32_t	rune = 0;
+		size_t		width = rune_decode(text + at, len - at, &rune);
+
+		if (width == 0)
+			width = 1;
+		if (is_foreign_byte(rune))
+			strbuf_puts(&buf, "\xEF\xBF\xBD");
+		else
+			strbuf_append(&buf, text + at, width);
+		at += width;
+	}
+	return strbuf_finish(&buf);
+}
+
+/* A C string as a JSON string; what stands for a NUL or for a byte that is no UTF-8 becomes what Go makes of it. */
+static void
+put_words(StrBuf *buf, const char *words)
+{
+	JsonText	text = json_cstring_text(buf->arena, foreign_bytes_replace(buf->arena, words));
+
+	json_write_string(buf, text.bytes, text.len);
+}
+
 void
 quote_text(StrBuf *buf, const char *bytes, size_t len)
 {
@@ -139,13 +201,21 @@ quote_text(StrBuf *buf, const char *bytes, size_t len)
 			continue;
 		}
 		width = rune_decode(bytes + i, len - i, &rune);
+		if (width == 0 && len - i >= 2 && memcmp(bytes + i, JSON_NUL, 2) == 0)
+		{
+			strbuf_puts(buf, "\\x00");
+			i += 2;
+			continue;
+		}
 		if (width == 0)
 		{
 			strbuf_printf(buf, "\\x%02x", c);
 			i++;
 			continue;
 		}
-		if (rune_is_print(rune))
+		if (is_foreign_byte(rune))
+			strbuf_printf(buf, "\\x%02x", rune - FOREIGN_BYTE);
+		else if (rune_is_print(rune))
 			strbuf_append(buf, bytes + i, width);
 		else if (rune >= '\a' && rune <= '\r')
 		{
@@ -161,6 +231,16 @@ quote_text(StrBuf *buf, const char *bytes, size_t len)
 		i += width;
 	}
 	strbuf_putc(buf, '"');
+}
+
+const char *
+quoted(Arena *arena, const char *text)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	quote_text(&buf, text, strlen(text));
+	return buf.bytes;
 }
 
 char *
@@ -198,7 +278,7 @@ field_path_string(Arena *arena, const FieldPath *path)
 			for (size_t k = 0; k < p->key.len && buf.len <= FIELD_PATH_MAX; k++)
 			{
 				if (p->key.bytes[k] == '\0')
-					strbuf_puts(&buf, "\xEF\xBF\xBD");
+					strbuf_puts(&buf, JSON_NUL);
 				else
 					strbuf_putc(&buf, p->key.bytes[k]);
 			}
@@ -346,7 +426,7 @@ append_member(StrBuf *buf, bool *first, const char *key, const char *value)
 	*first = false;
 	json_write_string(buf, key, strlen(key));
 	strbuf_putc(buf, ':');
-	json_write_string(buf, value, strlen(value));
+	put_words(buf, value);
 }
 
 static void

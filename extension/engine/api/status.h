@@ -124,8 +124,18 @@ extern void status_bad_request(StrBuf *buf, const char *message);
 /* 504 (LIST-12), to be sent with Retry-After: 1. */
 extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current);
 
+/*
+ * A byte that is no UTF-8, in a name of a URL: such a name travels within JSON, where Go quotes the byte.  It is the character FOREIGN_BYTE
+ * plus the byte on the way, private use of the last plane; quote_text() prints the byte, and a Status U+FFFD, as Go does.
+ */
+#define FOREIGN_BYTE 0x10FF00
+
+extern char *foreign_bytes_encode(Arena *arena, const char *text);
+extern const char *foreign_bytes_replace(Arena *arena, const char *text);	/* with U+FFFD for each of them */
+
 /* Appends a text quoted as Go's %q quotes it: non-printable characters and bad bytes are escaped. */
 extern void quote_text(StrBuf *buf, const char *bytes, size_t len);
+extern const char *quoted(Arena *arena, const char *text);	/* the same of a C string */
 
 /* Appends a double as Go's %v prints it: shortest digits, an exponent below -4 and from 6 on. */
 extern void go_float_text(StrBuf *buf, double value);

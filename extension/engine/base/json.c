@@ -54,6 +54,7 @@ json_new_number(Arena *arena, double value)
 	JsonNode   *node = new_node(arena, JSON_NUMBER);
 
 	node->u.number = value;
+	node->u.literal = (JsonText) {NULL, 0};
 	return node;
 }
 
@@ -70,7 +71,49 @@ json_new_string(Arena *arena, const char *bytes, size_t len)
 JsonNode *
 json_new_cstring(Arena *arena, const char *string)
 {
-	return json_new_string(arena, string, strlen(string));
+	JsonText	text = json_cstring_text(arena, string);
+
+	return json_new_string(arena, text.bytes, text.len);
+}
+
+char *
+json_text_cstring(Arena *arena, JsonText text)
+{
+	StrBuf		buf;
+	size_t		start = 0;
+
+	if (text.len == 0 || memchr(text.bytes, '\0', text.len) == NULL)
+		return arena_strndup(arena, text.bytes, text.len);
+	strbuf_init(&buf, arena);
+	for (size_t i = 0; i <= text.len; i++)
+	{
+		if (i < text.len && text.bytes[i] != '\0')
+			continue;
+		strbuf_append(&buf, text.bytes + start, i - start);
+		if (i < text.len)
+			strbuf_puts(&buf, JSON_NUL);
+		start = i + 1;
+	}
+	return strbuf_finish(&buf);
+}
+
+JsonText
+json_cstring_text(Arena *arena, const char *string)
+{
+	const char *found = strstr(string, JSON_NUL);
+	StrBuf		buf;
+
+	if (found == NULL)
+		return (JsonText) {string, strlen(string)};
+	strbuf_init(&buf, arena);
+	for (; found != NULL; found = strstr(string, JSON_NUL))
+	{
+		strbuf_append(&buf, string, (size_t) (found - string));
+		strbuf_putc(&buf, '\0');
+		string = found + strlen(JSON_NUL);
+	}
+	strbuf_puts(&buf, string);
+	return (JsonText) {buf.bytes, buf.len};
 }
 
 JsonNode *
@@ -147,6 +190,14 @@ json_go_kind_name(JsonKind kind)
 	}
 }
 
+const char *
+json_go_number_name(Arena *arena, const JsonNode *node)
+{
+	if (node->kind != JSON_NUMBER || node->u.literal.bytes == NULL)
+		return json_go_kind_name(node->kind);
+	return arena_printf(arena, "number %.*s", (int) node->u.literal.len, node->u.literal.bytes);
+}
+
 /*
  * Where key is among the members, or where it has to go.
  */
@@ -216,7 +267,7 @@ json_get_cstring(Arena *arena, const JsonNode *object, const char *key)
 
 	if (value == NULL || value->kind != JSON_STRING)
 		return NULL;
-	return arena_strndup(arena, value->u.string.bytes, value->u.string.len);
+	return json_text_cstring(arena, value->u.string);
 }
 
 /* Moves what follows a place in an array: work that nobody sees in an operation on one element. */

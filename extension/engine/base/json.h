@@ -52,11 +52,17 @@ struct JsonNode
 {
 	JsonKind	kind;
 	bool		plain;			/* string: prints without any escape */
+	bool		repeats;		/* object: a key stood more than once in the text it was read from */
+	bool		repeated;		/* a member of such an object: its key did */
 	union
 	{
 		bool		boolean;
 		int64_t		integer;
-		double		number;
+		struct
+		{
+			double		number;
+			JsonText	literal;	/* as it was written; without bytes when it was not read from a text */
+		};
 		JsonText	string;
 		struct
 		{
@@ -91,6 +97,9 @@ typedef void (*JsonDuplicate) (void *state, const char *path);
 extern JsonNode *json_parse(Arena *arena, const char *text, size_t len,
 							JsonDuplicate duplicate, void *state, JsonError *error);
 
+/* Tells of the keys that stood more than once in objects below node which have not been changed since: as above, in the order of keys. */
+extern void json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state);
+
 /* NULL when absent, or when node is NULL or not an object. */
 extern JsonNode *json_get(const JsonNode *object, const char *key);
 extern JsonNode *json_get_text(const JsonNode *object, JsonText key);
@@ -98,7 +107,16 @@ extern JsonNode *json_get_text(const JsonNode *object, JsonText key);
 /* Follows a chain of keys ended by NULL. */
 extern JsonNode *json_path(const JsonNode *object,...) __attribute__((sentinel));
 
-/* NUL-terminated copy of a string member; NULL when absent or not a string. */
+/*
+ * A string as a C string.  A NUL in it becomes JSON_NUL, two bytes that no UTF-8 has: what a client wrote behind a NUL is
+ * neither lost in messages nor passed over when names are compared.  json_cstring_text() undoes this.
+ */
+#define JSON_NUL "\xC0\x80"
+
+extern char *json_text_cstring(Arena *arena, JsonText text);
+extern JsonText json_cstring_text(Arena *arena, const char *string);	/* copied only where there is a JSON_NUL */
+
+/* The same of a string member; NULL when absent or not a string. */
 extern const char *json_get_cstring(Arena *arena, const JsonNode *object, const char *key);
 
 /* key must live as long as the tree.  Replaces or adds, keeping the order. */
@@ -146,6 +164,7 @@ extern bool json_is_string(const JsonNode *node, const char *value);
 extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
 extern bool json_text_is(JsonText text, const char *value);
 extern const char *json_kind_name(JsonKind kind);	/* null boolean integer number string array object */
+extern const char *json_go_number_name(Arena *arena, const JsonNode *node); /* the same where an integer is wanted: number 1.0 */
 extern const char *json_go_kind_name(JsonKind kind);	/* in messages of Go's decoder: null bool number string array object */
 
 /* Compact canonical text. */
@@ -156,6 +175,9 @@ extern void json_write_html(StrBuf *buf, const JsonNode *node);
 
 /* Indented by two spaces as Go's MarshalIndent does; depth is where the value stands. */
 extern void json_write_pretty(StrBuf *buf, const JsonNode *node, int depth);
+
+/* The same of a text that is JSON already: its members keep their order. */
+extern void json_indent(StrBuf *buf, JsonText text, int depth);
 
 /* A JSON string literal, with quotes. */
 extern void json_write_string(StrBuf *buf, const char *bytes, size_t len);

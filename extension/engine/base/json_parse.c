@@ -467,6 +467,7 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 	}
 
 	node->kind = JSON_NUMBER;
+	node->u.literal = (JsonText) {literal, len};
 	node->u.number = literal_to_double(parser->arena, literal, len, digits, digit_count, exponent);
 	if (isinf(node->u.number))
 	{
@@ -618,7 +619,7 @@ append_frame_path(StrBuf *path, const Frame *frame)
 	}
 	if (frame->parent != NULL)
 		strbuf_putc(path, '.');
-	strbuf_append(path, frame->key.bytes, frame->key.len);
+	strbuf_puts(path, json_text_cstring(path->arena, frame->key));
 }
 
 static void
@@ -647,7 +648,7 @@ note_duplicate(Parser *parser, const Frame *parent, const Entry *entry)
  * Sorts the members that lie on the stack from base on, lets the last of equal keys win, and gives how many remain.
  */
 static size_t
-order_members(Parser *parser, size_t base, const Frame *parent)
+order_members(Parser *parser, size_t base, const Frame *parent, bool *repeats)
 {
 	size_t		count = parser->entry_count - base;
 	size_t		kept = 1;
@@ -671,6 +672,8 @@ order_members(Parser *parser, size_t base, const Frame *parent)
 			note_duplicate(parser, parent, &entries[i]);
 		repeated = true;
 		entries[kept - 1].value = entries[i].value;
+		entries[kept - 1].value->repeated = true;
+		*repeats = true;
 	}
 	return kept;
 }
@@ -736,7 +739,7 @@ parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 		return unexpected(parser, p, "after object key:value pair");
 	}
 
-	count = sorted ? parser->entry_count - base : order_members(parser, base, parent);
+	count = sorted ? parser->entry_count - base : order_members(parser, base, parent, &node->repeats);
 	members = take(parser->arena, count * sizeof(JsonMember));
 	for (size_t i = 0; i < count; i++)
 	{
@@ -807,7 +810,7 @@ parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	if (p >= parser->end)
 		return unexpected(parser, p, "");
 
-	node->plain = false;
+	node->plain = node->repeats = node->repeated = false;
 	switch (*p)
 	{
 		case '"':
@@ -884,6 +887,54 @@ tell_duplicates(Parser *parser, JsonDuplicate duplicate, void *state)
 		parser->duplicates[told++].path = path;
 		duplicate(state, path);
 	}
+}
+
+typedef struct RepeatedWalk
+{
+	Arena	   *arena;
+	JsonDuplicate duplicate;
+	void	   *state;
+	size_t		told;
+} RepeatedWalk;
+
+static void
+tell_repeated(RepeatedWalk *walk, const JsonNode *node, const Frame *parent)
+{
+	Frame		frame = {parent, node->kind == JSON_ARRAY, {NULL, 0}, 0};
+
+	arena_checkpoint();
+	for (size_t i = 0; node->kind == JSON_ARRAY && i < node->u.array.count; i++)
+	{
+		arena_checkpoint_at(i);
+		frame.index = i;
+		tell_repeated(walk, node->u.array.items[i], &frame);
+	}
+	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+	{
+		const JsonNode *value = node->u.object.members[i].value;
+
+		arena_checkpoint_at(i);
+		frame.key = node->u.object.members[i].key;
+		if (node->repeats && value->repeated && walk->told < DUPLICATES_TOLD)
+		{
+			StrBuf		path;
+
+			strbuf_init(&path, walk->arena);
+			strbuf_reserve(&path, 0);
+			append_frame_path(&path, &frame);
+			walk->told++;
+			walk->duplicate(walk->state, path.bytes);
+		}
+		tell_repeated(walk, value, &frame);
+	}
+}
+
+void
+json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state)
+{
+	RepeatedWalk walk = {.arena = arena,.duplicate = duplicate,.state = state};
+
+	tell_repeated(&walk, node, NULL);
 }
 
 JsonNode *

@@ -501,6 +501,65 @@ json_write_pretty(StrBuf *buf, const JsonNode *node, int depth)
 	*room(buf, 0) = '\0';
 }
 
+/* The end of the string literal at p. */
+static const char *
+skip_literal(const char *p, const char *end)
+{
+	for (p++; p < end && *p != '"'; p++)
+		if (*p == '\\')
+			p++;
+	return p < end ? p + 1 : end;
+}
+
+static inline bool
+is_space(char c)
+{
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+void
+json_indent(StrBuf *buf, JsonText text, int depth)
+{
+	const char *end = text.bytes + text.len;
+	bool		opened = false; /* an object or an array of which nothing is printed yet */
+
+	for (const char *p = text.bytes; p < end; p++)
+	{
+		const char *start = p;
+
+		if (is_space(*p))
+			continue;
+		arena_checkpoint_at((size_t) (p - text.bytes));
+		if (*p == '}' || *p == ']')
+		{
+			depth--;
+			if (!opened)
+				put_line(buf, depth);
+			opened = false;
+			put_char(buf, *p);
+			continue;
+		}
+		if (opened)
+			put_line(buf, depth);
+		opened = *p == '{' || *p == '[';
+		if (opened)
+			depth++;
+		if (*p == '"')
+		{
+			p = skip_literal(p, end);
+			put_bytes(buf, start, (size_t) (p - start));
+			p--;
+			continue;
+		}
+		put_char(buf, *p);
+		if (*p == ',')
+			put_line(buf, depth);
+		else if (*p == ':')
+			put_char(buf, ' ');
+	}
+	*room(buf, 0) = '\0';
+}
+
 void
 json_write_string(StrBuf *buf, const char *bytes, size_t len)
 {

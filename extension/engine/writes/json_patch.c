@@ -8,7 +8,8 @@
  * first slash of a pointer is ignored, an array index may carry a sign or
  * leading zeros and counts from the end when it is negative, a test for null
  * passes when the member is absent, replace adds a member that is not there,
- * and copy of one copies null.
+ * and copy of one copies null.  A value that no operation looks into stays the
+ * text that it was: keys that it has twice are told of as the document's.
  *
  * The patched tree is never deeper than JSON_MAX_DEPTH, so that everything
  * that recurses over a document stays within bounds.  The depth is known as
@@ -81,7 +82,7 @@ static bool
 fail_at(Patching *patching, const char *what, JsonText pointer)
 {
 	return fail(patching, arena_printf(patching->arena, "%s: %s", what,
-									   arena_strndup(patching->arena, pointer.bytes, pointer.len)));
+									   json_text_cstring(patching->arena, pointer)));
 }
 
 /*
@@ -206,6 +207,7 @@ find_target(Patching *patching, const JsonNode *operation, const char *member, T
 	JsonNode   *container = patching->root;
 	const char *p;
 	const char *end;
+	JsonText	token;
 
 	if (pointer == NULL || pointer->kind != JSON_STRING)
 		return fail(patching, arena_printf(patching->arena, "operation is missing its %s", member));
@@ -224,8 +226,10 @@ find_target(Patching *patching, const JsonNode *operation, const char *member, T
 	{
 		const char *start = p + 1;
 		const char *slash = memchr(start, '/', (size_t) (end - start));
-		JsonText	token = decode_token(patching->arena, start, (size_t) ((slash != NULL ? slash : end) - start));
 
+		/* As upstream: a value that is looked into is read, and only then are its keys single. */
+		container->repeats = false;
+		token = decode_token(patching->arena, start, (size_t) ((slash != NULL ? slash : end) - start));
 		target->depth++;
 		if (slash == NULL)
 		{
@@ -340,6 +344,7 @@ apply_replace(Patching *patching, const JsonNode *operation)
 		value = copy_value(patching, operation);
 		if (value->kind != JSON_OBJECT && value->kind != JSON_ARRAY)
 			return fail(patching, "the document can only be replaced by an object or array");
+		value->repeats = false;
 		patching->root = value;
 		patching->depth = measure_depth(value);
 		return true;
@@ -419,11 +424,23 @@ apply_copy(Patching *patching, const JsonNode *operation)
 		put_at(patching, &to, json_copy(patching->arena, value));
 }
 
+/* The same of all that is in a value. */
+static void
+read_whole(JsonNode *node)
+{
+	arena_checkpoint();
+	node->repeats = false;
+	for (size_t i = 0; node->kind == JSON_ARRAY && i < node->u.array.count; i++)
+		read_whole(node->u.array.items[i]);
+	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+		read_whole(node->u.object.members[i].value);
+}
+
 static bool
 apply_test(Patching *patching, const JsonNode *operation)
 {
 	const JsonNode *expected = json_get(operation, "value");
-	const JsonNode *actual = patching->root;
+	JsonNode   *actual = patching->root;
 	Target		target;
 
 	target.pointer.bytes = "";
@@ -445,6 +462,7 @@ apply_test(Patching *patching, const JsonNode *operation)
 	}
 	else if (expected != NULL && json_equal(actual, expected))
 	{
+		read_whole(actual);
 		return true;
 	}
 	return fail_at(patching, "test failed", target.pointer);

@@ -79,10 +79,25 @@ write_warn(Writing *writing, const char *text)
 {
 	WriteOutcome *outcome = writing->outcome;
 
+	StrBuf		header;
+
 	if (outcome->warnings == NULL)
 		outcome->warnings = json_new_array(writing->arena);
 	if (outcome->warnings->u.array.count >= WARNINGS_MAX)
 		return;
+
+	/* As upstream: a header has no control characters. */
+	strbuf_init(&header, writing->arena);
+	for (const char *nul = strstr(text, JSON_NUL); nul != NULL; nul = strstr(text, JSON_NUL))
+	{
+		strbuf_append(&header, text, (size_t) (nul - text));
+		text = nul + strlen(JSON_NUL);
+	}
+	if (header.len > 0)
+	{
+		strbuf_puts(&header, text);
+		text = header.bytes;
+	}
 	for (size_t i = 0; i < outcome->warnings->u.array.count; i++)
 		if (json_is_string(outcome->warnings->u.array.items[i], text))
 			return;
@@ -353,8 +368,8 @@ write_check_namespace(Writing *writing, const char *name)
 	cause.message = arena_printf(arena, "namespace %s is being terminated", namespace_name);
 	details.causes = &cause;
 	status_failure(&writing->reply, 403, "Forbidden",
-				   arena_printf(arena, "%s.%s \"%s\" is forbidden: unable to create new content in namespace %s because it is being "
-								"terminated", definition->plural, definition->group, name, namespace_name), &details);
+				   arena_printf(arena, "%s.%s %s is forbidden: unable to create new content in namespace %s because it is being "
+								"terminated", definition->plural, definition->group, quoted(arena, name), namespace_name), &details);
 	return write_refuse(writing, 403);
 }
 

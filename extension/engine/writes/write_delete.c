@@ -45,6 +45,7 @@ take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind 
 	}
 	return write_bad_request(writing,
 							 arena_printf(writing->arena, "json: cannot unmarshal %s into Go struct field %s of type %s",
+										  kind == JSON_INTEGER ? json_go_number_name(writing->arena, node) :
 										  json_go_kind_name(node->kind), go_field, go_type));
 }
 
@@ -242,7 +243,7 @@ check_precondition(Writing *writing, const char *what, const JsonNode *wanted, c
 	status_conflict(&writing->reply, writing->definition->group, writing->definition->kind, writing->outcome->name,
 					arena_printf(writing->arena, "the %s in the precondition (%s) does not match the %s in record (%s). "
 								 "The object might have been %s", what,
-								 arena_strndup(writing->arena, text.bytes, text.len), what, found, hint));
+								 json_text_cstring(writing->arena, text), what, found, hint));
 	return write_refuse(writing, 409);
 }
 

@@ -61,6 +61,8 @@ append_shown(StrBuf *buf, const char *bytes, size_t len, size_t most)
 		width = rune_decode(bytes + at, shown - at, &rune);
 		if (width > 0 && rune != 0)
 			strbuf_append(buf, bytes + at, width);
+		else if (width > 0)
+			strbuf_puts(buf, JSON_NUL);
 		else
 		{
 			strbuf_puts(buf, "\xEF\xBF\xBD");
@@ -84,9 +86,7 @@ member_text(const JsonNode *object, const char *key)
 const char *
 metadata_text(Arena *arena, const JsonNode *document, const char *key)
 {
-	JsonText	text = member_text(json_get(document, "metadata"), key);
-
-	return arena_strndup(arena, text.bytes, text.len);
+	return json_text_cstring(arena, member_text(json_get(document, "metadata"), key));
 }
 
 /* Of shaped metadata; 0 for none. */
@@ -141,12 +141,12 @@ refuse_body(Writing *writing, const JsonNode *document, BodyState state, const c
 		JsonText	kind = member_text(document, "kind");
 		JsonText	version = version_part(document);
 
-		strbuf_append(&buf, kind.bytes, kind.len);
+		strbuf_puts(&buf, json_text_cstring(writing->arena, kind));
 		strbuf_puts(&buf, " in version ");
 		quote_text(&buf, version.bytes, version.len);
 		strbuf_puts(&buf, " cannot be handled as a ");
 		if (state == BODY_DECODED)
-			strbuf_append(&buf, kind.bytes, kind.len);
+			strbuf_puts(&buf, json_text_cstring(writing->arena, kind));
 		else
 			strbuf_puts(&buf, writing->definition->kind);
 		strbuf_printf(&buf, ": %s", why);
@@ -395,7 +395,7 @@ write_dedup_owners(Writing *writing, JsonNode *document, bool patched)
 		JsonText	uid = duplicates->u.array.items[i]->u.string;
 
 		strbuf_puts(&buf, i > 0 ? ", " : "");
-		strbuf_append(&buf, uid.bytes, uid.len);
+		strbuf_puts(&buf, json_text_cstring(writing->arena, uid));
 	}
 	write_warn(writing, buf.bytes);
 }
@@ -444,7 +444,7 @@ write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 		JsonText	text = member_text(document, "apiVersion");
 		const char *slash = text.len > 0 ? memchr(text.bytes, '/', text.len) : NULL;
 
-		group = slash != NULL ? arena_strndup(arena, text.bytes, (size_t) (slash - text.bytes)) : "";
+		group = slash != NULL ? json_text_cstring(arena, (JsonText) {text.bytes, (size_t) (slash - text.bytes)}) : "";
 	}
 	status_invalid(&writing->reply, json_get_cstring(arena, document, "kind"), group,
 				   metadata_text(arena, document, "name"), &errors);

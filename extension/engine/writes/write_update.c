@@ -495,6 +495,7 @@ void
 write_decide_patch(Writing *writing)
 {
 	JsonNode   *complaints = json_new_array(writing->arena);
+	DuplicateState duplicates = {.arena = writing->arena,.complaints = complaints,.prefix = ""};
 	JsonNode   *document;
 	const char *error;
 	bool		kind_known;
@@ -512,6 +513,8 @@ write_decide_patch(Writing *writing)
 	}
 	if (!write_parse_stored(writing, true, &old) || (document = apply_patch(writing, &old)) == NULL)
 		return;
+	if (writing->admitted->patch_type->apply == json_patch_apply && writing->admitted->complaints->u.array.count > 0)
+		json_tell_repeated(writing->arena, document, complain_duplicate, &duplicates);
 	if (!write_shape_document(writing, document, complaints, &kind_known, &error))
 	{
 		refuse_patched(writing, &old, error);
