@@ -144,7 +144,7 @@ def test_variables(board):
 # What docs/analytics.md and docs/api.md offer to readers; the queries run as readers below.
 READABLE = {"compliance_score", "framework_score", "fleet_freshness", "fleet_matrix", "score_change", "status_counts", "new_failures", "transitions", "result_event",
             "failing_by_policy_namespace", "open_failures", "exceptions", "result_count", "reports_with_score", "top", "search_results", "control_counts", "fix_time",
-            "remediations", "category_tree"}
+            "remediations", "category_tree", "fleet_score", "worst_vulnerabilities", "typed_result", "excluded_from_score"}
 
 
 # ---- queries ----

@@ -78,50 +78,37 @@ BEGIN
 			FROM policy p WHERE NOT p.vulnerability AND p.failing > 0 ORDER BY p.failing DESC, p.policy, p.source LIMIT max_rows) t),
 		'top_namespaces', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.namespace, t.cluster), '[]') FROM (
 			SELECT n.* FROM namespace n WHERE n.failing > 0 ORDER BY n.failing DESC, n.namespace, n.cluster LIMIT max_rows) t),
-		'top_vulnerabilities', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.score DESC NULLS LAST, t.failing DESC, t.policy, t.source), '[]') FROM (
-			SELECT p.source, p.policy, p.failing, p.places, CASE WHEN p.critical > 0 THEN 'critical' WHEN p.high > 0 THEN 'high' WHEN p.medium > 0 THEN 'medium'
-					WHEN p.low > 0 THEN 'low' ELSE 'other' END AS severity,
-				f.score, f.package, f.installed_version, f.fixed_version
-			FROM (SELECT p.* FROM policy p WHERE p.vulnerability AND p.failing > 0
-					ORDER BY p.critical > 0 DESC, p.high > 0 DESC, p.medium > 0 DESC, p.low > 0 DESC, p.failing DESC, p.policy, p.source LIMIT max_rows) p,
-				-- What is known of a vulnerability stands in each of its results: a hundred of them tell.
-				LATERAL (SELECT max(r.score) AS score, min(coalesce(r.properties->>'resource', r.properties->>'pkgName')) AS package,
-						min(nullif(r.properties->>'installedVersion', '')) AS installed_version, max(nullif(r.properties->>'fixedVersion', '')) AS fixed_version
-					FROM kube_reports.search_results(filter || jsonb_build_object('source', p.source, 'policy', p.policy,
-						'status', '["warn", "fail", "error"]'::jsonb), 100) r) f) t))
+		'top_vulnerabilities', (SELECT coalesce(jsonb_agg(jsonb_build_object('source', v.source, 'policy', v.policy, 'failing', v.failing,
+				'places', v.places, 'severity', CASE WHEN v.severity IN ('info', 'unknown') THEN 'other' ELSE v.severity END, 'score', v.score,
+				'package', v.package, 'installed_version', v.installed_version, 'fixed_version', v.fixed_version) ORDER BY v.place), '[]')
+			FROM kube_reports.worst_vulnerabilities(max_rows, filter) WITH ORDINALITY v(source, policy, severity, score, failing, places, package,
+				installed_version, fixed_version, place)))
 		INTO lists;
 
 	-- How it went: counts at the end of each step, of all and of the clusters that fail most.
 	WITH added AS MATERIALIZED (
 		SELECT s.cluster, s.cluster_name, last_day - (last_day - greatest(s.day, first_day)) / step * step AS day,
-			sum(s.pass) AS pass, sum(s.warn) AS warn, sum(s.fail) AS fail, sum(s.error) AS error, sum(s.skip) AS skip, sum(s.excluded) AS excluded,
-			sum(s.failing) AS failing, sum(s.failing * (s.severity = 'critical')::integer) AS critical, sum(s.failing * (s.severity = 'high')::integer) AS high,
-			sum(s.failing * (s.severity = 'medium')::integer) AS medium, sum(s.failing * (s.severity = 'low')::integer) AS low,
-			sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other,
-			sum(s.pass * s.weight) AS weighted_pass, sum((s.pass + s.failing) * s.weight) AS weighted
-		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing, kube_reports.severity_weight(s.severity) AS weight FROM kube_reports.score_change s) s
+			sum(s.pass) AS pass, sum(s.failing) AS failing, sum(s.failing * (s.severity = 'critical')::integer) AS critical,
+			sum(s.failing * (s.severity = 'high')::integer) AS high, sum(s.failing * (s.severity = 'medium')::integer) AS medium,
+			sum(s.failing * (s.severity = 'low')::integer) AS low, sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other
+		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing FROM kube_reports.score_change s) s
 		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters) OR s.cluster_name = ANY (clusters))
 			AND (sources IS NULL OR s.source = ANY (sources))
 			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*' AND s.namespace = ANY (namespaces) END
 		GROUP BY 1, 2, 3
 	), day AS (
 		SELECT last_day - number * step AS day FROM generate_series(0, (last_day - first_day) / step) number
-	), total AS (
-		SELECT t.day, t.pass, t.warn, t.fail, t.error, t.skip, t.excluded, t.failing, round(t.pass / nullif(t.pass + t.failing, 0), 6) AS score,
-			round(t.weighted_pass / nullif(t.weighted, 0), 6) AS weighted_score, jsonb_build_array(t.critical, t.high, t.medium, t.low, t.other) AS parts
-		FROM (SELECT d.day, sum(sum(a.pass)) OVER w AS pass, sum(sum(a.warn)) OVER w AS warn, sum(sum(a.fail)) OVER w AS fail,
-				sum(sum(a.error)) OVER w AS error, sum(sum(a.skip)) OVER w AS skip, sum(sum(a.excluded)) OVER w AS excluded,
-				sum(sum(a.failing)) OVER w AS failing, sum(sum(a.critical)) OVER w AS critical, sum(sum(a.high)) OVER w AS high,
-				sum(sum(a.medium)) OVER w AS medium, sum(sum(a.low)) OVER w AS low, sum(sum(a.other)) OVER w AS other,
-				sum(sum(a.weighted_pass)) OVER w AS weighted_pass, sum(sum(a.weighted)) OVER w AS weighted
-			FROM day d LEFT JOIN added a ON a.day = d.day GROUP BY d.day WINDOW w AS (ORDER BY d.day)) t
 	), cluster AS (
 		SELECT a.cluster, a.cluster_name, sum(a.pass) AS pass, sum(a.failing) AS failing, round(sum(a.pass) / nullif(sum(a.pass + a.failing), 0), 6) AS score,
 			jsonb_build_array(sum(a.critical), sum(a.high), sum(a.medium), sum(a.low), sum(a.other)) AS parts
 		FROM added a GROUP BY a.cluster, a.cluster_name
 	)
 	SELECT jsonb_build_object(
-		'trend', (SELECT jsonb_agg(to_jsonb(t) ORDER BY t.day) FROM total t),
+		'trend', (SELECT jsonb_agg(jsonb_build_object('day', t.day, 'pass', t.pass, 'warn', t.warn, 'fail', t.fail, 'error', t.error, 'skip', t.skip,
+				'excluded', t.excluded, 'failing', t.failing, 'score', round(t.score::numeric, 6),
+				'weighted_score', round(t.weighted_score::numeric, 6),
+				'parts', jsonb_build_array(t.critical, t.high, t.medium, t.low, t.other)) ORDER BY t.day)
+			FROM kube_reports.fleet_score(first_day, last_day, filter, step) t),
 		'top_clusters', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.cluster), '[]') FROM (
 			SELECT c.*, f.evaluated_at, f.silent_for,
 				(SELECT jsonb_agg(x.score ORDER BY x.day) FROM (

@@ -358,17 +358,27 @@ BEGIN ATOMIC
 	SELECT concat_ws(' AND ', 'true',
 		CASE WHEN (wanted).score_from IS NOT NULL OR (wanted).score_to IS NOT NULL THEN 'r.score > 0' END,
 		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
-		-- What the index of high scores has is told by a constant.
-		CASE WHEN (wanted).score_from >= 7 THEN 'r.score >= 7' END,
 		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.score_conditions(kube_reports_internal.result_filter)
 	IS 'the conditions of a filter on the score of r (result), with the filter as $1: constants only';
 
+-- By the expression of result_score, which has no other condition.
+CREATE FUNCTION kube_reports_internal.score_range(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).score_from IS NOT NULL THEN 'nullif(r.score, 0) >= ($1).score_from' END,
+		CASE WHEN (wanted).score_to IS NOT NULL THEN 'nullif(r.score, 0) <= ($1).score_to' END);
+END;
+COMMENT ON FUNCTION kube_reports_internal.score_range(kube_reports_internal.result_filter)
+	IS 'score_conditions() in the words of the index result_score: what is few is found by it, whatever statistics say';
+
 CREATE FUNCTION kube_reports_internal.filter_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT concat_ws(' AND ', kube_reports_internal.score_conditions(wanted), kube_reports_internal.native_condition(wanted),
+		CASE WHEN (wanted).way = 'index' THEN kube_reports_internal.score_range(wanted) END,
 		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
@@ -625,22 +635,29 @@ CREATE FUNCTION kube_reports_internal.find_reports(role text, seal bytea, filter
 		highest_score real, place bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- A scan of all results, or a sort of all with a score, is never the way to the first reports, but looks so where statistics are older than
+-- the results.
+SET enable_seqscan = off
+SET enable_sort = off
 SET jit = off
 AS $$
 DECLARE
 	wanted		kube_reports_internal.result_filter := kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
-	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports_internal.score_conditions(wanted);
-	few			boolean := false;
+	-- Of single namespaces there is an index of its own.
+	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND ' || CASE WHEN wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL
+		THEN kube_reports_internal.score_conditions(wanted) ELSE kube_reports_internal.score_range(wanted) END;
+	few			boolean;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- A walk through the reports meets those of other namespaces first: what is few is found by namespace and score, and sorted.
-	IF wanted.score_from > 0 AND (wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL) THEN
-		EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored || ' LIMIT 20001) r' INTO few USING wanted;
-	END IF;
+	-- Counted, not estimated: what is few is found by its score and sorted; of what is many the first reports are soon met in the order of
+	-- result_report_score.  Each of the two statements has the words of its index only: OFFSET keeps the order of reports from the first, way
+	-- the other index from the second.
+	EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored || ' LIMIT 20001) r' INTO few USING wanted;
+	wanted.way := 'counts';
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
 		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
-			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM kube_reports_internal.result r WHERE r.origin > $3 AND ' || scored || ' ORDER BY r.origin OFFSET 0)'
+			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM kube_reports_internal.result r WHERE ' || scored || ' OFFSET 0)'
 				ELSE 'kube_reports_internal.result' END || ' r
 				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				JOIN kube_reports_internal.subject s ON s.id = r.subject
@@ -669,6 +686,93 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint)
 	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; oldest reports first; after: the place of the last row of the page before';
+
+---- vulnerabilities ----
+
+-- Which are worst is told by their scores, and these stand in results, not in counts: the distinct pairs of score and criterion are walked
+-- from the highest, each a look into result_score, until there are enough whose results the caller may see.
+CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
+	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text, installed_version text,
+		fixed_version text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of vulnerabilities has',
+		'Members are cluster, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
+	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked, role, seal);
+	cells		text := 'SELECT r.criterion, k.source, k.policy, k.severity, r.cluster_id, r.namespace, sum(r.count) AS count
+		FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count FROM kube_reports_internal.rollup r WHERE r.count <> 0
+			UNION ALL
+			SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count
+				FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
+			JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+		WHERE k.policy ~ ''^(CVE|GHSA)-'' AND NOT kube_reports_internal.excluded_from_score(r.native_status) AND '
+			|| kube_reports_internal.count_conditions(wanted) || '
+		GROUP BY r.criterion, k.source, k.policy, k.severity, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
+	candidates	jsonb;
+	place		record;
+	seen		boolean;
+	worst_sources text[] := '{}';
+	worst_policies text[] := '{}';
+	worst_scores real[] := '{}';
+BEGIN
+	PERFORM kube_reports_internal.check_rows(max_rows);
+	EXECUTE 'SELECT jsonb_object_agg(c.criterion, jsonb_build_array(c.source, c.policy)) FROM (' || cells || ') c' INTO candidates USING wanted;
+	SELECT nullif(r.score, 0) AS score, r.criterion INTO place FROM kube_reports_internal.result r
+		WHERE nullif(r.score, 0) IS NOT NULL ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1;
+	-- Equals of the last one as well: the number of their results decides.
+	WHILE place.criterion IS NOT NULL AND candidates IS NOT NULL
+		AND (cardinality(worst_scores) < max_rows OR place.score = worst_scores[max_rows]) LOOP
+		IF candidates ? place.criterion::text
+			AND NOT EXISTS (SELECT FROM unnest(worst_sources, worst_policies) w(source, policy)
+				WHERE w.source = candidates->place.criterion::text->>0 AND w.policy = candidates->place.criterion::text->>1) THEN
+			EXECUTE 'SELECT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = $2 AND nullif(r.score, 0) = $3
+				AND NOT kube_reports_internal.excluded_from_score(r.native_status) AND ' || kube_reports_internal.count_conditions(wanted) || ')'
+				INTO seen USING wanted, place.criterion, place.score;
+			IF seen THEN
+				worst_sources := worst_sources || (candidates->place.criterion::text->>0);
+				worst_policies := worst_policies || (candidates->place.criterion::text->>1);
+				worst_scores := worst_scores || place.score;
+			END IF;
+		END IF;
+		SELECT nullif(r.score, 0) AS score, r.criterion INTO place FROM kube_reports_internal.result r
+			WHERE (nullif(r.score, 0), r.criterion) < (place.score, place.criterion)
+			ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1;
+	END LOOP;
+	-- Those without a score come last, by their severity.  What else is known stands in each result: a hundred of them tell.
+	RETURN QUERY EXECUTE
+		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places, f.package, f.installed_version, f.fixed_version
+		FROM (SELECT c.source, c.policy, w.score, sum(c.count)::bigint AS failing, count(DISTINCT (c.cluster_id, c.namespace)) AS places,
+				(kube_reports_internal.severity_words())[max(array_position(kube_reports_internal.severity_words(), c.severity))] AS severity
+			FROM (' || cells || ') c
+				LEFT JOIN unnest($2, $3, $4) w(source, policy, score) ON w.source = c.source AND w.policy = c.policy
+			GROUP BY c.source, c.policy, w.score
+			ORDER BY w.score DESC NULLS LAST, max(array_position(kube_reports_internal.severity_words(), c.severity)) DESC, failing DESC, c.policy, c.source
+			LIMIT $5) v
+			CROSS JOIN LATERAL (SELECT min(coalesce(r.properties->>''resource'', r.properties->>''pkgName'')) AS package,
+					min(nullif(r.properties->>''installedVersion'', '''')) AS installed_version,
+					max(nullif(r.properties->>''fixedVersion'', '''')) AS fixed_version
+				FROM kube_reports_internal.find_results($6, $7, $8 || jsonb_strip_nulls(jsonb_build_object(''source'', v.source, ''policy'', v.policy,
+					''score_from'', v.score, ''score_to'', v.score)), 100, NULL) r) f
+		ORDER BY v.score DESC NULLS LAST, array_position(kube_reports_internal.severity_words(), v.severity) DESC, v.failing DESC, v.policy, v.source'
+		USING wanted, worst_sources, worst_policies, worst_scores, max_rows, role, seal, asked;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.find_vulnerabilities(text, bytea, jsonb, integer)
+	IS 'the half of worst_vulnerabilities() that runs as the owner: role and seal are those of the view caller';
+
+CREATE FUNCTION kube_reports.worst_vulnerabilities(n integer DEFAULT 10, filter jsonb DEFAULT '{}')
+	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text, installed_version text,
+		fixed_version text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT f.* FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_vulnerabilities(c.role, c.seal, filter, n) f;
+END;
+COMMENT ON FUNCTION kube_reports.worst_vulnerabilities(integer, jsonb)
+	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results, by severity where there is none; failing: their results, places: in how many namespaces; filter: members cluster, namespace, source. Raises 22023';
 
 ---- the first of a dimension ----
 

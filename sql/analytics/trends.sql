@@ -11,7 +11,8 @@ CREATE VIEW kube_reports.result_event WITH (security_barrier) AS
 	SELECT h.at, c.uid AS cluster, c.name AS cluster_name, h.namespace, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
 		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
 		kube_reports_internal.status_name(h.old_status) AS old_status, kube_reports_internal.status_name(h.new_status) AS new_status,
-		h.first_seen, h.old_since, a.name AS actor, h.version AS resource_version, h.key AS result_key
+		h.first_seen, h.old_since, a.name AS actor, h.version AS resource_version, h.key AS result_key,
+		CASE h.gone_with WHEN 'r' THEN 'report' WHEN 's' THEN 'resource' END AS gone_with
 	FROM kube_reports_internal.result_change h
 		JOIN kube_reports.cluster c ON c.id = h.cluster_id
 		JOIN kube_reports_internal.criterion k ON k.id = h.criterion
@@ -22,7 +23,7 @@ CREATE VIEW kube_reports.result_event WITH (security_barrier) AS
 		AND (h.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
 			OR (h.cluster_id, h.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n));
 COMMENT ON VIEW kube_reports.result_event
-	IS 'every appearance (old_status null), change of status and disappearance (new_status null) of a result, by names; first_seen and old_since: when it had appeared, since when it had had its old status';
+	IS 'every appearance (old_status null), change of status and disappearance (new_status null) of a result, by names; first_seen and old_since: when it had appeared, since when it had had its old status; gone_with: it disappeared with its report, or with all that the report said of its resource; null: alone';
 
 -- Each change ends the time of a status; what has not ended is a result, or has gone and may yet come back.
 CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
@@ -75,19 +76,25 @@ END;
 COMMENT ON FUNCTION kube_reports.transitions(timestamptz, timestamptz, text, text)
 	IS 'changes from one status to another in a time (end exclusive); null: any status; empty: none, it appeared or is gone';
 
-CREATE FUNCTION kube_reports.fix_time(from_time timestamptz, to_time timestamptz, gone_is_fixed boolean DEFAULT true)
-	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, severity text, fixed bigint, mean interval, median interval)
+CREATE FUNCTION kube_reports.fix_time(from_time timestamptz, to_time timestamptz, gone_is_fixed boolean DEFAULT false)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, severity text, fixed bigint, mean interval, median interval,
+		gone bigint, gone_mean interval, gone_median interval)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT e.cluster, e.cluster_name, e.namespace, e.severity, count(*), avg(e.at - e.old_since),
-		percentile_cont(0.5) WITHIN GROUP (ORDER BY e.at - e.old_since)
-	FROM kube_reports.result_event e
-	WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('warn', 'fail', 'error')
-		AND (e.new_status = 'pass' OR gone_is_fixed AND e.new_status IS NULL)
+	SELECT e.cluster, e.cluster_name, e.namespace, e.severity,
+		count(*) FILTER (WHERE e.fixed), avg(e.lasted) FILTER (WHERE e.fixed),
+		percentile_cont(0.5) WITHIN GROUP (ORDER BY e.lasted) FILTER (WHERE e.fixed),
+		count(*) FILTER (WHERE e.gone), avg(e.lasted) FILTER (WHERE e.gone),
+		percentile_cont(0.5) WITHIN GROUP (ORDER BY e.lasted) FILTER (WHERE e.gone)
+	FROM (SELECT e.cluster, e.cluster_name, e.namespace, e.severity, e.at - e.old_since AS lasted, e.gone_with IS NOT NULL AS gone,
+			gone_is_fixed OR e.gone_with IS NULL AS fixed
+		FROM kube_reports.result_event e
+		WHERE e.at >= from_time AND e.at < to_time AND e.old_status IN ('warn', 'fail', 'error')
+			AND (e.new_status = 'pass' OR e.new_status IS NULL)) e
 	GROUP BY e.cluster, e.cluster_name, e.namespace, e.severity;
 END;
 COMMENT ON FUNCTION kube_reports.fix_time(timestamptz, timestamptz, boolean)
-	IS 'how long results had been in their failing status (warn, fail, error) when they came to pass, or were gone (a vulnerability that is fixed is gone, and so is a deleted resource''s), in a time, by cluster, namespace and severity';
+	IS 'how long results had been in their failing status (warn, fail, error) when they were fixed, in a time, by cluster, namespace and severity. Fixed: they came to pass, or went from a report that goes on to tell of their resource, as a vulnerability does. gone: they went with their report or resource, which is no fix unless gone_is_fixed says so; both are then counted in fixed, too';
 
 CREATE FUNCTION kube_reports.flapping(from_time timestamptz, to_time timestamptz, min_changes integer DEFAULT 4)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report text, source text, policy text, rule text, subject_kind text,
@@ -168,6 +175,62 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports.compliance_score(date, date, boolean)
 	IS 'the score at the end of each day (UTC) from the first that is known, today''s of now: pass / (pass + warn + fail + error), null where that is of nothing. Skipped results do not count, nor do those whose source found nothing out (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). weighted_score: each result as often as severity_weight() says';
+
+-- Scores of several clusters are those of all their results, and no mean of theirs: a cluster of ten results does not weigh as much as one
+-- of a million.
+CREATE FUNCTION kube_reports.fleet_score(from_day date, to_day date, filter jsonb DEFAULT '{}', step integer DEFAULT 1)
+	RETURNS TABLE (day date, pass bigint, warn bigint, fail bigint, error bigint, skip bigint, excluded bigint, failing bigint,
+		critical bigint, high bigint, medium bigint, low bigint, other bigint, score double precision, weighted_score double precision)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+	last_day	date := least(to_day, (now() AT TIME ZONE 'UTC')::date);
+	clusters	text[];
+	namespaces	text[];
+	sources		text[];
+BEGIN
+	IF NOT isfinite(from_day) OR NOT isfinite(last_day) OR from_day > last_day OR step < 1 THEN
+		RAISE EXCEPTION 'there are no days from % to % in steps of %', from_day, last_day, step USING ERRCODE = 'invalid_parameter_value',
+			HINT = 'Give the first day and the last, and how many days there are from one row to the next.';
+	END IF;
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a score has',
+		'Scores are of clusters, namespaces and sources: members cluster, namespace and source.');
+	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
+	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
+	sources := kube_reports_internal.filter_strings(filter, 'source');
+	RETURN QUERY
+	WITH added AS MATERIALIZED (
+		SELECT last_day - (last_day - greatest(s.day, from_day)) / step * step AS day,
+			sum(s.pass) AS pass, sum(s.warn) AS warn, sum(s.fail) AS fail, sum(s.error) AS error, sum(s.skip) AS skip, sum(s.excluded) AS excluded,
+			sum(s.failing) AS failing, sum(s.failing * (s.severity = 'critical')::integer) AS critical,
+			sum(s.failing * (s.severity = 'high')::integer) AS high, sum(s.failing * (s.severity = 'medium')::integer) AS medium,
+			sum(s.failing * (s.severity = 'low')::integer) AS low, sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other,
+			sum(s.pass * s.weight) AS weighted_pass, sum((s.pass + s.failing) * s.weight) AS weighted
+		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing, kube_reports.severity_weight(s.severity) AS weight FROM kube_reports.score_change s) s
+		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters) OR s.cluster_name = ANY (clusters))
+			AND (sources IS NULL OR s.source = ANY (sources))
+			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*' AND s.namespace = ANY (namespaces) END
+		GROUP BY 1
+	)
+	SELECT t.day, t.pass::bigint, t.warn::bigint, t.fail::bigint, t.error::bigint, t.skip::bigint, t.excluded::bigint, t.failing::bigint,
+		t.critical::bigint, t.high::bigint, t.medium::bigint, t.low::bigint, t.other::bigint,
+		t.pass::double precision / nullif(t.pass + t.failing, 0)::double precision,
+		t.weighted_pass::double precision / nullif(t.weighted, 0)::double precision
+	FROM (SELECT d.day, sum(a.pass) OVER w AS pass, sum(a.warn) OVER w AS warn, sum(a.fail) OVER w AS fail, sum(a.error) OVER w AS error,
+			sum(a.skip) OVER w AS skip, sum(a.excluded) OVER w AS excluded, sum(a.failing) OVER w AS failing, sum(a.critical) OVER w AS critical,
+			sum(a.high) OVER w AS high, sum(a.medium) OVER w AS medium, sum(a.low) OVER w AS low, sum(a.other) OVER w AS other,
+			sum(a.weighted_pass) OVER w AS weighted_pass, sum(a.weighted) OVER w AS weighted
+		FROM (SELECT last_day - number * step AS day FROM generate_series(0, (last_day - from_day) / step) number) d
+			LEFT JOIN added a ON a.day = d.day
+		WINDOW w AS (ORDER BY d.day)) t
+	ORDER BY t.day;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.fleet_score(date, date, jsonb, integer)
+	IS 'the score of everything that a filter leaves (members cluster, namespace, source), all clusters together, at the end of each day (UTC) or of each so many, as compliance_score() counts; failing: warn, fail and error, by severity too (other: info and unknown). The dashboards show these. Raises 22023';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, source text, category text, pass bigint, warn bigint, fail bigint, error bigint,

@@ -119,15 +119,17 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT g.id, g.first_seen FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
-	), difference AS MATERIALIZED (
-		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace, e.name AS origin_name, e.version, e.actor_id, d.*
+	), whole_difference AS MATERIALIZED (
+		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace, e.name AS origin_name, e.version, e.actor_id,
+			e.body IS NULL AS deleted, d.*
 		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 			e.old_metadata, e.old_body, e.metadata, e.body) d
-		WHERE d.key BETWEEN least_key AND greatest_key
+	), difference AS NOT MATERIALIZED (
+		SELECT d.* FROM whole_difference d WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
 		-- What the documents want, and beside it the row that there is.
-		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id, d.key, d.wanted, d.old_status,
-			d.criterion, d.subject, d.kind, d.status, d.native_status, d.score, d.detail,
+		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id, d.deleted, d.key, d.wanted,
+			d.old_status, d.criterion, d.subject, d.kind, d.status, d.native_status, d.score, d.detail,
 			r.place, r.criterion AS row_criterion, r.subject AS row_subject, r.status AS row_status, r.native_status AS row_native_status,
 			r.first_seen AS row_first_seen, r.since AS row_since,
 			r.place IS NOT NULL AND (r.criterion, r.subject, r.detail, r.status, r.native_status, r.score)
@@ -137,8 +139,8 @@ BEGIN
 				WHERE d.known AND r.origin = d.origin AND r.key = d.key LIMIT 1) r ON true
 		UNION ALL
 		-- Made again, the documents say everything: rows that they do not want are too many.
-		SELECT e.origin, true, true, e.origin_first_seen, e.namespace, e.name, NULL, 0, r.key, false, NULL,
-			NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+		SELECT e.origin, true, true, e.origin_first_seen, e.namespace, e.name, NULL, 0, e.body IS NULL, r.key, false,
+			NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 			r.ctid, r.criterion, r.subject, r.status, r.native_status, r.first_seen, r.since, true
 		FROM entry e JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports_internal.result r
 				WHERE r.origin = e.origin OFFSET 0) r ON true
@@ -176,19 +178,30 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
 				WHERE w.known AND (w.again OR w.old_status IS NOT NULL) AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
 		WHERE coalesce(w.wanted, false)
+	), staying AS MATERIALIZED (
+		-- Of which subjects a report that some results leave still says something: what did not change, and what the document wants.
+		SELECT DISTINCT r.origin, r.subject
+		FROM (SELECT DISTINCT w.origin FROM wanted w WHERE w.known AND NOT w.wanted AND NOT w.again AND NOT w.deleted) w
+			CROSS JOIN LATERAL (SELECT r.origin, r.subject, r.key FROM kube_reports_internal.result r WHERE r.origin = w.origin OFFSET 0) r
+		WHERE (r.origin, r.key) NOT IN (SELECT d.origin, d.key FROM whole_difference d)
+		UNION
+		SELECT d.origin, d.subject FROM whole_difference d WHERE d.wanted
 	), history AS MATERIALIZED (
 		SELECT a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, a.was AS old_status, a.status AS new_status, a.namespace,
 				CASE WHEN a.was IS NOT NULL THEN a.was_first_seen END AS first_seen,
-				CASE WHEN a.was IS NOT NULL THEN a.was_since END AS old_since, NULL::timestamptz AS settles_at
+				CASE WHEN a.was IS NOT NULL THEN a.was_since END AS old_since, NULL::timestamptz AS settles_at, NULL::"char" AS gone_with
 			FROM added a WHERE NOT a.again AND a.was IS DISTINCT FROM a.status
 		UNION ALL
-		SELECT w.version, w.origin, w.key, w.criterion, w.subject, w.actor_id, w.row_status, w.status, w.namespace, w.row_first_seen, w.row_since, NULL
+		SELECT w.version, w.origin, w.key, w.criterion, w.subject, w.actor_id, w.row_status, w.status, w.namespace, w.row_first_seen, w.row_since, NULL, NULL
 			FROM wanted w WHERE NOT w.again AND w.wanted AND w.place IS NOT NULL AND w.row_status <> w.status
 		UNION ALL
 		SELECT w.version, w.origin, w.key, coalesce(w.row_criterion, w.criterion), coalesce(w.row_subject, w.subject), w.actor_id,
 				coalesce(w.row_status, w.old_status), NULL, w.namespace,
 				coalesce(w.row_first_seen, s.first_seen, w.origin_first_seen), coalesce(w.row_since, s.since, w.origin_first_seen),
-				written_at + settle_window
+				written_at + settle_window,
+				CASE WHEN w.deleted THEN 'r'
+					WHEN (w.origin, coalesce(w.row_subject, w.subject)) NOT IN (SELECT s.origin, s.subject FROM staying s)
+						AND w.origin IN (SELECT s.origin FROM staying s) THEN 's' END::"char"
 			FROM wanted w
 				LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
 					WHERE restoring IS NOT NULL AND w.place IS NULL AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
@@ -280,9 +293,9 @@ BEGIN
 			GROUP BY d.namespace, d.kind, d.again
 	)
 	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
-			first_seen, old_since, settles_at)
+			first_seen, old_since, settles_at, gone_with)
 		SELECT written_at, h.version, h.origin, h.key, h.criterion, h.subject, h.actor_id, target.cluster_id, h.old_status, h.new_status, h.namespace,
-			h.first_seen, h.old_since, h.settles_at
+			h.first_seen, h.old_since, h.settles_at, h.gone_with
 		FROM history h;
 END
 $$;

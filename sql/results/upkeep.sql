@@ -334,10 +334,11 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
 	)
 	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
-			first_seen, old_since, settles_at)
+			first_seen, old_since, settles_at, gone_with)
 		SELECT l.at, d.version, l.origin, l.key, l.criterion, l.subject, 0, target.cluster_id, l.old_status, l.new_status, l.namespace,
 			CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at THEN l.first_seen END, l.old_since,
-			CASE WHEN l.new_status IS NULL THEN written_at END
+			CASE WHEN l.new_status IS NULL THEN written_at END,
+			CASE WHEN l.new_status IS NULL AND l.origin NOT IN (SELECT s.origin FROM stored s) THEN 'r' END::"char"
 		FROM lacking l JOIN drawn d ON d.origin = l.origin;
 END
 $$;

@@ -47,7 +47,7 @@ AS $$
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
-			'dashboard', 'dashboard_html',
+			'fleet_score', 'find_vulnerabilities', 'worst_vulnerabilities', 'dashboard', 'dashboard_html',
 			-- What the page is made of.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows', 'chart_top', 'chart_path', 'chart_trend',
 			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends', 'dashboard_clusters', 'dashboard_lists',
@@ -60,7 +60,7 @@ LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT '60s';
 END;
-COMMENT ON FUNCTION kube_reports_internal.reader_timeout() IS 'the statement_timeout of readers that were given none: theirs when they log in, not that of who inherits from them';
+COMMENT ON FUNCTION kube_reports_internal.reader_timeout() IS 'the statement_timeout of reader_settings()';
 
 CREATE FUNCTION kube_reports_internal.add_reader(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -90,25 +90,38 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text)
 	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 for an unknown role or cluster';
 
+-- jit: views of a store whose tables nobody has analyzed look expensive to the planner.  Compiling them then takes seconds, and running them
+-- milliseconds; and where they do read millions of rows, compiled code gains little.
+CREATE FUNCTION kube_reports_internal.reader_settings() RETURNS TABLE (name text, value text)
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	VALUES ('statement_timeout', kube_reports_internal.reader_timeout()), ('jit', 'off');
+END;
+COMMENT ON FUNCTION kube_reports_internal.reader_settings() IS 'settings of readers that were given no others: theirs when they log in, not those of who inherits from them';
+
 CREATE FUNCTION kube_reports_internal.limit_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	setting		record;
 BEGIN
-	-- Nobody's own choice is changed.
-	IF NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
+	FOR setting IN SELECT r.name, r.value FROM kube_reports_internal.reader_settings() r
+		-- Nobody's own choice is changed.
+		WHERE NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
 			WHERE s.setrole IN (0, to_regrole(quote_ident(role)))
-				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) AND c.setting LIKE 'statement_timeout=%') THEN
+				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) AND c.setting LIKE r.name || '=%')
+	LOOP
 		BEGIN
-			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET statement_timeout = %L', role, current_database(), kube_reports_internal.reader_timeout());
+			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET %I = %L', role, current_database(), setting.name, setting.value);
 		EXCEPTION WHEN insufficient_privilege THEN
-			RAISE NOTICE 'role "%" has no statement_timeout: its queries may run for ever', role
-				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET statement_timeout = %L', role, kube_reports_internal.reader_timeout());
+			RAISE NOTICE 'role "%" has no % = %: its queries may run for ever, or slowly', role, setting.name, setting.value
+				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET %I = %L', role, setting.name, setting.value);
 		END;
-	END IF;
+	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role that has no statement_timeout reader_timeout() in this database; a notice where the caller may not';
+COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role those of reader_settings() in this database that it has no value of its own for; a notice where the caller may not';
 
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -121,7 +134,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_reader(name)
-	IS 'lets a role read everything, of all clusters, through views and functions; gives it a statement_timeout of reader_timeout() if it has none';
+	IS 'lets a role read everything, of all clusters, through views and functions; gives it the settings of reader_settings() (statement_timeout, jit = off) that it has no value for';
 
 CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -136,7 +149,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
-	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; gives it a statement_timeout as grant_reader() does';
+	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; gives it settings as grant_reader() does';
 
 CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -151,7 +164,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
-	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope; gives it a statement_timeout as grant_reader() does';
+	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope; gives it settings as grant_reader() does';
 
 CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -182,21 +195,23 @@ BEGIN
 		IF FOUND THEN
 			PERFORM kube_reports.grant_proxy(role, served);
 		END IF;
-		IF EXISTS (SELECT FROM pg_db_role_setting s
+		FOR given IN SELECT r.name FROM kube_reports_internal.reader_settings() r
+			WHERE EXISTS (SELECT FROM pg_db_role_setting s
 				WHERE s.setrole = to_regrole(quote_ident(role)) AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-					AND 'statement_timeout=' || kube_reports_internal.reader_timeout() = ANY (s.setconfig)) THEN
+					AND r.name || '=' || r.value = ANY (s.setconfig))
+		LOOP
 			BEGIN
-				EXECUTE format('ALTER ROLE %I IN DATABASE %I RESET statement_timeout', role, current_database());
+				EXECUTE format('ALTER ROLE %I IN DATABASE %I RESET %I', role, current_database(), given.name);
 			EXCEPTION WHEN insufficient_privilege THEN
-				RAISE NOTICE 'role "%" keeps its statement_timeout', role;
+				RAISE NOTICE 'role "%" keeps its %', role, given.name;
 			END;
-		END IF;
+		END LOOP;
 	END IF;
 	RETURN removed;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
-	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and a statement_timeout of reader_timeout() too; returns how many';
+	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and the settings of reader_settings() too; returns how many';
 
 CREATE FUNCTION kube_reports.grant_admin(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -103,8 +103,14 @@ CREATE INDEX result_detail ON kube_reports_internal.result (detail, criterion);
 CREATE INDEX result_open ON kube_reports_internal.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
 -- In the order of searches, for what few sources give.
 CREATE INDEX result_scored ON kube_reports_internal.result (criterion, status, cluster_id, namespace) WHERE score > 0;
-CREATE INDEX result_score ON kube_reports_internal.result (score) WHERE score >= 7;
+-- The expression is that of column score of readers' views, so that their conditions find this index; no other index has its predicate.
+CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), criterion) WHERE nullif(score, 0) IS NOT NULL;
+-- The reports with high scores in their own order.
+CREATE INDEX result_report_score ON kube_reports_internal.result (origin, score) WHERE score > 0;
 CREATE INDEX result_namespace_score ON kube_reports_internal.result (cluster_id, namespace, score) WHERE score > 0;
+-- How many results have which scores.  ANALYZE would learn it of the rows of the index alone, and take it for that of all.
+CREATE STATISTICS kube_reports.result_scores ON (nullif(score, 0)) FROM kube_reports_internal.result;
+ALTER INDEX kube_reports.result_score ALTER COLUMN 1 SET STATISTICS 0;
 -- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.
 CREATE INDEX result_time ON kube_reports_internal.result USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
@@ -174,6 +180,7 @@ CREATE TABLE kube_reports_internal.result_change (
 	cluster_id	integer NOT NULL,
 	old_status	"char",
 	new_status	"char",
+	gone_with	"char",
 	namespace	text COLLATE "C" NOT NULL,
 	first_seen	timestamptz,
 	old_since	timestamptz,
@@ -185,6 +192,8 @@ COMMENT ON TABLE kube_reports_internal.result_change IS 'history: every appearan
 COMMENT ON COLUMN kube_reports_internal.result_change.version IS 'resourceVersion of the report''s change';
 COMMENT ON COLUMN kube_reports_internal.result_change.old_status IS 'null: it appeared';
 COMMENT ON COLUMN kube_reports_internal.result_change.new_status IS 'null: it is gone';
+COMMENT ON COLUMN kube_reports_internal.result_change.gone_with
+	IS 'gone only: r: with its report, s: with all that the report said of its subject, while it says something of others; null: alone';
 COMMENT ON COLUMN kube_reports_internal.result_change.first_seen IS 'when it had appeared; null where it appears. With a null old_status: rebuild() has put the event in the place of some that were lost';
 COMMENT ON COLUMN kube_reports_internal.result_change.old_since IS 'since when it had had the old status; null where there is none';
 COMMENT ON COLUMN kube_reports_internal.result_change.settles_at IS 'gone only: before this time the result may come back and the row be taken back, so that readers do not count it yet';
