@@ -337,9 +337,9 @@ def bench_turnover(bench):
         started = time.time()
         bench.upkeep()
         spent += time.time() - started
-        history.append({name: int(bench.database.psql(f"SELECT count(*) FROM kube_reports.{name}")) for name in kept})
+        history.append({name: int(bench.database.psql(f"SELECT count(*) FROM kube_reports_internal.{name}")) for name in kept})
     first, last = (sum(one.values()) for one in (history[0], history[-1]))
-    size = int(bench.database.psql("SELECT sum(pg_total_relation_size(('kube_reports.' || name)::regclass)) FROM unnest('{%s}'::text[]) name" % ",".join(kept)))
+    size = int(bench.database.psql("SELECT sum(pg_total_relation_size(('kube_reports_internal.' || name)::regclass)) FROM unnest('{%s}'::text[]) name" % ",".join(kept)))
     row("turnover", f"{count:,} reports replaced 10 times; rows derived; upkeep {spent:.1f} s", last, first, "rows", last / first, "within 1.1", last / first <= 1.1,
         upkeep_seconds=spent, bytes=size, tables=history[-1])
     assert bench.database.psql("SELECT * FROM kube_reports.verify()") == ""

@@ -93,6 +93,7 @@ def test_unregister_a_cluster(own_stack):
     staying.stop()
     until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'other_proxy'") == "0", what="the end of its connections")
     database.psql(f"CALL kube_reports.unregister_cluster('{other}')")
-    tables = ("object", "change", "lane", "cluster", "proxy_role", "origin", "subject", "result", "result_change", "rollup", "rollup_daily",
-              "rollup_policy", "rollup_delta", "score_daily")
-    assert {table: database.psql(f"SELECT count(*) FROM kube_reports.{table}") for table in tables} == {table: "0" for table in tables}
+    inside = ("change", "lane", "proxy_role", "origin", "subject", "result", "result_change", "rollup", "rollup_daily", "rollup_policy",
+              "rollup_delta", "score_daily")
+    tables = ("kube_reports.object", "kube_reports.cluster", *(f"kube_reports_internal.{table}" for table in inside))
+    assert {table: database.psql(f"SELECT count(*) FROM {table}") for table in tables} == {table: "0" for table in tables}

@@ -26,13 +26,13 @@ DECLARE
 	owned		record;
 	id			integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
 BEGIN
-	FOR owned IN SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+	FOR owned IN SELECT c.oid::regclass AS source, c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			AND (a.attname = 'cluster_id' OR a.attname = 'lane' AND a.atttypid = 'integer'::regtype) AND NOT a.attisdropped ORDER BY c.relname
 	LOOP
 		name := owned.relname;
-		EXECUTE format('SELECT count(*) FROM kube_reports.%I WHERE %I ' || CASE owned.attname WHEN 'lane' THEN 'IN (SELECT l.id FROM lanes_of l WHERE l.cluster_id = $1)'
-			ELSE '= $1' END, owned.relname, owned.attname) INTO rows USING coalesce(id, (SELECT i.id FROM ids i WHERE i.uid = cluster));
+		EXECUTE format('SELECT count(*) FROM %s WHERE %I ' || CASE owned.attname WHEN 'lane' THEN 'IN (SELECT l.id FROM lanes_of l WHERE l.cluster_id = $1)'
+			ELSE '= $1' END, owned.source, owned.attname) INTO rows USING coalesce(id, (SELECT i.id FROM ids i WHERE i.uid = cluster));
 		RETURN NEXT;
 	END LOOP;
 END
@@ -69,7 +69,7 @@ SELECT count(*) AS grants FROM kube_reports_internal.reader_grant WHERE role = '
 SELECT has_schema_privilege('regress_looking', 'kube_reports', 'USAGE') AS reads;
 -- Upkeep goes on with it, and so does whoever calls again.
 SELECT count(*) AS before FROM kube_reports.object \gset
-SELECT kube_reports.maintain() AS more;
+SELECT kube_reports_internal.remove_marked_clusters() AS more;
 SELECT :before > count(*) AS went_on FROM kube_reports.object;
 CALL kube_reports.unregister_cluster(:'one');
 SELECT name, rows FROM pg_temp.rows_of(:'one') WHERE rows <> 0;

@@ -60,7 +60,7 @@ SELECT name, url FROM kube_reports.webhook_state;
 -- A role that may not serve a cluster, bound to none and to another one.
 CREATE ROLE regress_messages;
 GRANT regress_messages TO CURRENT_USER;
-GRANT USAGE ON SCHEMA kube_reports TO regress_messages;
+GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO regress_messages;
 GRANT SELECT ON kube_reports_internal.caller TO regress_messages;
 GRANT EXECUTE ON FUNCTION kube_reports_internal.this_caller, kube_reports_internal.api_hello, kube_reports_internal.api_export,
 	kube_reports_internal.api_namespace TO regress_messages;

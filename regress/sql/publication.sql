@@ -7,12 +7,12 @@ CREATE EXTENSION kube_reports;
 SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
 SELECT kube_reports_internal.make_history(now());
 SELECT c.oid::regclass AS without FROM pg_class c
-	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p')
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p')
 		AND NOT (c.relreplident = 'f'
 			OR c.relreplident = 'd' AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
 	ORDER BY 1;
 SELECT count(*) > 30 AS published, string_agg(format('%s', c.oid::regclass), ', ') AS tables FROM pg_class c
-	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition \gset
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p') AND NOT c.relispartition \gset
 SELECT :'published' AS published;
 CREATE PUBLICATION regress_all FOR TABLE :tables;
 

@@ -19,7 +19,7 @@ SELECT kube_reports_internal.fold_rollups() AS more;
 -- What the planner knows nothing of, though it has rows.
 CREATE VIEW unknown AS
 	SELECT c.oid::regclass AS name FROM pg_class c
-	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.reltuples < 0
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.reltuples < 0
 		AND (c.relkind = 'r' AND pg_relation_size(c.oid) > 0
 			OR c.relkind = 'p' AND (SELECT sum(pg_relation_size(i.inhrelid)) FROM pg_inherits i WHERE i.inhparent = c.oid) > 0);
 SELECT count(*) > 10 AS many FROM unknown;

@@ -381,7 +381,7 @@ BEGIN
 			CASE WHEN c.reltuples > 0 AND c.relpages > 0 THEN greatest(1, least(64, max_rows / greatest(1, c.reltuples / c.relpages)))
 				ELSE greatest(1, max_rows / 100) END,
 			pg_stat_get_tuples_updated('kube_reports_internal.result'::regclass) + pg_stat_get_tuples_deleted('kube_reports_internal.result'::regclass)
-		INTO pages, blocks, changed FROM pg_class c WHERE c.oid = ('kube_reports.' || next.what)::regclass;
+		INTO pages, blocks, changed FROM pg_class c WHERE c.oid = ('kube_reports_internal.' || next.what)::regclass;
 	IF next.place >= pages THEN
 		next.place := 0;
 	END IF;
@@ -414,7 +414,7 @@ BEGIN
 	next.place := next.place + blocks;
 	-- History keeps the others; and the server begins to count anew after a crash.
 	much := next.what NOT IN ('origin', 'subject', 'criterion') AND (changed < next.changes OR changed - next.changes > 2 * busy
-		* (SELECT greatest(c.reltuples, 1000) FROM pg_class c WHERE c.oid = ('kube_reports.' || next.what)::regclass));
+		* (SELECT greatest(c.reltuples, 1000) FROM pg_class c WHERE c.oid = ('kube_reports_internal.' || next.what)::regclass));
 	IF next.place >= pages THEN
 		next.hurry := much OR next.removed > busy * next.looked_at;
 		next.changes := changed;

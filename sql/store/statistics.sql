@@ -7,27 +7,27 @@
 -- planner expects many rows, and of a query over several such tables millions,
 -- which it compiles for seconds.
 
-CREATE FUNCTION kube_reports_internal.unanalyzed() RETURNS TABLE (name name, pages bigint, partitioned boolean)
+CREATE FUNCTION kube_reports_internal.unanalyzed() RETURNS TABLE (name regclass, pages bigint, partitioned boolean)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	-- Rows come and go in queues: what they have been once is as good as what they are.
-	SELECT c.relname, pg_relation_size(c.oid) / current_setting('block_size')::bigint, false
+	SELECT c.oid::regclass, pg_relation_size(c.oid) / current_setting('block_size')::bigint, false
 	FROM pg_class c
 		CROSS JOIN LATERAL (SELECT greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
 			pg_stat_get_mod_since_analyze(c.oid) AS changed, pg_stat_get_live_tuples(c.oid) AS live) s
-	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
 		AND (c.reltuples < 0 OR s.analyzed_at IS NULL
 			OR s.analyzed_at < now() - interval '10 minutes' AND s.changed > 0
 				AND (s.changed > 100 + 0.2 * c.reltuples OR s.live > 2 * c.reltuples OR s.live < c.reltuples / 2))
 	UNION ALL
-	SELECT c.relname, p.pages, true
+	SELECT c.oid::regclass, p.pages, true
 	FROM pg_class c
 		CROSS JOIN LATERAL (SELECT pg_stat_get_last_analyze_time(c.oid) AS analyzed_at) s
 		CROSS JOIN LATERAL (SELECT sum(pg_relation_size(i.inhrelid)) / current_setting('block_size')::bigint AS pages,
 				sum(pg_stat_get_live_tuples(i.inhrelid)) AS live
 			FROM pg_inherits i WHERE i.inhparent = c.oid) p
-	WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind = 'p' AND p.pages > 0
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'p' AND p.pages > 0
 		AND (c.reltuples < 0 OR s.analyzed_at IS NULL OR s.analyzed_at < now() - interval '1 day' AND p.live <> c.reltuples
 			OR s.analyzed_at < now() - interval '10 minutes' AND (p.live > 2 * c.reltuples OR p.live < c.reltuples / 2))
 $$;
@@ -49,15 +49,15 @@ BEGIN
 	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -6) THEN
 		RETURN false;
 	END IF;
-	FOR target IN SELECT u.* FROM kube_reports_internal.unanalyzed() u ORDER BY u.pages, u.name LOOP
+	FOR target IN SELECT u.* FROM kube_reports_internal.unanalyzed() u ORDER BY u.pages, u.name::text LOOP
 		IF clock_timestamp() > until THEN
 			RETURN true;
 		END IF;
 		IF target.partitioned THEN
 			PERFORM set_config('default_statistics_target', greatest(10, least(100,
-				200 / (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = format('kube_reports.%I', target.name)::regclass)))::text, true);
+				200 / (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = target.name)))::text, true);
 		END IF;
-		EXECUTE format('ANALYZE (SKIP_LOCKED) kube_reports.%I', target.name);
+		EXECUTE format('ANALYZE (SKIP_LOCKED) %s', target.name);
 		IF target.partitioned THEN
 			PERFORM set_config('default_statistics_target', usual, true);
 		END IF;

@@ -215,7 +215,7 @@ DECLARE
 	here		record;
 	noted		record;
 BEGIN
-	PERFORM set_config('kube_reports.server_checked', pg_backend_pid()::text, false);
+	PERFORM set_config('kube_reports_internal.server_checked', pg_backend_pid()::text, false);
 	SELECT * INTO here FROM kube_reports_internal.server_identity();
 	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
 	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
@@ -241,7 +241,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF current_setting('kube_reports.server_checked', true) IS DISTINCT FROM pg_backend_pid()::text THEN
+	IF current_setting('kube_reports_internal.server_checked', true) IS DISTINCT FROM pg_backend_pid()::text THEN
 		PERFORM kube_reports_internal.check_incarnation();
 	END IF;
 END

@@ -109,8 +109,8 @@ CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), c
 CREATE INDEX result_report_score ON kube_reports_internal.result (origin, score) WHERE score > 0;
 CREATE INDEX result_namespace_score ON kube_reports_internal.result (cluster_id, namespace, score) WHERE score > 0;
 -- How many results have which scores.  ANALYZE would learn it of the rows of the index alone, and take it for that of all.
-CREATE STATISTICS kube_reports.result_scores ON (nullif(score, 0)) FROM kube_reports_internal.result;
-ALTER INDEX kube_reports.result_score ALTER COLUMN 1 SET STATISTICS 0;
+CREATE STATISTICS kube_reports_internal.result_scores ON (nullif(score, 0)) FROM kube_reports_internal.result;
+ALTER INDEX kube_reports_internal.result_score ALTER COLUMN 1 SET STATISTICS 0;
 -- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.
 CREATE INDEX result_time ON kube_reports_internal.result USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
