@@ -39,7 +39,7 @@ def compliance(cluster_name):
     for number, (rule, severity) in enumerate(CHECKS):
         metadata = {"name": f"cis-node-{rule}", "namespace": "openshift-compliance"}
         yield {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "id": f"xccdf_{rule}", "severity": severity,
-               "status": ("FAIL", "MANUAL", "PASS")[(number + len(cluster_name)) % 3], "description": rule.replace("-", " "),
+               "status": ("FAIL", "MANUAL", "PASS", "INCONSISTENT")[(number + len(cluster_name)) % 4], "description": rule.replace("-", " "),
                "metadata": {**metadata, "labels": {"compliance.openshift.io/scan-name": "cis-node", "compliance.openshift.io/suite": "cis"}}}
         yield {"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation", "metadata": metadata, "spec": {"apply": True},
                "status": {"applicationState": ("Outdated", "Applied")[number % 2]}}

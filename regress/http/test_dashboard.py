@@ -29,8 +29,8 @@ def rows_at(documents, days_ago):
     for uid, document in documents:
         namespace = document["metadata"].get("namespace", "")
         if document["kind"] == "ComplianceCheckResult" and days_ago <= fleet.CHECKED:
-            status = {"FAIL": "fail", "PASS": "pass", "MANUAL": "skip"}[document["status"]]
-            rows.append(Row(fleet.CLUSTERS[uid], namespace, "Compliance Operator", "cis-node", document["severity"], status, document["status"] != "MANUAL"))
+            status = {"FAIL": "fail", "PASS": "pass", "MANUAL": "skip", "INCONSISTENT": "error"}[document["status"]]
+            rows.append(Row(fleet.CLUSTERS[uid], namespace, "Compliance Operator", "cis-node", document["severity"], status, document["status"] not in ("MANUAL", "INCONSISTENT")))
         elif "results" in document:
             # The state of the last step that was then.
             step = min(days for days in fleet.DAYS if days >= days_ago)
@@ -152,6 +152,7 @@ def test_now(world):
         (cluster, len(failing(group)), score(group), parts(group), score(group))
         for cluster, group in sorted(clusters.items(), key=lambda item: -len(failing(item[1])))]
     assert {(row["policy"], row["failing"]) for row in told["top_vulnerabilities"]} == {(key[1], len(failing(group))) for key, group in vulnerabilities.items()}
+    assert [row["score"] or 0 for row in told["top_vulnerabilities"]] == [10, 9.8, 7.8, 7.5, 7.5, 7.5, 7.5, 3.3, 0]
     assert [row["policy"] for row in told["top_vulnerabilities"]][:2] == ["CVE-2021-44228", "CVE-2022-42889"]
     first = told["top_vulnerabilities"][0]
     assert (first["score"], first["severity"], first["package"], first["installed_version"], first["fixed_version"]) == (
@@ -330,7 +331,8 @@ def test_empty_and_tiny(world, show):
     """A store without results says so; one result makes a page without gaps in it"""
     database = world.another("tiny")
     page = world.page(database=database)
-    assert "No results are stored" in page
+    assert "No results are stored" in page and f"grant_reader('<bdi>{READER}</bdi>')" in page and "Kyverno" in page
+    assert "without a filter" in world.page("'{\"namespace\": \"nowhere\"}'", database=database)
     assert show(page).run(MISFITS) == []
     uid = list(fleet.CLUSTERS)[0]
 

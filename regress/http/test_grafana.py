@@ -178,6 +178,95 @@ def test_panels_answer(readers, board, role):
             assert "prod-us" not in json.dumps(rows), title
 
 
+def only(rows):
+    """The value of a panel that shows one."""
+    (value,) = rows[0].values()
+    return value
+
+
+def rounded(value):
+    return value if value is None else round(value, 6)
+
+
+def by_day(rows):
+    return {(row["time"][:10], row["metric"]): rounded(row["value"]) for row in rows}
+
+
+def added(rows, key, value):
+    sums = {}
+    for row in rows:
+        sums[row[key]] = sums.get(row[key], 0) + row[value]
+    return sums
+
+
+# What each panel shows that the page shows, too: (board, panel): numbers of the panel's rows, and those of the page; page(filter) asks for it.
+PAGE = {
+    ("compliance", "Weighted score"): lambda rows, page: (rounded(only(rows)), page()["trend"][-1]["weighted_score"]),
+    ("compliance", "Checks without a verdict"): lambda rows, page: (only(rows), page()["trend"][-1]["excluded"]),
+    ("compliance", "Failing checks"): lambda rows, page: (len(rows), min(200, sum(map(sum, page()["ages"])))),
+    ("fleet", "Score"): lambda rows, page: (rounded(only(rows)), page()["trend"][-1]["score"]),
+    ("fleet", "Failing results"): lambda rows, page: (only(rows), page()["trend"][-1]["failing"]),
+    ("fleet", "Clusters"): lambda rows, page: (only(rows), page()["clusters"]),
+    ("fleet", "Score by cluster"): lambda rows, page: (by_day(rows), {
+        (day["day"], cluster["cluster_name"]): score for cluster in page()["top_clusters"]
+        for day, score in zip(page()["trend"], cluster["scores"]) if score is not None}),
+    ("fleet", "Failing results by cluster"): lambda rows, page: (
+        {row["metric"]: row["value"] for row in rows if row["time"] == rows[-1]["time"]}, {row["cluster_name"]: row["failing"] for row in page()["top_clusters"]}),
+    ("fleet", "Failing results by policy and cluster"): lambda rows, page: (
+        {policy: failing for policy, failing in added([row for row in rows if row["failing"]], "policy", "failing").items() if policy in {row["policy"] for row in page()["top_policies"]}},
+        added(page()["top_policies"], "policy", "failing")),
+    ("fleet", "Freshness"): lambda rows, page: (
+        {row["cluster"]: row["evaluated_at"] for row in rows if row["reports"]}, {row["cluster_name"]: row["evaluated_at"] for row in page()["top_clusters"]}),
+    ("namespaces-and-policies", "Score"): lambda rows, page: (rounded(only(rows)), page()["trend"][-1]["score"]),
+    ("namespaces-and-policies", "Failing results"): lambda rows, page: (only(rows), page()["trend"][-1]["failing"]),
+    ("namespaces-and-policies", "Score by namespace"): lambda rows, page: (
+        {key: value for key, value in by_day(rows).items() if value is not None},
+        {(day["day"], name): day["score"] for name in {row["metric"] for row in rows}
+         for day in page(namespace="" if name == "(cluster scope)" else name)["trend"] if day["score"] is not None}),
+    ("namespaces-and-policies", "Failing policies"): lambda rows, page: (
+        [row["failing"] for row in rows[:10]], sorted(added(page()["top_policies"], "policy", "failing").values(), reverse=True)),
+    ("namespaces-and-policies", "Failing namespaces"): lambda rows, page: (
+        [row["failing"] for row in rows], [page(namespace=row["namespace"].replace("(cluster scope)", ""))["trend"][-1]["failing"] for row in rows]),
+    ("namespaces-and-policies", "Open for longest"): lambda rows, page: (
+        sorted(row["time"] for row in rows)[:6], [row["since"] for row in page()["oldest"]]),
+    ("vulnerabilities", "Vulnerabilities"): lambda rows, page: (only(rows), page()["vulnerabilities"]),
+    ("vulnerabilities", "Critical"): lambda rows, page: (only(rows), len({row["policy"] for row in page()["top_vulnerabilities"] if row["severity"] == "critical"})),
+    ("vulnerabilities", "Affected results"): lambda rows, page: (only(rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
+    ("vulnerabilities", "Results by severity"): lambda rows, page: (
+        sum(row["value"] for row in rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
+    ("vulnerabilities", "Worst vulnerabilities"): lambda rows, page: (
+        [(row["vulnerability"], row["score"], row["results"], row["namespaces"], row["fixed"]) for row in rows],
+        [(row["policy"], row["score"], row["failing"], row["places"], row["fixed_version"]) for row in page()["top_vulnerabilities"]]),
+}
+# What the page does not show: changes, controls, single results, scores of reports.
+NOT_ON_PAGE = {
+    "compliance": ["Failing controls", "Mean time to fix", "Score by category", "Score by category now", "Controls", "Time to fix", "Remediations"],
+    "fleet": ["Silent clusters"],
+    "namespaces-and-policies": ["New failures in the period", "Fixed", "Changes by day", "New failures", "Exceptions"],
+    "vulnerabilities": ["Reports with such a score", "Failing results by severity", "Images", "Reports by score", "What a vulnerability affects"],
+}
+
+
+@pytest.mark.parametrize("role", READERS)
+@pytest.mark.parametrize("name", BOARDS)
+def test_panels_agree_with_the_page(readers, name, role):
+    """Numbers that both show are the same, and no panel is forgotten"""
+    board, reader, pages = BOARDS[name], readers[role], {}
+
+    def page(**filter_):
+        asked = json.dumps(filter_)
+        if asked not in pages:
+            first, last = (at[:10] for at in reader.period)
+            pages[asked] = json.loads(reader.database.psql(f"SELECT kube_reports.dashboard('{asked}', '{first}', '{last}')", user=role))
+        return pages[asked]
+    titles = [panel["title"] for panel in board["panels"]]
+    assert sorted(titles) == sorted([title for of, title in PAGE if of == name] + NOT_ON_PAGE[name])
+    for (panel, _), rows in zip(queries(board), reader.answers(board, reader.values(board))):
+        if (name, panel["title"]) in PAGE:
+            shown, expected = PAGE[name, panel["title"]](rows, page)
+            assert shown == expected and shown, panel["title"]
+
+
 @every_board
 def test_filters_matter(readers, board):
     """A choice of one cluster answers nothing of the others, and one that is not there something else than all"""

@@ -37,7 +37,7 @@ BEGIN
 	END IF;
 	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a dashboard has',
 		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
-	PERFORM kube_reports_internal.warn_pending();
+	-- worst_vulnerabilities() warns when results are missing.
 	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
 	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	sources := kube_reports_internal.filter_strings(filter, 'source');

@@ -179,13 +179,13 @@ BEGIN ATOMIC
 				kube_reports_internal.html_counted((p->>'places')::numeric, 'namespace', 'namespaces'),
 				kube_reports_internal.chart_bar('failing', p->'parts', (shown#>>'{top_policies,0,failing}')::numeric)), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_policies') WITH ORDINALITY e(p, n)),
-			'Every policy passes.', (shown->>'failing_policies')::bigint - jsonb_array_length(shown->'top_policies')),
+			'Every policy passes. There is nothing to do.', (shown->>'failing_policies')::bigint - jsonb_array_length(shown->'top_policies')),
 		kube_reports_internal.html_rows((SELECT string_agg(format('<li><span class="name">%s</span><span class="value">%s <small>%s pass</small></span>%s</li>',
 				kube_reports_internal.html_namespace(p->>'namespace', p->>'cluster_name', p->>'cluster', (shown->>'clusters')::bigint),
 				kube_reports_internal.html_number((p->>'failing')::numeric), kube_reports_internal.html_value((p->>'score')::double precision, true),
 				kube_reports_internal.chart_bar('failing', p->'parts', (shown#>>'{top_namespaces,0,failing}')::numeric)), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_namespaces') WITH ORDINALITY e(p, n)),
-			'Nothing fails in any namespace.', (shown->>'failing_namespaces')::bigint - jsonb_array_length(shown->'top_namespaces')),
+			'Nothing fails in any namespace. There is nothing to do.', (shown->>'failing_namespaces')::bigint - jsonb_array_length(shown->'top_namespaces')),
 		kube_reports_internal.html_rows((SELECT string_agg(format('<li><span class="name">%s</span><span class="value">%s</span>%s</li>', a.name,
 				kube_reports_internal.html_number(a.count), kube_reports_internal.chart_bar('failing', a.parts, a.most)), '' ORDER BY a.n)
 			FROM (SELECT e.n, e.parts, (ARRAY['less than a day', '1 to 7 days', '7 to 30 days', '30 to 90 days', 'more than 90 days'])[e.n] AS name, c.count,
@@ -193,7 +193,7 @@ BEGIN ATOMIC
 				FROM jsonb_array_elements(shown->'ages') WITH ORDINALITY e(parts, n),
 					LATERAL (SELECT sum(v::numeric) AS count FROM jsonb_array_elements_text(e.parts) v) c) a
 			WHERE a.most > 0),
-			'Nothing fails.', 0),
+			'Nothing fails. There is nothing to do.', 0),
 		CASE WHEN shown->'oldest' <> '[]' THEN '<h3>Open for longest</h3><ol class="rows">' || (SELECT string_agg(format(
 				'<li><span class="name"><bdi>%s</bdi> <small>%s</small></span><span class="value">%s</span><small class="name">%s <bdi>%s</bdi> in %s</small></li>',
 				kube_reports_internal.html_text(o->>'policy', 60), kube_reports_internal.html_text(o->>'severity'),
@@ -210,7 +210,7 @@ BEGIN ATOMIC
 					coalesce('→ <bdi>' || kube_reports_internal.html_text(v->>'fixed_version', 30) || '</bdi>', '· no fix known')),
 				kube_reports_internal.html_counted((v->>'failing')::numeric, 'result', 'results')), '' ORDER BY n)
 			FROM jsonb_array_elements(shown->'top_vulnerabilities') WITH ORDINALITY e(v, n)),
-			'No vulnerability is reported.', (shown->>'vulnerabilities')::bigint - jsonb_array_length(shown->'top_vulnerabilities')));
+			'No vulnerability is reported. A scanner for images that writes reports, such as Trivy, brings them here.', (shown->>'vulnerabilities')::bigint - jsonb_array_length(shown->'top_vulnerabilities')));
 END;
 COMMENT ON FUNCTION kube_reports_internal.dashboard_lists(jsonb) IS 'what fails most of dashboard(), as HTML';
 
@@ -259,13 +259,20 @@ $page$,
 			'evaluated ' || kube_reports_internal.html_age((shown->>'made_at')::timestamptz - (shown->>'evaluated_at')::timestamptz) || ' ago'),
 		CASE WHEN h.some THEN format('<section class="wide hero" aria-label="Overview">%s<div><p class="lead">%s</p>%s</div></section>%s%s%s',
 				kube_reports_internal.chart_ring('Score: ' || kube_reports_internal.html_value(h.score, true), h.score),
-				CASE WHEN h.score IS NULL THEN 'Nothing counts towards a score.' ELSE kube_reports_internal.html_value(h.score, true) || ' of what is checked passes'
+				CASE WHEN h.score IS NULL
+						THEN 'Nothing counts towards a score. Results that are skipped never do: let a policy check something, or ask for another period.' ELSE kube_reports_internal.html_value(h.score, true) || ' of what is checked passes'
 					|| CASE WHEN h.gain > 0 THEN format(', <span class="good">%s points more</span> than on %s.', h.gain, to_char(h.since, 'FMDD Mon'))
 						WHEN h.gain < 0 THEN format(', <span class="bad">%s points less</span> than on %s.', -h.gain, to_char(h.since, 'FMDD Mon'))
 						ELSE '.' END END,
 				kube_reports_internal.dashboard_tiles(shown),
 				kube_reports_internal.dashboard_trends(shown), kube_reports_internal.dashboard_clusters(shown), kube_reports_internal.dashboard_lists(shown))
-			ELSE '<section class="wide"><p class="empty">No results are stored of what this page was asked for, or none that its reader may see.</p></section>' END,
+			ELSE '<section class="wide"><p class="empty">No results are stored of what this page was asked for, or none that its reader may see.</p>'
+				|| CASE WHEN h.narrowed <> '' OR shown->'filter' ? 'cluster'
+					THEN '<p class="note">Ask for more: dashboard_html() without a filter shows everything that its reader may see.</p>'
+					ELSE '<p class="note">Reports come from scanners such as Kyverno and Trivy as soon as kube-apiserver sends their types to kube-reports-proxy, '
+						|| 'and from kubectl apply.</p>' END
+				|| format('<p class="note">If there are some: the owner of the extension lets a role see them, with SELECT kube_reports.grant_reader(''<bdi>%s</bdi>'').</p></section>',
+					kube_reports_internal.html_text(shown->>'reader', 63)) END,
 		format('<p>The score is pass / (pass + warn + fail + error); skipped results do not count, nor do those whose source found nothing out. '
 			'Weighted: critical 10, high 6, medium 3, low and unknown 1, info 0. Days are UTC. Score and failing results are those of %s, lists and ages of now.</p>'
 			'<p>Made by kube_reports.dashboard_html() at %s UTC, with what <bdi>%s</bdi> may see.</p>',

@@ -635,9 +635,10 @@ CREATE FUNCTION kube_reports_internal.find_reports(role text, seal bytea, filter
 		highest_score real, place bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- A scan of all results, or a sort of all with a score, is never the way to the first reports, but looks so where statistics are older than
--- the results.
+-- A scan of all results, a bitmap or a sort of all with a score is never the way to the first ones, but looks so where statistics are older
+-- than the results.
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 SET enable_sort = off
 SET jit = off
 AS $$
