@@ -21,7 +21,7 @@ SELECT l.id, l.cluster_id, l.resource_type FROM kube_reports_internal.lane l ORD
 SELECT n FROM kube_reports_internal.namespace n ORDER BY n.cluster_id, n.name;
 SELECT s FROM kube_reports_internal.setting s ORDER BY s.name;
 SELECT g FROM kube_reports_internal.origin g ORDER BY g.id;
-SELECT k FROM kube_reports_internal.criterion k ORDER BY k.id;
+SELECT k.id, k.source, k.policy, k.rule, k.category, k.severity FROM kube_reports_internal.criterion k ORDER BY k.id;
 SELECT s FROM kube_reports_internal.subject s ORDER BY s.id;
 SELECT a FROM kube_reports_internal.actor a ORDER BY a.id;
 SELECT s FROM kube_reports_internal.result_since s ORDER BY s.origin, s.key;

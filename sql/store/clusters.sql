@@ -19,7 +19,10 @@ BEGIN
 	-- Every write that is under way is waited for.
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.* INTO leaving FROM kube_reports.cluster c WHERE c.uid = mark_cluster.cluster;
-	IF leaving.id IS NULL OR leaving.removing THEN
+	IF leaving.id IS NULL THEN
+		RAISE NOTICE 'cluster % is not known: there is nothing to remove', mark_cluster.cluster;
+		RETURN NULL;
+	ELSIF leaving.removing THEN
 		RETURN leaving.id;
 	END IF;
 	IF kube_reports_internal.is_restoring() THEN
@@ -188,10 +191,6 @@ DECLARE
 	leaving		integer := kube_reports_internal.mark_cluster(cluster, force);
 BEGIN
 	COMMIT;
-	IF leaving IS NULL THEN
-		RAISE NOTICE 'cluster % is not known: there is nothing to remove', cluster;
-		RETURN;
-	END IF;
 	WHILE kube_reports_internal.remove_cluster_step(leaving) LOOP
 		COMMIT;
 	END LOOP;
