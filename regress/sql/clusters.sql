@@ -16,8 +16,10 @@ SELECT kube_reports.grant_namespace('regress_looking', :'one', 'ns');
 RESET client_min_messages;
 CREATE FUNCTION pg_temp.fill(cluster uuid, many integer) RETURNS void LANGUAGE sql AS $$
 	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-		SELECT c.id, t, 'ns', 'r' || n, '{}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod', 'name', 'p' || n),
-			'results', jsonb_build_array(jsonb_build_object('policy', 'p', 'rule', 'r' || n % 7, 'result', 'fail', 'message', 'of ' || cluster)))::kube_reports.report
+		SELECT c.id, t, 'ns', 'r' || n, '{}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod', 'name',
+			'p' || n),
+			'results', jsonb_build_array(jsonb_build_object('policy', 'p', 'rule', 'r' || n % 7, 'result', 'fail',
+				'message', 'of ' || cluster)))::kube_reports.report
 		FROM kube_reports.cluster c, generate_series(1, many) n, (VALUES (1), (3)) types(t) WHERE c.uid = cluster
 $$;
 -- How many rows of a cluster each table has, by its column or its lanes.
@@ -27,12 +29,16 @@ DECLARE
 	id			integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
 BEGIN
 	FOR owned IN SELECT c.oid::regclass AS source, c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-			AND (a.attname = 'cluster_id' OR a.attname = 'lane' AND a.atttypid = 'integer'::regtype) AND NOT a.attisdropped ORDER BY c.relname
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			AND (a.attname = 'cluster_id' OR a.attname = 'lane' AND a.atttypid = 'integer'::regtype)
+				AND NOT a.attisdropped ORDER BY c.relname
 	LOOP
 		name := owned.relname;
-		EXECUTE format('SELECT count(*) FROM %s WHERE %I ' || CASE owned.attname WHEN 'lane' THEN 'IN (SELECT l.id FROM lanes_of l WHERE l.cluster_id = $1)'
-			ELSE '= $1' END, owned.source, owned.attname) INTO rows USING coalesce(id, (SELECT i.id FROM ids i WHERE i.uid = cluster));
+		EXECUTE format('SELECT count(*) FROM %s WHERE %I ' || CASE owned.attname WHEN 'lane'
+			THEN 'IN (SELECT l.id FROM lanes_of l WHERE l.cluster_id = $1)'
+			ELSE '= $1' END, owned.source, owned.attname) INTO rows USING coalesce(id, (SELECT i.id FROM ids i
+				WHERE i.uid = cluster));
 		RETURN NEXT;
 	END LOOP;
 END
@@ -41,7 +47,8 @@ CREATE TEMP TABLE ids AS SELECT c.id, c.uid FROM kube_reports.cluster c;
 CREATE TEMP TABLE lanes_of AS SELECT l.id, l.cluster_id FROM kube_reports_internal.lane l;
 SELECT pg_temp.fill(:'one', 700), pg_temp.fill(:'two', 50);
 SELECT kube_reports_internal.fold_rollups() AS more;
-UPDATE kube_reports.object SET body = jsonb_set(body::jsonb, '{results,0,result}', '"warn"')::kube_reports.report WHERE name < 'r2';
+UPDATE kube_reports.object SET body = jsonb_set(body::jsonb, '{results,0,result}', '"warn"')::kube_reports.report
+	WHERE name < 'r2';
 DELETE FROM kube_reports.object WHERE name LIKE 'r3%';
 SELECT kube_reports_internal.compact() AS more;
 SELECT kube_reports.set_aggregation(:'one', admission => true);
@@ -60,9 +67,13 @@ DELETE FROM kube_reports_internal.proxy_role WHERE role = current_user;
 -- A removal that is begun and not finished: nothing of the cluster comes any more.
 SELECT kube_reports_internal.mark_cluster(:'one', false) IS NOT NULL AS marked;
 SELECT kube_reports_internal.remove_cluster_step(i.id) AS more FROM ids i WHERE i.uid = :'one';
-SELECT c.removing, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id) > 0 AS some_left FROM kube_reports.cluster c WHERE c.uid = :'one';
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "late", "namespace": "ns"}}');
-INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) SELECT i.id, 1, 'ns', 'late', '{}', '{}' FROM ids i WHERE i.uid = :'one';
+SELECT c.removing, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id) > 0 AS some_left
+	FROM kube_reports.cluster c WHERE c.uid = :'one';
+SELECT kube_reports.create_report(:'one',
+	'{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+		"metadata": {"name": "late", "namespace": "ns"}}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) SELECT i.id, 1, 'ns',
+	'late', '{}', '{}' FROM ids i WHERE i.uid = :'one';
 SELECT kube_reports.grant_proxy('regress_leaving', :'one');
 SELECT kube_reports.grant_cluster('regress_looking', :'one');
 SELECT count(*) AS grants FROM kube_reports_internal.reader_grant WHERE role = 'regress_looking';
@@ -80,7 +91,8 @@ SELECT count(*) AS wrong FROM kube_reports.verify();
 -- Again there is nothing to do; and it may come back, as another one.
 CALL kube_reports.unregister_cluster(:'one');
 SELECT kube_reports.register_cluster(:'one') <> i.id AS another FROM ids i WHERE i.uid = :'one';
-SELECT count(*) AS reports FROM kube_reports.object o JOIN kube_reports.cluster c ON c.id = o.cluster_id WHERE c.uid = :'one';
+SELECT count(*) AS reports FROM kube_reports.object o JOIN kube_reports.cluster c ON c.id = o.cluster_id
+	WHERE c.uid = :'one';
 -- While it is served, when that is meant.
 SELECT kube_reports.grant_proxy(current_user::name, :'one');
 CALL kube_reports.unregister_cluster(:'one', force => true);

@@ -8,8 +8,10 @@ SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
 -- Reports of a namespace of their own, each with a message, a rule and a subject that no other one has.
 CREATE FUNCTION pg_temp.fill(namespace text, many integer) RETURNS void LANGUAGE sql AS $$
 	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-		SELECT c.id, 1, namespace, 'r' || n, '{}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod', 'name', namespace || n),
-			'results', jsonb_build_array(jsonb_build_object('policy', 'p' || n % 10, 'rule', namespace || n, 'result', 'fail', 'message', namespace || ' ' || n),
+		SELECT c.id, 1, namespace, 'r' || n, '{}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod',
+			'name', namespace || n),
+			'results', jsonb_build_array(jsonb_build_object('policy', 'p' || n % 10, 'rule', namespace || n, 'result',
+				'fail', 'message', namespace || ' ' || n),
 				jsonb_build_object('policy', 'always', 'result', 'pass')))::kube_reports.report
 		FROM kube_reports.cluster c, generate_series(1, many) n
 $$;
@@ -25,10 +27,12 @@ BEGIN
 END
 $$;
 CREATE VIEW pg_temp.garbage AS
-	SELECT (SELECT count(*) FROM kube_reports_internal.detail d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id)) AS details,
+	SELECT (SELECT count(*) FROM kube_reports_internal.detail d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r
+		WHERE r.detail = d.id)) AS details,
 		(SELECT count(*) FROM kube_reports_internal.rollup WHERE count = 0) AS rollups,
 		(SELECT count(*) FROM kube_reports_internal.rollup_policy WHERE pass + warn + fail + error + skip = 0) AS policies,
-		(SELECT count(*) FROM kube_reports_internal.rollup_daily) AS days, (SELECT count(*) FROM kube_reports_internal.score_daily) AS scores;
+		(SELECT count(*) FROM kube_reports_internal.rollup_daily) AS days, (SELECT count(*)
+			FROM kube_reports_internal.score_daily) AS scores;
 
 SELECT pg_temp.fill('stays', 10);
 CALL upkeep();
@@ -54,7 +58,8 @@ SELECT count(*) AS results FROM kube_reports_internal.result;
 SELECT count(*) AS wrong FROM kube_reports.verify();
 -- History tells of them as long as it is kept, and needs their names.
 SELECT count(*) AS events, count(k.id) AS criteria, count(s.id) AS subjects, count(g.id) AS origins
-	FROM kube_reports_internal.result_change c LEFT JOIN kube_reports_internal.criterion k ON k.id = c.criterion LEFT JOIN kube_reports_internal.subject s ON s.id = c.subject
+	FROM kube_reports_internal.result_change c LEFT JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+		LEFT JOIN kube_reports_internal.subject s ON s.id = c.subject
 		LEFT JOIN kube_reports_internal.origin g ON g.id = c.origin;
 DELETE FROM kube_reports_internal.result_change c USING kube_reports_internal.origin g WHERE g.id = c.origin AND g.namespace <> 'stays';
 CALL upkeep();
@@ -88,7 +93,8 @@ SELECT * FROM pg_temp.days;
 SELECT kube_reports_internal.expire_days() AS expired, kube_reports_internal.expire_days() AS again;
 CALL upkeep();
 SELECT * FROM pg_temp.days;
-SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS age, s.namespace, s.pass, s.fail FROM kube_reports_internal.score_daily s ORDER BY 1 DESC, 2;
+SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS age, s.namespace, s.pass, s.fail FROM kube_reports_internal.score_daily s
+	ORDER BY 1 DESC, 2;
 -- And when the change itself is out of time nothing is left of it.
 UPDATE kube_reports_internal.rollup_daily SET day = day - 20;
 UPDATE kube_reports_internal.score_daily SET day = day - 20;
@@ -100,9 +106,11 @@ SELECT count(*) AS wrong FROM kube_reports.verify();
 SELECT pg_temp.fill('fro', 1);
 DELETE FROM kube_reports.object WHERE namespace = 'fro';
 SELECT kube_reports_internal.fold_rollups() AS more;
-UPDATE kube_reports.object SET body = jsonb_set(body::jsonb, '{results,0,result}', '"pass"')::kube_reports.report WHERE name = 'r1';
+UPDATE kube_reports.object SET body = jsonb_set(body::jsonb, '{results,0,result}', '"pass"')::kube_reports.report
+	WHERE name = 'r1';
 SELECT kube_reports_internal.fold_rollups() AS more;
-UPDATE kube_reports.object SET body = jsonb_set(body::jsonb, '{results,0,result}', '"fail"')::kube_reports.report WHERE name = 'r1';
+UPDATE kube_reports.object SET body = jsonb_set(body::jsonb, '{results,0,result}', '"fail"')::kube_reports.report
+	WHERE name = 'r1';
 SELECT kube_reports_internal.fold_rollups() AS more;
 CALL upkeep();
 SELECT * FROM pg_temp.garbage;

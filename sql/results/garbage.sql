@@ -26,7 +26,8 @@ BEGIN
 	LOOP
 		EXECUTE format('SELECT EXISTS (SELECT FROM kube_reports_internal.%I)', partition) INTO filled;
 		IF filled THEN
-			RETURN (to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC';
+			RETURN (to_date(substr(partition, length('result_change_') + 1), 'YYYY_MM') + interval '1 month')
+				AT TIME ZONE 'UTC';
 		END IF;
 	END LOOP;
 	RETURN NULL;
@@ -34,8 +35,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.history_ends() IS 'the end of the newest month that has events; null: there are none';
 
--- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time will do.
--- How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the newest month that has events.
+-- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time
+-- will do. How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the
+-- newest month that has events.
 CREATE FUNCTION kube_reports_internal.expire_history() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -45,10 +47,12 @@ DECLARE
 	oldest		timestamp;
 	partition	text;
 BEGIN
-	oldest := date_trunc('month', least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC' - kube_reports.setting('history_retention')::interval);
+	oldest := date_trunc('month', least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
+		- kube_reports.setting('history_retention')::interval);
 	SELECT c.relname INTO partition
 		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
+		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass
+			AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
 		ORDER BY c.relname LIMIT 1;
 	IF NOT FOUND THEN
 		RETURN false;
@@ -59,7 +63,9 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.expire_history() IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the newest month that has events; true when it did';
+COMMENT ON FUNCTION kube_reports_internal.expire_history()
+	IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the '
+		'newest month that has events; true when it did';
 
 -- Days are few in each series, and carry forward: rows go when collect_garbage() comes to them.
 CREATE FUNCTION kube_reports_internal.expire_days(max_days integer DEFAULT NULL) RETURNS boolean
@@ -67,29 +73,36 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	wanted		date := (least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC' - kube_reports.setting('daily_retention')::interval)::date;
-	present		date := (SELECT coalesce(s.daily_cut, (SELECT min(d.day) FROM kube_reports_internal.score_daily d), wanted) FROM kube_reports_internal.store s);
+	wanted		date := (least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
+		- kube_reports.setting('daily_retention')::interval)::date;
+	present		date := (SELECT coalesce(s.daily_cut, (SELECT min(d.day) FROM kube_reports_internal.score_daily d), wanted)
+		FROM kube_reports_internal.store s);
 BEGIN
-	UPDATE kube_reports_internal.store s SET daily_cut = least(wanted, present + max_days) WHERE s.daily_cut IS DISTINCT FROM least(wanted, present + max_days);
+	UPDATE kube_reports_internal.store s SET daily_cut = least(wanted, present + max_days)
+		WHERE s.daily_cut IS DISTINCT FROM least(wanted, present + max_days);
 	RETURN wanted > present;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.expire_days(integer) IS 'lets go counts of days that are older than daily_retention, seen from now and from the newest month that has events; max_days: of at most so many days more than before; true when there were such days';
+COMMENT ON FUNCTION kube_reports_internal.expire_days(integer)
+	IS 'lets go counts of days that are older than daily_retention, seen from now and from the newest month that has '
+		'events; max_days: of at most so many days more than before; true when there were such days';
 
--- After a jump of the clock the first new event would be the end of all that is older.  A twenty-fifth of what there is goes in a day,
--- which is a month of two years: that leaves time to notice.
+-- After a jump of the clock the first new event would be the end of all that is older. A twenty-fifth of what there is
+-- goes in a day, which is a month of two years: that leaves time to notice.
 CREATE FUNCTION kube_reports_internal.expire_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	past		kube_reports_internal.store;
-	months		bigint := (SELECT count(*) FROM pg_inherits i WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass);
+	months		bigint := (SELECT count(*) FROM pg_inherits i
+		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass);
 	expired		boolean := false;
 BEGIN
 	SELECT s.* INTO past FROM kube_reports_internal.store s;
 	-- A time that is still to come was noted by a clock that was ahead.
-	IF (past.history_expired_at BETWEEN now() - interval '25 days' / greatest(months, 1) AND now() + interval '1 day') IS NOT TRUE
+	IF (past.history_expired_at BETWEEN now() - interval '25 days' / greatest(months, 1)
+		AND now() + interval '1 day') IS NOT TRUE
 			AND kube_reports_internal.expire_history() THEN
 		UPDATE kube_reports_internal.store SET history_expired_at = now();
 		expired := true;
@@ -103,12 +116,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.expire_step()
-	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a day at least; true when anything was let go';
+	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a '
+		'day at least; true when anything was let go';
 
 ---- what nothing refers to ----
 
--- Of rows that writers refer to, candidates are looked for without a lock; what is left of them is removed while no writer is at work that
--- might just have found them.  Nobody but who folds writes counts.  Each function returns how many rows it looked at and removed.
+-- Of rows that writers refer to, candidates are looked for without a lock; what is left of them is removed while no
+-- writer is at work that might just have found them. Nobody but who folds writes counts. Each function returns how many
+-- rows it looked at and removed.
 
 CREATE FUNCTION kube_reports_internal.collect_details(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -134,7 +149,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.collect_details(tid, tid) IS 'removes details in a range of places that no result refers to';
+COMMENT ON FUNCTION kube_reports_internal.collect_details(tid, tid)
+	IS 'removes details in a range of places that no result refers to';
 
 CREATE FUNCTION kube_reports_internal.collect_origins(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -149,7 +165,8 @@ DECLARE
 BEGIN
 	SELECT count(*), array_agg(g.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
 		FROM kube_reports_internal.origin g
-			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id
+			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports.object o
+				WHERE o.cluster_id = g.cluster_id
 						AND o.resource_type = g.resource_type AND o.namespace = g.namespace AND o.name = g.name)
 					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
 					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id) OFFSET 0) u ON true
@@ -158,7 +175,8 @@ BEGIN
 	IF candidates IS NOT NULL THEN
 		PERFORM kube_reports_internal.lock_store();
 		DELETE FROM kube_reports_internal.origin g WHERE g.id = ANY (candidates)
-			AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
+			AND NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = g.cluster_id
+				AND o.resource_type = g.resource_type
 				AND o.namespace = g.namespace AND o.name = g.name)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id);
@@ -166,7 +184,8 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.collect_origins(tid, tid) IS 'removes origins in a range of places that neither reports, results nor history refer to';
+COMMENT ON FUNCTION kube_reports_internal.collect_origins(tid, tid)
+	IS 'removes origins in a range of places that neither reports, results nor history refer to';
 
 CREATE FUNCTION kube_reports_internal.collect_subjects(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -181,7 +200,8 @@ DECLARE
 BEGIN
 	SELECT count(*), array_agg(s.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
 		FROM kube_reports_internal.subject s
-			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.subject = s.id)
+			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.result r
+				WHERE r.subject = s.id)
 					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id) OFFSET 0) u ON true
 		WHERE s.ctid >= first AND s.ctid < behind;
 	removed := 0;
@@ -194,11 +214,12 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid) IS 'removes subjects in a range of places that neither results nor history refer to';
+COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid)
+	IS 'removes subjects in a range of places that neither results nor history refer to';
 
--- History has no index by criterion, which every write would pay for.  Each event comes with counts, so that the last of a criterion's
--- counts goes after its last event: when history has nothing of that time any more, it does not name the criterion.  The month more is for
--- clocks that were set back.
+-- History has no index by criterion, which every write would pay for. Each event comes with counts, so that the last of
+-- a criterion's counts goes after its last event: when history has nothing of that time any more, it does not name the
+-- criterion. The month more is for clocks that were set back.
 CREATE FUNCTION kube_reports_internal.collect_criteria(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -216,7 +237,8 @@ BEGIN
 			array_agg(k.id ORDER BY k.id) FILTER (WHERE u.used IS NULL AND k.last_counted IS NULL)
 		INTO looked_at, candidates, unnoted
 		FROM kube_reports_internal.criterion k
-			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.criterion = k.id)
+			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.rollup r
+				WHERE r.criterion = k.id)
 					OR EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.criterion = k.id)
 					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = k.id) OFFSET 0) u ON true
 		WHERE k.ctid >= first AND k.ctid < behind;
@@ -228,16 +250,18 @@ BEGIN
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.criterion = k.id)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.criterion = k.id)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = k.id)
-			AND k.id <> ALL (ARRAY(SELECT c.id FROM kube_reports_internal.rollup_delta d CROSS JOIN LATERAL unnest(d.criteria) c(id)));
+			AND k.id <> ALL (ARRAY(SELECT c.id FROM kube_reports_internal.rollup_delta d
+				CROSS JOIN LATERAL unnest(d.criteria) c(id)));
 		GET DIAGNOSTICS removed = ROW_COUNT;
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_criteria(tid, tid)
-	IS 'removes criteria in a range of places that neither results nor counts refer to, and that history cannot refer to';
+	IS 'removes criteria in a range of places that neither results nor counts refer to, and that history cannot refer '
+		'to';
 
--- A row says that a count has changed on a day: the first one that says 0, and one that says what the row before says, say nothing.
--- Two statements: what the first one has removed is nobody's row before.
+-- A row says that a count has changed on a day: the first one that says 0, and one that says what the row before says,
+-- say nothing. Two statements: what the first one has removed is nobody's row before.
 CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -254,12 +278,14 @@ BEGIN
 	DELETE FROM kube_reports_internal.rollup_daily d
 		WHERE d.ctid >= first AND d.ctid < behind
 			AND (NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup)
-				OR d.day < cut AND EXISTS (SELECT FROM kube_reports_internal.rollup_daily l WHERE l.rollup = d.rollup AND l.day > d.day AND l.day <= cut));
+				OR d.day < cut AND EXISTS (SELECT FROM kube_reports_internal.rollup_daily l WHERE l.rollup = d.rollup
+					AND l.day > d.day AND l.day <= cut));
 	GET DIAGNOSTICS removed = ROW_COUNT;
 	DELETE FROM kube_reports_internal.rollup_daily d
 		USING (SELECT d.ctid AS place
 			FROM kube_reports_internal.rollup_daily d
-				LEFT JOIN LATERAL (SELECT b.count FROM kube_reports_internal.rollup_daily b WHERE b.rollup = d.rollup AND b.day < d.day
+				LEFT JOIN LATERAL (SELECT b.count FROM kube_reports_internal.rollup_daily b WHERE b.rollup = d.rollup
+					AND b.day < d.day
 					ORDER BY b.day DESC LIMIT 1) b ON true
 			WHERE d.ctid >= first AND d.ctid < behind AND d.count = coalesce(b.count, 0)) g
 		WHERE d.ctid = g.place;
@@ -268,7 +294,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_days(tid, tid)
-	IS 'removes counts by day in a range of places that are older than daily_retention, that say nothing, or that are of no count; the caller holds the lock of who folds';
+	IS 'removes counts by day in a range of places that are older than daily_retention, that say nothing, or that are '
+		'of no count; the caller holds the lock of who folds';
 
 CREATE FUNCTION kube_reports_internal.collect_scores(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -285,25 +312,31 @@ BEGIN
 	SELECT count(*) INTO looked_at FROM kube_reports_internal.score_daily d WHERE d.ctid >= first AND d.ctid < behind;
 	DELETE FROM kube_reports_internal.score_daily d
 		WHERE d.ctid >= first AND d.ctid < behind AND d.day < cut
-			AND EXISTS (SELECT FROM kube_reports_internal.score_daily l WHERE l.cluster_id = d.cluster_id AND l.namespace = d.namespace
-				AND l.source = d.source AND l.category = d.category AND l.severity = d.severity AND l.day > d.day AND l.day <= cut);
+			AND EXISTS (SELECT FROM kube_reports_internal.score_daily l WHERE l.cluster_id = d.cluster_id
+				AND l.namespace = d.namespace
+				AND l.source = d.source AND l.category = d.category AND l.severity = d.severity AND l.day > d.day
+					AND l.day <= cut);
 	GET DIAGNOSTICS removed = ROW_COUNT;
 	DELETE FROM kube_reports_internal.score_daily d
 		USING (SELECT d.ctid AS place
 			FROM kube_reports_internal.score_daily d
-				LEFT JOIN LATERAL (SELECT b.* FROM kube_reports_internal.score_daily b WHERE b.cluster_id = d.cluster_id AND b.namespace = d.namespace
-						AND b.source = d.source AND b.category = d.category AND b.severity = d.severity AND b.day < d.day
+				LEFT JOIN LATERAL (SELECT b.* FROM kube_reports_internal.score_daily b WHERE b.cluster_id = d.cluster_id
+					AND b.namespace = d.namespace
+						AND b.source = d.source AND b.category = d.category AND b.severity = d.severity
+							AND b.day < d.day
 					ORDER BY b.day DESC LIMIT 1) b ON true
 			WHERE d.ctid >= first AND d.ctid < behind
-				AND (d.pass, d.warn, d.fail, d.error, d.skip, d.excluded) = (coalesce(b.pass, 0), coalesce(b.warn, 0), coalesce(b.fail, 0),
-					coalesce(b.error, 0), coalesce(b.skip, 0), coalesce(b.excluded, 0))) g
+				AND (d.pass, d.warn, d.fail, d.error, d.skip, d.excluded)
+					= (coalesce(b.pass, 0), coalesce(b.warn, 0), coalesce(b.fail, 0), coalesce(b.error, 0),
+						coalesce(b.skip, 0), coalesce(b.excluded, 0))) g
 		WHERE d.ctid = g.place;
 	GET DIAGNOSTICS idle = ROW_COUNT;
 	removed := removed + idle;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_scores(tid, tid)
-	IS 'removes scores by day in a range of places that are older than daily_retention or that say nothing; the caller holds the lock of who folds';
+	IS 'removes scores by day in a range of places that are older than daily_retention or that say nothing; the '
+		'caller holds the lock of who folds';
 
 CREATE FUNCTION kube_reports_internal.collect_policies(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -334,7 +367,8 @@ DECLARE
 BEGIN
 	SELECT count(*), coalesce(array_agg(r.id) FILTER (WHERE r.count = 0 AND u.used IS NULL), '{}') INTO looked_at, idle
 		FROM kube_reports_internal.rollup r
-			LEFT JOIN LATERAL (SELECT true AS used FROM kube_reports_internal.rollup_daily d WHERE d.rollup = r.id LIMIT 1) u ON true
+			LEFT JOIN LATERAL (SELECT true AS used FROM kube_reports_internal.rollup_daily d
+				WHERE d.rollup = r.id LIMIT 1) u ON true
 		WHERE r.ctid >= first AND r.ctid < behind;
 	PERFORM kube_reports_internal.remove_counts(idle);
 	removed := cardinality(idle);
@@ -367,6 +401,7 @@ DECLARE
 	next		kube_reports_internal.garbage_sweep;
 	pages		bigint;
 	blocks		bigint;
+	live		double precision;
 	changed		bigint;
 	much		boolean;
 	first		tid;
@@ -378,10 +413,13 @@ BEGIN
 	END IF;
 	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
 	SELECT pg_relation_size(c.oid) / current_setting('block_size')::bigint,
-			CASE WHEN c.reltuples > 0 AND c.relpages > 0 THEN greatest(1, least(64, max_rows / greatest(1, c.reltuples / c.relpages)))
+			CASE WHEN c.reltuples > 0 AND c.relpages > 0
+				THEN greatest(1, least(64, max_rows / greatest(1, c.reltuples / c.relpages)))
 				ELSE greatest(1, max_rows / 100) END,
-			pg_stat_get_tuples_updated('kube_reports_internal.result'::regclass) + pg_stat_get_tuples_deleted('kube_reports_internal.result'::regclass)
-		INTO pages, blocks, changed FROM pg_class c WHERE c.oid = ('kube_reports_internal.' || next.what)::regclass;
+			greatest(c.reltuples, 1000),
+			pg_stat_get_tuples_updated('kube_reports_internal.result'::regclass)
+				+ pg_stat_get_tuples_deleted('kube_reports_internal.result'::regclass)
+		INTO pages, blocks, live, changed FROM pg_class c WHERE c.oid = ('kube_reports_internal.' || next.what)::regclass;
 	IF next.place >= pages THEN
 		next.place := 0;
 	END IF;
@@ -405,7 +443,8 @@ BEGIN
 		END CASE;
 	EXCEPTION WHEN lock_not_available THEN
 		-- Writers come first; another time.
-		UPDATE kube_reports_internal.garbage_sweep s SET due_at = clock_timestamp() + interval '10 seconds' WHERE s.what = next.what;
+		UPDATE kube_reports_internal.garbage_sweep s SET due_at = clock_timestamp() + interval '10 seconds'
+			WHERE s.what = next.what;
 		RETURN 0;
 	END;
 
@@ -413,8 +452,8 @@ BEGIN
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
 	-- History keeps the others; and the server begins to count anew after a crash.
-	much := next.what NOT IN ('origin', 'subject', 'criterion') AND (changed < next.changes OR changed - next.changes > 2 * busy
-		* (SELECT greatest(c.reltuples, 1000) FROM pg_class c WHERE c.oid = ('kube_reports_internal.' || next.what)::regclass));
+	much := next.what NOT IN ('origin', 'subject', 'criterion')
+		AND (changed < next.changes OR changed - next.changes > 2 * busy * live);
 	IF next.place >= pages THEN
 		next.hurry := much OR next.removed > busy * next.looked_at;
 		next.changes := changed;
@@ -424,10 +463,12 @@ BEGIN
 	END IF;
 	-- What could not be done in time is made up for, but not that of a whole night.
 	next.due_at := CASE WHEN step.removed > busy * step.looked_at OR next.hurry OR much THEN clock_timestamp()
-		ELSE CASE WHEN next.due_at > '-infinity' THEN greatest(next.due_at, clock_timestamp() - interval '10 minutes') ELSE clock_timestamp() END
+		ELSE CASE WHEN next.due_at > '-infinity' THEN greatest(next.due_at, clock_timestamp() - interval '10 minutes')
+			ELSE clock_timestamp() END
 			+ least(interval '1 minute', pass * (blocks / greatest(pages, 1)::double precision)) END;
 	UPDATE kube_reports_internal.garbage_sweep s
-		SET place = next.place, looked_at = next.looked_at, removed = next.removed, changes = next.changes, hurry = next.hurry,
+		SET place = next.place, looked_at = next.looked_at, removed = next.removed, changes = next.changes,
+			hurry = next.hurry,
 			due_at = next.due_at
 		WHERE s.what = next.what;
 	-- Counts that are 0 stay as long as days tell of them.
@@ -440,7 +481,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_garbage(integer)
-	IS 'one step of removing what nothing refers to, in the table whose turn it is: about max_rows rows are looked at. Returns how many it removed; 0 also when somebody else is at it or writers would wait';
+	IS 'one step of removing what nothing refers to, in the table whose turn it is: about max_rows rows are looked '
+		'at. Returns how many it removed; 0 also when somebody else is at it or writers would wait';
 
 CREATE FUNCTION kube_reports_internal.garbage_due() RETURNS boolean
 LANGUAGE sql VOLATILE

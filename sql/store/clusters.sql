@@ -33,24 +33,29 @@ BEGIN
 		WHERE p.cluster_id = leaving.id AND a.datname = current_database();
 	IF serving.connections > 0 AND NOT force THEN
 		RAISE EXCEPTION 'a proxy serves cluster %', mark_cluster.cluster
-			USING ERRCODE = 'object_in_use', DETAIL = format('%s connections of role %s are open.', serving.connections, serving.roles),
+			USING ERRCODE = 'object_in_use', DETAIL = format('%s connections of role %s are open.',
+				serving.connections, serving.roles),
 				HINT = 'Stop its proxies, or: CALL kube_reports.unregister_cluster(cluster, force => true).';
 	END IF;
-	FOR held IN SELECT g.role, g.namespace FROM kube_reports_internal.reader_grant g WHERE g.cluster_id = leaving.id ORDER BY g.role, g.namespace LOOP
+	FOR held IN SELECT g.role, g.namespace FROM kube_reports_internal.reader_grant g WHERE g.cluster_id = leaving.id
+		ORDER BY g.role, g.namespace LOOP
 		PERFORM kube_reports.revoke_reader(held.role, leaving.uid, held.namespace);
 	END LOOP;
 	DELETE FROM kube_reports_internal.proxy_role p WHERE p.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.aggregation a WHERE a.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.active_policy_set s WHERE s.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.result_pending p USING kube_reports_internal.lane l WHERE l.cluster_id = leaving.id AND p.lane = l.id;
-	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l WHERE l.cluster_id = leaving.id AND b.lane = l.id;
+	DELETE FROM kube_reports_internal.result_pending p USING kube_reports_internal.lane l WHERE l.cluster_id = leaving.id
+		AND p.lane = l.id;
+	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l WHERE l.cluster_id = leaving.id
+		AND b.lane = l.id;
 	UPDATE kube_reports.cluster c SET removing = true WHERE c.id = leaving.id;
 	RETURN leaving.id;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mark_cluster(uuid, boolean)
-	IS 'takes from everybody the right to act for a cluster, and marks it to be removed; its id, null when it is not known. Raises 55006 while a proxy of its role is connected, unless forced';
+	IS 'takes from everybody the right to act for a cluster, and marks it to be removed; its id, null when it is not '
+		'known. Raises 55006 while a proxy of its role is connected, unless forced';
 
 CREATE FUNCTION kube_reports_internal.remove_cluster_step(cluster_id integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -81,9 +86,11 @@ BEGIN
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 	DELETE FROM kube_reports.object o
 		USING (SELECT p.place
-			FROM (SELECT o.ctid AS place, sum(kube_reports.document_size(o.body)) OVER (ORDER BY o.resource_type, o.namespace, o.name)
+			FROM (SELECT o.ctid AS place,
+					sum(kube_reports.document_size(o.body)) OVER (ORDER BY o.resource_type, o.namespace, o.name)
 						- kube_reports.document_size(o.body) AS before
-					FROM (SELECT o.ctid, o.* FROM kube_reports.object o WHERE o.cluster_id = remove_cluster_step.cluster_id
+					FROM (SELECT o.ctid, o.* FROM kube_reports.object o
+						WHERE o.cluster_id = remove_cluster_step.cluster_id
 						ORDER BY o.resource_type, o.namespace, o.name LIMIT 500) o) p
 			WHERE p.before < 4000000) g
 		WHERE o.ctid = g.place;
@@ -96,7 +103,8 @@ BEGIN
 	DELETE FROM kube_reports_internal.change c
 		USING (SELECT c.place
 			FROM kube_reports_internal.lane l
-				CROSS JOIN LATERAL (SELECT c.ctid AS place FROM kube_reports_internal.change c WHERE c.lane = l.id ORDER BY c.version LIMIT 1000) c
+				CROSS JOIN LATERAL (SELECT c.ctid AS place FROM kube_reports_internal.change c WHERE c.lane = l.id
+					ORDER BY c.version LIMIT 1000) c
 			WHERE l.cluster_id = remove_cluster_step.cluster_id LIMIT 1000) g
 		WHERE c.ctid = g.place;
 	GET DIAGNOSTICS removed = ROW_COUNT;
@@ -116,7 +124,8 @@ BEGIN
 	END IF;
 
 	DELETE FROM kube_reports_internal.subject s
-		USING (SELECT s.ctid AS place FROM kube_reports_internal.subject s WHERE s.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
+		USING (SELECT s.ctid AS place FROM kube_reports_internal.subject s WHERE s.cluster_id = remove_cluster_step.cluster_id
+			LIMIT 2000) g
 		WHERE s.ctid = g.place;
 	GET DIAGNOSTICS removed = ROW_COUNT;
 	IF removed > 0 THEN
@@ -134,10 +143,12 @@ BEGIN
 		RETURN true;
 	END IF;
 	DELETE FROM kube_reports_internal.rollup_policy p
-		USING (SELECT p.ctid AS place FROM kube_reports_internal.rollup_policy p WHERE p.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
+		USING (SELECT p.ctid AS place FROM kube_reports_internal.rollup_policy p
+			WHERE p.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
 		WHERE p.ctid = g.place;
 	DELETE FROM kube_reports_internal.score_daily d
-		USING (SELECT d.ctid AS place FROM kube_reports_internal.score_daily d WHERE d.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
+		USING (SELECT d.ctid AS place FROM kube_reports_internal.score_daily d
+			WHERE d.cluster_id = remove_cluster_step.cluster_id LIMIT 2000) g
 		WHERE d.ctid = g.place;
 	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = remove_cluster_step.cluster_id;
 	DELETE FROM kube_reports_internal.namespace n WHERE n.cluster_id = remove_cluster_step.cluster_id;
@@ -154,7 +165,8 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 	SELECT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = has_rows.cluster_id)
-		OR EXISTS (SELECT FROM kube_reports_internal.lane l JOIN kube_reports_internal.change c ON c.lane = l.id WHERE l.cluster_id = has_rows.cluster_id)
+		OR EXISTS (SELECT FROM kube_reports_internal.lane l JOIN kube_reports_internal.change c ON c.lane = l.id
+			WHERE l.cluster_id = has_rows.cluster_id)
 		OR EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.cluster_id = has_rows.cluster_id)
 		OR EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.cluster_id = has_rows.cluster_id)
 		OR EXISTS (SELECT FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = has_rows.cluster_id)
@@ -183,7 +195,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_marked_clusters()
 	IS 'goes on with the removal of a cluster that nobody goes on with; false: there is none';
 
--- Commits inside: such a procedure can neither be SECURITY DEFINER nor have a SET clause, so that it does nothing itself.
+-- Commits inside: such a procedure can neither be SECURITY DEFINER nor have a SET clause, so that it does nothing
+-- itself.
 CREATE PROCEDURE kube_reports.unregister_cluster(cluster uuid, force boolean DEFAULT false)
 LANGUAGE plpgsql
 AS $$
@@ -198,4 +211,7 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.unregister_cluster(uuid, boolean)
-	IS 'removes a cluster and everything that is of it: reports, the log, results, history, counts, grants of readers, the binding of proxies'' roles, webhooks; with a commit after each step, while others write. Called again it goes on; of a cluster that is not known there is nothing to do. Raises 55006 while a proxy of its role is connected, unless force';
+	IS 'removes a cluster and everything that is of it: reports, the log, results, history, counts, grants of '
+		'readers, the binding of proxies'' roles, webhooks; with a commit after each step, while others write. Called '
+		'again it goes on; of a cluster that is not known there is nothing to do. Raises 55006 while a proxy of its '
+		'role is connected, unless force';

@@ -14,9 +14,11 @@ AS $$
 	-- Rows come and go in queues: what they have been once is as good as what they are.
 	SELECT c.oid::regclass, pg_relation_size(c.oid) / current_setting('block_size')::bigint, false
 	FROM pg_class c
-		CROSS JOIN LATERAL (SELECT greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
+		CROSS JOIN LATERAL (SELECT greatest(pg_stat_get_last_analyze_time(c.oid),
+			pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
 			pg_stat_get_mod_since_analyze(c.oid) AS changed, pg_stat_get_live_tuples(c.oid) AS live) s
-	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+		AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
 		AND (c.reltuples < 0 OR s.analyzed_at IS NULL
 			OR s.analyzed_at < now() - interval '10 minutes' AND s.changed > 0
 				AND (s.changed > 100 + 0.2 * c.reltuples OR s.live > 2 * c.reltuples OR s.live < c.reltuples / 2))
@@ -27,15 +29,19 @@ AS $$
 		CROSS JOIN LATERAL (SELECT sum(pg_relation_size(i.inhrelid)) / current_setting('block_size')::bigint AS pages,
 				sum(pg_stat_get_live_tuples(i.inhrelid)) AS live
 			FROM pg_inherits i WHERE i.inhparent = c.oid) p
-	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'p' AND p.pages > 0
-		AND (c.reltuples < 0 OR s.analyzed_at IS NULL OR s.analyzed_at < now() - interval '1 day' AND p.live <> c.reltuples
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+		AND c.relkind = 'p' AND p.pages > 0
+		AND (c.reltuples < 0 OR s.analyzed_at IS NULL OR s.analyzed_at < now() - interval '1 day'
+			AND p.live <> c.reltuples
 			OR s.analyzed_at < now() - interval '10 minutes' AND (p.live > 2 * c.reltuples OR p.live < c.reltuples / 2))
 $$;
 COMMENT ON FUNCTION kube_reports_internal.unanalyzed()
-	IS 'tables of kube_reports that have rows and were never analyzed, or of which much has changed since, and how large they are';
+	IS 'tables of kube_reports that have rows and were never analyzed, or of which much has changed since, and how '
+		'large they are';
 
--- As the owner: nobody else may.  Small tables first, as many as half a second allows.  With a partitioned table its partitions are
--- analyzed again, all of them together by about as many rows as one large table.  Who holds a table is not waited for.
+-- As the owner: nobody else may. Small tables first, as many as half a second allows. With a partitioned table its
+-- partitions are analyzed again, all of them together by about as many rows as one large table. Who holds a table is
+-- not waited for.
 CREATE FUNCTION kube_reports_internal.analyze_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
