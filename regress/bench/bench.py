@@ -315,15 +315,17 @@ def bench_disk(bench):
 # Reports of which each says what no other one says, in a namespace of their own.
 TURN = """
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-    SELECT c.id, 1, 'turn-{turn}', 'r' || n, '{{}}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod', 'name', 'pod-{turn}-' || n), 'results',
-        (SELECT jsonb_agg(jsonb_build_object('source', 'kyverno', 'policy', 'p' || m, 'rule', 'r-{turn}-' || n % 50, 'severity', 'high', 'result',
-            CASE (n + m) % 5 WHEN 0 THEN 'fail' ELSE 'pass' END, 'message', format('turn {turn}, report %s, result %s', n, m))) FROM generate_series(1, 19) m)
-        )::kube_reports.report
+    SELECT c.id, 1, 'turn-{turn}', 'r' || n, '{{}}', jsonb_build_object(
+        'scope', jsonb_build_object('kind', 'Pod', 'name', 'pod-{turn}-' || n),
+        'results', (SELECT jsonb_agg(jsonb_build_object('source', 'kyverno', 'policy', 'p' || m,
+                'rule', 'r-{turn}-' || n % 50, 'severity', 'high', 'result', CASE (n + m) % 5 WHEN 0 THEN 'fail' ELSE 'pass' END,
+                'message', format('turn {turn}, report %s, result %s', n, m)))
+            FROM generate_series(1, 19) m))::kube_reports.report
     FROM kube_reports.cluster c, generate_series({first}, {last}) n WHERE c.uid = '{cluster}'"""
 
 
 def bench_turnover(bench):
-    """turnover: what a store holds besides its reports and their history when all of them were replaced ten times, in rows and bytes."""
+    """turnover: the rows and bytes of a store besides reports and history, when all reports were replaced ten times."""
     count = scaled(2000, 200)
     kept = ("detail", "rollup", "rollup_policy", "rollup_daily", "score_daily")
     history, spent = [], 0
@@ -339,9 +341,10 @@ def bench_turnover(bench):
         spent += time.time() - started
         history.append({name: int(bench.database.psql(f"SELECT count(*) FROM kube_reports_internal.{name}")) for name in kept})
     first, last = (sum(one.values()) for one in (history[0], history[-1]))
-    size = int(bench.database.psql("SELECT sum(pg_total_relation_size(('kube_reports_internal.' || name)::regclass)) FROM unnest('{%s}'::text[]) name" % ",".join(kept)))
-    row("turnover", f"{count:,} reports replaced 10 times; rows derived; upkeep {spent:.1f} s", last, first, "rows", last / first, "within 1.1", last / first <= 1.1,
-        upkeep_seconds=spent, bytes=size, tables=history[-1])
+    size = int(bench.database.psql("SELECT sum(pg_total_relation_size(('kube_reports_internal.' || name)::regclass))"
+                                   f" FROM unnest('{{{','.join(kept)}}}'::text[]) name"))
+    row("turnover", f"{count:,} reports replaced 10 times; upkeep {spent:.1f} s", last, first, "rows", last / first,
+        "within 1.1", last / first <= 1.1, upkeep_seconds=spent, bytes=size, tables=history[-1])
     assert bench.database.psql("SELECT * FROM kube_reports.verify()") == ""
 
 

@@ -342,7 +342,7 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
             cursor.execute(f"DELETE FROM kube_reports.object WHERE cluster_id = {gone}")
             cursor.execute(f"DELETE FROM kube_reports_internal.lane WHERE cluster_id = {gone}")
             # Not a step that collects garbage.
-            upkeep = pool.submit(database.psql, "UPDATE kube_reports_internal.garbage_sweep SET due_at = now() + interval '10 minutes';"
+            upkeep = pool.submit(database.psql, "UPDATE kube_reports_internal.garbage_sweep SET due_at = now() + interval '1 minute';"
                                                 " SELECT kube_reports.maintain()")
             until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%maintain()%'",
                                         user="postgres") == "1", what="upkeep to wait for a row of the lane")
@@ -358,10 +358,12 @@ def test_folding_waits_for_no_other_database(own_stack):
     """Counts are folded while a transaction of another database of the server, which has written, goes on"""
     own_stack.begin()
     database = own_stack.database
-    with contextlib.closing(psycopg2.connect(database.connection("postgres", "postgres"))) as elsewhere, elsewhere.cursor() as cursor:
-        cursor.execute("SELECT pg_current_xact_id()")
+    counts = "SELECT (SELECT count(*) FROM kube_reports_internal.rollup_delta), (SELECT sum(count) FROM kube_reports_internal.rollup)"
+    with contextlib.closing(psycopg2.connect(database.connection("postgres", "postgres"))) as elsewhere:
+        elsewhere.cursor().execute("SELECT pg_current_xact_id()")
         for number in range(3):
-            document = json.dumps(report(f"r{number}", results=[{"policy": "p", "rule": f"r{number}", "result": "fail"}], namespace="ns"))
+            results = [{"policy": "p", "rule": f"r{number}", "result": "fail"}]
+            document = json.dumps(report(f"r{number}", results=results, namespace="ns"))
             database.psql(f"SELECT kube_reports.create_report('{own_stack.cluster}', '{document}')")
             database.psql("SELECT kube_reports_internal.fold_rollups()")
-            assert database.psql("SELECT (SELECT count(*) FROM kube_reports_internal.rollup_delta), (SELECT sum(count) FROM kube_reports_internal.rollup)") == f"0|{number + 1}"
+            assert database.psql(counts) == f"0|{number + 1}"

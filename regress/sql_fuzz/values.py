@@ -258,6 +258,8 @@ class Values:
             return bytes(self.rng.randrange(256) for _ in range(self.rng.randrange(40))) if self.chance(0.5) else self.printed(self.body()).encode()
         if type_name == '"char"':
             return self.rng.choice(["h", "p", "f", "", "\x7f", "A", "e"])
+        if type_name == "tid":
+            return self.rng.choice(["(0,0)", "(1,0)", "(64,1)", "(4294967295,65535)"])
         if type_name == "xid8":
             return self.rng.choice(["0", "3", "18446744073709551615", "1000"])
         if type_name in ("jsonb", "json"):
