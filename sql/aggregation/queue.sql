@@ -392,11 +392,6 @@ COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
 
 ---- taking turns ----
 
-CREATE FUNCTION kube_reports_internal.aggregation_lock(cluster_id integer) RETURNS integer
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN -16 - cluster_id;
-COMMENT ON FUNCTION kube_reports_internal.aggregation_lock(integer) IS 'second key of the advisory lock that keeps the merges of a cluster apart';
-
 -- What failed is tried alone, so that it takes nothing else along, and what comes for it meanwhile waits with it.
 -- Of a group one step at a time, that which has waited longest.
 CREATE FUNCTION kube_reports_internal.due_groups(cluster_id integer, due timestamptz, max_groups integer,

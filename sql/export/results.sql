@@ -133,7 +133,8 @@ BEGIN
 				AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
 		pending := ARRAY(SELECT l.id FROM kube_reports_internal.lane l
 			WHERE l.cluster_id = ANY (cluster_ids) AND (pending IS NULL OR l.id = ANY (pending))
-				AND (l.id::oid = ANY (locked) OR 0::oid = ANY (locked)) AND kube_reports_internal.lane_version(l.id) < newest);
+				AND (l.id::oid = ANY (locked) OR kube_reports_internal.store_lock()::oid = ANY (locked))
+				AND kube_reports_internal.lane_version(l.id) < newest);
 		EXIT WHEN pending = '{}';
 	END LOOP;
 	-- The history of large reports follows their changes.

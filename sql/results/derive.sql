@@ -38,7 +38,7 @@ BEGIN
 	IF to_regclass('kube_reports_internal.' || partition) IS NOT NULL THEN
 		RETURN;
 	END IF;
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -4);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.history_lock());
 	-- Read, not looked up by name: an advisory lock lets no cache learn that there was none a moment ago.
 	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relname = partition) THEN
 		RETURN;

@@ -408,7 +408,7 @@ DECLARE
 	behind		tid;
 	step		record;
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -5) THEN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.garbage_lock()) THEN
 		RETURN 0;
 	END IF;
 	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
@@ -428,7 +428,7 @@ BEGIN
 
 	BEGIN
 		IF next.what IN ('rollup_daily', 'score_daily', 'rollup_policy', 'rollup')
-				AND NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -3) THEN
+				AND NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) THEN
 			RAISE lock_not_available;
 		END IF;
 		CASE next.what

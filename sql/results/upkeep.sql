@@ -27,7 +27,7 @@ DECLARE
 	days		date[];
 	today		date;
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -3) THEN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) THEN
 		RETURN false;
 	END IF;
 	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark FROM kube_reports_internal.rollup_mark m;
@@ -461,7 +461,7 @@ DECLARE
 	today		date := (now() AT TIME ZONE 'UTC')::date;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	WITH wrong AS MATERIALIZED (
 		SELECT w.* FROM kube_reports_internal.wrong_counts() w
 	), new_delta AS (

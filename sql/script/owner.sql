@@ -28,7 +28,7 @@ BEGIN
 				WHEN 'pg_type'::regclass THEN (SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN ' ELSE 'TYPE ' END FROM pg_type t WHERE t.oid = d.objid) || d.objid::regtype
 				WHEN 'pg_class'::regclass THEN (SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' WHEN 'v' THEN 'VIEW ' WHEN 'c' THEN 'TYPE ' ELSE 'TABLE ' END
 					FROM pg_class c WHERE c.oid = d.objid) || d.objid::regclass
-				ELSE (SELECT format('STATISTICS kube_reports.%I', s.stxname) FROM pg_statistic_ext s WHERE s.oid = d.objid)
+				ELSE (SELECT format('STATISTICS %s.%I', s.stxnamespace::regnamespace, s.stxname) FROM pg_statistic_ext s WHERE s.oid = d.objid)
 			END AS object
 		FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 		WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'

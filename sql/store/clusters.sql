@@ -70,7 +70,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	-- One at a time: others then find the next piece, or nothing left to do.
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -7);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.removal_lock());
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id AND c.removing) THEN
 		RETURN false;
 	END IF;
@@ -133,7 +133,7 @@ BEGIN
 	END IF;
 
 	-- What somebody folds just now is not to appear afterwards.
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = remove_cluster_step.cluster_id;
 	SELECT array_agg(r.id) INTO ids
 		FROM (SELECT r.id FROM kube_reports_internal.rollup r WHERE r.cluster_id = remove_cluster_step.cluster_id LIMIT 1000) r;
@@ -185,7 +185,7 @@ AS $$
 DECLARE
 	leaving		integer := (SELECT min(c.id) FROM kube_reports.cluster c WHERE c.removing);
 BEGIN
-	IF leaving IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -7) THEN
+	IF leaving IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.removal_lock()) THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.remove_cluster_step(leaving);

@@ -5,13 +5,95 @@
 -- and upkeep), then lanes in id order.  A lane's lock is taken before its next
 -- version is drawn and held until the change is visible, so that versions of a
 -- lane become visible in their order.  Locks are advisory locks of a class of
--- our own; key 0 is the store.  Key -3 is folding: who has it waits for nothing
--- but, in a writer's transaction, for that writer's further lanes.
+-- our own.  Keys above 0 are lanes; the others have names below, with what each
+-- holder may wait for.  docs/architecture.md, "Locks", has all of it.
 
 CREATE FUNCTION kube_reports_internal.lock_class() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1802661986;
 COMMENT ON FUNCTION kube_reports_internal.lock_class() IS 'first key of all advisory locks of kube_reports';
+
+---- second keys; those of lanes are their ids ----
+
+CREATE FUNCTION kube_reports_internal.store_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 0;
+COMMENT ON FUNCTION kube_reports_internal.store_lock()
+	IS 'second key of the lock of the store: shared by API writes, alone for DML, registry and upkeep; taken first';
+
+-- Only tried: who does not get it goes away.
+CREATE FUNCTION kube_reports_internal.compaction_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -1;
+COMMENT ON FUNCTION kube_reports_internal.compaction_lock() IS 'second key of the lock of whoever compacts the log';
+
+-- Taken before the store's and lanes'.
+CREATE FUNCTION kube_reports_internal.sweep_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -2;
+COMMENT ON FUNCTION kube_reports_internal.sweep_lock()
+	IS 'second key of the lock of whoever deletes the objects of a namespace that is gone';
+
+-- Tried by who folds, who waits for nothing with it but, in a writer's transaction, for that writer's further lanes;
+-- waited for by who deletes a cluster and by who puts counts right.
+CREATE FUNCTION kube_reports_internal.folding_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -3;
+COMMENT ON FUNCTION kube_reports_internal.folding_lock() IS 'second key of the lock of whoever folds counts';
+
+-- Taken after lanes', by the first event of a month: what comes next is seen by whoever has waited.
+CREATE FUNCTION kube_reports_internal.history_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -4;
+COMMENT ON FUNCTION kube_reports_internal.history_lock() IS 'second key of the lock of whoever makes a month of history';
+
+-- Only tried, and before the folding lock, which is tried as well.
+CREATE FUNCTION kube_reports_internal.garbage_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -5;
+COMMENT ON FUNCTION kube_reports_internal.garbage_lock() IS 'second key of the lock of whoever collects garbage';
+
+-- Only tried; waits for no table.
+CREATE FUNCTION kube_reports_internal.analyze_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -6;
+COMMENT ON FUNCTION kube_reports_internal.analyze_lock() IS 'second key of the lock of whoever analyzes tables';
+
+-- Taken before the store's and the folding lock, by a step of removing a cluster; upkeep only tries.
+CREATE FUNCTION kube_reports_internal.removal_lock() RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -7;
+COMMENT ON FUNCTION kube_reports_internal.removal_lock() IS 'second key of the lock of whoever removes a cluster';
+
+-- Tried by who merges, before the store's and lanes'; waited for by who changes options or active policies.
+CREATE FUNCTION kube_reports_internal.aggregation_lock(cluster_id integer) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN -16 - cluster_id;
+COMMENT ON FUNCTION kube_reports_internal.aggregation_lock(integer)
+	IS 'second key of the advisory lock that keeps the merges of a cluster apart';
+
+CREATE VIEW kube_reports.lock_status AS
+	SELECT CASE WHEN k.key > 0 THEN 'lane' WHEN k.key = kube_reports_internal.store_lock() THEN 'store'
+			WHEN k.key = kube_reports_internal.compaction_lock() THEN 'compaction' WHEN k.key = kube_reports_internal.sweep_lock() THEN 'sweep'
+			WHEN k.key = kube_reports_internal.folding_lock() THEN 'folding' WHEN k.key = kube_reports_internal.history_lock() THEN 'history'
+			WHEN k.key = kube_reports_internal.garbage_lock() THEN 'garbage' WHEN k.key = kube_reports_internal.analyze_lock() THEN 'analyze'
+			WHEN k.key = kube_reports_internal.removal_lock() THEN 'removal' ELSE 'aggregation' END AS lock,
+		c.uid AS cluster, t.plural || '.' || t."group" AS type, l.mode = 'ShareLock' AS shared, l.granted,
+		l.waitstart AS waits_since, l.pid, pg_blocking_pids(l.pid) AS waits_for,
+		a.usename AS role, a.application_name, a.state, a.xact_start AS began, a.query
+	FROM pg_locks l
+		CROSS JOIN LATERAL (SELECT l.objid::integer AS key) k
+		LEFT JOIN kube_reports_internal.lane n ON n.id = k.key
+		LEFT JOIN kube_reports.resource_type t ON t.id = n.resource_type
+		LEFT JOIN kube_reports.cluster c ON c.id = n.cluster_id OR kube_reports_internal.aggregation_lock(c.id) = k.key
+		LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+	WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = kube_reports_internal.lock_class()::oid
+		AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
+COMMENT ON VIEW kube_reports.lock_status
+	IS 'who holds the locks of this store, and who waits for whom: one row for each lock and session. '
+		'What the server hides of sessions of others is null';
+
+---- taking them ----
 
 CREATE FUNCTION kube_reports_internal.lock_store_shared() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -20,7 +102,7 @@ AS $$
 BEGIN
 	-- First, because a new incarnation takes the lock alone.
 	PERFORM kube_reports_internal.require_incarnation();
-	PERFORM pg_advisory_xact_lock_shared(kube_reports_internal.lock_class(), 0);
+	PERFORM pg_advisory_xact_lock_shared(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_store_shared()
@@ -29,7 +111,7 @@ COMMENT ON FUNCTION kube_reports_internal.lock_store_shared()
 CREATE FUNCTION kube_reports_internal.lock_store() RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), 0);
+	SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
 END;
 COMMENT ON FUNCTION kube_reports_internal.lock_store() IS 'taken by DML and by upkeep: excludes every other writer until the transaction ends';
 

@@ -166,7 +166,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
 	-- One at a time: others then find the next piece, or nothing left to do.
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -2);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.sweep_lock());
 	SELECT CASE WHEN n.orderly OR new_uid = '' THEN 'infinity' ELSE new_created END INTO born_before
 		FROM kube_reports_internal.namespace n
 		WHERE n.cluster_id = served AND n.name = sweep_piece.name AND n.uid = dead_uid AND n.state = 'dead';

@@ -52,7 +52,7 @@ DECLARE
 	usual CONSTANT text := current_setting('default_statistics_target');
 	target		record;
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -6) THEN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.analyze_lock()) THEN
 		RETURN false;
 	END IF;
 	FOR target IN SELECT u.* FROM kube_reports_internal.unanalyzed() u ORDER BY u.pages, u.name::text LOOP

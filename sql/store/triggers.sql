@@ -221,7 +221,7 @@ BEGIN
 	DELETE FROM kube_reports_internal.origin g WHERE g.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.subject s WHERE s.cluster_id = OLD.id;
 	-- What somebody folds just now is not to appear afterwards.
-	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3);
+	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.rollup_daily d USING kube_reports_internal.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
 	DELETE FROM kube_reports_internal.rollup r WHERE r.cluster_id = OLD.id;

@@ -96,7 +96,7 @@ DECLARE
 	this		record;
 	more		boolean := false;
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), -1) THEN
+	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.compaction_lock()) THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.measure_log();

@@ -1,0 +1,27 @@
+-- Locks have names, and lock_status tells who holds them and who waits for whom.
+\set VERBOSITY terse
+SET client_min_messages = warning;
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+\set one '00000000-0000-0000-0000-000000000001'
+SELECT kube_reports.register_cluster(:'one') AS cluster_id \gset
+-- No two have one key, and none is a lane's.
+SELECT count(DISTINCT key) AS keys, count(*) AS names, max(key) < 1 AS no_lane FROM (VALUES (kube_reports_internal.store_lock()), (kube_reports_internal.compaction_lock()),
+	(kube_reports_internal.sweep_lock()), (kube_reports_internal.folding_lock()), (kube_reports_internal.history_lock()), (kube_reports_internal.aggregation_lock(1))) k(key);
+CREATE FUNCTION pg_temp.held() RETURNS TABLE (lock text, cluster uuid, type text, shared boolean, mine boolean) LANGUAGE sql AS $$
+	SELECT l.lock, l.cluster, l.type, l.shared, l.pid = pg_backend_pid() AND l.granted AND l.waits_for = '{}' AND l.role = session_user
+	FROM kube_reports.lock_status l ORDER BY l.lock, l.type
+$$;
+BEGIN;
+SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"},
+	"results": [{"policy": "p", "result": "fail"}]}') IS NOT NULL AS created;
+SELECT * FROM pg_temp.held();
+COMMIT;
+BEGIN;
+SELECT kube_reports.set_aggregation(:'one', admission => true) IS NOT NULL AS set;
+DELETE FROM kube_reports.object;
+SELECT kube_reports.maintain() IS NOT NULL AS maintained;
+SELECT kube_reports_internal.compact() AS more, kube_reports_internal.fold_rollups() AS folded;
+SELECT * FROM pg_temp.held() WHERE lock <> 'history';
+ROLLBACK;
+SELECT * FROM pg_temp.held();
