@@ -37,12 +37,13 @@ CREATE VIEW kube_reports_internal.held_grant AS
 COMMENT ON VIEW kube_reports_internal.held_grant IS 'the grants of roles that are still those that they were given to';
 
 -- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
+-- The owner is whoever owns the tables: pg_upgrade gives the extension itself to the superuser that runs it.
 CREATE VIEW kube_reports_internal.caller_grant AS
 	SELECT g.cluster_id, g.namespace
 	FROM kube_reports_internal.held_grant g
 	WHERE pg_has_role(g.holder, 'USAGE')
 	UNION ALL
-	SELECT NULL, NULL FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(e.extowner, 'USAGE');
+	SELECT NULL, NULL FROM pg_catalog.pg_class o WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(o.relowner, 'USAGE');
 COMMENT ON VIEW kube_reports_internal.caller_grant IS 'the grants that hold for whoever reads the view';
 
 CREATE VIEW kube_reports_internal.caller_cluster AS
@@ -88,7 +89,7 @@ DECLARE
 	caller		oid := to_regrole(quote_ident(kube_reports_internal.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports_internal.caller)));
 BEGIN
 	PERFORM kube_reports_internal.warn_pending();
-	IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'kube_reports' AND pg_has_role(caller, e.extowner, 'USAGE'))
+	IF EXISTS (SELECT FROM pg_class o WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(caller, o.relowner, 'USAGE'))
 		OR EXISTS (SELECT FROM kube_reports_internal.held_grant g
 			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, g.holder, 'USAGE')) THEN
 		RETURN;
