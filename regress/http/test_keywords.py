@@ -331,7 +331,9 @@ AT = "spec.versions[0].schema.openAPIV3Schema"
 
 # What is put into the schema of spec.a, and the path below it that is named.
 REFUSED_KEYWORDS = [
-    ({"x-kubernetes-validations": [{"rule": "self != ''"}]}, ".x-kubernetes-validations"),
+    ({"x-kubernetes-validations": [{"message": "no rule"}]}, ".x-kubernetes-validations[0].rule"),
+    ({"x-kubernetes-validations": {"rule": "true"}}, ".x-kubernetes-validations"),
+    ({"anyOf": [{"x-kubernetes-validations": [{"rule": "true"}]}]}, ".anyOf[0].x-kubernetes-validations"),
     ({"$ref": "#/definitions/x"}, ".$ref"),
     ({"$schema": "http://json-schema.org/schema#"}, ".$schema"),
     ({"id": "x"}, ".id"),
@@ -439,7 +441,7 @@ def test_several_reasons(stack):
     """All of them are told at once"""
     crd = changed("spec", "conversion", to={"strategy": "Webhook"})
     crd["spec"]["versions"][0]["subresources"] = {"scale": {}}
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "true"}]
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["uniqueItems"] = True
     done = register(stack, crd, check=False)
-    for path in ("spec.conversion.strategy", "spec.versions[0].subresources.scale", f"{AT}.properties[spec].x-kubernetes-validations"):
+    for path in ("spec.conversion.strategy", "spec.versions[0].subresources.scale", f"{AT}.properties[spec].uniqueItems"):
         assert path in done.err

@@ -196,7 +196,7 @@ def test_status_subresource(stack, ns):
 
 
 @pytest.mark.parametrize("change, path", [
-    (lambda v: v["schema"]["openAPIV3Schema"].update({"x-kubernetes-validations": [{"rule": "true"}]}), "x-kubernetes-validations"),
+    (lambda v: v["schema"]["openAPIV3Schema"].update({"uniqueItems": True}), "uniqueItems"),
     (lambda v: v.update(subresources={"scale": {"specReplicasPath": ".a", "statusReplicasPath": ".b"}}), "scale"),
 ])
 def test_refused(stack, change, path):

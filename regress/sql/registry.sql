@@ -43,7 +43,7 @@ SELECT kube_reports.unregister('policyreports.wgpolicyk8s.io');
 SELECT count(*) FROM kube_reports_internal.api_registry('00000000-0000-0000-0000-000000000001') WHERE "group" = 'example.com';
 
 -- What is not supported is refused by its JSON path.
-SELECT kube_reports.register_crd(pg_temp.crd('{spec,versions,0,schema,openAPIV3Schema,x-kubernetes-validations}', '[{"rule":"true"}]'));
+SELECT kube_reports.register_crd(pg_temp.crd('{spec,versions,0,schema,openAPIV3Schema,x-kubernetes-validations}', '[{"rule":""}]'));
 SELECT kube_reports.register_crd(pg_temp.crd('{spec,conversion}', '{"strategy":"Webhook"}'));
 SELECT kube_reports.register_crd(pg_temp.crd('{spec,versions,0,subresources}', '{"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}}'));
 SELECT kube_reports.register_crd(pg_temp.crd('{metadata,name}', '"widgets.example.org"'));

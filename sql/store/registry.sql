@@ -80,17 +80,29 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	type_id		integer;
+	unevaluated	record;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	type_id := kube_reports_internal.store_type(NULL, crd::kube_reports.report, results, false);
+	FOR unevaluated IN SELECT v.version, string_agg(r.rule, E'\n' ORDER BY r.position) AS rules
+			FROM kube_reports_internal.resource_version v,
+				jsonb_array_elements_text(v.definition::jsonb->'unevaluatedRules') WITH ORDINALITY r(rule, position)
+			WHERE v.resource_type = type_id
+			GROUP BY v.version ORDER BY v.version
+	LOOP
+		RAISE WARNING 'x-kubernetes-validations of %.%, version %, are not evaluated',
+				crd#>>'{spec,names,plural}', crd#>>'{spec,group}', unevaluated.version
+			USING DETAIL = unevaluated.rules, ERRCODE = 'feature_not_supported',
+				HINT = 'Documents that these rules refuse are stored. Every write of the type through the API is answered with a warning.';
+	END LOOP;
 	PERFORM kube_reports_internal.make_lanes();
 	UPDATE kube_reports_internal.store SET generation = generation + 1;
 	RETURN type_id;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
-	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported';
+	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported; a WARNING names the CEL rules, which are not evaluated';
 
 -- Results of what is stored already are made at once: nobody writes meanwhile.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void

@@ -5,9 +5,10 @@
  *
  * A CRD is accepted when kube-apiserver would accept it and when all that it
  * asks for is done here; otherwise every reason is told, with the path of the
- * field.  Refused beyond upstream: CEL rules, webhook conversion, the scale
- * subresource and selectable fields, which this server does not have; fields
- * that v1 does not know; and a CRD of which no version is served.
+ * field.  Refused beyond upstream: webhook conversion, the scale subresource
+ * and selectable fields, which this server does not have; fields that v1 does
+ * not know; and a CRD of which no version is served.  CEL rules are accepted
+ * and not evaluated: the definition names them, for a warning on each write.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,7 +59,7 @@ static const char age_description[] =
 static const char *const root_keywords_with_status[] = {
 	"description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength",
 	"minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items", "properties",
-	"externalDocs", "example", "x-kubernetes-preserve-unknown-fields",
+	"externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 };
 
 static FieldPath
@@ -514,6 +515,7 @@ make_definition(CrdReader *reader, const CrdVersion *versions, size_t at)
 	Arena	   *arena = reader->arena;
 	JsonNode   *definition = json_new_object(arena);
 	const JsonNode *columns = get_member(version->document, "additionalPrinterColumns");
+	JsonNode   *rules;
 
 	set_names(reader, definition);
 	json_set(arena, definition, "version", json_new_cstring(arena, version->name));
@@ -523,6 +525,9 @@ make_definition(CrdReader *reader, const CrdVersion *versions, size_t at)
 			 json_copy(arena, columns) : default_columns(arena));
 	if (version->deprecated)
 		json_set(arena, definition, "deprecationWarning", deprecation_warning(reader, version, versions, at));
+	rules = schema_rules(arena, json_path(version->document, "schema", "openAPIV3Schema", NULL));
+	if (rules->u.array.count > 0)
+		json_set(arena, definition, "unevaluatedRules", rules);
 	json_set(arena, definition, "schema",
 			 json_copy(arena, json_path(version->document, "schema", "openAPIV3Schema", NULL)));
 	return definition;

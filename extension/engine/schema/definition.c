@@ -74,12 +74,24 @@ compile_columns(Arena *arena, Definition *definition)
 	return true;
 }
 
+static bool
+is_string_array(const JsonNode *node)
+{
+	if (node->kind != JSON_ARRAY)
+		return false;
+	for (size_t i = 0; i < node->u.array.count; i++)
+		if (node->u.array.items[i]->kind != JSON_STRING)
+			return false;
+	return true;
+}
+
 Definition *
 definition_compile(Arena *arena, const JsonNode *document)
 {
 	Definition *definition = arena_alloc0(arena, sizeof(Definition));
 	const JsonNode *schema = json_get(document, "schema");
 	const JsonNode *status = json_get(document, "status");
+	const JsonNode *rules = json_get(document, "unevaluatedRules");
 	const char *scope = json_get_cstring(arena, document, "scope");
 
 	definition->document = document;
@@ -105,6 +117,9 @@ definition_compile(Arena *arena, const JsonNode *document)
 		if (definition->schema == NULL)
 			return NULL;
 	}
+	if (rules != NULL && !is_string_array(rules))
+		return NULL;
+	definition->rules_warning = schema_rules_warning(arena, rules);
 	if (!compile_columns(arena, definition))
 		return NULL;
 	return definition;

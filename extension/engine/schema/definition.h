@@ -13,7 +13,7 @@
  *	 "deprecationWarning":"...",
  *	 "schema":{...openAPIV3Schema...}}
  *
- * Only a deprecated version has a warning.
+ * Only a deprecated version has a warning, and only one with CEL rules has "unevaluatedRules", an array of texts.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +39,7 @@ typedef struct Definition
 	Schema	   *schema;			/* NULL in a definition without one */
 	TableColumn *columns;
 	size_t		column_count;
+	const char *rules_warning;	/* what a writer is told of rules that are not evaluated; NULL for none */
 } Definition;
 
 /* The document is one that crd_definitions() made; errors cannot happen unless it was tampered with: then NULL. */
@@ -49,7 +50,7 @@ extern Definition *definition_compile(Arena *arena, const JsonNode *document);
  * for each served version, in the CRD's order of versions by Kubernetes version priority (v1 before v1beta1 ...).  Result:
  * {"group","plural","singular","kind","listKind","scope","shortNames","categories","versions":[definition...]}
  * Defaults of the CRD API are filled in (singular, listKind, the Age column).  NULL when refused, with errors whose
- * paths are those of the CRD ("spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations").
+ * paths are those of the CRD ("spec.versions[0].schema.openAPIV3Schema.properties[spec].uniqueItems").
  */
 extern JsonNode *crd_definitions(Arena *arena, const JsonNode *crd, FieldErrorList *errors);
 

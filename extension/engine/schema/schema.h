@@ -72,4 +72,11 @@ extern const Schema *schema_items(const Schema *schema);
 extern SchemaListType schema_list_type(const Schema *schema);
 extern bool schema_map_is_atomic(const Schema *schema);
 
+/*
+ * The CEL rules of a schema, as an array of texts: "spec.items[*]: self.size() > 0", in one line each.  They are not
+ * evaluated; the warning says so of them, in at most about 1,200 bytes.  NULL when there are none.
+ */
+extern JsonNode *schema_rules(Arena *arena, const JsonNode *schema);
+extern const char *schema_rules_warning(Arena *arena, const JsonNode *rules);
+
 #endif							/* SCHEMA_H */

@@ -454,6 +454,28 @@ read_list_map_keys(Compiler *compiler, Schema *schema, const JsonNode *value, co
 	}
 }
 
+/* CEL rules are taken as they are: schema_rules.c tells of them. */
+static void
+read_validations(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
+{
+	if (!expect_kind(compiler, value, JSON_ARRAY, path, "must be an array"))
+		return;
+	schema->has_rules = value->u.array.count > 0;
+	for (size_t i = 0; i < value->u.array.count; i++)
+	{
+		const JsonNode *rule = json_get(value->u.array.items[i], "rule");
+		FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
+		FieldPath	rule_path = {&at, {"rule", 4}, -1, false};
+
+		if (value->u.array.items[i]->kind != JSON_OBJECT)
+			field_error(compiler->errors, FIELD_INVALID, &at, value->u.array.items[i], "must be an object");
+		else if (rule == NULL || rule->kind == JSON_NULL || (rule->kind == JSON_STRING && rule->u.string.len == 0))
+			field_error(compiler->errors, FIELD_REQUIRED, &rule_path, NULL, NULL);
+		else
+			expect_kind(compiler, rule, JSON_STRING, &rule_path, "must be a string");
+	}
+}
+
 /* All keywords of JSONSchemaProps of apiextensions.k8s.io/v1. */
 static const Keyword keywords[] = {
 	{"$ref", read_unsupported},
@@ -499,7 +521,7 @@ static const Keyword keywords[] = {
 	{"x-kubernetes-list-type", read_list_type},
 	{"x-kubernetes-map-type", read_map_type},
 	{"x-kubernetes-preserve-unknown-fields", read_preserve_unknown},
-	{"x-kubernetes-validations", read_unsupported_unless_empty},
+	{"x-kubernetes-validations", read_validations},
 };
 
 static const Keyword *

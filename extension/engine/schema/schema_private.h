@@ -94,6 +94,7 @@ struct Schema
 	bool		preserve_unknown;
 	bool		embedded;
 	bool		int_or_string;
+	bool		has_rules;		/* of CEL */
 	const JsonNode *default_value;	/* NULL when absent or null */
 	SchemaProperty *properties; /* sorted by key */
 	size_t		property_count;

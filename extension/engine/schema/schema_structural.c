@@ -173,6 +173,8 @@ check_nested(Rules *rules, const Schema *nested, bool skip_any_of, const FieldPa
 		rule_error(rules, FIELD_FORBIDDEN, path, "additionalProperties", NULL, "must be undefined to be structural");
 	if (nested->default_value != NULL)
 		rule_error(rules, FIELD_FORBIDDEN, path, "default", NULL, "must be undefined to be structural");
+	if (nested->has_rules)
+		rule_error(rules, FIELD_FORBIDDEN, path, "x-kubernetes-validations", NULL, "must be empty to be structural");
 	if (nested->nullable)
 		rule_error(rules, FIELD_FORBIDDEN, path, "nullable", NULL, "must be false to be structural");
 	if (nested->preserve_unknown)

@@ -432,7 +432,12 @@ write_admit(Arena *arena, const Definition *definition, const ApiRequest *reques
 			 !(steps->on_status && definition->status_subresource && strcmp(request->subresource, "status") == 0))
 		write_not_found(&writing);
 	else
+	{
+		/* Before all others, which may be too many. */
+		if (definition->rules_warning != NULL && steps->admit != write_admit_delete)
+			write_warn(&writing, definition->rules_warning);
 		steps->admit(&writing);
+	}
 	limit_warnings(outcome->warnings);
 }
 
