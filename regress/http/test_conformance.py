@@ -1,6 +1,7 @@
 """docs/conformance.md says of every item what the tests say.
 
-A test carries the ids of what it proves: one in Python at the beginning of its docstring, one in Go or JavaScript in the comment above it.
+A test carries the ids of what it proves: one in Python at the beginning of its docstring, one in Go, JavaScript or Rust in the comment
+above it.
 """
 
 import ast
@@ -59,8 +60,9 @@ def python_tests():
 
 
 def commented_tests():
-    """Go's tests are functions, JavaScript's calls of test("name", ...); both have their comment right above them."""
-    for pattern, form in (("*_test.go", r"^func (Test\w+)\("), ("*.mjs", r"^test\(['\"]([^'\"]+)['\"]")):
+    """Go's and Rust's tests are functions, JavaScript's calls of test("name", ...); all have their comment right above them."""
+    for pattern, form in (("*_test.go", r"^func (Test\w+)\("), ("*.mjs", r"^test\(['\"]([^'\"]+)['\"]"),
+                          ("tests/*.rs", r"^async fn (\w+)\(")):
         for path in sorted((TOP / "regress").rglob(pattern)):
             comment = []
             for line in path.read_text(encoding="utf-8").splitlines():
