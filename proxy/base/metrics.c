@@ -318,6 +318,16 @@ metrics_gauge_add(MetricGauge gauge, long delta)
 	atomic_fetch_add_explicit(&mine->gauges[gauge], delta, memory_order_relaxed);
 }
 
+uint64_t
+metrics_total(MetricCounter counter)
+{
+	uint64_t	sum = 0;
+
+	for (int w = 0; w < block_count; w++)
+		sum += atomic_load_explicit(&blocks[w].counters[counter], memory_order_relaxed);
+	return sum;
+}
+
 void
 metrics_count(MetricCounter counter, unsigned long delta)
 {
@@ -758,12 +768,8 @@ write_counters(StrBuf *buf)
 
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
 	{
-		uint64_t	sum = 0;
-
-		for (int w = 0; w < block_count; w++)
-			sum += load(&blocks[w].counters[counters[i].counter]);
 		metrics_write_head(buf, counters[i].name, "counter", counters[i].help);
-		strbuf_printf(buf, "%s %llu\n", counters[i].name, (unsigned long long) sum);
+		strbuf_printf(buf, "%s %llu\n", counters[i].name, (unsigned long long) metrics_total(counters[i].counter));
 	}
 	for (int w = 0; w < worker_count; w++)
 		restarts += load(&blocks[w].restarts);

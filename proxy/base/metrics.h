@@ -70,6 +70,8 @@ typedef enum MetricCounter
 	COUNTER_COUNT
 } MetricCounter;
 extern void metrics_count(MetricCounter counter, unsigned long delta);
+/* The sum of all processes. */
+extern uint64_t metrics_total(MetricCounter counter);
 
 /* Seconds between the commit of a change and its reading by this worker's feed. */
 extern void metrics_feed_lag(double seconds);

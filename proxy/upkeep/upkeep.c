@@ -15,6 +15,7 @@
 #include "base/metrics.h"
 #include "db/pg.h"
 #include "upkeep/api_service.h"
+#include "upkeep/database_event.h"
 #include "api/namespaces.h"
 #include "upkeep/policies.h"
 #include "api/result_metrics.h"
@@ -47,6 +48,7 @@ upkeep_start(void)
 	namespaces_start(true);
 	webhooks_start();
 	api_services_start();
+	database_events_start();
 	result_metrics_serve();
 	loop_timer_start(&maintain_timer, MAINTAIN_MS / 60, maintain_begin, NULL);
 	loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);

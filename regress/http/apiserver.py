@@ -63,6 +63,7 @@ class ApiServer:
         self.token = None
         self.token_reviews = []
         self.access_reviews = []
+        self.events = []
         self.token_rule = lambda spec: {"authenticated": False}
         self.access_rule = lambda spec: {"allowed": False}
         self.troubles = []
@@ -465,6 +466,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.apiserver
         reviews = {TOKEN_REVIEWS: (server.token_reviews, server.token_rule),
                    ACCESS_REVIEWS: (server.access_reviews, server.access_rule)}
+        if path.startswith("/api/v1/namespaces/") and path.endswith("/events"):
+            event = json.loads(body)
+            with server.lock:
+                server.events.append((path, event))
+            self.document(201, event)
+            return
         if path not in reviews:
             self.failure(404, "NotFound", "the server could not find the requested resource")
             return

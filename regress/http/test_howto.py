@@ -35,7 +35,7 @@ def shell(script, directory, **environment):
 
 
 def test_a_type_from_yaml(stack, tmp_path):
-    """A CustomResourceDefinition in YAML becomes a type that kubectl finds; its APIService is of its group and version"""
+    """YAML of a CustomResourceDefinition becomes a type that kubectl finds; the APIService is of its group"""
     crd = json.loads(json.dumps(CRD).replace("aquasecurity.github.io", GROUP))
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(crd))
     commands, documents = section("Serve another report-like type")

@@ -237,6 +237,39 @@ def test_no_connections_left(own_stack, ns):
     watch.close()
 
 
+def test_an_event_of_no_connections_left(own_stack, apiserver):
+    """Where there is a kube-apiserver, an Event of the pod says it, once, with what can be done; without the right to it the log says that"""
+    own_stack.begin("max_connections = 25")
+    kubeconfig = apiserver.kubeconfig(f"{own_stack.pki}/kubeconfig-events", token="delegate")
+    others = []
+    with pytest.raises(psycopg2.OperationalError):
+        while True:
+            others.append(psycopg2.connect(own_stack.database.connection("postgres")))
+    flags = (f"--authentication-kubeconfig={kubeconfig}", "--authentication-skip-lookup")
+    proxy = own_stack.proxy(ready=False, flags=flags, environment={"POD_NAME": "proxy-0", "POD_NAMESPACE": "reports"})
+    path, event = until(lambda: apiserver.events[0] if apiserver.events else None, 30, "an Event")
+    assert path == "/api/v1/namespaces/reports/events" == f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
+    assert (event["apiVersion"], event["kind"], event["type"], event["reason"]) == ("v1", "Event", "Warning", "DatabaseConnectionsRefused")
+    assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "reports", "name": "proxy-0"}
+    assert event["metadata"]["generateName"] == "proxy-0." and "53300" in event["message"] and "max_connections" in event["message"]
+    until(lambda: proxy.metric("kube_reports_database_refusals_total") > 15, 30, "further refusals")
+    assert len(apiserver.events) == 1
+    # Not refused to the database's neighbours for ever: it is there when there is room.
+    for each in others:
+        each.close()
+    proxy.wait_ready(30)
+    proxy.stop()
+
+    with pytest.raises(psycopg2.OperationalError):
+        while True:
+            others.append(psycopg2.connect(own_stack.database.connection("postgres")))
+    apiserver.trouble("/api/v1/namespaces/reports/events", code=403)
+    proxy = own_stack.proxy(ready=False, flags=flags, environment={"POD_NAME": "proxy-0", "POD_NAMESPACE": "reports"})
+    until(lambda: "needs to create events" in proxy.log_path.read_text(), 30, "the log to say what is missing")
+    for each in others:
+        each.close()
+
+
 def test_a_slow_database(own_stack, relay, ns):
     """Every answer of the database comes late: so do clients', while what needs no database is answered at once; who waits for too long is told"""
     own_stack.begin()

@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * database_event.c
+ *	  Kubernetes Events about the database, for whoever runs the cluster.
+ *
+ * Whoever looks at the pods of a proxy does not read its log first.  When the
+ * database has refused connections for want of room (53300), an Event of the
+ * pod says so, and what can be done.  All processes count refusals in shared
+ * memory (metrics.c); the upkeep process, which needs no database for this,
+ * tells of them, at most once in EVENT_MS for all that came meanwhile.
+ *
+ * Without the right to create Events the log says so once.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "upkeep/database_event.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "cluster/kubeapi.h"
+
+#define LOOK_MS 1000
+#define EVENT_MS (5 * 60 * 1000)
+#define NAMESPACE_FILE "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+static KubeApi *kube_api;
+static LoopTimer timer;
+static uint64_t told;			/* refusals that an Event has told of */
+static uint64_t told_at;		/* 0: none yet */
+static bool sending;
+
+/* The namespace of this pod; outside of a cluster, the one that every cluster has. */
+static const char *
+pod_namespace(void)
+{
+	static char name[64];
+	const char *given = getenv("POD_NAMESPACE");
+	FILE	   *file;
+
+	if (given != NULL && given[0] != '\0')
+		return given;
+	file = fopen(NAMESPACE_FILE, "re");
+	if (file != NULL)
+	{
+		if (fgets(name, sizeof(name), file) != NULL)
+			name[strcspn(name, "\r\n")] = '\0';
+		fclose(file);
+	}
+	return name[0] != '\0' ? name : "default";
+}
+
+/* The host's name is the pod's unless the pod has the host's network. */
+static const char *
+pod_name(void)
+{
+	static char name[256];
+	const char *given = getenv("POD_NAME");
+
+	if (given != NULL && given[0] != '\0')
+		return given;
+	if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0')
+		return "kube-reports-proxy";
+	return name;
+}
+
+static void
+append_member(StrBuf *buf, const char *key, const char *value)
+{
+	strbuf_printf(buf, ",\"%s\":", key);
+	json_write_string(buf, value, strlen(value));
+}
+
+static void
+answered(void *state, int status, const char *body, size_t len, const char *why)
+{
+	static bool warned;
+
+	sending = false;
+	if (status == 201)
+		return;
+	/* It is tried again with the next refusals. */
+	if (!warned)
+		log_line(LOG_ERROR, "no Event of refused database connections could be created (code %d%s%s): "
+				 "the service account needs to create events", status, why != NULL ? ", " : "", why != NULL ? why : "");
+	warned = true;
+}
+
+static void
+send_event(uint64_t refusals)
+{
+	const char *namespace = pod_namespace();
+	const char *name = pod_name();
+	time_t		now = time(NULL);
+	struct tm	parts;
+	char		stamp[32];
+	Arena		arena;
+	StrBuf		body;
+
+	gmtime_r(&now, &parts);
+	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	arena_init(&arena);
+	strbuf_init(&body, &arena);
+	strbuf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"generateName\":");
+	json_write_string(&body, arena_printf(&arena, "%s.", name), strlen(name) + 1);
+	append_member(&body, "namespace", namespace);
+	strbuf_puts(&body, "},\"involvedObject\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\"");
+	append_member(&body, "namespace", namespace);
+	append_member(&body, "name", name);
+	strbuf_puts(&body, "},\"type\":\"Warning\",\"reason\":\"DatabaseConnectionsRefused\"");
+	append_member(&body, "message",
+				  arena_printf(&arena, "The database refused %llu connections for want of room (SQLSTATE 53300): "
+							   "raise max_connections, or the limit of the role or the database, or lower "
+							   "--database-connections, which is %d for this proxy. Requests wait for the "
+							   "connections that are open.", (unsigned long long) refusals, config.connections));
+	append_member(&body, "firstTimestamp", stamp);
+	append_member(&body, "lastTimestamp", stamp);
+	strbuf_puts(&body, ",\"count\":1,\"source\":{\"component\":\"kube-reports-proxy\"}");
+	append_member(&body, "reportingComponent", "kube-reports-proxy");
+	append_member(&body, "reportingInstance", name);
+	strbuf_puts(&body, "}");
+	sending = true;
+	kubeapi_post(kube_api, arena_printf(&arena, "/api/v1/namespaces/%s/events", namespace), body.bytes, body.len,
+				 TRANSFER_OTHER, answered, NULL);
+	arena_free(&arena);
+}
+
+static void
+look(void *state)
+{
+	uint64_t	refusals = metrics_total(COUNTER_DB_REFUSALS);
+
+	if (refusals > told && !sending && (told_at == 0 || loop_now() - told_at >= EVENT_MS))
+	{
+		send_event(refusals - told);
+		told = refusals;
+		told_at = loop_now();
+	}
+	loop_timer_start(&timer, LOOK_MS, look, NULL);
+}
+
+void
+database_events_start(void)
+{
+	if (!kubeconfig_available(config.authentication_kubeconfig))
+		return;
+	kube_api = kubeapi_open(config.authentication_kubeconfig);
+	/* An upkeep process that takes the place of another tells of what comes from now on. */
+	told = metrics_total(COUNTER_DB_REFUSALS);
+	loop_timer_start(&timer, LOOK_MS, look, NULL);
+}
