@@ -149,7 +149,7 @@ look(void *state)
 void
 database_events_start(void)
 {
-	if (!kubeconfig_available(config.authentication_kubeconfig))
+	if (!config_has_kubeapi(config.authentication_kubeconfig))
 		return;
 	kube_api = kubeapi_open(config.authentication_kubeconfig);
 	/* An upkeep process that takes the place of another tells of what comes from now on. */
