@@ -63,14 +63,19 @@ COMMENT ON FUNCTION kube_reports_internal.begin_import(uuid, text, text, text, t
 	IS 'locks the lane of a type and notes the time that what is written to it is of; '
 		'used by import_report() and import_deletion() only';
 
+CREATE FUNCTION kube_reports_internal.named_user(name text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN name IS NULL THEN '{}' ELSE jsonb_build_object('user', jsonb_build_object('username', name)) END;
+COMMENT ON FUNCTION kube_reports_internal.named_user(text)
+	IS 'the part of a request that says who writes; null: nothing, the request has it';
+
 CREATE FUNCTION kube_reports.import_report(cluster uuid, document kube_reports.report, at timestamptz,
-		actor text DEFAULT session_user) RETURNS void
+		actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	request		jsonb := kube_reports_internal.request_for(cluster, 'update', document)
-		|| jsonb_build_object('user', jsonb_build_object('username', import_report.actor));
+	request		jsonb := kube_reports_internal.request_for(cluster, 'update', document) || kube_reports_internal.named_user(actor);
 	place		text := coalesce(request->>'namespace', '');
 	stored		bigint;
 	target		integer;
@@ -94,22 +99,23 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.import_report(uuid, kube_reports.report, timestamptz, text)
-	IS 'stores a state of a report, new or known, as if it had been written at a time of the past by actor: '
-		'results, history and counts by day are those of then. The states of a report are given in the order of '
+	IS 'stores a state of a report, new or known, as if it had been written at a time of the past by actor '
+		'(null: by the role): results, history and counts by day are those of then. '
+		'The states of a report are given in the order of '
 		'their times, the last one is what is stored. Raises 22023 for a time in the future or before '
 		'history_retention, 55000 for one before the report''s newest history, 42704 for an unknown cluster, '
 		'KR404 for an unknown type, KR422 for an invalid document';
 
 CREATE FUNCTION kube_reports.import_deletion(cluster uuid, type text, namespace text, name text, at timestamptz,
-		actor text DEFAULT session_user) RETURNS void
+		actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	target		integer := kube_reports_internal.begin_import(cluster, type, namespace, name, at);
 BEGIN
-	PERFORM kube_reports_internal.write_one(cluster, kube_reports_internal.address(type, NULL, 'delete', namespace, name)
-		|| jsonb_build_object('user', jsonb_build_object('username', actor)), ''::bytea);
+	PERFORM kube_reports_internal.write_one(cluster,
+		kube_reports_internal.address(type, NULL, 'delete', namespace, name) || kube_reports_internal.named_user(actor), ''::bytea);
 	DELETE FROM kube_reports_internal.import_time i WHERE i.lane = target;
 END
 $$;
