@@ -216,6 +216,14 @@ def test_patch_of_many_moves(backend):
     """A move measures what it moves, not the document"""
     places = "/metadata/annotations/a", "/results/0/properties/a"
     assert patched(backend, [{"op": "move", "from": places[n % 2], "path": places[(n + 1) % 2]} for n in range(10000)]) == 200
+    # So far down that after each move the bound on the depth is used up.
+    nested = {}
+    for _ in range(500):
+        nested = [nested]
+    places = "/metadata/annotations/a", "/deep" + "/0" * 500 + "/a"
+    assert patched(backend, [{"op": "add", "path": "/deep", "value": nested},
+                             *({"op": "move", "from": places[n % 2], "path": places[(n + 1) % 2]} for n in range(2004)),
+                             {"op": "remove", "path": "/deep"}]) == 200
 
 
 def test_patch_of_many_inserts(backend):
