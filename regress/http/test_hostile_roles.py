@@ -228,7 +228,7 @@ def test_neighbour(store, user):
             with pytest.raises((errors.InsufficientPrivilege, errors.InvalidSchemaName)):
                 cursor.execute(statement)
                 pytest.fail(statement)
-        cursor.execute("SELECT (SELECT count(*) FROM pg_stats WHERE schemaname = 'kube_reports'),"
+        cursor.execute("SELECT (SELECT count(*) FROM pg_stats WHERE schemaname IN ('kube_reports', 'kube_reports_internal')),"
                        " (SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND query <> '<insufficient privilege>')")
         assert cursor.fetchone() == (0, 0)
 

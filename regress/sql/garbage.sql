@@ -15,14 +15,19 @@ CREATE FUNCTION pg_temp.fill(namespace text, many integer) RETURNS void LANGUAGE
 				jsonb_build_object('policy', 'always', 'result', 'pass')))::kube_reports.report
 		FROM kube_reports.cluster c, generate_series(1, many) n
 $$;
--- As a proxy does it, a minute after the last time.
+-- As a proxy does it, a minute after the last time, and each minute until the tables have been looked through.
 CREATE PROCEDURE upkeep() LANGUAGE plpgsql AS $$
+DECLARE
+	more		boolean;
 BEGIN
 	UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity';
 	COMMIT;
 	FOR step IN 1..1000 LOOP
-		EXIT WHEN NOT kube_reports.maintain();
+		more := kube_reports.maintain();
+		UPDATE kube_reports_internal.garbage_sweep SET due_at = '-infinity' WHERE place > 0;
+		more := FOUND OR more;
 		COMMIT;
+		EXIT WHEN NOT more;
 	END LOOP;
 END
 $$;

@@ -37,7 +37,7 @@ SELECT name FROM unknown;
 SELECT c.relname, c.reltuples FROM pg_class c WHERE c.oid IN ('kube_reports.cluster'::regclass,
 	'kube_reports_internal.reader_grant'::regclass, 'kube_reports_internal.result_change'::regclass)
 	ORDER BY c.relname;
-SELECT count(*) > 0 AS known_of_all_months FROM pg_stats s WHERE s.schemaname = 'kube_reports'
+SELECT count(*) > 0 AS known_of_all_months FROM pg_stats s WHERE s.schemaname = 'kube_reports_internal'
 	AND s.tablename = 'result_change' AND s.inherited;
 -- So that no query of readers costs so much that it is compiled.
 CREATE FUNCTION pg_temp.cost(query text) RETURNS double precision LANGUAGE plpgsql AS $$
