@@ -143,6 +143,7 @@ CREATE FUNCTION kube_reports_internal.merge_resources(cluster uuid, cluster_id i
 		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -226,7 +227,6 @@ COMMENT ON FUNCTION kube_reports_internal.merge_resources(uuid, integer, integer
 CREATE FUNCTION kube_reports_internal.delete_former(cluster uuid, options kube_reports_internal.aggregation, after text, max_reports integer DEFAULT 500) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE

@@ -17,6 +17,7 @@ CREATE FUNCTION kube_reports_internal.merge_admission(cluster uuid, cluster_id i
 		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -120,6 +121,7 @@ CREATE FUNCTION kube_reports_internal.merge_namespace(cluster uuid, options kube
 		background_type integer, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off

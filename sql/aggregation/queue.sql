@@ -188,6 +188,7 @@ COMMENT ON FUNCTION kube_reports_internal.aggregation_groups(integer, integer, t
 CREATE FUNCTION kube_reports_internal.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -232,7 +233,6 @@ COMMENT ON FUNCTION kube_reports_internal.queue_everything(integer)
 CREATE FUNCTION kube_reports_internal.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
 AS $$
 DECLARE
 	types		integer[] := ARRAY(SELECT t.id FROM kube_reports.resource_type t WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io'));
@@ -285,7 +285,6 @@ COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
 CREATE FUNCTION kube_reports_internal.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
 AS $$
 DECLARE
 	pending		boolean := EXISTS (SELECT FROM kube_reports_internal.result_rebuild b JOIN kube_reports_internal.lane l ON l.id = b.lane
@@ -436,6 +435,7 @@ COMMENT ON FUNCTION kube_reports_internal.defer_groups(integer, "char", text[], 
 CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- For all that it calls: a step takes a few rows of tables that change faster than statistics follow.
 SET enable_seqscan = off
 SET jit = off
 SET lock_timeout = '2s'

@@ -489,6 +489,7 @@ CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_inter
 		since timestamptz, place text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- Cells come in order, and a page ends with its last row; a hash table would take all of them first.
 SET enable_hashagg = off
 SET jit = off
 AS $$

@@ -307,6 +307,7 @@ COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[],
 CREATE FUNCTION kube_reports_internal.count_restored(lane integer, namespaces text[], names text[], firsts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -347,6 +348,7 @@ COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[]
 CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, namespaces text[], names text[], versions bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -435,6 +437,7 @@ COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, text[], tex
 CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -526,6 +529,7 @@ COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolea
 CREATE FUNCTION kube_reports_internal.announce_pending(lane integer, namespace text, name text, first bigint, last bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -605,6 +609,7 @@ COMMENT ON FUNCTION kube_reports_internal.announce_pending(integer, text, text, 
 CREATE FUNCTION kube_reports_internal.apply_pending(lane integer, namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off

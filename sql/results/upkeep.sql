@@ -11,6 +11,7 @@
 CREATE FUNCTION kube_reports_internal.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- Deltas are newer than any statistics: one pass over them by xid, and hash tables, however many there are.
 SET enable_seqscan = off
 SET enable_hashjoin = on
 SET enable_nestloop = off
@@ -78,10 +79,8 @@ COMMENT ON FUNCTION kube_reports_internal.fold_rollups(bigint)
 CREATE FUNCTION kube_reports_internal.add_policies(rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- Of the table, which may be large, what the arrays name; nobody tells the planner how long they are.
 SET enable_seqscan = off
-SET enable_nestloop = on
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 SET jit = off
 AS $$
 	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
@@ -170,6 +169,7 @@ COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[]) IS
 CREATE FUNCTION kube_reports_internal.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -282,6 +282,7 @@ COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
 CREATE FUNCTION kube_reports_internal.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -348,10 +349,9 @@ COMMENT ON FUNCTION kube_reports_internal.mend_history(integer, text[], text[])
 CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[]) RETURNS bigint[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 AS $$
 BEGIN
 	RETURN ARRAY(SELECT g.id
@@ -378,6 +378,7 @@ COMMENT ON FUNCTION kube_reports_internal.remove_strays() IS 'removes results, a
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -679,6 +680,7 @@ COMMENT ON FUNCTION kube_reports_internal.remake_step() IS 'finishes a restore, 
 CREATE FUNCTION kube_reports_internal.pending_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The queue and the log grow faster than statistics follow; joining them would read the log from its beginning.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off

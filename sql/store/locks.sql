@@ -169,6 +169,7 @@ COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'makes this transa
 CREATE FUNCTION kube_reports_internal.lane_version(lane integer) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -185,6 +186,7 @@ COMMENT ON FUNCTION kube_reports_internal.lane_version(integer) IS 'newest versi
 CREATE FUNCTION kube_reports_internal.lane_time(lane integer) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

@@ -28,6 +28,7 @@
 CREATE FUNCTION kube_reports_internal.used_namespaces(cluster_id integer) RETURNS SETOF text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -52,10 +53,9 @@ CREATE FUNCTION kube_reports_internal.namespace_objects(cluster_id integer, name
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 SET jit = off
 AS $$
 BEGIN

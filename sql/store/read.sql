@@ -21,6 +21,7 @@ CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -349,6 +350,7 @@ CREATE FUNCTION kube_reports_internal.count_after(target_cluster integer, target
 		only_namespace text, after_namespace text, after_name text) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET max_parallel_workers_per_gather = 0

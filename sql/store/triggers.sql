@@ -41,6 +41,7 @@ COMMENT ON FUNCTION kube_reports_internal.dml_begins() IS 'trigger: DML waits fo
 CREATE FUNCTION kube_reports_internal.record_dml() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET enable_seqscan = off
 SET jit = off
 AS $$

@@ -73,11 +73,10 @@ CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, af
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -161,6 +160,7 @@ CREATE FUNCTION kube_reports_internal.api_poll(cluster uuid, lanes integer[],
 		OUT generation bigint, OUT versions bigint[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- The log grows faster than statistics follow: its end is looked up by the index.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

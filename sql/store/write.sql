@@ -296,6 +296,7 @@ CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request text, d
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- In the order of keys, whatever the labels: each piece would read all objects again.
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET jit = off
