@@ -233,11 +233,14 @@ def test_data_only(source, other_server):
     """Into a store that is there: begin_restore() lets tables come in any order, months of history are made before"""
     stack, dumps = source
     other_server.psql("CREATE DATABASE data_only OWNER kube_reports_owner", user="postgres", database="postgres")
-    other_server.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports; SELECT kube_reports.begin_restore()", database="data_only")
-    months = stack.database.psql("SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass").split()
+    other_server.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports; SELECT kube_reports.begin_restore()",
+                      database="data_only")
+    months = stack.database.psql("SELECT inhrelid::regclass FROM pg_inherits"
+                                 " WHERE inhparent = 'kube_reports_internal.result_change'::regclass").split()
     for month in months:
         other_server.psql(f"SELECT kube_reports_internal.make_history('{month[-7:-3]}-{month[-2:]}-15')", database="data_only")
-    run(["pg_restore", "--data-only", "--jobs=4", "--exit-on-error", "-d", other_server.connection(database="data_only"), dumps["parallel"]])
+    run(["pg_restore", "--data-only", "--jobs=4", "--exit-on-error", "-d", other_server.connection(database="data_only"),
+         dumps["parallel"]])
     assert int(other_server.psql("SELECT kube_reports.after_restore()", database="data_only")) > newest(stack.database)
     assert other_server.psql(REFERENCES, database="data_only") == stack.database.psql(REFERENCES)
     content = stack.database.psql(CONTENT)

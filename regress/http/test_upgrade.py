@@ -1,4 +1,4 @@
-"""A new server by pg_upgrade: everything is there, nothing has to be finished, versions go on above the old server's."""
+"""pg_upgrade: everything is there, nothing has to be finished, versions go on above the old server's."""
 
 import json
 import os
@@ -16,8 +16,8 @@ def test_pg_upgrade():
 
     def create(server, name):
         document = json.dumps(report(name, "ns"))
-        stored = json.loads(server.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}'::kube_reports.report)"))
-        return int(stored["metadata"]["resourceVersion"])
+        stored = server.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}'::kube_reports.report)")
+        return int(json.loads(stored)["metadata"]["resourceVersion"])
     try:
         old.start()
         old.prepare(cluster)
@@ -27,8 +27,8 @@ def test_pg_upgrade():
         old.stop()
         new.start()
         new.stop()
-        stack_command("as_server", "env", "-C", new.directory, f"{bindir}/pg_upgrade", "-b", bindir, "-B", bindir, "-U", "postgres",
-                      "-d", f"{old.directory}/data", "-D", f"{new.directory}/data", "-s", new.directory)
+        stack_command("as_server", "env", "-C", new.directory, f"{bindir}/pg_upgrade", "-b", bindir, "-B", bindir,
+                      "-U", "postgres", "-d", f"{old.directory}/data", "-D", f"{new.directory}/data", "-s", new.directory)
         new.start()
         assert new.psql(CONTENT) == content and new.psql(DERIVED) == derived and new.psql(REFERENCES) == references
         # The extension belongs to the superuser now; the owner of the tables sees and does what it did.

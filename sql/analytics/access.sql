@@ -43,7 +43,8 @@ CREATE VIEW kube_reports_internal.caller_grant AS
 	FROM kube_reports_internal.held_grant g
 	WHERE pg_has_role(g.holder, 'USAGE')
 	UNION ALL
-	SELECT NULL, NULL FROM pg_catalog.pg_class o WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(o.relowner, 'USAGE');
+	SELECT NULL, NULL FROM pg_catalog.pg_class o
+	WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(o.relowner, 'USAGE');
 COMMENT ON VIEW kube_reports_internal.caller_grant IS 'the grants that hold for whoever reads the view';
 
 CREATE VIEW kube_reports_internal.caller_cluster AS
@@ -89,7 +90,8 @@ DECLARE
 	caller		oid := to_regrole(quote_ident(kube_reports_internal.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports_internal.caller)));
 BEGIN
 	PERFORM kube_reports_internal.warn_pending();
-	IF EXISTS (SELECT FROM pg_class o WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(caller, o.relowner, 'USAGE'))
+	IF EXISTS (SELECT FROM pg_class o
+			WHERE o.oid = 'kube_reports.object'::regclass AND pg_has_role(caller, o.relowner, 'USAGE'))
 		OR EXISTS (SELECT FROM kube_reports_internal.held_grant g
 			WHERE g.cluster_id IS NULL AND g.namespace IS NULL AND pg_has_role(caller, g.holder, 'USAGE')) THEN
 		RETURN;
