@@ -198,3 +198,84 @@ def test_pretty_is_for_every_answer(api, stack, ns, agent, query, accept, pretty
     if nobody is not None:
         answer = nobody.request("GET", path + query, headers=headers)
         assert answer.code in (401, 403) and indented(answer) is pretty
+
+
+# ---- differences that are meant: docs/conformance.md lists them ----
+
+
+def test_equal_numbers(api, ns):
+    """UPD-04, MODEL-02: 1.0 for 1 is no change"""
+    stored = api.create(POLR, report("a", summary={"pass": 1}), ns)
+    for kind, patch in ((MERGE, '{"summary": {"pass": 1.0}}'),
+                        (JSON_PATCH, '[{"op": "replace", "path": "/summary/pass", "value": 1e0}]')):
+        answer = api.patch(path_of(POLR, ns, "a"), patch, kind=kind)
+        assert answer.code == 200 and answer.json == stored
+
+
+def test_depth(api, ns):
+    """REQ-08: 1,000 levels"""
+    document = json.dumps(report("a"))[:-1] + ', "x": %s}'
+    answer = api.post(path_of(POLR, ns), document % ("[" * 998 + "]" * 998), dryRun="All")
+    assert answer.code == 201
+    status = failure(api.post(path_of(POLR, ns), document % ("[" * 1000 + "]" * 1000), dryRun="All"), 400, "BadRequest")
+    assert "exceeded max depth" in status["message"]
+
+
+@pytest.mark.parametrize("name, words", [
+    ("%zz", "invalid escape"), ("a%00b", "NUL"), ("%2E", "may not be '.'"), ("%2E%2E", "may not be '..'"),
+    ("a%2Fb", "may not contain '/'"), ("a%25b", "may not contain '%'")])
+def test_odd_urls(api, ns, name, words):
+    """REQ-07: refused, whatever is asked for"""
+    for method in ("GET", "DELETE", "PUT", "PATCH"):
+        body = None if method in ("GET", "DELETE") else report("a")
+        headers = {"Content-Type": MERGE} if method == "PATCH" else None
+        answer = api.request(method, f"{path_of(POLR, ns)}/{name}", body, headers=headers)
+        assert words in failure(answer, 400, "BadRequest")["message"]
+    for query in ("x=%zz", "x=a%00b"):
+        failure(api.request("GET", f"{path_of(POLR, ns)}?{query}"), 400, "BadRequest")
+
+
+@pytest.mark.parametrize("form, member", [("PartialObjectMetadataList", "items"), ("Table", "rows"), (None, "items")])
+def test_empty_lists(api, ns, form, member):
+    """PART-02, TAB-02: without items they have an array"""
+    accept = "application/json" + (f";as={form};g=meta.k8s.io;v=v1" if form else "")
+    assert api.get(path_of(POLR, ns), accept=accept).json[member] == []
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"])
+def test_what_cannot_be_shown_is_not_written(api, ns, accept):
+    """NEG-05"""
+    answer = api.request("POST", path_of(POLR, ns), report("a"), headers={"Accept": accept})
+    assert answer.code == 406 and api.names(POLR, ns) == []
+
+
+def test_a_dry_run_has_no_version(api, ns):
+    """CRE-06"""
+    answer = api.post(path_of(POLR, ns), report("a"), dryRun="All")
+    assert answer.code == 201 and "resourceVersion" not in answer.json["metadata"]
+    document = report("a")
+    document["metadata"]["resourceVersion"] = "5"
+    answer = api.post(path_of(POLR, ns), document, dryRun="All")
+    assert answer.code == 201 and "resourceVersion" not in answer.json["metadata"]
+
+
+def test_a_token_of_another_resource(api, ns):
+    """PAGE-03: 504 when it is ahead of this resource, whose versions are its own; else a list"""
+    for name in ("a", "b"):
+        api.create(POLR, report(name), ns)
+    token = api.get(path_of(POLR, ns), limit=1).json["metadata"]["continue"]
+    answer = api.get(path_of("kyverno.io/v1alpha2/backgroundscanreports", ns), **{"continue": token})
+    status = failure(answer, 504, "Timeout")
+    assert "Too large resource version" in status["message"] and answer.headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("written, stored", [
+    (r"\ud800", "\ufffd"), (r"\u007f", "\x7f"), (r"\u0085", "\x85"), (r"\u2028", "\u2028"),
+    (r"\ud83d\ude00", "\U0001f600")])
+def test_odd_characters_in_an_apply(api, ns, written, stored):
+    """SSA-01, MODEL-04"""
+    document = report("a")
+    document["metadata"]["annotations"] = {"x": "@"}
+    document = json.dumps(document).replace("@", written)
+    answer = api.patch(path_of(POLR, ns, "a"), document, kind="application/apply-patch+yaml", fieldManager="m")
+    assert answer.code == 201 and answer.json["metadata"]["annotations"]["x"] == stored

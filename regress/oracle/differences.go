@@ -20,7 +20,8 @@ type meant struct {
 	Where  string // of the difference, see difference.where
 	Ours   string
 	Theirs string
-	Chance bool // it depends on timing: cases need not show it
+	Chance bool   // it depends on timing: cases need not show it
+	Since  string // the first version of upstream that shows it
 
 	used     int
 	patterns [8]*regexp.Regexp
