@@ -26,6 +26,9 @@ static char store[40];
 bool		pg_announces;
 static char announcement[512];
 
+/* What a greeting met that the log has told of. */
+static char told_trouble[512];
+
 static void connection_step(void *state);
 
 /* ---------- connection strings ---------- */
@@ -80,7 +83,6 @@ static const char *
 greeting_trouble(Connection *connection, const PgError *error)
 {
 	static char why[512];
-	static char said[sizeof(why)];
 	static char advice[300];
 	PGconn	   *conn = connection->conn;
 	const char *hint = error->hint;
@@ -103,9 +105,9 @@ greeting_trouble(Connection *connection, const PgError *error)
 		hint = advice;
 	}
 	connection->misled = hint != NULL;
-	if (hint != NULL && strcmp(said, why) != 0)
+	if (hint != NULL && strcmp(told_trouble, why) != 0)
 		log_line(pg_announces ? LOG_ERROR : LOG_WARNING, "%s. %s", why, hint);
-	snprintf(said, sizeof(said), "%s", why);
+	snprintf(told_trouble, sizeof(told_trouble), "%s", why);
 	return why;
 }
 
@@ -157,6 +159,7 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 		return;
 	}
 	connection->misled = false;
+	told_trouble[0] = '\0';
 	connection->state = CONNECTION_READY;
 	connection->back_off = 0;
 	connection->pool->ready++;
