@@ -658,9 +658,24 @@ tick(void *state)
 	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
 }
 
+/* Some of what was held for clients has been given back. */
+static void
+room_released(void *state)
+{
+	Watch	   *next;
+
+	for (Watch *watch = watches; watch != NULL; watch = next)
+	{
+		next = watch->next;
+		if (watch->roomless)
+			watch_pump(watch);
+	}
+}
+
 void
 watches_start(void)
 {
+	answer_room_on_release(room_released, NULL);
 	feed_start(&feed_events);
 	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
 }

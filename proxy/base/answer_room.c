@@ -7,6 +7,8 @@
  */
 #include "base/answer_room.h"
 
+#include <stdlib.h>
+
 #include "base/config.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -30,8 +32,14 @@ static Share all;
 static Share shares[SHARES];
 static uint64_t refused_at;		/* whatever was full */
 
-static void (*release_told) (void *state);
-static void *release_state;
+typedef struct Listener
+{
+	void		(*released) (void *state);
+	void	   *state;
+} Listener;
+
+static Listener listeners[ANSWER_ROOM_LISTENERS];
+static size_t listener_count;
 static bool release_pending;
 
 uint64_t
@@ -61,14 +69,16 @@ static void
 tell_release(void *state)
 {
 	release_pending = false;
-	release_told(release_state);
+	for (size_t i = 0; i < listener_count; i++)
+		listeners[i].released(listeners[i].state);
 }
 
 void
 answer_room_on_release(void (*released) (void *state), void *state)
 {
-	release_told = released;
-	release_state = state;
+	if (listener_count == ANSWER_ROOM_LISTENERS)
+		abort();
+	listeners[listener_count++] = (Listener) {released, state};
 }
 
 void
@@ -83,7 +93,7 @@ answer_room_hold(AnswerHolding *holding, size_t bytes)
 		share_of(holding->user)->held += bytes - holding->bytes;
 	metrics_gauge_add(GAUGE_ANSWER_BYTES, (long) bytes - (long) holding->bytes);
 	holding->bytes = bytes;
-	if (less && release_told != NULL && !release_pending && is_recent(refused_at))
+	if (less && listener_count > 0 && !release_pending && is_recent(refused_at))
 	{
 		release_pending = true;
 		loop_defer(tell_release, NULL);

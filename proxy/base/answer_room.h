@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ANSWER_ROOM_LISTENERS 2
+
 /* What one owner holds, embedded in it; zeroed memory holds nothing. */
 typedef struct AnswerHolding
 {
@@ -48,7 +50,7 @@ extern bool answer_room_ask(uint64_t user, size_t bytes, bool lasting);
 /* Whether somebody waits, or did half a second ago, for what this user (0: anybody) holds. */
 extern bool answer_room_short(uint64_t user);
 
-/* Called from the loop when something was given back that somebody waits for; one function for each worker. */
+/* Called from the loop when something was given back that somebody waits for; ANSWER_ROOM_LISTENERS at most. */
 extern void answer_room_on_release(void (*released) (void *state), void *state);
 
 #endif							/* ANSWER_ROOM_H */

@@ -138,5 +138,6 @@ socket_stalled(int fd, SocketProgress *progress, uint64_t now)
 		progress->acknowledged = info.tcpi_bytes_acked;
 		progress->at = now;
 	}
-	return now - progress->at;
+	/* What was sent in this turn of the loop was sent after it began. */
+	return now > progress->at ? now - progress->at : 0;
 }

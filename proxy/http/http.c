@@ -591,7 +591,7 @@ relieve(uint64_t now)
 		HttpAnswer *answer = &request->answer;
 
 		if (answer->cut || !answer->in_flight || !answer_room_short(answer->holding.user) ||
-			(now - answer->sent_at < SLOW_WRITE_TIMEOUT &&
+			(now < answer->sent_at + SLOW_WRITE_TIMEOUT &&
 			 socket_stalled(request_fd(request), &answer->progress, now) < SHORT_WRITE_TIMEOUT))
 			continue;
 		if (logged_at == 0 || now - logged_at >= RELIEF_LOG_INTERVAL)

@@ -120,7 +120,7 @@ def test_a_thousand_strangers(stack, ns, crowds, kind):
     bystanders.close()
 
 
-@pytest.mark.parametrize("what", ["", "/large0", "?watch=1&resourceVersion=0", "export"])
+@pytest.mark.parametrize("what", ["", "?watch=1&resourceVersion=0", "export"])
 def test_clients_that_never_read(stack, ns, crowds, what):
     """TR-07: a thousand known clients take nothing of large answers: what is held for them is bounded, others are served"""
     proxy = stack.proxy(flags=["--max-buffered-answer-bytes=67108864", "--authorization-mode=AlwaysAllow"])
@@ -137,8 +137,7 @@ def test_clients_that_never_read(stack, ns, crowds, what):
     crowd.attached()
     check_served(bystanders, quiet, bystanders.slowest(200))
     until(lambda: proxy.metric("kube_reports_cut_answers_total") > 0, 60, "the first to be cut")
-    if what != "/large0":
-        until(lambda: proxy.metric("kube_reports_refused_answers_total") > 0, 60, "the first to be refused")
+    until(lambda: proxy.metric("kube_reports_refused_answers_total") > 0, 60, "the first to be refused")
     # A user with such clients has room again once they have been cut.
     lists = proxy.api("nobody")
     until(lambda: lists.get(path_of(POLR, ns + "-large"), seconds=60).code == 200, 60, "a list of the same user")
@@ -146,6 +145,36 @@ def test_clients_that_never_read(stack, ns, crowds, what):
     crowd.leave()
     until(lambda: proxy.metric("kube_reports_buffered_answer_bytes") == 0, 60, "everything to be given back")
     bystanders.close()
+
+
+def test_watches_that_never_read(stack, ns):
+    """TR-07: twenty known clients take nothing of large events: what is held for them is bounded, and other watches go on"""
+    proxy = stack.proxy(flags=["--workers=1", "--max-buffered-answer-bytes=4194304", "--authorization-mode=AlwaysAllow"])
+    api, path = proxy.api(), path_of(POLR, ns)
+    version = api.create(POLR, report("large", results=[result(message="x" * 1400000)]), ns)["metadata"]["resourceVersion"]
+    deaf = []
+    for _ in range(20):
+        connection = proxy.api("nobody").connect()
+        connection.connect()
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.putrequest("GET", f"{path}?watch=1&resourceVersion={version}")
+        connection.endheaders()
+        deaf.append(connection)
+    watch = api.watch(path, resourceVersion=version)
+    until(lambda: proxy.metric("kube_reports_watchers") == 21, 20, "the watches")
+    held = []
+    for number in range(10):
+        assert api.patch(f"{path}/large", {"metadata": {"labels": {"n": str(number)}}}).code == 200
+        watch.expect(("MODIFIED", "large"))
+        held.append(proxy.metric("kube_reports_buffered_answer_bytes"))
+    # They are cut, or end because their events are gone.
+    until(lambda: proxy.metric("kube_reports_cut_answers_total") + proxy.metric("kube_reports_watch_overflows_total") > 0, 30, "the end of one")
+    assert 0 < max(held) < 6 * MEBIBYTE, held
+    assert proxy.metric("kube_reports_worker_restarts_total") == 0
+    for connection in deaf:
+        connection.close()
+    watch.close()
+    until(lambda: proxy.metric("kube_reports_buffered_answer_bytes") == 0, 60, "everything to be given back")
 
 
 def test_known_clients_have_room(stack, ns, crowds):
