@@ -33,7 +33,8 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.history_ends() IS 'the end of the newest month that has events; null: there are none';
+COMMENT ON FUNCTION kube_reports_internal.history_ends()
+	IS 'the end of the newest month that has events; null: there are none';
 
 -- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time
 -- will do. How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the
@@ -75,7 +76,8 @@ AS $$
 DECLARE
 	wanted		date := (least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
 		- kube_reports.setting('daily_retention')::interval)::date;
-	present		date := (SELECT coalesce(s.daily_cut, (SELECT min(d.day) FROM kube_reports_internal.score_daily d), wanted)
+	present		date := (SELECT coalesce(s.daily_cut, (SELECT min(d.day) FROM kube_reports_internal.score_daily d),
+		wanted)
 		FROM kube_reports_internal.store s);
 BEGIN
 	UPDATE kube_reports_internal.store s SET daily_cut = least(wanted, present + max_days)
@@ -108,7 +110,8 @@ BEGIN
 		expired := true;
 	END IF;
 	IF (past.daily_cut_at BETWEEN now() - interval '1 day' AND now() + interval '1 day') IS NOT TRUE
-			AND kube_reports_internal.expire_days(greatest(1, ((now() AT TIME ZONE 'UTC')::date - past.daily_cut) / 25)) THEN
+			AND kube_reports_internal.expire_days(greatest(1,
+				((now() AT TIME ZONE 'UTC')::date - past.daily_cut) / 25)) THEN
 		UPDATE kube_reports_internal.store SET daily_cut_at = now();
 		expired := true;
 	END IF;
@@ -138,7 +141,8 @@ DECLARE
 BEGIN
 	SELECT count(*), array_agg(d.id) FILTER (WHERE u.used IS NULL) INTO looked_at, candidates
 		FROM kube_reports_internal.detail d
-			LEFT JOIN LATERAL (SELECT true AS used FROM kube_reports_internal.result r WHERE r.detail = d.id LIMIT 1) u ON true
+			LEFT JOIN LATERAL (SELECT true AS used FROM kube_reports_internal.result r
+				WHERE r.detail = d.id LIMIT 1) u ON true
 		WHERE d.ctid >= first AND d.ctid < behind;
 	removed := 0;
 	IF candidates IS NOT NULL THEN
@@ -169,7 +173,8 @@ BEGIN
 				WHERE o.cluster_id = g.cluster_id
 						AND o.resource_type = g.resource_type AND o.namespace = g.namespace AND o.name = g.name)
 					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = g.id)
-					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id) OFFSET 0) u ON true
+					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.origin = g.id) OFFSET 0) u
+						ON true
 		WHERE g.ctid >= first AND g.ctid < behind;
 	removed := 0;
 	IF candidates IS NOT NULL THEN
@@ -202,7 +207,8 @@ BEGIN
 		FROM kube_reports_internal.subject s
 			LEFT JOIN LATERAL (SELECT true AS used WHERE EXISTS (SELECT FROM kube_reports_internal.result r
 				WHERE r.subject = s.id)
-					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id) OFFSET 0) u ON true
+					OR EXISTS (SELECT FROM kube_reports_internal.result_change c WHERE c.subject = s.id) OFFSET 0) u
+						ON true
 		WHERE s.ctid >= first AND s.ctid < behind;
 	removed := 0;
 	IF candidates IS NOT NULL THEN
@@ -242,7 +248,8 @@ BEGIN
 					OR EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.criterion = k.id)
 					OR EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = k.id) OFFSET 0) u ON true
 		WHERE k.ctid >= first AND k.ctid < behind;
-	UPDATE kube_reports_internal.criterion k SET last_counted = now() WHERE k.id = ANY (unnoted) AND k.last_counted IS NULL;
+	UPDATE kube_reports_internal.criterion k SET last_counted = now() WHERE k.id = ANY (unnoted)
+		AND k.last_counted IS NULL;
 	removed := 0;
 	IF candidates IS NOT NULL THEN
 		PERFORM kube_reports_internal.lock_store();
@@ -423,7 +430,8 @@ BEGIN
 			greatest(c.reltuples, 1000),
 			pg_stat_get_tuples_updated('kube_reports_internal.result'::regclass)
 				+ pg_stat_get_tuples_deleted('kube_reports_internal.result'::regclass)
-		INTO pages, blocks, live, changed FROM pg_class c WHERE c.oid = ('kube_reports_internal.' || next.what)::regclass;
+		INTO pages, blocks, live, changed FROM pg_class c WHERE c.oid = ('kube_reports_internal.'
+			|| next.what)::regclass;
 	IF next.place >= pages THEN
 		next.place := 0;
 	END IF;
@@ -432,7 +440,8 @@ BEGIN
 
 	BEGIN
 		IF next.what IN ('rollup_daily', 'score_daily', 'rollup_policy', 'rollup')
-				AND NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) THEN
+				AND NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
+					kube_reports_internal.folding_lock()) THEN
 			RAISE lock_not_available;
 		END IF;
 		CASE next.what

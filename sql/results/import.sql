@@ -23,7 +23,8 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	SELECT l.id AS lane, t.id AS type_id, t.results INTO target
-		FROM kube_reports.resource_type t JOIN kube_reports_internal.lane l ON l.resource_type = t.id AND l.cluster_id = served
+		FROM kube_reports.resource_type t JOIN kube_reports_internal.lane l ON l.resource_type = t.id
+			AND l.cluster_id = served
 		WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'type "%" is not registered', type
@@ -75,7 +76,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	request		jsonb := kube_reports_internal.request_for(cluster, 'update', document) || kube_reports_internal.named_user(actor);
+	request		jsonb := kube_reports_internal.request_for(cluster, 'update', document)
+		|| kube_reports_internal.named_user(actor);
 	place		text := coalesce(request->>'namespace', '');
 	stored		bigint;
 	target		integer;
@@ -85,7 +87,8 @@ BEGIN
 	END IF;
 	target := kube_reports_internal.begin_import(cluster, concat(request->>'resource', '.', request->>'group'),
 		place, request->>'name', at);
-	SELECT o.version INTO stored FROM kube_reports_internal.lane l JOIN kube_reports.object o ON o.cluster_id = l.cluster_id
+	SELECT o.version INTO stored FROM kube_reports_internal.lane l JOIN kube_reports.object o
+		ON o.cluster_id = l.cluster_id
 			AND o.resource_type = l.resource_type AND o.namespace = place AND o.name = request->>'name'
 		WHERE l.id = target;
 	IF NOT FOUND THEN
@@ -115,7 +118,8 @@ DECLARE
 	target		integer := kube_reports_internal.begin_import(cluster, type, namespace, name, at);
 BEGIN
 	PERFORM kube_reports_internal.write_one(cluster,
-		kube_reports_internal.address(type, NULL, 'delete', namespace, name) || kube_reports_internal.named_user(actor), ''::bytea);
+		kube_reports_internal.address(type, NULL, 'delete', namespace, name)
+			|| kube_reports_internal.named_user(actor), ''::bytea);
 	DELETE FROM kube_reports_internal.import_time i WHERE i.lane = target;
 END
 $$;

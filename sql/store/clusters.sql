@@ -45,9 +45,11 @@ BEGIN
 	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.aggregation a WHERE a.cluster_id = leaving.id;
 	DELETE FROM kube_reports_internal.active_policy_set s WHERE s.cluster_id = leaving.id;
-	DELETE FROM kube_reports_internal.result_pending p USING kube_reports_internal.lane l WHERE l.cluster_id = leaving.id
+	DELETE FROM kube_reports_internal.result_pending p USING kube_reports_internal.lane l
+		WHERE l.cluster_id = leaving.id
 		AND p.lane = l.id;
-	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l WHERE l.cluster_id = leaving.id
+	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l
+		WHERE l.cluster_id = leaving.id
 		AND b.lane = l.id;
 	UPDATE kube_reports.cluster c SET removing = true WHERE c.id = leaving.id;
 	RETURN leaving.id;
@@ -124,7 +126,8 @@ BEGIN
 	END IF;
 
 	DELETE FROM kube_reports_internal.subject s
-		USING (SELECT s.ctid AS place FROM kube_reports_internal.subject s WHERE s.cluster_id = remove_cluster_step.cluster_id
+		USING (SELECT s.ctid AS place FROM kube_reports_internal.subject s
+			WHERE s.cluster_id = remove_cluster_step.cluster_id
 			LIMIT 2000) g
 		WHERE s.ctid = g.place;
 	GET DIAGNOSTICS removed = ROW_COUNT;
@@ -136,7 +139,8 @@ BEGIN
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = remove_cluster_step.cluster_id;
 	SELECT array_agg(r.id) INTO ids
-		FROM (SELECT r.id FROM kube_reports_internal.rollup r WHERE r.cluster_id = remove_cluster_step.cluster_id LIMIT 1000) r;
+		FROM (SELECT r.id FROM kube_reports_internal.rollup r
+			WHERE r.cluster_id = remove_cluster_step.cluster_id LIMIT 1000) r;
 	IF ids IS NOT NULL THEN
 		DELETE FROM kube_reports_internal.rollup_daily d WHERE d.rollup = ANY (ids);
 		PERFORM kube_reports_internal.remove_counts(ids);
@@ -176,7 +180,8 @@ AS $$
 		OR EXISTS (SELECT FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = has_rows.cluster_id)
 		OR EXISTS (SELECT FROM kube_reports_internal.namespace n WHERE n.cluster_id = has_rows.cluster_id)
 $$;
-COMMENT ON FUNCTION kube_reports_internal.has_rows(integer) IS 'whether anything of a cluster is stored besides its lanes';
+COMMENT ON FUNCTION kube_reports_internal.has_rows(integer)
+	IS 'whether anything of a cluster is stored besides its lanes';
 
 CREATE FUNCTION kube_reports_internal.remove_marked_clusters() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -185,7 +190,8 @@ AS $$
 DECLARE
 	leaving		integer := (SELECT min(c.id) FROM kube_reports.cluster c WHERE c.removing);
 BEGIN
-	IF leaving IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.removal_lock()) THEN
+	IF leaving IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
+		kube_reports_internal.removal_lock()) THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.remove_cluster_step(leaving);

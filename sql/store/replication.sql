@@ -13,9 +13,11 @@ AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
-	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.resource_type t WHERE NOT t.builtin) THEN
+	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.resource_type t
+		WHERE NOT t.builtin) THEN
 		RAISE EXCEPTION 'the store is not empty'
-			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Its rows and those of the publisher would have the same keys.',
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = 'Its rows and those of the publisher would have the same keys.',
 				HINT = 'Subscribe with a new database.';
 	END IF;
 	DELETE FROM kube_reports.resource_type;
@@ -24,8 +26,10 @@ BEGIN
 	DELETE FROM kube_reports_internal.caller_secret;
 	DELETE FROM kube_reports_internal.rollup_mark;
 	-- Partitions are no rows: a subscription makes none.
-	PERFORM kube_reports_internal.make_history(m.month) FROM generate_series(first_month, last_month + interval '1 month', interval '1 month') m(month);
+	PERFORM kube_reports_internal.make_history(m.month) FROM generate_series(first_month,
+		last_month + interval '1 month', interval '1 month') m(month);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.prepare_subscriber(timestamptz, timestamptz)
-	IS 'to be called in a new store before CREATE SUBSCRIPTION: removes the rows that CREATE EXTENSION made, and makes the partitions of history for these months and those between. Raises 55000 when the store is not empty';
+	IS 'to be called in a new store before CREATE SUBSCRIPTION: removes the rows that CREATE EXTENSION made, and '
+		'makes the partitions of history for these months and those between. Raises 55000 when the store is not empty';

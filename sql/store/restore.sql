@@ -61,7 +61,8 @@ BEGIN
 	FOR missing IN SELECT r.child, r.name, r.definition FROM kube_reports_internal.dumped_references() r
 		WHERE NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = r.child AND c.conname = r.name)
 	LOOP
-		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY %s', missing.child, missing.name, missing.definition);
+		EXECUTE format('ALTER TABLE %s ADD CONSTRAINT %I FOREIGN KEY %s', missing.child, missing.name,
+			missing.definition);
 	END LOOP;
 EXCEPTION WHEN foreign_key_violation THEN
 	GET STACKED DIAGNOSTICS found = PG_EXCEPTION_DETAIL;
@@ -71,7 +72,8 @@ EXCEPTION WHEN foreign_key_violation THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_references()
-	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 when rows of the dump refer to rows that are not there';
+	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 '
+		'when rows of the dump refer to rows that are not there';
 
 CREATE FUNCTION kube_reports.begin_restore() RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -84,7 +86,8 @@ BEGIN
 	PERFORM kube_reports_internal.lock_store();
 	IF EXISTS (SELECT FROM kube_reports.cluster) OR EXISTS (SELECT FROM kube_reports.object) THEN
 		RAISE EXCEPTION 'the store is not empty'
-			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Its clusters and those of a dump would have the same ids.',
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = 'Its clusters and those of a dump would have the same ids.',
 				HINT = 'Restore into a new database.';
 	END IF;
 	FOR present IN SELECT r.child, r.name FROM kube_reports_internal.dumped_references() r
@@ -96,7 +99,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.begin_restore()
-	IS 'to be called before a dump''s data are loaded into an empty store that the dump has not created itself (pg_restore --data-only): rows may then come in any order. after_restore() ends it. Raises 55000 when the store has clusters';
+	IS 'to be called before a dump''s data are loaded into an empty store that the dump has not created itself '
+		'(pg_restore --data-only): rows may then come in any order. after_restore() ends it. Raises 55000 when the '
+		'store has clusters';
 
 -- Sequences are not replicated, and may be left out of a dump.
 CREATE FUNCTION kube_reports_internal.raise_sequences() RETURNS void
@@ -104,21 +109,26 @@ LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT setval(s.name, s.used)
-	FROM (VALUES ('kube_reports_internal.cluster_id_seq'::regclass, (SELECT max(c.id) FROM kube_reports.cluster c)::bigint),
+	FROM (VALUES ('kube_reports_internal.cluster_id_seq'::regclass, (SELECT max(c.id)
+		FROM kube_reports.cluster c)::bigint),
 			('kube_reports_internal.lane_id_seq', (SELECT max(l.id) FROM kube_reports_internal.lane l)),
-			('kube_reports_internal.resource_type_id_seq', (SELECT max(t.id) FROM kube_reports.resource_type t WHERE NOT t.builtin)),
-			('kube_reports_internal.definition_id_seq', (SELECT greatest((SELECT max(v.id) FROM kube_reports_internal.resource_version v),
+			('kube_reports_internal.resource_type_id_seq', (SELECT max(t.id) FROM kube_reports.resource_type t
+				WHERE NOT t.builtin)),
+			('kube_reports_internal.definition_id_seq', (SELECT greatest((SELECT max(v.id)
+				FROM kube_reports_internal.resource_version v),
 				(SELECT max(t.mapping_id) FROM kube_reports.resource_type t)))),
 			('kube_reports_internal.origin_id_seq', (SELECT max(g.id) FROM kube_reports_internal.origin g)),
 			('kube_reports_internal.rollup_id_seq', (SELECT max(r.id) FROM kube_reports_internal.rollup r)),
-			('kube_reports_internal.aggregation_queue_id_seq', (SELECT max(q.id) FROM kube_reports_internal.aggregation_queue q))) s(name, used)
+			('kube_reports_internal.aggregation_queue_id_seq', (SELECT max(q.id)
+				FROM kube_reports_internal.aggregation_queue q))) s(name, used)
 	WHERE s.used > coalesce(pg_sequence_last_value(s.name), 0);
 	-- What is beyond the limit was set by hand; new_incarnation() goes on from the clock.
 	SELECT setval('kube_reports_internal.version_seq', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 		FROM kube_reports_internal.version_seq s WHERE s.last_value > kube_reports_internal.version_limit();
 $$;
 COMMENT ON FUNCTION kube_reports_internal.raise_sequences()
-	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a subscriber takes over';
+	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a '
+		'subscriber takes over';
 
 -- In the session of a dump the rows follow; in any other there is nothing to restore.
 UPDATE kube_reports_internal.store SET restore_pending = kube_reports_internal.loads_dump();
