@@ -659,12 +659,13 @@ BEGIN
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
 		FROM (SELECT r.origin, count(*) AS results, max(r.score) AS score
-			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM kube_reports_internal.result r WHERE ' || scored || ' OFFSET 0)'
+			FROM ' || CASE WHEN few THEN '(SELECT r.* FROM (SELECT r.* FROM kube_reports_internal.result r WHERE ' || scored || ' OFFSET 0) r
+					WHERE r.origin > $3 ORDER BY r.origin OFFSET 0)'
 				ELSE 'kube_reports_internal.result' END || ' r
-				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
-				JOIN kube_reports_internal.subject s ON s.id = r.subject
-				JOIN kube_reports_internal.detail d ON d.id = r.detail
-				JOIN kube_reports_internal.origin g ON g.id = r.origin
+				LEFT JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
+				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
+				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 			WHERE r.origin > $3 AND ' || kube_reports_internal.result_conditions(wanted) || '
 			GROUP BY r.origin ORDER BY r.origin LIMIT $2) n
 			JOIN kube_reports_internal.origin g ON g.id = n.origin
