@@ -82,7 +82,7 @@ reply_is_transient(PgOutcome outcome, const PgError *error)
 	const SqlStatus *status;
 
 	/* No other outcome comes with an error. */
-	if (outcome != PG_FAILED)
+	if (outcome != PG_FAILED || error == NULL)
 		return true;
 	status = sql_status(error);
 	return status->code != 500 && status->code != 413;

@@ -183,7 +183,7 @@ void
 pg_answer_for(PgCall *call, uint64_t user)
 {
 	call->holding.user = user;
-	call->room = answer_room_expected(pg_statements[call->statement].answer);
+	call->room = answer_room_expected(pg_answer_bytes[call->statement]);
 }
 
 void

@@ -37,21 +37,19 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	" FROM kube_reports_internal.api_hello($1::uuid, $2::text) h", 4, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4, false, false, false},
-	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true, 256 * 1024},
-	[PG_LIST] = {"list",
-	"SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false, PG_PIECE_BYTES},
+	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
+	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
 	[PG_WRITE] = {"write",
 		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, NULL, NULL, NULL)",
 	6, true, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
 	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
-	[PG_EXPORT] = {"export",
-	"SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false, PG_PIECE_BYTES},
+	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false},
 	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports_internal.api_watch($1::uuid, $2::text)", 16, true, false, true},
 	[PG_CHANGES] = {"changes",
 		"SELECT * FROM kube_reports_internal.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
-	9, false, false, true, 512 * 1024},
+	9, false, false, true},
 	[PG_BOOKMARK] = {"bookmark",
 		"SELECT kube_reports_internal.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports_internal.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
@@ -74,6 +72,13 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_SWEEP] = {"sweep",
 		"CALL kube_reports_internal.api_sweep($1::uuid, $2::text, $3::text, $4::text, pg_catalog.to_timestamp($5::int8), NULL)",
 	1, true, true, false},
+};
+
+const size_t pg_answer_bytes[PG_STATEMENT_COUNT] = {
+	[PG_GET] = 256 * 1024,
+	[PG_LIST] = PG_PIECE_BYTES,
+	[PG_EXPORT] = PG_PIECE_BYTES,
+	[PG_CHANGES] = 512 * 1024,
 };
 
 /* ---------- parameters ---------- */

@@ -26,10 +26,12 @@ typedef struct PgStatementText
 	bool		one_row;
 	bool		writes;			/* goes to the pool for writes */
 	bool		brief;			/* may be pipelined */
-	size_t		answer;			/* bytes expected of the answer, where that may be large; else 0 */
 } PgStatementText;
 
 extern const PgStatementText pg_statements[PG_STATEMENT_COUNT];
+
+/* Bytes expected of an answer, where that may be large; else 0. */
+extern const size_t pg_answer_bytes[PG_STATEMENT_COUNT];
 
 struct PgCall
 {
