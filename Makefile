@@ -89,7 +89,8 @@ EXTRA_CLEAN = extension/build sql/build proxy/build regress/fuzz/build regress/b
 
 ifeq ($(VARIANT),c)
 EXTENSION = extension/kube_reports
-MODULE_big = kube_reports
+# The module's name has the version: databases that are not updated yet go on with the one of theirs.
+MODULE_big = kube_reports-$(EXTVERSION)
 OBJS = $(patsubst extension/%.c,extension/build/%.o,$(wildcard extension/*.c) $(ENGINE))
 REGRESS = $(sort $(notdir $(basename $(wildcard regress/sql/*.sql))))
 ISOLATION = $(sort $(notdir $(basename $(wildcard regress/specs/*.spec))))
@@ -138,7 +139,7 @@ SANITIZED = extension/build/sanitized
 SANITIZED_COMPILE = $(CC) $(CFLAGS) -O1 -fno-wrapv -fsanitize=undefined -fno-sanitize-recover=undefined $(CPPFLAGS)
 
 .PHONY: sanitized-module
-sanitized-module: $(SANITIZED)/kube_reports.so
+sanitized-module: $(SANITIZED)/$(MODULE_big).so
 
 $(SANITIZED)/flags: always
 	@mkdir -p $(@D)
@@ -149,7 +150,7 @@ $(SANITIZED)/%.o: extension/%.c $(SANITIZED)/flags
 	$(SANITIZED_COMPILE) -MMD -MP -c -o $@ $<
 
 SANITIZED_OBJS = $(patsubst extension/build/%,$(SANITIZED)/%,$(OBJS))
-$(SANITIZED)/kube_reports.so: $(SANITIZED_OBJS)
+$(SANITIZED)/$(MODULE_big).so: $(SANITIZED_OBJS)
 	$(CC) -shared -fsanitize=undefined -o $@ $^ $(SHLIB_LINK)
 
 -include $(SANITIZED_OBJS:.o=.d)
@@ -169,11 +170,11 @@ sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDI
 
 $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/parts Makefile
 	@mkdir -p $(@D)
-	cat $(SCRIPT_PARTS) >$@.new && mv $@.new $@
+	sed 's,MODULE_PATHNAME,$$libdir/kube_reports-$(EXTVERSION),' $(SCRIPT_PARTS) >$@.new && mv $@.new $@
 
 sql/build/sql/kube_reports.control: extension/kube_reports.control
 	@mkdir -p $(@D)
-	sed -e '/^module_pathname/d' -e 's/^trusted.*/superuser = false/' $< >$@
+	sed -e 's/^trusted.*/superuser = false/' $< >$@
 
 # ---- the proxy ----
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import pwd
 import random
+import re
 import shutil
 import signal
 import socket
@@ -24,6 +25,7 @@ from front_proxy import Delegation
 from pods import Types
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"default_version = '(.*)'", (TOP / "extension" / "kube_reports.control").read_text(encoding="utf-8")).group(1)
 STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
 # Of a row l of pg_locks: that it is of a lane.

@@ -7,7 +7,7 @@ import psycopg2
 import pytest
 
 from client import run
-from conftest import TOP, Database
+from conftest import TOP, VERSION, Database
 
 # Superuser rights for whoever made the function, if it runs with such rights; a trace in the session if it runs at all.
 PAYLOAD = """AS $payload$
@@ -180,7 +180,7 @@ def test_owner_and_upkeep_of_the_superuser(hostile):
         assert cursor.fetchone()[0] == 0
         for statement in ("ALTER FUNCTION kube_reports.label_terms(kube_reports.report) CALLED ON NULL INPUT",
                           "ALTER TYPE kube_reports.report SET (RECEIVE = NONE)",
-                          "CREATE FUNCTION kube_reports.again(kube_reports.report) RETURNS text[] LANGUAGE c AS '$libdir/kube_reports', 'label_terms'"):
+                          f"CREATE FUNCTION kube_reports.again(kube_reports.report) RETURNS text[] LANGUAGE c AS '$libdir/kube_reports-{VERSION}', 'label_terms'"):
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 cursor.execute(statement)
         cursor.execute("SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000001')")

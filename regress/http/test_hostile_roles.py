@@ -8,7 +8,7 @@ import pytest
 from psycopg2 import errors
 
 from client import report, until
-from conftest import Database
+from conftest import VERSION, Database
 
 ONE = "00000000-0000-4000-8000-000000000001"
 TWO = "00000000-0000-4000-8000-000000000002"
@@ -212,7 +212,7 @@ FORBIDDEN_TO_NEIGHBOURS = [
     "SET ROLE kube_reports_owner", "SET SESSION AUTHORIZATION kube_reports_owner", "CREATE PUBLICATION p FOR TABLE kube_reports.object",
     "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION neighbour.on_ddl()", "GRANT kube_reports_owner TO neighbour",
     "SELECT pg_read_file('/etc/passwd')", "COPY neighbour.loot TO PROGRAM 'true'",
-    "CREATE FUNCTION neighbour.c() RETURNS text LANGUAGE c AS '$libdir/kube_reports', 'report_out'",
+    f"CREATE FUNCTION neighbour.c() RETURNS text LANGUAGE c AS '$libdir/kube_reports-{VERSION}', 'report_out'",
     "REASSIGN OWNED BY kube_reports_owner TO neighbour",
 ]
 

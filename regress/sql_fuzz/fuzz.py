@@ -90,8 +90,8 @@ class Server:
         pg_config = os.environ.get("PG_CONFIG") or "pg_config"
         libraries = subprocess.run([pg_config, "--pkglibdir"], capture_output=True, text=True, check=True).stdout.strip()
         stack("server_install", self.directory)
-        installed = pathlib.Path(self.directory) / "dest" / libraries.lstrip("/") / "kube_reports.so"
-        shutil.copyfile(TOP / "extension" / "build" / "sanitized" / "kube_reports.so", installed)
+        [installed] = (pathlib.Path(self.directory) / "dest" / libraries.lstrip("/")).glob("kube_reports-*.so")
+        shutil.copyfile(TOP / "extension" / "build" / "sanitized" / installed.name, installed)
         stack("server_start", self.directory, "", "fsync = off", "log_min_messages = fatal", "log_min_error_statement = panic", **SANITIZER)
         stack("server_database", self.directory, "5432", CLUSTER)
 
