@@ -373,6 +373,13 @@ connection_doom(Connection *connection, const char *why)
 	}
 }
 
+void
+connection_refuse(Connection *connection, const char *why)
+{
+	note_trouble(why);
+	connection_doom(connection, NULL);
+}
+
 static void
 connection_flush(Connection *connection)
 {
@@ -523,8 +530,11 @@ connection_step_done(Connection *connection)
 			error.hint = NULL;
 		}
 
-		/* A changed function leaves the prepared statement with the old result type. */
-		if (strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL)
+		/*
+		 * After an update of the extension a changed function leaves the prepared statement with the old result type, or there
+		 * is another one in its place.  A new connection learns from the greeting what is understood.
+		 */
+		if ((strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL) || strcmp(error.sqlstate, "42883") == 0)
 			connection_doom(connection, error.message);
 	}
 	/* It was hit in place of the one before it. */

@@ -33,8 +33,9 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)", 1, true, false, true},
 	[PG_HELLO] = {"hello",
 		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
+		" h.oldest_protocol, h.newest_protocol,"
 		" (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports')"
-	" FROM kube_reports_internal.api_hello($1::uuid, $2::text) h", 4, true, false, false},
+	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 6, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 8, false, false, false},
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4, false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},

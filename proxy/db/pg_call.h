@@ -16,6 +16,13 @@
 
 #define PG_PARAMETERS 8			/* of one statement, at most */
 
+/*
+ * Which versions of the extension the statements are for, those too that PROTOCOL_OLDEST stands for: the extension tells
+ * which protocols it understands (kube_reports_internal.protocols()).  docs/contributing.md says when there is a new one.
+ */
+#define PROTOCOL_NEWEST 1
+#define PROTOCOL_OLDEST 1
+
 struct PgConnection;
 
 typedef struct PgStatementText

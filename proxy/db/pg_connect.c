@@ -66,7 +66,7 @@ announce(const Connection *connection, const PgResult *hello)
 		return;
 	snprintf(announcement, sizeof(announcement), "database \"%s\" at %s port %s as role \"%s\"; PostgreSQL %s, extension %s",
 			 PQdb(conn), PQhost(conn), PQport(conn), PQuser(conn), version != NULL ? version : "of unknown version",
-			 pg_is_null(hello, 0, 3) ? "installed by a script" : pg_text(hello, 0, 3).bytes);
+			 pg_is_null(hello, 0, 5) ? "installed by a script" : pg_text(hello, 0, 5).bytes);
 }
 
 const char *
@@ -135,17 +135,49 @@ is_same_store(const Connection *connection, const PgResult *hello)
 	return same;
 }
 
+/* Whether this proxy and the extension understand each other; otherwise what to do about it, once in the log. */
+static bool
+is_understood(const PgResult *hello, const char **why)
+{
+	static char refusal[200];
+	static bool told;
+	int32_t		oldest = pg_int4(hello, 0, 3);
+	int32_t		newest = pg_int4(hello, 0, 4);
+
+	if (oldest <= PROTOCOL_NEWEST && newest >= PROTOCOL_OLDEST)
+	{
+		told = false;
+		return true;
+	}
+	snprintf(refusal, sizeof(refusal), "this proxy is too %s for the extension in the database: it speaks protocols %d to %d, the extension %d to %d: %s",
+			 newest < PROTOCOL_OLDEST ? "new" : "old", PROTOCOL_OLDEST, PROTOCOL_NEWEST, oldest, newest,
+			 newest < PROTOCOL_OLDEST ? "update the extension (ALTER EXTENSION kube_reports UPDATE)" : "use a newer proxy");
+	/* Each attempt to connect fails alike. */
+	if (!told)
+		log_line(LOG_ERROR, "%s", refusal);
+	told = true;
+	*why = refusal;
+	return false;
+}
+
 /* api_hello has been answered: the role is the right one, the cluster is known. */
 static void
 connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Connection *connection = state;
-	bool		same = outcome == PG_OK && is_same_store(connection, result);
+	const char *refusal = NULL;
+	bool		understood = outcome != PG_OK || is_understood(result, &refusal);
+	bool		same = outcome == PG_OK && understood && is_same_store(connection, result);
 	bool		read_only = outcome == PG_OK && pg_bool(result, 0, 2);
 
 	if (outcome == PG_OK)
 		announce(connection, result);
 	pg_result_free(result);
+	if (!understood)
+	{
+		connection_refuse(connection, refusal);
+		return;
+	}
 	/* Its greeting left out what has to come before the first write. */
 	if (read_only && connection->pool->for_writes)
 	{
@@ -191,6 +223,7 @@ connection_greet(Connection *connection)
 	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
 		connection_doom(connection, PQerrorMessage(connection->conn));
 	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
+	pg_add_int4(hello, PROTOCOL_NEWEST);
 	settings->done = connection_set;
 	hello->done = connection_greeted;
 	settings->state = hello->state = connection;

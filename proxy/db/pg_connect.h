@@ -30,6 +30,9 @@ extern bool pg_announces;
 
 /* pg.c: says why a connection cannot be used (NULL: that is known); it is closed by the next sweep. */
 extern void connection_doom(Connection *connection, const char *why);
+
+/* The same for what has been said in the log: readyz says it still. */
+extern void connection_refuse(Connection *connection, const char *why);
 extern void connection_send(Connection *connection, PgCall *call);
 extern void connection_readable(void *state);
 extern void pool_dispatch(Pool *pool);
