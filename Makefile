@@ -74,14 +74,17 @@ INTERMEDIATE_TYPES = ephemeralreports.reports.kyverno.io clusterephemeralreports
 	admissionreports.kyverno.io clusteradmissionreports.kyverno.io \
 	backgroundscanreports.kyverno.io clusterbackgroundscanreports.kyverno.io
 
-# The install script is its parts in the order of sql/parts.
+# The install script is its parts in the order of sql/parts; update scripts are made of the same, see sql/migrations.
 SCRIPT_BUILD = sql/build/$(VARIANT)
 SCRIPT_PARTS = $(addprefix sql/,$(shell awk -v variant=$(VARIANT) \
 	'/^\#/ || !NF { next } $$1 == "c" || $$1 == "sql" { if ($$1 != variant) next; sub(/^[a-z]+/, "") } \
 	{ print $$1 == "builtin" ? "build/builtin.sql" : $$1 }' sql/parts))
 
-DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql
-DATA = $(wildcard sql/kube_reports--*--*.sql)
+# The releases that migrations lead from, newest first.
+RELEASES := $(shell version='$(EXTVERSION)'; while set -- sql/migrations/*--"$$version".sql; [ -e "$$1" ]; do \
+	version=$$(basename "$${1%--*}"); echo "$$version"; done)
+
+DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql $(RELEASES:%=$(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql)
 
 REGRESS_OPTS = --inputdir=regress --load-extension=kube_reports
 ISOLATION_OPTS = --inputdir=regress --outputdir=. --load-extension=kube_reports
@@ -155,22 +158,42 @@ $(SANITIZED)/$(MODULE_big).so: $(SANITIZED_OBJS)
 
 -include $(SANITIZED_OBJS:.o=.d)
 
-# ---- the install script ----
+# ---- the install script and the update scripts ----
+
+# Not module_pathname in the control file, which has one line for all versions.
+NAME_MODULE = sed 's,MODULE_PATHNAME,$$libdir/kube_reports-$(EXTVERSION),'
 
 sql/build/builtin.sql: $(patsubst %,sql/crds/%.json,$(CURRENT_TYPES) $(INTERMEDIATE_TYPES)) Makefile
 	@mkdir -p $(@D)
-	number=0; results=current; \
-	for type in $(CURRENT_TYPES) : $(INTERMEDIATE_TYPES); do \
-		if [ $$type = : ]; then results=intermediate; continue; fi; \
-		number=$$((number + 1)); \
-		printf "SELECT kube_reports_internal.install_builtin(%d, '%s', \$$crd\$$" $$number $$results; \
-		cat sql/crds/$$type.json; \
-		printf '$$crd$$);\n\n'; \
-	done >$@.new && mv $@.new $@
+	{ \
+		echo 'CREATE FUNCTION kube_reports_internal.builtin_types() RETURNS TABLE (id integer, results text, crd text)'; \
+		echo 'LANGUAGE sql IMMUTABLE'; \
+		echo 'SET search_path = pg_catalog, pg_temp'; \
+		echo 'AS $$types$$'; \
+		number=0; results=current; separator='	VALUES'; \
+		for type in $(CURRENT_TYPES) : $(INTERMEDIATE_TYPES); do \
+			if [ $$type = : ]; then results=intermediate; continue; fi; \
+			number=$$((number + 1)); \
+			printf "%s (%d, '%s', \$$crd\$$" "$$separator" $$number $$results; \
+			cat sql/crds/$$type.json; \
+			printf '$$crd$$)'; \
+			separator=,; \
+		done; \
+		echo; \
+		echo '$$types$$;'; \
+		echo "COMMENT ON FUNCTION kube_reports_internal.builtin_types() IS 'the types that this version serves of itself';"; \
+		echo; \
+		echo 'SELECT kube_reports_internal.store_type(b.id, b.crd::kube_reports.report, b.results, true)'; \
+		echo '	FROM kube_reports_internal.builtin_types() b ORDER BY b.id;'; \
+	} >$@.new && mv $@.new $@
 
 $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/parts Makefile
 	@mkdir -p $(@D)
-	sed 's,MODULE_PATHNAME,$$libdir/kube_reports-$(EXTVERSION),' $(SCRIPT_PARTS) >$@.new && mv $@.new $@
+	$(NAME_MODULE) $(SCRIPT_PARTS) >$@.new && mv $@.new $@
+
+$(SCRIPT_BUILD)/kube_reports--%--$(EXTVERSION).sql: $(SCRIPT_PARTS) sql/script/update_script $(wildcard sql/script/update_* sql/migrations/*) Makefile
+	@mkdir -p $(@D)
+	sql/script/update_script $* $(EXTVERSION) $(SCRIPT_PARTS) >$@.new && $(NAME_MODULE) $@.new >$@.named && rm $@.new && mv $@.named $@
 
 sql/build/sql/kube_reports.control: extension/kube_reports.control
 	@mkdir -p $(@D)

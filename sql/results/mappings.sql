@@ -5,18 +5,9 @@
 -- is used for the built-in types, and for a CustomResourceDefinition of one
 -- of the others as soon as it is registered.
 
-CREATE TABLE kube_reports_internal.known_mapping (
-	"group"		text COLLATE "C" NOT NULL,
-	plural		text COLLATE "C" NOT NULL,
-	results		text NOT NULL,
-	mapping		kube_reports.report NOT NULL,
-	PRIMARY KEY ("group", plural)
-);
-COMMENT ON TABLE kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where their results stand; changes with the version of the extension';
-
--- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
-INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
-	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
+CREATE VIEW kube_reports_internal.known_mapping AS
+	-- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
+	SELECT t."group", t.plural, 'current' AS results, m.mapping::kube_reports.report AS mapping
 	FROM (VALUES
 		('wgpolicyk8s.io', 'policyreports'),
 		('wgpolicyk8s.io', 'clusterpolicyreports'),
@@ -42,10 +33,9 @@ INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mappi
 		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
 	]
-}$mapping$)) m(mapping);
-
--- Kyverno's intermediate reports.
-INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Kyverno's intermediate reports.
 	SELECT t."group", t.plural, 'intermediate', m.mapping::kube_reports.report
 	FROM (VALUES
 		('reports.kyverno.io', 'ephemeralreports'),
@@ -74,10 +64,9 @@ INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mappi
 		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
 	]
-}$mapping$)) m(mapping);
-
--- Trivy: vulnerabilities of an image; each is a failure of the policy that is its CVE.
-INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Trivy: vulnerabilities of an image; each is a failure of the policy that is its CVE.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'vulnerabilityreports'),
@@ -112,10 +101,9 @@ INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mappi
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
 		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
 	]
-}$mapping$)) m(mapping);
-
--- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
-INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
+}$mapping$)) m(mapping)
+	UNION ALL
+	-- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
 	SELECT t."group", t.plural, 'current', (m.mapping || jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'configauditreports', 'Trivy ConfigAudit'),
@@ -138,10 +126,9 @@ INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mappi
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
 		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
 	]
-}$mapping$::jsonb)) m(mapping);
-
--- Compliance Operator: the document itself is the result.
-INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mapping)
+}$mapping$::jsonb)) m(mapping)
+	UNION ALL
+	-- Compliance Operator: the document itself is the result.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('compliance.openshift.io', 'compliancecheckresults')) t("group", plural),
@@ -165,3 +152,4 @@ INSERT INTO kube_reports_internal.known_mapping ("group", plural, results, mappi
 		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping);
+COMMENT ON VIEW kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where their results stand; changes with the version of the extension';

@@ -543,17 +543,20 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_queued() IS 'makes the results of all lanes that wait for it again';
 
-CREATE FUNCTION kube_reports_internal.remake_results(type_id integer) RETURNS void
+CREATE FUNCTION kube_reports_internal.remake_results(type_id integer, at_once boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l WHERE l.resource_type = type_id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
-	PERFORM kube_reports_internal.rebuild_queued();
+	IF at_once THEN
+		PERFORM kube_reports_internal.rebuild_queued();
+	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.remake_results(integer) IS 'makes the results of a type again after its mapping changed; the caller holds the store lock';
+COMMENT ON FUNCTION kube_reports_internal.remake_results(integer, boolean)
+	IS 'makes the results of a type again after its mapping changed, at once or step by step by upkeep; the caller holds the store lock';
 
 -- The rows that a dump has brought: what had not been folded still counts for its day, and the counts begin anew with the results.
 CREATE FUNCTION kube_reports_internal.restore_results() RETURNS void

@@ -2,13 +2,27 @@
 --	  Roles.  The script makes none: they are global to a server.  A DBA makes
 --	  them and calls these functions.
 
+-- What each kind of roles may use.  Update scripts ask these as well, for what is new: they read the server's catalogs alone.
+
+CREATE FUNCTION kube_reports_internal.proxy_objects() RETURNS TABLE (kind text, object text, privileges text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND (p.proname LIKE 'api\_%'
+			OR p.proname IN ('this_caller', 'write_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece'))
+	UNION ALL
+	SELECT 'TABLE', 'kube_reports_internal.caller', 'SELECT'
+$$;
+COMMENT ON FUNCTION kube_reports_internal.proxy_objects() IS 'what proxies may use, as GRANT names it';
+
 CREATE FUNCTION kube_reports.grant_proxy(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	bound		record;
-	function	regprocedure;
+	given		record;
 BEGIN
 	SELECT c.uid, c.id INTO bound FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
 		WHERE p.role = grant_proxy.role;
@@ -17,13 +31,9 @@ BEGIN
 			USING ERRCODE = 'object_in_use', HINT = 'Each cluster''s proxies use a role of their own.';
 	END IF;
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO %I', role);
-	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
-		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND (p.proname LIKE 'api\_%'
-			OR p.proname IN ('this_caller', 'write_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece'))
-	LOOP
-		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
+	FOR given IN SELECT o.privileges, o.kind, o.object FROM kube_reports_internal.proxy_objects() o LOOP
+		EXECUTE format('GRANT %s ON %s %s TO %I', given.privileges, given.kind, given.object, role);
 	END LOOP;
-	EXECUTE format('GRANT SELECT ON kube_reports_internal.caller TO %I', role);
 	INSERT INTO kube_reports_internal.proxy_role (role, cluster_id)
 		VALUES (grant_proxy.role, kube_reports.register_cluster(cluster))
 		ON CONFLICT ON CONSTRAINT proxy_role_pkey DO NOTHING;
@@ -32,15 +42,15 @@ $$;
 COMMENT ON FUNCTION kube_reports.grant_proxy(name, uuid)
 	IS 'lets a role serve one cluster, named by the uid of its namespace kube-system; makes the cluster known';
 
-CREATE FUNCTION kube_reports_internal.reader_objects() RETURNS TABLE (kind text, object text)
+CREATE FUNCTION kube_reports_internal.reader_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	-- No view without the barrier is for readers, and every view with it is.
-	SELECT 'TABLE', c.oid::regclass::text FROM pg_class c
+	SELECT 'TABLE', c.oid::regclass::text, 'SELECT' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
 	UNION ALL
-	SELECT 'FUNCTION', p.oid::regprocedure::text FROM pg_proc p
+	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
 			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter', 'filter_strings', 'filter_words',
@@ -80,8 +90,8 @@ BEGIN
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.held_grant h WHERE h.role = g.role);
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO %I', role);
-	FOR given IN SELECT o.kind, o.object FROM kube_reports_internal.reader_objects() o LOOP
-		EXECUTE format('GRANT %s ON %s %s TO %I', CASE given.kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, given.kind, given.object, role);
+	FOR given IN SELECT o.kind, o.object, o.privileges FROM kube_reports_internal.reader_objects() o LOOP
+		EXECUTE format('GRANT %s ON %s %s TO %I', given.privileges, given.kind, given.object, role);
 	END LOOP;
 	INSERT INTO kube_reports_internal.reader_grant (role, cluster_id, namespace) VALUES (add_reader.role, granted_cluster, add_reader.namespace)
 		ON CONFLICT DO NOTHING;
@@ -213,25 +223,38 @@ $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
 	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and the settings of reader_settings() too; returns how many';
 
+CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
+	-- Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of others.
+	SELECT 'TABLE', c.oid::regclass::text,
+			CASE WHEN c.relname IN ('reader_grant', 'proxy_role') THEN 'SELECT' ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
+		FROM pg_class c
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v')
+			AND c.relname <> 'caller_secret'
+	UNION ALL
+	SELECT 'SEQUENCE', c.oid::regclass::text, 'ALL' FROM pg_class c
+		WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relkind = 'S'
+	UNION ALL
+	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
+	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send')
+$$;
+COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';
+
 CREATE FUNCTION kube_reports.grant_admin(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	function	regprocedure;
+	given		record;
 BEGIN
 	PERFORM kube_reports_internal.add_reader(role, NULL, NULL);
-	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
-	EXECUTE (SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON %s TO %I', string_agg(c.oid::regclass::text, ', '), role)
-		FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v') AND c.relname <> 'caller_secret');
-	-- Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of others.
-	EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON kube_reports_internal.reader_grant, kube_reports_internal.proxy_role FROM %I', role);
-	EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA kube_reports_internal TO %I', role);
-	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
-	FOR function IN SELECT p.oid::regprocedure FROM pg_proc p
-		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send')
-	LOOP
-		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', function, role);
+	FOR given IN SELECT o.kind, o.object, o.privileges FROM kube_reports_internal.admin_objects() o LOOP
+		EXECUTE format('GRANT %s ON %s %s TO %I', given.privileges, given.kind, given.object, role);
 	END LOOP;
 END
 $$;

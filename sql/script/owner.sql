@@ -12,68 +12,117 @@
 --
 -- The owner is looked up: inside quotes, what CREATE EXTENSION puts for its owner
 -- placeholder would be quoted once only.
+--
+-- An update script ends with this, too.  What was there before it keeps its
+-- grants; what is new gets those of the routines or the relation of its name,
+-- and what else grant_proxy(), grant_reader() and grant_admin() would give.
 
 DO $$
 DECLARE
+	-- What update_preamble.sql found; null in an install script, where everything is new.
+	before		jsonb := nullif(current_setting('kube_reports_internal.updating', true), '')::jsonb;
+	receiver	oid := (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'kube_reports');
 	member		record;
 	given		record;
+	made		jsonb := '[]';
 BEGIN
 	FOR member IN
-		SELECT e.extowner::regrole AS owner,
-			EXISTS (SELECT FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-				WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid AND p.prokind <> 'a' AND l.lanname IN ('c', 'internal')) AS of_superuser,
-			CASE d.classid
-				WHEN 'pg_namespace'::regclass THEN 'SCHEMA ' || d.objid::regnamespace
-				WHEN 'pg_proc'::regclass THEN 'ROUTINE ' || d.objid::regprocedure
-				WHEN 'pg_type'::regclass THEN (SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN ' ELSE 'TYPE ' END FROM pg_type t WHERE t.oid = d.objid) || d.objid::regtype
-				WHEN 'pg_class'::regclass THEN (SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' WHEN 'v' THEN 'VIEW ' WHEN 'c' THEN 'TYPE ' ELSE 'TABLE ' END
-					FROM pg_class c WHERE c.oid = d.objid) || d.objid::regclass
-				ELSE (SELECT format('STATISTICS %s.%I', s.stxnamespace::regnamespace, s.stxname) FROM pg_statistic_ext s WHERE s.oid = d.objid)
-			END AS object
-		FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+		SELECT d.classid, d.objid, m.kind, m.kind || ' ' || m.name AS object, m.owner, m.in_c,
+			before IS NULL OR NOT before->'members' ? (d.classid::oid || '.' || d.objid) AS new
+		FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid,
+			LATERAL (SELECT 'SCHEMA' AS kind, n.oid::regnamespace::text AS name, n.nspowner AS owner, false AS in_c
+					FROM pg_namespace n WHERE d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
+				UNION ALL
+				SELECT 'ROUTINE', p.oid::regprocedure::text, p.proowner, p.prokind <> 'a' AND l.lanname IN ('c', 'internal')
+					FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+				UNION ALL
+				-- Neither arrays nor the types of tables' rows.
+				SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, t.oid::regtype::text, t.typowner, false
+					FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+					WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND t.typcategory <> 'A' AND coalesce(c.relkind = 'c', true)
+				UNION ALL
+				SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'c' THEN 'TYPE' ELSE 'TABLE' END, c.oid::regclass::text, c.relowner, false
+					FROM pg_class c WHERE d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind <> 'i'
+				UNION ALL
+				SELECT 'STATISTICS', format('%s.%I', s.stxnamespace::regnamespace, s.stxname), s.stxowner, false
+					FROM pg_statistic_ext s WHERE d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid) m
 		WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
-			AND d.classid IN ('pg_namespace'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass, 'pg_class'::regclass,
-				'pg_statistic_ext'::regclass)
-			AND NOT (d.classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
-				WHERE t.oid = d.objid AND (t.typcategory = 'A' OR c.relkind <> 'c')))
-			AND NOT (d.classid = 'pg_class'::regclass AND EXISTS (SELECT FROM pg_class c WHERE c.oid = d.objid AND c.relkind = 'i'))
 	LOOP
-		IF member.of_superuser THEN
-			EXECUTE format('GRANT EXECUTE ON %s TO %s WITH GRANT OPTION', member.object, member.owner);
-		ELSE
-			EXECUTE format('ALTER %s OWNER TO %s', member.object, member.owner);
+		IF member.in_c THEN
+			-- Someone may have dropped it and put another one in its place, which was his when the script made a C function of it.
+			IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = member.owner) THEN
+				EXECUTE format('ALTER %s OWNER TO %I', member.object, current_user);
+			END IF;
+			IF member.new OR member.owner = receiver THEN
+				EXECUTE format('GRANT EXECUTE ON %s TO %s WITH GRANT OPTION', member.object, receiver::regrole);
+			END IF;
+		ELSIF member.owner <> receiver THEN
+			EXECUTE format('ALTER %s OWNER TO %s', member.object, receiver::regrole);
+		END IF;
+		IF member.new THEN
+			made := made || to_jsonb(member.classid::oid || '.' || member.objid);
 		END IF;
 	END LOOP;
 
 	-- What the default privileges of whoever runs the script gave to others.
 	FOR given IN
-		SELECT DISTINCT o.schema, o.kind, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-		FROM pg_namespace n,
-			LATERAL (SELECT n.nspname AS schema, CASE c.relkind WHEN 'S' THEN 'SEQUENCES' ELSE 'TABLES' END AS kind, c.relacl AS acl, c.relowner AS owner
-					FROM pg_class c WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'S')
+		SELECT DISTINCT o.object, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+		FROM (SELECT 'pg_class'::regclass AS classid, c.oid AS objid, CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' ELSE 'TABLE ' END || c.oid::regclass AS object,
+					coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner)) AS acl, c.relowner AS owner
+					FROM pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'S')
 				UNION ALL
-				SELECT n.nspname, 'ROUTINES', p.proacl, p.proowner FROM pg_proc p WHERE p.pronamespace = n.oid
+				SELECT 'pg_proc'::regclass, p.oid, 'ROUTINE ' || p.oid::regprocedure, coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner FROM pg_proc p
 				UNION ALL
-				-- The other one may have been there, with grants that its owner gave.
-				SELECT n.nspname, 'SCHEMA', n.nspacl, n.nspowner WHERE n.nspname = 'kube_reports_internal') o,
-			aclexplode(coalesce(o.acl,
-				acldefault(CASE o.kind WHEN 'SEQUENCES' THEN 's' WHEN 'TABLES' THEN 'r' WHEN 'SCHEMA' THEN 'n' ELSE 'f' END::"char", o.owner))) a
-		WHERE n.nspname IN ('kube_reports', 'kube_reports_internal')
-			AND a.grantee NOT IN (o.owner, (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'kube_reports'))
+				SELECT 'pg_namespace'::regclass, n.oid, 'SCHEMA ' || n.oid::regnamespace, coalesce(n.nspacl, acldefault('n', n.nspowner)), n.nspowner
+					FROM pg_namespace n) o,
+			aclexplode(o.acl) a
+		WHERE made ? (o.classid::oid || '.' || o.objid) AND a.grantee NOT IN (o.owner, receiver)
 	LOOP
-		EXECUTE format('REVOKE ALL ON %s %I FROM %s CASCADE',
-			CASE given.kind WHEN 'SCHEMA' THEN 'SCHEMA' ELSE format('ALL %s IN SCHEMA', given.kind) END, given.schema, given.grantee);
+		EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', given.object, given.grantee);
+	END LOOP;
+
+	-- Nothing is for everybody but the types and what works on a document alone.
+	FOR given IN SELECT to_regprocedure(f.signature) AS function FROM unnest(ARRAY[
+			'kube_reports_internal.report_from_text(text)',
+			'kube_reports_internal.report_to_jsonb(kube_reports.report)',
+			'kube_reports_internal.report_from_jsonb(jsonb)',
+			'kube_reports.label_terms(kube_reports.report)',
+			'kube_reports.matches_labels(text[], text)',
+			'kube_reports.document_size(kube_reports.report)',
+			'kube_reports.conforms(kube_reports.report, text, text)']) f(signature)
+	LOOP
+		IF made ? ('pg_proc'::regclass::oid || '.' || given.function::oid) THEN
+			EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', given.function);
+		END IF;
+	END LOOP;
+
+	IF before IS NULL THEN
+		RETURN;
+	END IF;
+	-- Functions in C are left to after_update(): what is theirs the owner is to grant, and to be able to take back.
+	FOR given IN
+		WITH role_grant AS (
+			SELECT g.value->>0 AS kind, g.value->>1 AS name, g.value->>2 AS grantee, g.value->>3 AS privilege, g.value->>4 AS option
+			FROM jsonb_array_elements(before->'grants') g),
+		object AS (
+			SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, n.nspname || '.' || c.relname AS name, c.oid::regclass::text AS object
+				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+				WHERE c.relkind IN ('r', 'p', 'v', 'S') AND made ? ('pg_class'::regclass::oid || '.' || c.oid)
+			UNION ALL
+			SELECT 'ROUTINE', n.nspname || '.' || p.proname, p.oid::regprocedure::text
+				FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
+				WHERE l.lanname <> 'c' AND made ? ('pg_proc'::regclass::oid || '.' || p.oid))
+		SELECT o.kind, o.object, g.privilege, g.grantee, g.option FROM object o JOIN role_grant g ON g.kind = o.kind AND g.name = o.name
+		UNION
+		SELECT o.kind, o.object, x.privileges, g.grantee, '' FROM object o
+			JOIN (SELECT p.*, 'kube_reports_internal.api_hello' AS given_before, 'EXECUTE' AS privilege FROM kube_reports_internal.proxy_objects() p
+				UNION ALL
+				SELECT r.*, 'kube_reports_internal.find_results', 'EXECUTE' FROM kube_reports_internal.reader_objects() r
+				UNION ALL
+				SELECT a.*, 'kube_reports.object', 'TRUNCATE' FROM kube_reports_internal.admin_objects() a) x ON (x.kind, x.object) = (o.kind, o.object)
+			JOIN role_grant g ON (g.name, g.privilege) = (x.given_before, x.privilege)
+	LOOP
+		EXECUTE format('GRANT %s ON %s %s TO %s%s', given.privilege, given.kind, given.object, given.grantee, given.option);
 	END LOOP;
 END
 $$;
-
--- Nothing is for everybody but the types and what works on a document alone.
-GRANT EXECUTE ON FUNCTION
-	kube_reports_internal.report_from_text(text),
-	kube_reports_internal.report_to_jsonb(kube_reports.report),
-	kube_reports_internal.report_from_jsonb(jsonb),
-	kube_reports.label_terms(kube_reports.report),
-	kube_reports.matches_labels(text[], text),
-	kube_reports.document_size(kube_reports.report),
-	kube_reports.conforms(kube_reports.report, text, text)
-	TO PUBLIC;

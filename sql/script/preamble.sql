@@ -13,10 +13,7 @@
 -- script ends nobody can make a function: the schema may have been there before,
 -- and whoever owns it has other sessions.
 --
--- Update scripts begin with the same first statement.  What they find in the
--- schema is the owner's, who may have changed it.  They replace definitions and
--- add tables and columns, but call no function of the schema, write no row and
--- rewrite no table: a function of the owner does that, called by the owner.
+-- Update scripts have guards of their own: update_preamble.sql.
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION kube_reports" to load this file. \quit
@@ -32,6 +29,8 @@ BEGIN
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
 		LOCK TABLE pg_proc IN SHARE ROW EXCLUSIVE MODE;
 	END IF;
+	-- Everything is new, see owner.sql.
+	PERFORM set_config('kube_reports_internal.updating', '', true);
 	SELECT e.oid, e.extowner, e.extnamespace, n.nspowner INTO extension
 		FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'kube_reports';
 	IF extension.nspowner <> extension.extowner THEN

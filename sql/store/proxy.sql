@@ -1,9 +1,10 @@
 -- proxy.sql
 --	  What a proxy asks besides reports: who it is, what is served, upkeep.
 
-CREATE FUNCTION kube_reports_internal.api_hello(cluster uuid, name text,
+-- Of all versions alike, or a proxy could not learn that it is too old: what an answer has more stands at its end.
+CREATE FUNCTION kube_reports_internal.api_hello(cluster uuid, name text, protocol integer DEFAULT 1,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT generation bigint, OUT store text)
+		OUT generation bigint, OUT store text, OUT oldest_protocol integer, OUT newest_protocol integer)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -13,8 +14,11 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
+	SELECT p.oldest, p.newest INTO oldest_protocol, newest_protocol FROM kube_reports_internal.protocols() p;
 	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it may write.
-	IF NOT current_setting('transaction_read_only')::boolean THEN
+	-- A proxy that does not understand this version will go.
+	IF NOT current_setting('transaction_read_only')::boolean AND protocol >= oldest_protocol THEN
+		PERFORM kube_reports_internal.finish_update();
 		IF NOT kube_reports_internal.finish_restore() THEN
 			PERFORM kube_reports_internal.check_incarnation();
 		END IF;
@@ -28,8 +32,8 @@ BEGIN
 	SELECT s.generation, s.identity INTO generation, store FROM kube_reports_internal.store s;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_hello(uuid, text, kube_reports_internal.caller)
-	IS 'a proxy introduces itself: checks its role, finishes a restore, moves to a new incarnation when the server changed';
+COMMENT ON FUNCTION kube_reports_internal.api_hello(uuid, text, integer, kube_reports_internal.caller)
+	IS 'a proxy introduces itself, with the newest protocol that it speaks: checks its role, finishes an update or a restore, moves to a new incarnation when the server changed; says which protocols this version understands';
 
 CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -127,6 +131,10 @@ BEGIN
 	IF pg_is_in_recovery()
 			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
+	END IF;
+	-- Connections of proxies may be older than the update: no other function is called that often.
+	IF kube_reports_internal.finish_update() THEN
+		RETURN true;
 	END IF;
 	RETURN kube_reports.catch_up();
 END

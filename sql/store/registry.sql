@@ -28,13 +28,15 @@ DECLARE
 	stored		kube_reports.resource_type;
 	known		kube_reports_internal.known_mapping;
 	new_mapping	kube_reports.report;
+	mapped_anew	boolean;
 BEGIN
 	SELECT * INTO stored FROM kube_reports.resource_type t
 		WHERE t."group" = defined->>'group' AND t.plural = defined->>'plural';
 	SELECT * INTO known FROM kube_reports_internal.known_mapping k
 		WHERE k."group" = defined->>'group' AND k.plural = defined->>'plural';
 	results := coalesce(results, stored.results, known.results, 'none');
-	new_mapping := coalesce(stored.mapping, known.mapping);
+	-- Nobody may set that of a built-in type.
+	new_mapping := CASE WHEN builtin THEN known.mapping ELSE coalesce(stored.mapping, known.mapping) END;
 	IF results <> 'none' AND new_mapping IS NULL THEN
 		RAISE EXCEPTION 'it is not known where the results of type "%.%" stand', defined->>'plural', defined->>'group'
 			USING ERRCODE = 'invalid_parameter_value', HINT = 'Register it without results, then call set_results_mapping().';
@@ -46,21 +48,23 @@ BEGIN
 				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports_internal.definition_id_seq') END, new_mapping)
 			RETURNING * INTO stored;
 	ELSE
-		IF stored.builtin THEN
-			RAISE EXCEPTION 'type "%.%" is built in', stored.plural, stored."group"
-				USING ERRCODE = 'duplicate_object', HINT = 'Built-in types change with the version of the extension.';
+		IF stored.builtin <> builtin THEN
+			RAISE EXCEPTION 'type "%.%" is %', stored.plural, stored."group", CASE WHEN builtin THEN 'registered already' ELSE 'built in' END
+				USING ERRCODE = 'duplicate_object', HINT = 'Built-in types come and change with the version of the extension.';
 		END IF;
 		IF stored.namespaced <> (defined->>'scope' = 'Namespaced') OR stored.kind <> defined->>'kind' THEN
 			RAISE EXCEPTION 'cannot change scope or kind of type "%.%"', stored.plural, stored."group"
 				USING ERRCODE = 'object_not_in_prerequisite_state',
 					HINT = 'Unregister the type first.';
 		END IF;
+		mapped_anew := stored.mapping::jsonb IS DISTINCT FROM new_mapping::jsonb;
 		UPDATE kube_reports.resource_type t SET crd = store_type.crd, results = store_type.results,
-				mapping_id = CASE WHEN new_mapping IS NOT NULL THEN coalesce(t.mapping_id, nextval('kube_reports_internal.definition_id_seq')) END,
+				mapping_id = CASE WHEN new_mapping IS NULL THEN NULL WHEN mapped_anew THEN nextval('kube_reports_internal.definition_id_seq') ELSE t.mapping_id END,
 				mapping = new_mapping
 			WHERE t.id = stored.id;
-		IF results <> stored.results THEN
-			PERFORM kube_reports_internal.remake_results(stored.id);
+		IF results <> stored.results OR mapped_anew AND results <> 'none' THEN
+			-- That of an update must not hold up the first proxy.
+			PERFORM kube_reports_internal.remake_results(stored.id, at_once => NOT builtin);
 		END IF;
 		DELETE FROM kube_reports_internal.resource_version v WHERE v.resource_type = stored.id;
 	END IF;
@@ -172,13 +176,58 @@ $$;
 COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
 	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete them; returns how many were deleted';
 
--- Called by the script for each CustomResourceDefinition under sql/crds.
-CREATE FUNCTION kube_reports_internal.install_builtin(type_id integer, results text, crd text) RETURNS void
-LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-	SELECT kube_reports_internal.store_type(type_id, crd::kube_reports.report, results, true);
-END;
-COMMENT ON FUNCTION kube_reports_internal.install_builtin(integer, text, text) IS 'registers a built-in type; used by the install script only';
+-- What is stored stays as it is where nothing is new: whoever has compiled a definition finds it by its id.
+CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report, builtin boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	stored		kube_reports.resource_type;
+BEGIN
+	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.id = type_id;
+	IF FOUND AND stored.crd::jsonb = crd::jsonb AND stored.results IS NOT DISTINCT FROM coalesce(renew_type.results, stored.results)
+		AND (NOT builtin OR stored.mapping::jsonb IS NOT DISTINCT FROM (SELECT k.mapping::jsonb FROM kube_reports_internal.known_mapping k
+			WHERE k."group" = stored."group" AND k.plural = stored.plural))
+		AND kube_reports_internal.crd_definitions(crd)->'versions' = (SELECT jsonb_agg(v.definition::jsonb ORDER BY v.priority)
+			FROM kube_reports_internal.resource_version v WHERE v.resource_type = type_id)
+	THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports_internal.store_type(type_id, crd, results, builtin);
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.renew_type(integer, text, kube_reports.report, boolean)
+	IS 'store_type() where this version makes something else of the type than what is stored; true when it did; the caller holds the store lock';
+
+-- A type that this version cannot serve is left as it is, and does not keep the others from being served.
+CREATE FUNCTION kube_reports_internal.renew_types() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	known		record;
+	problem		text;
+BEGIN
+	FOR known IN
+		SELECT b.id, b.results, b.crd::kube_reports.report AS crd, true AS builtin, b.crd::jsonb->'metadata'->>'name' AS name
+			FROM kube_reports_internal.builtin_types() b
+		UNION ALL
+		SELECT t.id, NULL, t.crd, false, t.plural || '.' || t."group" FROM kube_reports.resource_type t WHERE NOT t.builtin
+		ORDER BY id
+	LOOP
+		BEGIN
+			PERFORM kube_reports_internal.renew_type(known.id, known.results, known.crd, known.builtin);
+		EXCEPTION WHEN SQLSTATE 'KR422' OR duplicate_object OR unique_violation OR object_not_in_prerequisite_state THEN
+			GET STACKED DIAGNOSTICS problem = MESSAGE_TEXT;
+			RAISE WARNING 'type "%" stays as it was: %', known.name, problem;
+		END;
+	END LOOP;
+	PERFORM kube_reports_internal.make_lanes();
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.renew_types()
+	IS 'makes of every type, built in or registered, what this version makes of it; a warning for a type of which it can make nothing; the caller holds the store lock';
 
 CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}', extra_metadata jsonb DEFAULT '{}')
 	RETURNS integer

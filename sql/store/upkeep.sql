@@ -258,7 +258,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
 	PERFORM kube_reports_internal.raise_sequences();
-	PERFORM kube_reports_internal.make_lanes();
+	PERFORM kube_reports_internal.renew_types();
 	PERFORM kube_reports_internal.make_references();
 	UPDATE kube_reports_internal.lane l SET store = s.identity FROM kube_reports_internal.store s;
 	UPDATE kube_reports_internal.store s SET restore_pending = false, generation = s.generation + 1;
@@ -306,6 +306,7 @@ CREATE VIEW kube_reports.status AS
 		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
 		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild) OR EXISTS (SELECT FROM kube_reports_internal.result_pending) AS results_pending,
 		s.generation AS registry_generation,
+		s.version IS DISTINCT FROM (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS update_pending,
 		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
 		(SELECT count(*) FROM kube_reports.object) AS objects,
 		(SELECT count(*) FROM kube_reports_internal.change) AS log_entries,

@@ -205,6 +205,7 @@ COMMENT ON TABLE kube_reports_internal.setting
 
 CREATE TABLE kube_reports_internal.store (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+	version		text NOT NULL,
 	generation	bigint NOT NULL DEFAULT 1,
 	identity	uuid NOT NULL DEFAULT gen_random_uuid(),
 	restore_pending boolean NOT NULL DEFAULT false,
@@ -215,6 +216,7 @@ CREATE TABLE kube_reports_internal.store (
 	daily_cut_at timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
+COMMENT ON COLUMN kube_reports_internal.store.version IS 'the version of the extension that the rows are those of; see after_update()';
 COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
 COMMENT ON COLUMN kube_reports_internal.store.identity IS 'tells lanes made here from those of a dump';
 COMMENT ON COLUMN kube_reports_internal.store.restore_pending IS 'a dump is being loaded, or was, and after_restore() has not run yet';
@@ -223,7 +225,7 @@ COMMENT ON COLUMN kube_reports_internal.store.timeline IS 'its timeline';
 COMMENT ON COLUMN kube_reports_internal.store.history_expired_at IS 'when upkeep last dropped a month of history';
 COMMENT ON COLUMN kube_reports_internal.store.daily_cut IS 'counts of days before this one are not kept, but for the last one of each; null: expire_days() has not run';
 COMMENT ON COLUMN kube_reports_internal.store.daily_cut_at IS 'when upkeep last moved daily_cut on';
-INSERT INTO kube_reports_internal.store DEFAULT VALUES;
+INSERT INTO kube_reports_internal.store (version) SELECT e.extversion FROM pg_extension e WHERE e.extname = 'kube_reports';
 
 CREATE TABLE kube_reports_internal.caller_secret (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),

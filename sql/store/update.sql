@@ -1,0 +1,102 @@
+-- update.sql
+--	  What follows ALTER EXTENSION UPDATE: rows become those of the new version.
+--
+-- The script of an update writes no row, because it may run as a superuser
+-- over what belongs to the owner.  These functions belong to the owner.  They
+-- go by what the rows are, not by the version that they come from, so that
+-- they serve as well for the rows of a dump.
+
+CREATE FUNCTION kube_reports_internal.protocols(OUT oldest integer, OUT newest integer)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT 1, 1;
+END;
+COMMENT ON FUNCTION kube_reports_internal.protocols()
+	IS 'which proxies this version understands: a proxy''s protocol is one of these; see api_hello()';
+
+CREATE FUNCTION kube_reports_internal.is_updating() RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT s.version
+			IS DISTINCT FROM (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports')
+		FROM kube_reports_internal.store s;
+END;
+COMMENT ON FUNCTION kube_reports_internal.is_updating()
+	IS 'whether the extension was updated and its rows are still those of another version';
+
+-- What update scripts leave out: see owner.sql.
+CREATE FUNCTION kube_reports_internal.grant_functions_in_c() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	missing		record;
+BEGIN
+	FOR missing IN
+		SELECT o.object, r.rolname
+		FROM (SELECT x.object, (SELECT array_agg(h.role::text) FROM kube_reports_internal.held_grant h) AS roles
+				FROM kube_reports_internal.reader_objects() x
+				WHERE x.kind = 'ROUTINE'
+			UNION ALL
+			SELECT x.object, (SELECT array_agg(a.grantee::regrole::text) FROM pg_class c, aclexplode(c.relacl) a
+					WHERE c.oid = 'kube_reports.object'::regclass AND a.privilege_type = 'TRUNCATE'
+						AND a.grantee NOT IN (0, c.relowner))
+				FROM kube_reports_internal.admin_objects() x
+				WHERE x.kind = 'ROUTINE') o
+			JOIN pg_proc p ON p.oid = to_regprocedure(o.object)
+			JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'c'
+			JOIN pg_roles r ON r.rolname = ANY (o.roles)
+		WHERE NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
+	LOOP
+		EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', missing.object, missing.rolname);
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.grant_functions_in_c()
+	IS 'lets readers and administrators use the functions in C that came with an update';
+
+-- Many connections notice at once.
+CREATE FUNCTION kube_reports_internal.finish_update() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT kube_reports_internal.is_updating() THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+	IF NOT kube_reports_internal.is_updating() THEN
+		RETURN false;
+	END IF;
+	PERFORM kube_reports_internal.renew_types();
+	PERFORM kube_reports_internal.grant_functions_in_c();
+	UPDATE kube_reports_internal.store SET generation = generation + 1,
+		version = (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'kube_reports');
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.finish_update()
+	IS 'makes the rows those of the version that the extension was updated to, unless they are; true when it did';
+
+CREATE FUNCTION kube_reports.after_update() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	finished	boolean := kube_reports_internal.finish_update();
+	added		record;
+BEGIN
+	-- The script adds them without looking at rows.
+	FOR added IN SELECT c.conrelid::regclass AS relation, c.conname FROM pg_constraint c
+		WHERE c.connamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND NOT c.convalidated
+	LOOP
+		EXECUTE format('ALTER TABLE %s VALIDATE CONSTRAINT %I', added.relation, added.conname);
+	END LOOP;
+	RETURN finished;
+END
+$$;
+COMMENT ON FUNCTION kube_reports.after_update()
+	IS 'to be called once after ALTER EXTENSION UPDATE, by the owner: makes the rows those of the new version, '
+		'and checks new constraints; a proxy does it otherwise, all but the checks; true when it had not been done';
