@@ -723,7 +723,8 @@ DECLARE
 	worst_scores real[] := '{}';
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	EXECUTE 'SELECT jsonb_object_agg(c.criterion, jsonb_build_array(c.source, c.policy)) FROM (' || cells || ') c' INTO candidates USING wanted;
+	EXECUTE 'SELECT jsonb_object_agg(c.criterion, jsonb_build_array(c.source, c.policy))
+		FROM (SELECT DISTINCT c.criterion, c.source, c.policy FROM (' || cells || ') c) c' INTO candidates USING wanted;
 	SELECT nullif(r.score, 0) AS score, r.criterion INTO place FROM kube_reports_internal.result r
 		WHERE nullif(r.score, 0) IS NOT NULL ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1;
 	-- Equals of the last one as well: the number of their results decides.
@@ -742,26 +743,29 @@ BEGIN
 			END IF;
 		END IF;
 		SELECT nullif(r.score, 0) AS score, r.criterion INTO place FROM kube_reports_internal.result r
-			WHERE (nullif(r.score, 0), r.criterion) < (place.score, place.criterion)
+			WHERE nullif(r.score, 0) IS NOT NULL AND (nullif(r.score, 0), r.criterion) < (place.score, place.criterion)
 			ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1;
 	END LOOP;
 	-- Those without a score come last, by their severity.  What else is known stands in each result: a hundred of them tell.
 	RETURN QUERY EXECUTE
 		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places, f.package, f.installed_version, f.fixed_version
 		FROM (SELECT c.source, c.policy, w.score, sum(c.count)::bigint AS failing, count(DISTINCT (c.cluster_id, c.namespace)) AS places,
+				array_agg(DISTINCT c.criterion) AS criteria,
 				(kube_reports_internal.severity_words())[max(array_position(kube_reports_internal.severity_words(), c.severity))] AS severity
 			FROM (' || cells || ') c
 				LEFT JOIN unnest($2, $3, $4) w(source, policy, score) ON w.source = c.source AND w.policy = c.policy
 			GROUP BY c.source, c.policy, w.score
 			ORDER BY w.score DESC NULLS LAST, max(array_position(kube_reports_internal.severity_words(), c.severity)) DESC, failing DESC, c.policy, c.source
 			LIMIT $5) v
-			CROSS JOIN LATERAL (SELECT min(coalesce(r.properties->>''resource'', r.properties->>''pkgName'')) AS package,
-					min(nullif(r.properties->>''installedVersion'', '''')) AS installed_version,
-					max(nullif(r.properties->>''fixedVersion'', '''')) AS fixed_version
-				FROM kube_reports_internal.find_results($6, $7, $8 || jsonb_strip_nulls(jsonb_build_object(''source'', v.source, ''policy'', v.policy,
-					''score_from'', v.score, ''score_to'', v.score)), 100, NULL) r) f
+			CROSS JOIN LATERAL (SELECT min(coalesce(d.properties->>''resource'', d.properties->>''pkgName'')) AS package,
+					min(nullif(d.properties->>''installedVersion'', '''')) AS installed_version,
+					max(nullif(d.properties->>''fixedVersion'', '''')) AS fixed_version
+				FROM (SELECT r.detail FROM kube_reports_internal.result r
+					WHERE r.criterion = ANY (v.criteria) AND (v.score IS NULL OR r.score = v.score)
+						AND ' || kube_reports_internal.count_conditions(wanted) || ' LIMIT 100) r
+					JOIN kube_reports_internal.detail d ON d.id = r.detail) f
 		ORDER BY v.score DESC NULLS LAST, array_position(kube_reports_internal.severity_words(), v.severity) DESC, v.failing DESC, v.policy, v.source'
-		USING wanted, worst_sources, worst_policies, worst_scores, max_rows, role, seal, asked;
+		USING wanted, worst_sources, worst_policies, worst_scores, max_rows;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.find_vulnerabilities(text, bytea, jsonb, integer)
