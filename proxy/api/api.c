@@ -40,7 +40,7 @@ api_start(int worker)
 	identity_start();
 	pg_start_worker(worker);
 	watches_start();
-	wakeup_attach(worker, feed_hear);
+	wakeup_attach(worker, feed_note_version);
 	namespaces_start(false);
 	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
 }

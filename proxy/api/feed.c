@@ -622,7 +622,7 @@ feeds_read(void *state)
 }
 
 void
-feed_hear(int lane, int64_t version)
+feed_note_version(int lane, int64_t version)
 {
 	Feed	   *feed = feed_of(lane);
 	uint64_t	since = loop_now() - heard_at;

@@ -137,7 +137,7 @@ extern bool feed_database_answers(void);
 /* A write of this worker was committed. */
 extern void feed_wake(int lane, int64_t version);
 /* One of another worker was. */
-extern void feed_hear(int lane, int64_t version);
+extern void feed_note_version(int lane, int64_t version);
 
 extern void feed_attach(Follower *follower, int lane);
 extern void feed_detach(Follower *follower);

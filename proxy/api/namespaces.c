@@ -821,7 +821,7 @@ namespaces_followed(void)
 }
 
 bool
-namespaces_concern(const Exchange *exchange)
+namespaces_needed(const Exchange *exchange)
 {
 	return config.namespace_lifecycle && exchange->type->namespaced &&
 		(strcmp(exchange->route->verb, "create") == 0 || exchange_applies(exchange));

@@ -22,7 +22,7 @@ extern void namespaces_start(bool all);
 extern bool namespaces_followed(void);
 
 /* Whether a request must not go on before it is known what its namespace is: it may create an object in one. */
-extern bool namespaces_concern(const Exchange *exchange);
+extern bool namespaces_needed(const Exchange *exchange);
 
 /*
  * Finds out about a namespace, sets namespace_uid or namespace_state of the exchange and calls then(), perhaps before it returns.  When it

@@ -24,7 +24,7 @@
 #include "api/reply.h"
 #include "api/result_metrics.h"
 #include "api/watch.h"
-#include "api/write.h"
+#include "api/batch.h"
 #include "base/config.h"
 #include "base/metrics.h"
 
@@ -59,7 +59,7 @@ static const Stage stages[] = {
 	{know_type},				/* discovery ends here */
 	{body_take},				/* YAML becomes JSON: waits for a thread when there is much */
 	{know_namespace},			/* waits for kube-apiserver when the namespace is not known */
-	{perform},					/* waits for the database; write.c may ask for the namespace and perform again */
+	{perform},					/* waits for the database; batch.c may ask for the namespace and perform again */
 };
 
 void
@@ -429,7 +429,7 @@ know_type(Exchange *exchange)
 static void
 know_namespace(Exchange *exchange)
 {
-	if (namespaces_concern(exchange))
+	if (namespaces_needed(exchange))
 		namespaces_ask(exchange, exchange->route->namespace_name, exchange_next);
 	else if (namespaces_followed() && exchange->type->namespaced &&
 			 strcmp(exchange->route->verb, "deletecollection") == 0)
@@ -556,10 +556,10 @@ static const VerbStart verb_starts[] = {
 	{"get", get_start},
 	{"list", list_objects},
 	{"watch", watch_start},
-	{"create", write_start},
-	{"update", write_start},
-	{"patch", write_start},
-	{"delete", write_start},
+	{"create", batch_write},
+	{"update", batch_write},
+	{"patch", batch_write},
+	{"delete", batch_write},
 	{"deletecollection", delete_objects},
 };
 

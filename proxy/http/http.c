@@ -157,28 +157,28 @@ static void
 begin_exchange(HttpRequest *request)
 {
 	const h2o_req_t *req = request->req;
-	HttpExchange *exchange = &request->answer.exchange;
+	HttpMessage *exchange = &request->answer.exchange;
 	HttpText	lines = header_lines(req);
 	size_t		count = 1 + req->headers.size;
 	HttpField	field;
 
 	for (size_t i = 0; i < lines.len; i++)
 		count += lines.bytes[i] == '\n';
-	http_exchange_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base,
+	http_message_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base,
 					   req->input.path.len, count);
 	if (!is_http2(req))
 	{
 		while (http_head_next(&lines, &field))
-			http_exchange_add_header(exchange, field.name.bytes, field.name.len, field.value.bytes, field.value.len);
+			http_message_add_header(exchange, field.name.bytes, field.name.len, field.value.bytes, field.value.len);
 		return;
 	}
 	if (req->input.authority.base != NULL)
-		http_exchange_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
+		http_message_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
 	for (size_t i = 0; i < req->headers.size; i++)
 	{
 		const h2o_header_t *header = &req->headers.entries[i];
 
-		http_exchange_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
+		http_message_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
 	}
 }
 
@@ -199,7 +199,7 @@ new_request(h2o_req_t *req)
 	if (request->connection->ending && ++request->connection->late > LATE_REQUESTS)
 		end_connection(request_socket(request));
 	begin_exchange(request);
-	http_exchange_ready(&request->answer.exchange);
+	http_message_ready(&request->answer.exchange);
 	return request;
 }
 
@@ -401,16 +401,16 @@ typedef struct RefusalHead
 static void
 make_refusal(HttpRequest *request, HttpRefusal refusal, int status, RefusalHead *head)
 {
-	HttpExchange *exchange = &request->answer.exchange;
+	HttpMessage *exchange = &request->answer.exchange;
 	int			retry = http_refusal_retry(refusal);
 
-	head->body = http_exchange_refusal(exchange, refusal, status, &head->len);
+	head->body = http_message_refusal(exchange, refusal, status, &head->len);
 	head->headers[0] = (HttpHeader) {"content-type", "application/json"};
 	head->header_count = 1;
 	if (retry > 0)
 		head->headers[head->header_count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", retry)};
 	connection_note_refusal(refusal, exchange->method, exchange->uri);
-	metrics_request("", "", "", "", status, http_exchange_seconds(exchange));
+	metrics_request("", "", "", "", status, http_message_seconds(exchange));
 }
 
 /* libh2o's filter on all answers that it makes itself, and on those of refuse_request(). */

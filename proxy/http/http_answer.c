@@ -92,7 +92,7 @@ http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHea
 {
 	AnswerHead	head;
 
-	http_exchange_answer(&answer->exchange, status, headers, header_count, length, &head);
+	http_message_answer(&answer->exchange, status, headers, header_count, length, &head);
 	answer->kind = kind;
 	answer->holding.user = answer->exchange.user_number;
 	http_send_head(answer, &head);
@@ -254,7 +254,7 @@ http_answer_end(HttpAnswer *answer)
 	if (answer->closed != NULL)
 		answer->closed(answer->closed_state);
 	free(answer->chunk);
-	http_exchange_end(&answer->exchange, answer->bytes_sent, answer->last_sent && !answer->cut);
+	http_message_end(&answer->exchange, answer->bytes_sent, answer->last_sent && !answer->cut);
 }
 
 /* --- The answer, as http.h shows it --- */

@@ -11,7 +11,7 @@
 #ifndef HTTP_ANSWER_H
 #define HTTP_ANSWER_H
 
-#include "http/http_exchange.h"
+#include "http/http_message.h"
 #include "base/answer_room.h"
 #include "base/sockets.h"
 
@@ -28,7 +28,7 @@ typedef enum AnswerKind
 /* The first member of every HttpRequest. */
 typedef struct HttpAnswer
 {
-	HttpExchange exchange;		/* first: http_exchange.c knows */
+	HttpMessage exchange;		/* first: http_message.c knows */
 	AnswerKind	kind;
 	bool		in_flight;		/* the library has a send of ours */
 	bool		last_sent;		/* and it was the last */

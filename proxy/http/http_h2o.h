@@ -50,7 +50,7 @@ typedef struct Connection
 
 struct HttpRequest
 {
-	HttpAnswer	answer;			/* first: http_answer.c and http_exchange.c know */
+	HttpAnswer	answer;			/* first: http_answer.c and http_message.c know */
 	h2o_generator_t generator;
 	h2o_req_t  *req;
 	Connection *connection;

@@ -130,7 +130,7 @@ static KubeApi *api;
 static bool following;
 static bool wanted;				/* the database does not merge without */
 static bool telling;			/* a call is under way */
-static bool telling_news;		/* and what it tells is not what was told before */
+static bool telling_change;		/* and what it tells is not what was told before */
 static bool changed = true;		/* there is something to tell */
 static int64_t stored_version;	/* of what was told last */
 static LoopTimer tell_timer;
@@ -300,7 +300,7 @@ told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	if (outcome == PG_OK)
 		stored_version = pg_int8(result, 0, 0);
 	pg_result_free(result);
-	if (outcome != PG_OK && telling_news)
+	if (outcome != PG_OK && telling_change)
 	{
 		note_rest(&telling, 0, "the database does not take which policies are active", error != NULL ? error->message : "it does not answer");
 		changed = true;
@@ -337,7 +337,7 @@ tell(void *state)
 	strbuf_putc(&text, ']');
 	pg_add_text(call, text.bytes);
 	arena_free(&arena);
-	telling_news = changed;
+	telling_change = changed;
 	changed = false;
 	telling = true;
 	pg_send(call, false, TELL_TIMEOUT_MS, told, NULL);
@@ -646,7 +646,7 @@ policies_follow(bool by_proxies, bool stored)
 bool
 policies_known(int64_t *version)
 {
-	bool		known = !can_ask() || (following && view_whole() && !changed && !(telling && telling_news));
+	bool		known = !can_ask() || (following && view_whole() && !changed && !(telling && telling_change));
 
 	if (looked_at != 0 && !look_holds())
 		note_rest(&look_timer, 0, not_told, "it does not answer in time");

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * http_exchange.h
+ * http_message.h
  *	  What a request asked and what the head of its answer says.
  *
  * The part of an HttpRequest that needs no HTTP library.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef HTTP_EXCHANGE_H
-#define HTTP_EXCHANGE_H
+#ifndef HTTP_MESSAGE_H
+#define HTTP_MESSAGE_H
 
 #include "http/http.h"
 
 /* The first member of every HttpRequest.  All strings are in the arena. */
-typedef struct HttpExchange
+typedef struct HttpMessage
 {
 	Arena		arena;
 	char	   *room;			/* its first memory, malloc'ed */
@@ -33,18 +33,20 @@ typedef struct HttpExchange
 	bool		is_head;
 	uint64_t	begun_at;		/* microseconds of the monotonic clock */
 	int			status;			/* of the answer; 0 before there is one */
-} HttpExchange;
+} HttpMessage;
 
 /* header_capacity: how many headers will be added at most. */
-extern void http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
-							   size_t header_capacity);
-extern void http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value,
-									 size_t value_len);
+extern void http_message_init(HttpMessage *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+							  size_t header_capacity);
+extern void http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len, const char *value,
+									size_t value_len);
+
 /* After the last header: settles the audit id. */
-extern void http_exchange_ready(HttpExchange *exchange);
-extern double http_exchange_seconds(const HttpExchange *exchange);
+extern void http_message_ready(HttpMessage *exchange);
+extern double http_message_seconds(const HttpMessage *exchange);
+
 /* Writes the access log and frees the arena. */
-extern void http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete);
+extern void http_message_end(HttpMessage *exchange, size_t bytes_sent, bool complete);
 
 /* The head of an answer, complete but for what the library writes itself (date, connection, content-length). */
 typedef struct AnswerHead
@@ -56,8 +58,8 @@ typedef struct AnswerHead
 	bool		close;			/* connection: close was asked for */
 } AnswerHead;
 
-extern void http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
-								 AnswerHead *head);
+extern void http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+								AnswerHead *head);
 
 /* Why a request is refused before a handler sees it. */
 typedef enum HttpRefusal
@@ -77,9 +79,11 @@ typedef enum HttpRefusal
 /* The refusal that the library means by a status; its other ones are told as bad requests. */
 extern HttpRefusal http_refusal_of_status(int status);
 extern int	http_refusal_status(HttpRefusal refusal);
+
 /* Seconds until the client should try again; 0: never. */
 extern int	http_refusal_retry(HttpRefusal refusal);
-/* The Status document of a refusal, with the code given. */
-extern const char *http_exchange_refusal(HttpExchange *exchange, HttpRefusal refusal, int status, size_t *len);
 
-#endif							/* HTTP_EXCHANGE_H */
+/* The Status document of a refusal, with the code given. */
+extern const char *http_message_refusal(HttpMessage *exchange, HttpRefusal refusal, int status, size_t *len);
+
+#endif							/* HTTP_MESSAGE_H */

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * write.c
+ * batch.c
  *	  Writes of one object each, gathered into batches.
  *
- * A Write lives in its exchange's arena and is either in a queue, that of its
+ * A Member lives in its exchange's arena and is either in a queue, that of its
  * lane or that of writes that cost much, or in a batch in flight; whichever
  * holds it is told when the exchange ends.  A batch outlives the exchanges of
  * its members.
@@ -13,7 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "api/write.h"
+#include "api/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,14 +42,14 @@
 #define GATHER_MS 1				/* after a batch of several, for their clients to come back */
 #define PATIENCE_MS 4000		/* behind a batch: longer than one that waits for locks takes */
 
-typedef struct Write Write;
+typedef struct Member Member;
 typedef struct Batch Batch;
-typedef struct WriteLane WriteLane;
+typedef struct BatchLane BatchLane;
 
-struct Write
+struct Member
 {
 	Exchange   *exchange;
-	WriteLane  *lane;
+	BatchLane  *lane;
 	uint64_t	key;			/* hash of the object's namespace and name; 0 when it will get a name of its own */
 	bool		alone;			/* not together with any other */
 	bool		costly;			/* waits in, or was sent from, the queue of those */
@@ -58,24 +58,24 @@ struct Write
 	JsonText	body;
 	Batch	   *batch;			/* NULL while it waits */
 	size_t		index;			/* in the batch */
-	Write	   *previous;		/* in the queue */
-	Write	   *next;
+	Member	   *previous;		/* in the queue */
+	Member	   *next;
 };
 
 struct Batch
 {
-	WriteLane  *lane;
+	BatchLane  *lane;
 	bool		costly;			/* one write, which is not the lane's batch in flight */
 	size_t		count;
-	Write	   *writes[BATCH_WRITES];	/* NULL when its client has gone */
+	Member	   *writes[BATCH_WRITES];	/* NULL when its client has gone */
 };
 
 /* One for each lane that was ever written by this worker. */
-struct WriteLane
+struct BatchLane
 {
 	int			lane;
-	Write	   *first;
-	Write	   *last;
+	Member	   *first;
+	Member	   *last;
 	size_t		waiting;		/* writes between them */
 	Batch	   *batch;			/* in flight */
 	size_t		expected;		/* writes of the last batch, while their clients may come back at once */
@@ -83,14 +83,14 @@ struct WriteLane
 	LoopTimer	patience;		/* with the batch in flight */
 	bool		hangs;			/* the batch in flight: nobody waits for it any more */
 	bool		deferred;		/* to be sent at the end of this turn of the loop */
-	WriteLane  *next;
+	BatchLane  *next;
 };
 
 /* Writes that cost much: one in flight in a worker, whatever its lane, beside the lanes' batches. */
 typedef struct CostlyQueue
 {
-	Write	   *first;
-	Write	   *last;
+	Member	   *first;
+	Member	   *last;
 	size_t		waiting;
 	size_t		bytes;
 	bool		busy;			/* one is in flight, or rests are taken after one */
@@ -100,15 +100,15 @@ typedef struct CostlyQueue
 	size_t		turn;			/* how many there were */
 } CostlyQueue;
 
-static WriteLane *lanes;
+static BatchLane *lanes;
 static CostlyQueue costly;
 static size_t waiting_writes;
 static size_t waiting_bytes;
 
-static void lane_ready(WriteLane *lane);
+static void lane_ready(BatchLane *lane);
 static void costly_ready(void);
 static void costly_rest(void);
-static void write_costs(Write *write);
+static void member_costs(Member *write);
 static void batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
 static void *
@@ -121,17 +121,17 @@ allocate(size_t size)
 	return pointer;
 }
 
-static WriteLane *
+static BatchLane *
 lane_find(int number)
 {
-	WriteLane  *lane;
+	BatchLane  *lane;
 
 	for (lane = lanes; lane != NULL; lane = lane->next)
 	{
 		if (lane->lane == number)
 			return lane;
 	}
-	lane = allocate(sizeof(WriteLane));
+	lane = allocate(sizeof(BatchLane));
 	lane->lane = number;
 	lane->next = lanes;
 	lanes = lane;
@@ -141,27 +141,27 @@ lane_find(int number)
 /* ---------- the queue of a lane ---------- */
 
 static size_t
-write_size(const Write *write)
+write_size(const Member *write)
 {
 	return write->body.len + write->exchange->request.len;
 }
 
 /* The ends of the queue that a write belongs to. */
-static Write **
-queue_first(const Write *write)
+static Member **
+queue_first(const Member *write)
 {
 	return write->costly ? &costly.first : &write->lane->first;
 }
 
-static Write **
-queue_last(const Write *write)
+static Member **
+queue_last(const Member *write)
 {
 	return write->costly ? &costly.last : &write->lane->last;
 }
 
 /* Counts a write that came into its queue, or left it. */
 static void
-queue_count(const Write *write, bool came)
+queue_count(const Member *write, bool came)
 {
 	size_t		one = came ? 1 : (size_t) -1;
 	size_t		bytes = came ? write_size(write) : (size_t) 0 - write_size(write);
@@ -173,10 +173,10 @@ queue_count(const Write *write, bool came)
 }
 
 static void
-queue_insert(Write *write, bool front)
+queue_insert(Member *write, bool front)
 {
-	Write	  **first = queue_first(write);
-	Write	  **last = queue_last(write);
+	Member	  **first = queue_first(write);
+	Member	  **last = queue_last(write);
 
 	write->batch = NULL;
 	write->previous = front ? NULL : *last;
@@ -193,7 +193,7 @@ queue_insert(Write *write, bool front)
 }
 
 static void
-queue_remove(Write *write)
+queue_remove(Member *write)
 {
 	if (write->previous != NULL)
 		write->previous->next = write->next;
@@ -209,9 +209,9 @@ queue_remove(Write *write)
 
 /* Takes the write out of whatever holds it. */
 static void
-write_detach(Exchange *exchange)
+member_detach(Exchange *exchange)
 {
-	Write	   *write = exchange->work;
+	Member	   *write = exchange->work;
 
 	if (write->batch != NULL)
 		write->batch->writes[write->index] = NULL;
@@ -224,7 +224,7 @@ write_detach(Exchange *exchange)
 
 /* The store knows another namespace under that name than this worker did. */
 static void
-write_moved(Exchange *exchange)
+member_moved(Exchange *exchange)
 {
 	if (exchange->namespace_moves++ < NAMESPACE_MOVES)
 		namespaces_ask_again(exchange, exchange->route->namespace_name, exchange_again);
@@ -246,7 +246,7 @@ batch_answer(Batch *batch, const PgResult *result)
 
 	for (size_t i = 0; i < batch->count; i++)
 	{
-		Write	   *write = batch->writes[i];
+		Member	   *write = batch->writes[i];
 		JsonText	code;
 		JsonText	content_type;
 		JsonText	retry_after;
@@ -269,12 +269,12 @@ batch_answer(Batch *batch, const PgResult *result)
 		exchange_release(write->exchange);
 		if (there && pg_array_int4(code) == -1)
 		{
-			write_costs(write);
+			member_costs(write);
 			continue;
 		}
 		if (there && pg_array_int4(code) == 0)
 		{
-			write_moved(write->exchange);
+			member_moved(write->exchange);
 			continue;
 		}
 		if (!there || pg_array_int4(code) < 200 || pg_array_int4(code) > 599)
@@ -322,7 +322,7 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 	/* Backwards, so that they stand in their old order before all that wait. */
 	for (size_t i = batch->count; i-- > 0;)
 	{
-		Write	   *write = batch->writes[i];
+		Member	   *write = batch->writes[i];
 
 		if (write == NULL)
 			continue;
@@ -343,7 +343,7 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 static void
 lane_gathered(void *state)
 {
-	WriteLane  *lane = state;
+	BatchLane  *lane = state;
 
 	lane->expected = 0;
 	lane_ready(lane);
@@ -353,7 +353,7 @@ static void
 batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	Batch	   *batch = state;
-	WriteLane  *lane = batch->lane;
+	BatchLane  *lane = batch->lane;
 
 	if (!batch->costly)
 	{
@@ -387,7 +387,7 @@ refuse_to_wait(Exchange *exchange)
 static void
 lane_hangs(void *state)
 {
-	WriteLane  *lane = state;
+	BatchLane  *lane = state;
 
 	lane->hangs = true;
 	while (lane->first != NULL)
@@ -412,7 +412,7 @@ batch_has_key(const Batch *batch, uint64_t key)
 }
 
 static void
-batch_add(Batch *batch, Write *write)
+batch_add(Batch *batch, Member *write)
 {
 	write->batch = batch;
 	write->index = batch->count;
@@ -440,18 +440,18 @@ batch_send(Batch *batch)
 }
 
 static void
-lane_send(WriteLane *lane)
+lane_send(BatchLane *lane)
 {
 	Batch	   *batch;
 	size_t		size = 0;
 	size_t		looked = 0;
-	Write	   *next;
+	Member	   *next;
 
 	if (lane->first == NULL)
 		return;
 	batch = allocate(sizeof(Batch));
 	batch->lane = lane;
-	for (Write *write = lane->first; write != NULL && batch->count < BATCH_WRITES && looked++ < LOOK_AHEAD; write = next)
+	for (Member *write = lane->first; write != NULL && batch->count < BATCH_WRITES && looked++ < LOOK_AHEAD; write = next)
 	{
 		next = write->next;
 
@@ -477,7 +477,7 @@ lane_send(WriteLane *lane)
 static void
 lane_deferred(void *state)
 {
-	WriteLane  *lane = state;
+	BatchLane  *lane = state;
 
 	lane->deferred = false;
 	if (lane->batch == NULL)
@@ -489,7 +489,7 @@ lane_deferred(void *state)
  * are given a moment to come back, or the first of them would start a batch of one.  An idle lane adds no wait.
  */
 static void
-lane_ready(WriteLane *lane)
+lane_ready(BatchLane *lane)
 {
 	if (lane->batch != NULL || lane->first == NULL || lane->deferred || lane->waiting < lane->expected)
 		return;
@@ -514,13 +514,13 @@ costly_last_turn(uint64_t user)
 }
 
 /* The first write of the user whose last turn is longest ago. */
-static Write *
+static Member *
 costly_next(void)
 {
-	Write	   *best = NULL;
+	Member	   *best = NULL;
 	size_t		best_turn = 0;
 
-	for (Write *write = costly.first; write != NULL; write = write->next)
+	for (Member *write = costly.first; write != NULL; write = write->next)
 	{
 		size_t		turn = costly_last_turn(write->user);
 
@@ -552,7 +552,7 @@ costly_rest(void)
 static void
 costly_ready(void)
 {
-	Write	   *write;
+	Member	   *write;
 	Batch	   *batch;
 
 	if (costly.busy || (write = costly_next()) == NULL)
@@ -571,12 +571,12 @@ costly_ready(void)
 }
 
 static bool
-costly_full(const Write *write)
+costly_full(const Member *write)
 {
 	size_t		factor = write->exchange->exempt ? EXEMPT_FACTOR : 1;
 	size_t		of_user = 0;
 
-	for (const Write *other = costly.first; other != NULL; other = other->next)
+	for (const Member *other = costly.first; other != NULL; other = other->next)
 		of_user += other->user == write->user;
 	return costly.waiting >= COSTLY_WRITES * factor || costly.bytes >= COSTLY_WAITING_BYTES * factor ||
 		of_user >= COSTLY_OF_USER * factor;
@@ -584,7 +584,7 @@ costly_full(const Write *write)
 
 /* Puts a write that nothing holds into the queue of those that cost much, or refuses it. */
 static void
-costly_insert(Write *write)
+costly_insert(Member *write)
 {
 	write->costly = true;
 	if (costly_full(write))
@@ -592,14 +592,14 @@ costly_insert(Write *write)
 		reply_too_many_requests(write->exchange);
 		return;
 	}
-	exchange_hold(write->exchange, write, write_detach, NULL);
+	exchange_hold(write->exchange, write, member_detach, NULL);
 	queue_insert(write, false);
 	costly_ready();
 }
 
 /* The store did nothing: the write costs much and was among others, or somebody else has changed the object while it was decided on. */
 static void
-write_costs(Write *write)
+member_costs(Member *write)
 {
 	Exchange   *exchange = write->exchange;
 	const RegistryType *type = exchange->type;
@@ -628,7 +628,7 @@ hash(uint64_t seed, const char *bytes, size_t len)
 }
 
 static void
-write_identify(Write *write)
+member_identify(Member *write)
 {
 	const Route *route = write->exchange->route;
 	JsonText	name = {route->name, strlen(route->name)};
@@ -651,10 +651,10 @@ write_identify(Write *write)
 }
 
 void
-write_start(Exchange *exchange)
+batch_write(Exchange *exchange)
 {
-	Write	   *write;
-	WriteLane  *lane = lane_find(exchange->type->lane);
+	Member	   *write;
+	BatchLane  *lane = lane_find(exchange->type->lane);
 	size_t		factor = exchange->exempt ? EXEMPT_FACTOR : 1;
 
 	if (lane->hangs)
@@ -662,7 +662,7 @@ write_start(Exchange *exchange)
 		refuse_to_wait(exchange);
 		return;
 	}
-	write = arena_alloc0(&exchange->arena, sizeof(Write));
+	write = arena_alloc0(&exchange->arena, sizeof(Member));
 	write->exchange = exchange;
 	write->lane = lane;
 	write->body = exchange->body;
@@ -677,8 +677,8 @@ write_start(Exchange *exchange)
 		reply_too_many_requests(exchange);
 		return;
 	}
-	write_identify(write);
-	exchange_hold(exchange, write, write_detach, NULL);
+	member_identify(write);
+	exchange_hold(exchange, write, member_detach, NULL);
 	queue_insert(write, false);
 	lane_ready(lane);
 }

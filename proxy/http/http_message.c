@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * http_exchange.c
+ * http_message.c
  *	  What a request asked and what the head of its answer says.
  *
  * Every answer carries an audit id (the client's own when it sent a reasonable
@@ -9,7 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "http/http_exchange.h"
+#include "http/http_message.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,16 +40,16 @@ microseconds(void)
 	return (uint64_t) now.tv_sec * 1000000 + (uint64_t) now.tv_nsec / 1000;
 }
 
-/* HttpRequest is http.c's, but begins with an HttpExchange. */
-static HttpExchange *
-http_exchange_of(HttpRequest *request)
+/* HttpRequest is http.c's, but begins with an HttpMessage. */
+static HttpMessage *
+http_message_of(HttpRequest *request)
 {
-	return (HttpExchange *) request;
+	return (HttpMessage *) request;
 }
 
 /* Gives an exchange an arena with so much room. */
 static void
-begin_arena(HttpExchange *exchange, size_t room)
+begin_arena(HttpMessage *exchange, size_t room)
 {
 	exchange->room = malloc(room);
 	if (exchange->room == NULL)
@@ -60,8 +60,8 @@ begin_arena(HttpExchange *exchange, size_t room)
 }
 
 void
-http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
-				   size_t header_capacity)
+http_message_init(HttpMessage *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+				  size_t header_capacity)
 {
 	const char *question;
 
@@ -86,7 +86,7 @@ http_exchange_init(HttpExchange *exchange, const char *method, size_t method_len
 }
 
 void
-http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_len, const char *value, size_t value_len)
+http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len, const char *value, size_t value_len)
 {
 	HttpHeader *header = &exchange->headers[exchange->header_count++];
 	char	   *lower = arena_strndup(&exchange->arena, name, name_len);
@@ -99,7 +99,7 @@ http_exchange_add_header(HttpExchange *exchange, const char *name, size_t name_l
 }
 
 void
-http_exchange_ready(HttpExchange *exchange)
+http_message_ready(HttpMessage *exchange)
 {
 	const char *given = http_header((HttpRequest *) exchange, "audit-id");
 	unsigned char bytes[16];
@@ -121,13 +121,13 @@ http_exchange_ready(HttpExchange *exchange)
 }
 
 double
-http_exchange_seconds(const HttpExchange *exchange)
+http_message_seconds(const HttpMessage *exchange)
 {
 	return (double) (microseconds() - exchange->begun_at) / 1e6;
 }
 
 void
-http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
+http_message_end(HttpMessage *exchange, size_t bytes_sent, bool complete)
 {
 	LogAccess	access = {
 		.audit_id = exchange->audit_id,
@@ -139,7 +139,7 @@ http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
 		.group_count = exchange->group_count,
 		.user_agent = http_header((HttpRequest *) exchange, "user-agent"),
 		.status = exchange->status,
-		.latency = http_exchange_seconds(exchange),
+		.latency = http_message_seconds(exchange),
 		.bytes = bytes_sent,
 		.complete = complete,
 	};
@@ -154,25 +154,25 @@ http_exchange_end(HttpExchange *exchange, size_t bytes_sent, bool complete)
 const char *
 http_method(HttpRequest *request)
 {
-	return http_exchange_of(request)->method;
+	return http_message_of(request)->method;
 }
 
 const char *
 http_path(HttpRequest *request)
 {
-	return http_exchange_of(request)->path;
+	return http_message_of(request)->path;
 }
 
 const char *
 http_query(HttpRequest *request)
 {
-	return http_exchange_of(request)->query;
+	return http_message_of(request)->query;
 }
 
 const char *
 http_header(HttpRequest *request, const char *lower_case_name)
 {
-	const HttpExchange *exchange = http_exchange_of(request);
+	const HttpMessage *exchange = http_message_of(request);
 
 	for (size_t i = 0; i < exchange->header_count; i++)
 		if (strcmp(exchange->headers[i].name, lower_case_name) == 0)
@@ -183,7 +183,7 @@ http_header(HttpRequest *request, const char *lower_case_name)
 const HttpHeader *
 http_headers(HttpRequest *request, size_t *count)
 {
-	const HttpExchange *exchange = http_exchange_of(request);
+	const HttpMessage *exchange = http_message_of(request);
 
 	*count = exchange->header_count;
 	return exchange->headers;
@@ -192,19 +192,19 @@ http_headers(HttpRequest *request, size_t *count)
 Arena *
 http_arena(HttpRequest *request)
 {
-	return &http_exchange_of(request)->arena;
+	return &http_message_of(request)->arena;
 }
 
 void
 http_set_warning(HttpRequest *request, const char *text)
 {
-	http_exchange_of(request)->warning = text;
+	http_message_of(request)->warning = text;
 }
 
 void
 http_set_verb(HttpRequest *request, const char *verb)
 {
-	HttpExchange *exchange = http_exchange_of(request);
+	HttpMessage *exchange = http_message_of(request);
 
 	exchange->verb = arena_strdup(&exchange->arena, verb);
 }
@@ -212,7 +212,7 @@ http_set_verb(HttpRequest *request, const char *verb)
 void
 http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count)
 {
-	HttpExchange *exchange = http_exchange_of(request);
+	HttpMessage *exchange = http_message_of(request);
 
 	exchange->user = arena_strdup(&exchange->arena, user);
 	exchange->user_number = answer_room_user(user);
@@ -225,7 +225,7 @@ http_set_user(HttpRequest *request, const char *user, const char *const *groups,
 uint64_t
 http_user_number(HttpRequest *request)
 {
-	return http_exchange_of(request)->user_number;
+	return http_message_of(request)->user_number;
 }
 
 /* --- What is left of it while a stream goes on --- */
@@ -238,7 +238,7 @@ size_of_copy(const char *text)
 }
 
 static const char *
-copy(HttpExchange *exchange, const char *text)
+copy(HttpMessage *exchange, const char *text)
 {
 	return text != NULL ? arena_strdup(&exchange->arena, text) : NULL;
 }
@@ -247,12 +247,12 @@ void
 http_forget_request(HttpRequest *request)
 {
 	static const char user_agent[] = "user-agent";
-	HttpExchange *exchange = http_exchange_of(request);
-	HttpExchange whole = *exchange;
+	HttpMessage *exchange = http_message_of(request);
+	HttpMessage whole = *exchange;
 	const char *agent = http_header(request, user_agent);
 	size_t		room = sizeof(HttpHeader) + (whole.group_count + 1) * sizeof(char *) + size_of_copy(whole.method) +
-		size_of_copy(whole.uri) + size_of_copy(whole.audit_id) + size_of_copy(whole.verb) + size_of_copy(whole.user) +
-		size_of_copy(agent);
+	size_of_copy(whole.uri) + size_of_copy(whole.audit_id) + size_of_copy(whole.verb) + size_of_copy(whole.user) +
+	size_of_copy(agent);
 
 	for (size_t i = 0; i < whole.group_count; i++)
 		room += size_of_copy(whole.groups[i]);
@@ -300,7 +300,7 @@ status_reason(int status)
 }
 
 static void
-append_header(HttpExchange *exchange, AnswerHead *head, const char *name, const char *value)
+append_header(HttpMessage *exchange, AnswerHead *head, const char *name, const char *value)
 {
 	HttpHeader *header = &head->headers[head->header_count++];
 	char	   *copy = arena_strdup(&exchange->arena, value);
@@ -313,8 +313,8 @@ append_header(HttpExchange *exchange, AnswerHead *head, const char *name, const 
 }
 
 void
-http_exchange_answer(HttpExchange *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
-					 AnswerHead *head)
+http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+					AnswerHead *head)
 {
 	bool		has_audit_id = false;
 	bool		has_cache_control = false;
@@ -372,6 +372,7 @@ static const struct
 	const char *reason;
 	const char *message;
 }			refusals[] =
+
 {
 	[REFUSAL_NONE] = {500, 0, "InternalError", "the request was refused without a reason"},
 	[REFUSAL_BAD_REQUEST] = {400, 0, "BadRequest", "the request could not be understood"},
@@ -404,7 +405,7 @@ http_refusal_retry(HttpRefusal refusal)
 }
 
 const char *
-http_exchange_refusal(HttpExchange *exchange, HttpRefusal refusal, int status, size_t *len)
+http_message_refusal(HttpMessage *exchange, HttpRefusal refusal, int status, size_t *len)
 {
 	Arena	   *arena = &exchange->arena;
 	const char *message = refusals[refusal].message;
@@ -429,7 +430,7 @@ http_exchange_refusal(HttpExchange *exchange, HttpRefusal refusal, int status, s
 void
 http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count, const char *body, size_t len)
 {
-	const char *copy = arena_strndup(http_arena(request), body, http_exchange_of(request)->is_head ? 0 : len);
+	const char *copy = arena_strndup(http_arena(request), body, http_message_of(request)->is_head ? 0 : len);
 
 	http_reply_borrowed(request, status, headers, header_count, copy, len, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * write.h
+ * batch.h
  *	  Writes of one object each, gathered into batches.
  *
  * For every lane one batch is in flight; what arrives meanwhile forms the
@@ -20,11 +20,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef WRITE_BATCH_H
-#define WRITE_BATCH_H
+#ifndef BATCH_H
+#define BATCH_H
 
 #include "api/exchange.h"
 
-extern void write_start(Exchange *exchange);
+extern void batch_write(Exchange *exchange);
 
-#endif							/* WRITE_BATCH_H */
+#endif							/* BATCH_H */
