@@ -55,10 +55,12 @@ END;
 COMMENT ON FUNCTION kube_reports.forecast(integer) IS 'made up';
 
 CREATE VIEW kube_reports.outlook WITH (security_barrier) AS
-	SELECT (f.f).sky, f.days FROM (SELECT kube_reports.forecast(d.days) AS f, d.days FROM generate_series(1, 3) d(days)) f;
+	SELECT (f.f).sky, f.days
+	FROM (SELECT kube_reports.forecast(d.days) AS f, d.days FROM generate_series(1, 3) d(days)) f;
 COMMENT ON VIEW kube_reports.outlook IS 'made up';
 
-CREATE FUNCTION kube_reports_internal.api_forecast(cluster uuid, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller())
+CREATE FUNCTION kube_reports_internal.api_forecast(cluster uuid,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller())
 	RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -84,6 +86,10 @@ FUNCTION_IN_C = """
 CREATE FUNCTION kube_reports_internal.terms(metadata kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'label_terms' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.terms(kube_reports.report) IS 'made up';
+-- Which was not in C, and was the owner's.
+CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
+	AS 'MODULE_PATHNAME', 'keep_memory' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'made up';
 """
 
 
@@ -92,9 +98,11 @@ class Tree:
 
     def __init__(self, directory):
         self.path = pathlib.Path(directory)
-        shutil.copytree(TOP, self.path, dirs_exist_ok=True, symlinks=True, copy_function=shutil.copy2, ignore=lambda path, names: [
-            name for name in names if name in (".git", ".cache", "__pycache__", "node_modules") or name.startswith(".run")
-            or (name == "build" and pathlib.Path(path).name in ("fuzz", "bench")) or name == "sanitized"])
+
+        def needless(path, names):
+            return [name for name in names if name in (".git", ".cache", "__pycache__", "node_modules", "sanitized")
+                    or name.startswith(".run") or (name == "build" and pathlib.Path(path).name in ("fuzz", "bench"))]
+        shutil.copytree(TOP, self.path, dirs_exist_ok=True, symlinks=True, ignore=needless)
 
     def change(self, name, old, new, count=1):
         file = self.path / name
@@ -121,21 +129,30 @@ def build(directory):
 
     tree.change("extension/kube_reports.control", f"default_version = '{VERSION}'", f"default_version = '{NEXT}'")
     (tree.path / "sql" / "migrations" / f"{VERSION}--{NEXT}.sql").write_text(MIGRATION, encoding="utf-8")
-    tree.change("sql/tables/store.sql", "	last_seen	timestamptz\n", "	last_seen	timestamptz,\n	region		text\n")
-    tree.change("sql/tables/store.sql", "---- what pg_dump takes along ----\n", "COMMENT ON COLUMN kube_reports.cluster.region IS 'made up';\n" + TABLES)
-    tree.change("sql/tables/store.sql", "	store		uuid,\n", "	store		uuid,\n	CONSTRAINT lane_floor CHECK (floor <> 7),\n")
+    tables = "sql/tables/store.sql"
+    tree.change(tables, "	last_seen	timestamptz\n", "	last_seen	timestamptz,\n	region		text\n")
+    tree.change(tables, "---- what pg_dump takes along ----\n",
+                "COMMENT ON COLUMN kube_reports.cluster.region IS 'made up';\n" + TABLES)
+    tree.change(tables, "	store		uuid,\n", "	store		uuid,\n	CONSTRAINT lane_floor CHECK (floor <> 7),\n")
     tree.change("sql/store/update.sql", "SELECT 1, 1;", "SELECT 1, 2;")
     tree.change("sql/store/sql_api.sql", "CREATE VIEW", FUNCTIONS + "\nCREATE VIEW")
     tree.change("sql/types/functions_c.sql", "---- results ----\n", FUNCTION_IN_C)
     tree.change("sql/script/grants.sql", "'cve', ", "'cve', 'forecast', 'terms', ")
-    tree.remove("sql/analytics/trends.sql", r"CREATE FUNCTION kube_reports\.flapping\(.*?COMMENT ON FUNCTION kube_reports\.flapping[^;]*;\n")
+    tree.remove("sql/analytics/trends.sql",
+                r"CREATE FUNCTION kube_reports\.flapping\(.*?COMMENT ON FUNCTION kube_reports\.flapping[^;]*;\n")
+    tree.remove("sql/store/locks.sql",
+                r"CREATE FUNCTION kube_reports_internal\.commit_durably\(.*?COMMENT ON FUNCTION[^;]*;\n")
     # An argument more, a view with a column more, an answer with a column more, a body that is another one.
-    tree.change("sql/analytics/views.sql", "CREATE FUNCTION kube_reports.cve(cve text)", "CREATE FUNCTION kube_reports.cve(cve text, fixable_only boolean DEFAULT false)")
-    tree.change("sql/analytics/views.sql", "COMMENT ON FUNCTION kube_reports.cve(text)", "COMMENT ON FUNCTION kube_reports.cve(text, boolean)")
-    tree.change("sql/analytics/views.sql", "o.evaluated_at, now() - o.evaluated_at AS evaluation_age, o.oldest_evaluation\n",
-                "o.evaluated_at, now() - o.evaluated_at AS evaluation_age, o.oldest_evaluation, c.region\n")
-    tree.change("sql/store/proxy.sql", 'OUT "group" text, OUT resource text, OUT objects bigint)', 'OUT "group" text, OUT resource text, OUT objects bigint, OUT bytes bigint)')
-    tree.change("sql/store/proxy.sql", "WHERE o.cluster_id = c.id AND o.resource_type = t.id)\n", "WHERE o.cluster_id = c.id AND o.resource_type = t.id), 0::bigint\n")
+    views = "sql/analytics/views.sql"
+    tree.change(views, "FUNCTION kube_reports.cve(cve text)",
+                "FUNCTION kube_reports.cve(cve text, fixable_only boolean DEFAULT false)")
+    tree.change(views, "COMMENT ON FUNCTION kube_reports.cve(text)",
+                "COMMENT ON FUNCTION kube_reports.cve(text, boolean)")
+    tree.change(views, "AS evaluation_age, o.oldest_evaluation\n", "AS evaluation_age, o.oldest_evaluation, c.region\n")
+    tree.change("sql/store/proxy.sql", 'OUT "group" text, OUT resource text, OUT objects bigint)',
+                'OUT "group" text, OUT resource text, OUT objects bigint, OUT bytes bigint)')
+    tree.change("sql/store/proxy.sql", "WHERE o.cluster_id = c.id AND o.resource_type = t.id)\n",
+                "WHERE o.cluster_id = c.id AND o.resource_type = t.id), 0::bigint\n")
     tree.change("sql/store/read.sql", "-- read.sql", "-- read.sql, made up")
     tree.change("sql/crds/policyreports.wgpolicyk8s.io.json", '"description": "', '"description": "Made up. ')
     tree.make(NEW_MODULE, f"sql/build/c/kube_reports--{NEXT}.sql", f"sql/build/c/kube_reports--{VERSION}--{NEXT}.sql")
@@ -153,6 +170,6 @@ def install(tree, database):
     for script in (tree.path / "sql" / "build" / "c").glob(f"kube_reports--*{NEXT}.sql"):
         shutil.copy(script, directory("--sharedir") / "extension")
     shutil.copy(tree.path / NEW_MODULE, directory("--pkglibdir"))
-    shutil.copy(tree.path / "proxy" / "build" / "kube-reports-proxy", destination / "usr" / "bin" / "kube-reports-proxy-next")
+    shutil.copy(tree.path / "proxy/build/kube-reports-proxy", destination / "usr/bin/kube-reports-proxy-next")
     run(["chmod", "-R", "go+rX", str(destination)])
     assert (directory("--pkglibdir") / OLD_MODULE).exists()
