@@ -49,8 +49,13 @@ BEGIN
 		WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
 	LOOP
 		IF member.in_c THEN
-			-- Someone may have dropped it and put another one in its place, which was his when the script made a C function of it.
+			-- It was not in C before.  Grants of the owner's would become the superuser's, and the owner could not take them back.
 			IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = member.owner) THEN
+				FOR given IN SELECT a.grantee::regrole AS grantee FROM pg_proc p, aclexplode(p.proacl) a
+						WHERE p.oid = member.objid AND a.grantee NOT IN (0, p.proowner)
+				LOOP
+					EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', member.object, given.grantee);
+				END LOOP;
 				EXECUTE format('ALTER %s OWNER TO %I', member.object, current_user);
 			END IF;
 			IF member.new OR member.owner = receiver THEN

@@ -38,6 +38,10 @@ BEGIN
 				FROM kube_reports_internal.reader_objects() x
 				WHERE x.kind = 'ROUTINE'
 			UNION ALL
+			SELECT x.object, (SELECT array_agg(p.role) FROM kube_reports_internal.proxy_role p)
+				FROM kube_reports_internal.proxy_objects() x
+				WHERE x.kind = 'ROUTINE'
+			UNION ALL
 			SELECT x.object, (SELECT array_agg(a.grantee::regrole::text) FROM pg_class c, aclexplode(c.relacl) a
 					WHERE c.oid = 'kube_reports.object'::regclass AND a.privilege_type = 'TRUNCATE'
 						AND a.grantee NOT IN (0, c.relowner))
@@ -53,7 +57,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.grant_functions_in_c()
-	IS 'lets readers and administrators use the functions in C that came with an update';
+	IS 'lets proxies, readers and administrators use the functions in C that came with an update';
 
 -- Many connections notice at once.
 CREATE FUNCTION kube_reports_internal.finish_update() RETURNS boolean
