@@ -323,6 +323,7 @@ sql_not_found_document(PG_FUNCTION_ARGS)
 	StrBuf		buf;
 	text	   *result;
 
+	require_arguments(fcinfo, 0, 2);
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, 2, -1));
 	strbuf_init(&buf, &arena);
 	status_not_found(&buf, TextDatumGetCString(PG_GETARG_DATUM(1)), TextDatumGetCString(PG_GETARG_DATUM(0)),

@@ -130,7 +130,8 @@ def build(directory):
     tree.change("extension/kube_reports.control", f"default_version = '{VERSION}'", f"default_version = '{NEXT}'")
     (tree.path / "sql" / "migrations" / f"{VERSION}--{NEXT}.sql").write_text(MIGRATION, encoding="utf-8")
     tables = "sql/tables/store.sql"
-    tree.change(tables, "	last_seen	timestamptz\n", "	last_seen	timestamptz,\n	region		text\n")
+    tree.change(tables, "	removing	boolean NOT NULL DEFAULT false\n",
+                "	removing	boolean NOT NULL DEFAULT false,\n	region		text\n")
     tree.change(tables, "---- what pg_dump takes along ----\n",
                 "COMMENT ON COLUMN kube_reports.cluster.region IS 'made up';\n" + TABLES)
     tree.change(tables, "	store		uuid,\n", "	store		uuid,\n	CONSTRAINT lane_floor CHECK (floor <> 7),\n")
