@@ -163,6 +163,7 @@ server_database()
 		SELECT 'CREATE DATABASE kube_reports OWNER kube_reports_owner'
 		WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = 'kube_reports') \gexec
 		ALTER ROLE kube_reports_reader SET statement_timeout = '60s';
+		ALTER ROLE kube_reports_reader SET jit = off;
 	SQL
 	# A reader who held the store's advisory locks would stop its writes.
 	psql_as postgres kube_reports <<-'SQL'
