@@ -190,7 +190,8 @@ $$;
 SELECT count(kube_reports.create_report(:'cluster', jsonb_build_object('apiVersion', 'compliance.openshift.io/v1alpha1',
 		'kind', 'ComplianceRemediation',
 		'metadata', jsonb_build_object('name', 'ocp4-cis-' || k.name, 'namespace', 'openshift-compliance'),
-		'spec', '{"apply": true}'::jsonb, 'status', jsonb_build_object('applicationState', k.state))
+		'spec', CASE k.state WHEN 'Outdated' THEN '{"apply": true, "outdated": {"object": {"kind": "MachineConfig"}}}'
+			ELSE '{"apply": true}' END::jsonb, 'status', jsonb_build_object('applicationState', k.state))
 		::kube_reports.report)) AS remediations
 	FROM compliance_check k WHERE k.state IS NOT NULL \gset
 SELECT count(*) || ' states of the past imported' FROM written;
