@@ -230,7 +230,7 @@ def test_drop_and_create(source, other_server):
 
 
 def test_data_only(source, other_server):
-    """Into a store that is there: begin_restore() lets tables come in any order, months of history are made before"""
+    """LC-04: into a store that is there: begin_restore() lets tables come in any order, months of history are made before"""
     stack, dumps = source
     other_server.psql("CREATE DATABASE data_only OWNER kube_reports_owner", user="postgres", database="postgres")
     other_server.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports; SELECT kube_reports.begin_restore()",

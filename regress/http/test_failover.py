@@ -70,7 +70,7 @@ def test_promotion_loses_the_last_writes(own_stack):
 
 
 def test_first_writes_after_a_promotion_are_sql(own_stack):
-    """RV-01: no proxy has said hello to the promoted server; a session that was there before, and a new one, give no version again"""
+    """RV-01, LC-02: no proxy has said hello to the promoted server; a session that was there before, and a new one, give no version again"""
     own_stack.begin()
     primary, standby = own_stack.database, Database()
     create = (f"SELECT (kube_reports.create_report('{own_stack.cluster}', jsonb_set('{json.dumps(report('r', 'ns'))}'::jsonb,"

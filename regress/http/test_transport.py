@@ -329,7 +329,7 @@ def test_saturation(own_stack, ns):
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
-            SELECT g.* INTO code, content_type, retry_after, warnings, body FROM kube_reports.api_get_at_once(cluster, request) g;
+            SELECT g.* INTO code, content_type, retry_after, warnings, body FROM kube_reports_internal.api_get_at_once(cluster, request) g;
         END $$;
         GRANT EXECUTE ON FUNCTION kube_reports_internal.api_get(uuid, text) TO kube_reports_proxy""", user="postgres")
     connections, refused = [], None
@@ -389,7 +389,7 @@ def test_lists_starve_nobody(own_stack, ns):
         BEGIN
             -- Locks are not waited for so long.
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
-            RETURN QUERY SELECT l.* FROM kube_reports.api_list_at_once(cluster, request, cursor) l;
+            RETURN QUERY SELECT l.* FROM kube_reports_internal.api_list_at_once(cluster, request, cursor) l;
         END $$;
         REVOKE ALL ON FUNCTION kube_reports_internal.api_list(uuid, text, text) FROM PUBLIC;
         GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")

@@ -310,7 +310,7 @@ def test_late_bookmark(own_stack, ns):
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
-            RETURN kube_reports.api_bookmark_at_once(cluster, lane, version, representation);
+            RETURN kube_reports_internal.api_bookmark_at_once(cluster, lane, version, representation);
         END $$;
         REVOKE ALL ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) FROM PUBLIC;
         GRANT EXECUTE ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) TO kube_reports_proxy""", user="postgres")

@@ -21,7 +21,7 @@ BEGIN
 				HINT = 'Subscribe with a new database.';
 	END IF;
 	DELETE FROM kube_reports.resource_type;
-	DELETE FROM kube_reports_internal.known_mapping;
+	DELETE FROM kube_reports_internal.garbage_sweep;
 	DELETE FROM kube_reports_internal.store;
 	DELETE FROM kube_reports_internal.caller_secret;
 	DELETE FROM kube_reports_internal.rollup_mark;
