@@ -87,7 +87,7 @@ RESET ROLE;
 SELECT s.pass, s.failing, c.pass = s.pass AND c.failing = s.failing AS as_clusters, round(s.score::numeric, 6) AS
 	score, round(s.weighted_score::numeric, 6) AS weighted,
 		s.critical + s.high + s.medium + s.low + s.other = s.failing AS parts
-	FROM kube_reports.fleet_score(current_date + 1, current_date + 1) s,
+	FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS today) d, kube_reports.fleet_score(d.today, d.today) s,
 		(SELECT sum(c.pass) AS pass, sum(c.warn + c.fail + c.error) AS failing FROM
 			kube_reports.compliance_score(current_date - 1, current_date + 1) c WHERE c.day = (now() AT TIME ZONE
 			'UTC')::date) c;
@@ -96,8 +96,8 @@ SELECT c.cluster_name, s.score = c.score AND s.weighted_score = c.weighted_score
 		kube_reports.fleet_score(c.day, c.day, jsonb_build_object('cluster', c.cluster_name)) s ORDER BY 1;
 SELECT d->'score' = to_jsonb(round(s.score::numeric, 6)) AND d->'weighted_score' =
 	to_jsonb(round(s.weighted_score::numeric, 6)) AS same
-	FROM (SELECT kube_reports.dashboard()->'trend'->-1 AS d) d, kube_reports.fleet_score(current_date + 1,
-		current_date + 1) s;
+	FROM (SELECT kube_reports.dashboard()->'trend'->-1 AS d) d, kube_reports.fleet_score((now() AT TIME ZONE 'UTC')::date,
+		(now() AT TIME ZONE 'UTC')::date) s;
 SELECT count(*), max(day) - min(day) AS days FROM kube_reports.fleet_score('2020-01-01', '2020-01-31', '{}', 7);
 SELECT kube_reports.fleet_score('2020-01-02', '2020-01-01');
 SELECT kube_reports.fleet_score('2020-01-01', '2020-01-02', '{"policy": "p"}');
