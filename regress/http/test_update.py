@@ -274,6 +274,8 @@ PLANTED = {
              " AS $$SELECT length(set_config('mallory.ran', 'yes', false))$$;"
              " CREATE TABLE kube_reports.mine (a integer) PARTITION BY RANGE ((a + kube_reports.now('')))",
     "a neighbour": "GRANT CREATE ON SCHEMA kube_reports TO kube_reports_reader",
+    "a schema of the name": "ALTER SCHEMA kube_reports RENAME TO elsewhere; CREATE SCHEMA kube_reports;"
+                            " CREATE TYPE kube_reports.report AS ENUM ('{}')",
     "a schema": "ALTER EXTENSION kube_reports DROP SCHEMA kube_reports_internal;"
                 " ALTER SCHEMA kube_reports_internal RENAME TO elsewhere",
 }
@@ -324,15 +326,17 @@ def test_nothing_of_the_owner_runs(hostile):
     assert hostile.fetchone() == ("", True, ["search_path=pg_catalog, pg_temp"])
 
 
-def test_nobody_makes_functions_meanwhile(site, hostile):
-    """From the first statement of the script to the end of the transaction"""
+@pytest.mark.parametrize("made", ["FUNCTION kube_reports.top(text) RETURNS text LANGUAGE sql AS 'SELECT 1'", "SCHEMA other",
+                                  "TYPE kube_reports.other AS ENUM ('{}')", "DOMAIN kube_reports.other AS text"])
+def test_nobody_makes_functions_meanwhile(site, hostile, made):
+    """Nor types nor schemas, from the first statement of the script to the end of the transaction"""
     updating = psycopg2.connect(site.database.connection("mallory", "hostile"))
     try:
         with updating.cursor() as cursor:
             cursor.execute("ALTER EXTENSION kube_reports UPDATE")
             hostile.execute("SET lock_timeout = '200ms'")
             with pytest.raises(psycopg2.errors.LockNotAvailable):
-                hostile.execute("CREATE FUNCTION kube_reports.top(text) RETURNS text LANGUAGE sql AS 'SELECT 1'")
+                hostile.execute("CREATE " + made)
             updating.rollback()
     finally:
         updating.close()

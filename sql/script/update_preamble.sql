@@ -39,14 +39,22 @@ BEGIN
 	SELECT e.oid, e.extowner, e.extnamespace, r.rolsuper INTO extension
 		FROM pg_extension e JOIN pg_roles r ON r.oid = e.extowner WHERE e.extname = 'kube_reports';
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
-		-- Until the script ends nobody makes a function, in whatever session.
-		LOCK TABLE pg_proc IN SHARE ROW EXCLUSIVE MODE;
+		-- Until the script ends nobody makes or renames a function, a type or a schema, in whatever session.
+		LOCK TABLE pg_namespace, pg_type, pg_proc IN SHARE ROW EXCLUSIVE MODE;
 		-- It takes no superuser, and its type report is a domain.
 		IF NOT in_c AND NOT extension.rolsuper THEN
 			RAISE EXCEPTION 'the variant without C is updated by its owner'
 				USING ERRCODE = 'object_not_in_prerequisite_state',
 					HINT = format('SET ROLE %s', extension.extowner::regrole);
 		END IF;
+	END IF;
+	-- The script finds schemas by their names, whatever the extension's is called now.
+	IF extension.extnamespace IS DISTINCT FROM to_regnamespace('kube_reports') THEN
+		RAISE EXCEPTION 'schema kube_reports is not the one that the extension made'
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = format('The extension''s schema is %s.', extension.extnamespace::regnamespace),
+				HINT = format('Drop or rename another schema kube_reports, then: ALTER SCHEMA %s RENAME TO kube_reports',
+					extension.extnamespace::regnamespace);
 	END IF;
 	SELECT array_agg(n.oid) INTO schemas FROM pg_namespace n
 		WHERE n.oid = extension.extnamespace OR n.nspname = 'kube_reports_internal';
