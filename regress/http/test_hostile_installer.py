@@ -159,6 +159,23 @@ def test_planted_meanwhile(hostile):
     assert not gained(hostile)
 
 
+def test_snapshot_of_before(hostile):
+    """A transaction that does not see what was put there since it began installs nothing"""
+    installing = psycopg2.connect(hostile.connection("mallory", "hostile"))
+    installing.set_session(isolation_level="REPEATABLE READ")
+    try:
+        with installing.cursor() as cursor, session(hostile) as other:
+            cursor.execute("SELECT count(*) FROM pg_class")
+            other.execute("CREATE SCHEMA kube_reports")
+            plant(other, "kube_reports")
+            with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
+                cursor.execute("CREATE EXTENSION kube_reports")
+            assert "READ COMMITTED" in refused.value.diag.message_hint
+    finally:
+        installing.close()
+    assert not gained(hostile)
+
+
 def test_schema_of_a_neighbour(hostile):
     """A neighbour's schema, in which the neighbour could plant at any time, is not taken"""
     hostile.psql("GRANT CREATE ON DATABASE hostile TO neighbour", user="mallory", database="hostile")

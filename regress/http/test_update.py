@@ -293,6 +293,21 @@ def test_update_is_refused(hostile, what):
     assert hostile.fetchone()[0] == ""
 
 
+def test_snapshot_of_before(site, hostile):
+    """A transaction that does not see what was put there since it began updates nothing"""
+    updating = psycopg2.connect(site.database.connection("mallory", "hostile"))
+    updating.set_session(isolation_level="REPEATABLE READ")
+    try:
+        with updating.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_class")
+            hostile.execute(PLANTED["an argument"])
+            with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
+                cursor.execute("ALTER EXTENSION kube_reports UPDATE")
+            assert "READ COMMITTED" in refused.value.diag.message_hint
+    finally:
+        updating.close()
+
+
 def test_new_names_are_taken(hostile):
     """What has the name of something new is not taken for it"""
     hostile.execute(f"CREATE FUNCTION kube_reports_internal.note_weather() RETURNS trigger LANGUAGE plpgsql {PAYLOAD}")

@@ -25,6 +25,11 @@ DECLARE
 	extension	record;
 	found		text;
 BEGIN
+	-- Queries are to see what names are resolved to: a snapshot of before would hide what was made since.
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'the extension is made in READ COMMITTED transactions only'
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
+	END IF;
 	-- Whoever is no superuser installs with no more than his own rights.
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
 		LOCK TABLE pg_proc IN SHARE ROW EXCLUSIVE MODE;

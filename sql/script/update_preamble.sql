@@ -36,6 +36,11 @@ DECLARE
 	grants		jsonb;
 	in_c		boolean := 'VARIANT' = 'c';		-- which update_script fills in
 BEGIN
+	-- Queries are to see what names are resolved to: a snapshot of before would hide what was made since.
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'the extension is updated in READ COMMITTED transactions only'
+			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
+	END IF;
 	SELECT e.oid, e.extowner, e.extnamespace, r.rolsuper INTO extension
 		FROM pg_extension e JOIN pg_roles r ON r.oid = e.extowner WHERE e.extname = 'kube_reports';
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
