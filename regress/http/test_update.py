@@ -341,7 +341,8 @@ def test_nothing_of_the_owner_runs(hostile):
     assert hostile.fetchone() == ("", True, ["search_path=pg_catalog, pg_temp"])
 
 
-@pytest.mark.parametrize("made", ["FUNCTION kube_reports.top(text) RETURNS text LANGUAGE sql AS 'SELECT 1'", "SCHEMA other",
+@pytest.mark.parametrize("made", ["FUNCTION kube_reports.top(text) RETURNS text LANGUAGE sql AS 'SELECT 1'",
+                                  "SCHEMA other",
                                   "TYPE kube_reports.other AS ENUM ('{}')", "DOMAIN kube_reports.other AS text"])
 def test_nobody_makes_functions_meanwhile(site, hostile, made):
     """Nor types nor schemas, from the first statement of the script to the end of the transaction"""

@@ -58,7 +58,8 @@ BEGIN
 		RAISE EXCEPTION 'schema kube_reports is not the one that the extension made'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 				DETAIL = format('The extension''s schema is %s.', extension.extnamespace::regnamespace),
-				HINT = format('Drop or rename another schema kube_reports, then: ALTER SCHEMA %s RENAME TO kube_reports',
+				HINT = format('Drop or rename another schema kube_reports, then: '
+					'ALTER SCHEMA %s RENAME TO kube_reports',
 					extension.extnamespace::regnamespace);
 	END IF;
 	SELECT array_agg(n.oid) INTO schemas FROM pg_namespace n
