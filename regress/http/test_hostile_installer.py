@@ -1,12 +1,13 @@
 """Who runs CREATE EXTENSION is no superuser and does not become one: the script of a trusted extension runs as one (issue 13)."""
 
+import concurrent.futures
 import contextlib
 import re
 
 import psycopg2
 import pytest
 
-from client import run
+from client import run, until
 from conftest import TOP, VERSION, Database
 
 # Superuser rights for whoever made the function, if it runs with such rights; a trace in the session if it runs at all.
@@ -159,6 +160,33 @@ def test_planted_meanwhile(hostile):
     assert not gained(hostile)
 
 
+def test_planted_and_not_committed(hostile):
+    """What another session has made and not committed is waited for: it is found then, or it was taken back"""
+    with session(hostile) as cursor:
+        cursor.execute("CREATE SCHEMA kube_reports")
+    planting = psycopg2.connect(hostile.connection("mallory", "hostile"))
+    try:
+        for commits in (True, False):
+            with planting.cursor() as cursor:
+                plant(cursor, "kube_reports")
+            with session(hostile) as cursor, concurrent.futures.ThreadPoolExecutor() as pool:
+                installing = pool.submit(cursor.execute, "CREATE EXTENSION kube_reports")
+                waits = "SELECT query FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND usename = 'mallory'"
+                until(lambda: "CREATE EXTENSION" in hostile.psql(waits, user="postgres", database="hostile"), what="the script to wait")
+                if commits:
+                    planting.commit()
+                    with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
+                        installing.result()
+                    assert "schema kube_reports is not empty" in refused.value.diag.message_primary
+                    cursor.execute("DROP SCHEMA kube_reports CASCADE; CREATE SCHEMA kube_reports")
+                else:
+                    planting.rollback()
+                    installing.result()
+    finally:
+        planting.close()
+    assert not gained(hostile)
+
+
 def test_snapshot_of_before(hostile):
     """A transaction that does not see what was put there since it began installs nothing"""
     installing = psycopg2.connect(hostile.connection("mallory", "hostile"))
@@ -217,8 +245,7 @@ def test_owner_and_upkeep_of_the_superuser(hostile):
 # ---- the scripts themselves ----
 
 FIRST = "SET LOCAL search_path = pg_catalog, pg_temp;"
-PREAMBLE = TOP / "sql" / "script" / "preamble.sql"
-UPDATE_PREAMBLE = TOP / "sql" / "script" / "update_preamble.sql"
+BEGINNING = TOP / "sql" / "script" / "alone.sql"
 SCRIPTS = [path for path in sorted((TOP / "sql").rglob("*.sql")) if "build" not in path.parts]
 
 
@@ -234,9 +261,9 @@ def test_scripts_begin_with_the_path():
     """Before anything else is looked up, the path is the server's: in install and update scripts; nothing sets it again"""
     assert len(SCRIPTS) > 20
     parts = re.findall(r"(?m)^(?:c|sql)?\t(\S+)", (TOP / "sql" / "parts").read_text())
-    assert TOP / "sql" / parts[0] == PREAMBLE
+    assert TOP / "sql" / parts[0] == BEGINNING
     for path in SCRIPTS:
-        first = path in (PREAMBLE, UPDATE_PREAMBLE)
+        first = path == BEGINNING
         assert not first or statements(path)[0] == FIRST, path.name
         assert not [s for s in statements(path)[first:] if s.startswith("SET ") or "set_config" in s], path.name
 

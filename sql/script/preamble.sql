@@ -1,6 +1,6 @@
 -- preamble.sql
---	  Guards: against a plain psql run, whatever stands in the path or in the
---	  schema already, and a database of another encoding.
+--	  Guards of the install script: against whatever stands in the schema
+--	  already, and a database of another encoding.
 --
 -- In a trusted extension this script runs as the bootstrap superuser, called by
 -- a role that is none.  So no name may resolve to anything of that role:
@@ -10,30 +10,16 @@
 --
 -- A function is also chosen by its arguments, among all of its name in the
 -- schema.  So the schema is empty, nobody else may create in it, and until the
--- script ends nobody can make a function: the schema may have been there before,
--- and whoever owns it has other sessions.
+-- script ends nobody can make a function (alone.sql): the schema may have been
+-- there before, and whoever owns it has other sessions.
 --
 -- Update scripts have guards of their own: update_preamble.sql.
-
--- complain if script is sourced in psql, rather than via CREATE EXTENSION
-\echo Use "CREATE EXTENSION kube_reports" to load this file. \quit
-
-SET LOCAL search_path = pg_catalog, pg_temp;
 
 DO $$
 DECLARE
 	extension	record;
 	found		text;
 BEGIN
-	-- Queries are to see what names are resolved to: a snapshot of before would hide what was made since.
-	IF current_setting('transaction_isolation') <> 'read committed' THEN
-		RAISE EXCEPTION 'the extension is made in READ COMMITTED transactions only'
-			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
-	END IF;
-	-- Whoever is no superuser installs with no more than his own rights.
-	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
-		LOCK TABLE pg_proc IN SHARE ROW EXCLUSIVE MODE;
-	END IF;
 	-- Everything is new, see owner.sql.
 	PERFORM set_config('kube_reports_internal.updating', '', true);
 	SELECT e.oid, e.extowner, e.extnamespace, n.nspowner INTO extension

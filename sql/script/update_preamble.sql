@@ -22,11 +22,6 @@
 -- A server also evaluates constants in the key of a partitioned table whenever
 -- somebody opens it.  So there are no expressions in keys.
 
--- complain if script is sourced in psql, rather than via ALTER EXTENSION
-\echo Use "ALTER EXTENSION kube_reports UPDATE" to load this file. \quit
-
-SET LOCAL search_path = pg_catalog, pg_temp;
-
 DO $$
 DECLARE
 	extension	record;
@@ -36,16 +31,9 @@ DECLARE
 	grants		jsonb;
 	in_c		boolean := 'VARIANT' = 'c';		-- which update_script fills in
 BEGIN
-	-- Queries are to see what names are resolved to: a snapshot of before would hide what was made since.
-	IF current_setting('transaction_isolation') <> 'read committed' THEN
-		RAISE EXCEPTION 'the extension is updated in READ COMMITTED transactions only'
-			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
-	END IF;
 	SELECT e.oid, e.extowner, e.extnamespace, r.rolsuper INTO extension
 		FROM pg_extension e JOIN pg_roles r ON r.oid = e.extowner WHERE e.extname = 'kube_reports';
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
-		-- Until the script ends nobody makes or renames a function, a type or a schema, in whatever session.
-		LOCK TABLE pg_namespace, pg_type, pg_proc IN SHARE ROW EXCLUSIVE MODE;
 		-- It takes no superuser, and its type report is a domain.
 		IF NOT in_c AND NOT extension.rolsuper THEN
 			RAISE EXCEPTION 'the variant without C is updated by its owner'
