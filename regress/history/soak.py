@@ -161,8 +161,8 @@ def run(options, mutant=None):
             process.start()
         troubles = nemesis.Nemesis(stack, proxies, Records(directory / "nemesis.jsonl"), random.Random(options.seed), stop,
                                    10 if options.quick or mutant else 60, RESTORE_MUTANTS.get(mutant))
-        threading.Thread(target=time_out, args=(options, mutant, troubles, directory, stop)).start()
-        threading.Thread(target=compact, args=(stack, stop)).start()
+        threading.Thread(target=time_out, args=(options, mutant, troubles, directory, stop), daemon=True).start()
+        threading.Thread(target=compact, args=(stack, stop), daemon=True).start()
         troubles.run(["restore"] if mutant in RESTORE_MUTANTS else [] if mutant else options.nemesis, options.pause)
         stop.wait()
         for process in processes:
@@ -185,6 +185,8 @@ def run(options, mutant=None):
     finally:
         stop.set()
         for process in processes:
+            # One that is ended in the middle of looking at stop would keep its lock, and the threads here would wait for that.
+            process.join(10)
             if process.is_alive():
                 process.terminate()
         if stack.spare is not None:
