@@ -522,7 +522,8 @@ BEGIN
 				s.api_version, s.kind, s.namespace, s.name, s.uid, d.message, d.properties, d.exceptions, r.first_seen, r.since,
 				pg_catalog.jsonb_build_array(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key, $4)::text
 			FROM (' || kube_reports_internal.filter_rows(wanted, step, start.key IS NOT NULL) || ') p
-				JOIN kube_reports_internal.result r ON r.origin = p.origin AND r.key = p.key
+				-- Row by row: statistics from when there were few results would have all of them compared with each.
+				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.result r WHERE r.origin = p.origin AND r.key = p.key OFFSET 0) r
 				JOIN kube_reports.cluster c ON c.id = r.cluster_id
 				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
