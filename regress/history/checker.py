@@ -1,6 +1,6 @@
 """Checks the records of a run against the shadow log.
 
-Every function of CHECKS is one promise of docs/architecture.md ("What is promised", I1 to I11); it yields what breaks it.
+Every function of CHECKS is one promise of docs/architecture/store.md ("What is promised", I1 to I11); it yields what breaks it.
 """
 
 import bisect

@@ -61,14 +61,22 @@ def test_api_page_has_the_signatures(stack):
             assert plain(arguments[name]) == plain(declared), name
 
 
+def anchors(page):
+    """The anchors that a renderer makes of the headings of a page"""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_pages_name_existing_files():
     """Every file of the tree that a page speaks of, and every link between pages, exists"""
-    pages = [*TOP.glob("*.md"), *(TOP / "docs").glob("*.md")]
+    pages = [*TOP.glob("*.md"), *(TOP / "docs").rglob("*.md")]
     assert pages
     for page in pages:
         text = page.read_text()
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            assert (page.parent / target).exists(), (page.name, target)
+        for target, anchor in re.findall(r"\]\((?!\w+:)([^)#]*)(?:#([^)]*))?\)", text):
+            linked = page.parent / target if target else page
+            assert linked.exists(), (page.name, target)
+            assert not anchor or anchor in anchors(linked), (page.name, target, anchor)
         for name in re.findall(r"`((?:extension|proxy|sql|regress|docs|\.ci)/[\w./-]+)`", text):
             assert (TOP / name).exists(), (page.name, name)
 
@@ -89,7 +97,7 @@ def test_security_page_names_existing_tests():
 
 def test_differences_are_told():
     """ADM-03, ADM-04: what kube-apiserver would do and nobody does for aggregated groups is said where differences are listed"""
-    differences = (TOP / "docs" / "architecture.md").read_text().partition("## Where this differs")[2]
+    differences = (TOP / "docs" / "conformance.md").read_text().partition("## Where this differs")[2]
     for word in ("Webhooks and policies of admission", "OwnerReferencesPermissionEnforcement", "quotas"):
         assert word in differences
 

@@ -8,7 +8,7 @@
  * d_step: PostgreSQL gives every statement one snapshot.  A commit becomes durable, then visible, then the locks of its
  * transaction are released.
  *
- * Asserted (numbers of the invariants as in docs/architecture.md, "What is promised"):
+ * Asserted (numbers of the invariants as in docs/architecture/store.md, "What is promised"):
  *	  order		a version becomes visible only when every smaller one of the lane is visible or will never be
  *	  undo		the old state in the log is the state that was replaced
  *	  watch		a list and the stream that follows it miss nothing, until the stream is told that events are gone

@@ -1,7 +1,7 @@
 -- mappings.sql
 --	  Where the results of the types that are known stand in their documents.
 --
--- docs/architecture.md, "Mappings", describes the language.  What stands here
+-- docs/architecture/results.md, "Mappings", describes the language.  What stands here
 -- is used for the built-in types, and for a CustomResourceDefinition of one
 -- of the others as soon as it is registered.
 

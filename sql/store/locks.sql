@@ -6,7 +6,7 @@
 -- version is drawn and held until the change is visible, so that versions of a
 -- lane become visible in their order.  Locks are advisory locks of a class of
 -- our own.  Keys above 0 are lanes; the others have names below, with what each
--- holder may wait for.  docs/architecture.md, "Locks", has all of it.
+-- holder may wait for.  docs/architecture/store.md, "Locks", has all of it.
 
 CREATE FUNCTION kube_reports_internal.lock_class() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

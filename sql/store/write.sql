@@ -57,7 +57,7 @@ CREATE TYPE kube_reports_internal.admitted AS (
 );
 COMMENT ON TYPE kube_reports_internal.admitted IS 'what write_admit() says of a request';
 
--- What is larger takes its turn alone, and its results follow after the lane has been given on: see docs/architecture.md, "Fairness".
+-- What is larger takes its turn alone, and its results follow after the lane has been given on: see docs/architecture/writes.md, "Fairness".
 CREATE FUNCTION kube_reports_internal.costly_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 262144;

@@ -5,7 +5,7 @@
  *	  say, which of them is which, and what changed from one state to another.
  *
  * Where results stand is data: a mapping, one for each type, in the language
- * that docs/architecture.md describes ("Mappings").  Nothing here knows a
+ * that docs/architecture/results.md describes ("Mappings").  Nothing here knows a
  * kind by its name.
  *
  *-------------------------------------------------------------------------
