@@ -15,6 +15,8 @@
  * little, and what is under way may take --shutdown-timeout.  A second SIGTERM or SIGINT to the parent ends
  * everything at once.  Workers never outlive the parent.
  *
+ * "kube-reports-proxy COMMAND" runs a command of commands/ instead.
+ *
  * Exit codes: 0 after a shutdown, 1 when it was forced or when the start
  * failed, 2 for a wrong command line.
  *
@@ -49,6 +51,7 @@
 #include "base/termination.h"
 #include "http/tls.h"
 #include "base/wakeup.h"
+#include "commands/command.h"
 #include "db/pg.h"
 #include "upkeep/upkeep.h"
 
@@ -476,7 +479,10 @@ main(int argc, char **argv)
 	sigset_t	signals;
 	int			code;
 
-	config_parse(argc, argv);
+	/* What is no flag is a command. */
+	if (argc > 1 && argv[1][0] != '-')
+		return command_run("kube-reports-proxy", commands, argc, argv);
+	config_parse(argc, argv, commands_print);
 	if (!authentication_config_start(why, sizeof(why)))
 		start_error("cannot use the CA bundles", why);
 	if (!tls_start(why, sizeof(why)))

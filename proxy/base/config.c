@@ -1,63 +1,57 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *	  Settings of the proxy: one table of flags, defaults, checks and help.
- *
- * A flag is written --name=value or --name value; a boolean flag may stand
- * alone.  Durations are Go's (30s, 1m30s, 500ms), as in kube-apiserver.  The
- * last of several values wins.  A wrong command line ends the process with
- * code 2 and one line that names the flag and the reason.
+ *	  Settings of the server: its table of flags, and what must hold between them.
  *
  *-------------------------------------------------------------------------
  */
 #include "base/config.h"
 
-#include <arpa/inet.h>
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/name_list.h"
+#include "base/flags.h"
 
-#define EXIT_USAGE 2
 #define MAX_DEFAULT_WORKERS 8
 
 /* Two proxies, and others beside them, within max_connections = 100. */
 #define MOST_DEFAULT_CONNECTIONS 40
 
-typedef enum FlagKind
-{
-	FLAG_STRING,
-	FLAG_FILE,					/* readable, when it is given */
-	FLAG_NAMES,					/* separated by commas, none empty */
-	FLAG_ADDRESS,				/* IPv4 or IPv6 */
-	FLAG_UUID,
-	FLAG_INTEGER,
-	FLAG_SIZE,
-	FLAG_SECONDS,				/* a duration, rounded up */
-	FLAG_MILLISECONDS,
-	FLAG_BOOLEAN,
-	FLAG_AUTHORIZATION,
-	FLAG_DISABLED_PLUGINS
-} FlagKind;
-
-typedef struct Flag
-{
-	const char *name;
-	FlagKind	kind;
-	void	   *target;
-	const char *initial;		/* shown in the help, parsed like a value */
-	double		least;			/* numbers and durations, in the unit of the target */
-	double		most;
-	const char *help;
-} Flag;
-
 Config		config;
+
+/* ---------- values of one flag alone ---------- */
+
+static const char *
+set_authorization(void *target, const char *value)
+{
+	AuthorizationMode *mode = target;
+
+	if (strcmp(value, "Webhook") == 0)
+		*mode = AUTHORIZATION_WEBHOOK;
+	else if (strcmp(value, "AlwaysAllow") == 0)
+		*mode = AUTHORIZATION_ALWAYS_ALLOW;
+	else if (strcmp(value, "AlwaysDeny") == 0)
+		*mode = AUTHORIZATION_ALWAYS_DENY;
+	else
+		return "must be Webhook, AlwaysAllow or AlwaysDeny";
+	return NULL;
+}
+
+static const char *
+set_disabled_plugins(void *target, const char *value)
+{
+	if (value[0] != '\0' && strcmp(value, "NamespaceLifecycle") != 0)
+		return "the only plugin there is is NamespaceLifecycle";
+	*(bool *) target = value[0] == '\0';
+	return NULL;
+}
+
+static FlagParser authorization_parser = {&config.authorization_mode, set_authorization};
+static FlagParser plugins_parser = {&config.namespace_lifecycle, set_disabled_plugins};
+
+/* ---------- all of them ---------- */
 
 static const Flag flags[] =
 {
@@ -103,7 +97,7 @@ static const Flag flags[] =
 	"audiences one of which a bearer token must be meant for, separated by commas; empty for kube-apiserver's own"},
 	{"anonymous-auth", FLAG_BOOLEAN, &config.anonymous_auth, "true", 0, 0,
 	"requests without any credentials are those of system:anonymous; otherwise they are refused with code 401"},
-	{"authorization-mode", FLAG_AUTHORIZATION, &config.authorization_mode, "AlwaysDeny", 0, 0,
+	{"authorization-mode", FLAG_PARSED, &authorization_parser, "AlwaysDeny", 0, 0,
 	"Webhook (kube-apiserver decides), AlwaysAllow or AlwaysDeny; system:masters is always allowed"},
 	{"authorization-kubeconfig", FLAG_FILE, &config.authorization_kubeconfig, "", 0, 0,
 	"kubeconfig to ask kube-apiserver for decisions with; without it, as --authentication-kubeconfig"},
@@ -119,7 +113,7 @@ static const Flag flags[] =
 	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
 	"connections of the whole proxy to the database, at most; 3 for each worker and 2 for upkeep are needed; by default 6 for each worker and 2 for upkeep, but no more than 40, so that two proxies fit into max_connections = 100"},
-	{"disable-admission-plugins", FLAG_DISABLED_PLUGINS, &config.namespace_lifecycle, "", 0, 0,
+	{"disable-admission-plugins", FLAG_PARSED, &plugins_parser, "", 0, 0,
 	"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that exists and is not being deleted"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
 	"uid of the cluster that is served; without it, the uid of the namespace kube-system is asked from kube-apiserver"},
@@ -163,227 +157,24 @@ static const Flag flags[] =
 	"what is logged: 0 errors and how the start went, 1 also every request, 2 also details"},
 };
 
-#define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
+static FlagSet flag_set = {
+	.program = "kube-reports-proxy",
+	.about = "kube-reports-proxy serves policy reports kept in PostgreSQL as a Kubernetes API.",
+	.usage = "kube-reports-proxy --tls-cert-file=FILE --tls-private-key-file=FILE [flags]",
+	.flags = flags,
+	.count = sizeof(flags) / sizeof(flags[0]),
+};
 
 static _Noreturn void
 usage_error(const char *flag, const char *value, const char *reason)
 {
-	if (value != NULL)
-		fprintf(stderr, "kube-reports-proxy: invalid argument \"%s\" for --%s: %s\n", value, flag, reason);
-	else
-		fprintf(stderr, "kube-reports-proxy: --%s: %s\n", flag, reason);
-	exit(EXIT_USAGE);
+	flags_refuse(&flag_set, flag, value, reason);
 }
 
 void
 config_refuse(const char *flag, const char *reason)
 {
 	usage_error(flag, NULL, reason);
-}
-
-static void
-print_help(void)
-{
-	printf("kube-reports-proxy serves policy reports kept in PostgreSQL as a Kubernetes API.\n\n"
-		   "Usage:\n  kube-reports-proxy --tls-cert-file=FILE --tls-private-key-file=FILE [flags]\n\nFlags:\n");
-	for (size_t i = 0; i < FLAG_COUNT; i++)
-	{
-		static const char *const kinds[] = {"string", "file", "names", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string", "string"};
-		const Flag *flag = &flags[i];
-
-		printf("  --%s %s\n        %s", flag->name, kinds[flag->kind], flag->help);
-		if (flag->initial != NULL && flag->initial[0] != '\0')
-			printf(" (default %s)", flag->initial);
-		printf("\n");
-	}
-	printf("  --help\n        show this help\n  --version\n        show the version\n");
-}
-
-/* Parses a Go duration into seconds; false when it is none. */
-static bool
-parse_duration(const char *text, double *seconds)
-{
-	static const struct
-	{
-		const char *name;
-		double		seconds;
-	}			units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
-
-	*seconds = 0;
-	if (strcmp(text, "0") == 0)
-		return true;
-	if (*text == '\0')
-		return false;
-	while (*text != '\0')
-	{
-		char	   *end;
-		double		number;
-		size_t		unit;
-		size_t		unit_len;
-
-		/* strtod takes more than Go does: signs, exponents, names. */
-		if (!isdigit((unsigned char) *text) && *text != '.')
-			return false;
-		if (strspn(text, "0123456789.") > 30)
-			return false;
-		number = strtod(text, &end);
-		if (end != text + strspn(text, "0123456789."))
-			return false;
-		text = end;
-		unit_len = strspn(text, "numsh");
-		for (unit = 0; unit < sizeof(units) / sizeof(units[0]); unit++)
-			if (strlen(units[unit].name) == unit_len && strncmp(text, units[unit].name, unit_len) == 0)
-				break;
-		if (unit == sizeof(units) / sizeof(units[0]))
-			return false;
-		*seconds += number * units[unit].seconds;
-		text += unit_len;
-	}
-	return true;
-}
-
-static bool
-is_uuid(const char *text)
-{
-	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-	if (strlen(text) != strlen(form))
-		return false;
-	for (size_t i = 0; form[i] != '\0'; i++)
-		if (form[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char) text[i]))
-			return false;
-	return true;
-}
-
-static void
-check_range(const Flag *flag, const char *value, double number, const char *unit)
-{
-	char		reason[120];
-
-	if (number >= flag->least && number <= flag->most)
-		return;
-	snprintf(reason, sizeof(reason), "must be between %.0f%s and %.0f%s", flag->least, unit, flag->most, unit);
-	usage_error(flag->name, value, reason);
-}
-
-static double
-parse_number(const Flag *flag, const char *value)
-{
-	char	   *end;
-	long		number;
-
-	errno = 0;
-	number = strtol(value, &end, 10);
-	if (*value == '\0' || isspace((unsigned char) *value) || *end != '\0' || errno != 0)
-		usage_error(flag->name, value, "must be a whole number");
-	check_range(flag, value, (double) number, "");
-	return (double) number;
-}
-
-static void
-check_names(const Flag *flag, const char *value)
-{
-	NameList	names;
-	Arena		arena;
-	bool		good;
-
-	arena_init(&arena);
-	good = name_list_split(&arena, value, &names);
-	arena_free(&arena);
-	if (!good)
-		usage_error(flag->name, value, "must be names separated by commas, none of them empty");
-}
-
-static void
-set_flag(const Flag *flag, const char *value)
-{
-	struct in6_addr address;
-	double		number;
-
-	switch (flag->kind)
-	{
-		case FLAG_ADDRESS:
-			if (inet_pton(AF_INET, value, &address) != 1 && inet_pton(AF_INET6, value, &address) != 1)
-				usage_error(flag->name, value, "must be an IP address");
-			*(const char **) flag->target = value;
-			break;
-		case FLAG_UUID:
-			if (value[0] != '\0' && !is_uuid(value))
-				usage_error(flag->name, value, "must be a UUID");
-			*(const char **) flag->target = value;
-			break;
-		case FLAG_NAMES:
-			check_names(flag, value);
-			*(const char **) flag->target = value;
-			break;
-		case FLAG_STRING:
-		case FLAG_FILE:
-			*(const char **) flag->target = value;
-			break;
-		case FLAG_INTEGER:
-			*(int *) flag->target = (int) parse_number(flag, value);
-			break;
-		case FLAG_SIZE:
-			*(size_t *) flag->target = (size_t) parse_number(flag, value);
-			break;
-		case FLAG_SECONDS:
-			if (!parse_duration(value, &number))
-				usage_error(flag->name, value, "must be a duration such as 30s or 1m30s");
-			number = ceil(number);
-			check_range(flag, value, number, "s");
-			*(int *) flag->target = (int) number;
-			break;
-		case FLAG_MILLISECONDS:
-			if (!parse_duration(value, &number))
-				usage_error(flag->name, value, "must be a duration such as 30ms or 1s");
-			number = ceil(number * 1000 - 1e-6);
-			check_range(flag, value, number, "ms");
-			*(int *) flag->target = (int) number;
-			break;
-		case FLAG_BOOLEAN:
-			if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
-				*(bool *) flag->target = true;
-			else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
-				*(bool *) flag->target = false;
-			else
-				usage_error(flag->name, value, "must be true or false");
-			break;
-		case FLAG_AUTHORIZATION:
-			if (strcmp(value, "Webhook") == 0)
-				*(AuthorizationMode *) flag->target = AUTHORIZATION_WEBHOOK;
-			else if (strcmp(value, "AlwaysAllow") == 0)
-				*(AuthorizationMode *) flag->target = AUTHORIZATION_ALWAYS_ALLOW;
-			else if (strcmp(value, "AlwaysDeny") == 0)
-				*(AuthorizationMode *) flag->target = AUTHORIZATION_ALWAYS_DENY;
-			else
-				usage_error(flag->name, value, "must be Webhook, AlwaysAllow or AlwaysDeny");
-			break;
-		case FLAG_DISABLED_PLUGINS:
-			if (value[0] != '\0' && strcmp(value, "NamespaceLifecycle") != 0)
-				usage_error(flag->name, value, "the only plugin there is is NamespaceLifecycle");
-			*(bool *) flag->target = value[0] == '\0';
-			break;
-	}
-}
-
-static const Flag *
-find_flag(const char *name, size_t len)
-{
-	for (size_t i = 0; i < FLAG_COUNT; i++)
-		if (strlen(flags[i].name) == len && strncmp(flags[i].name, name, len) == 0)
-			return &flags[i];
-	return NULL;
-}
-
-static void
-set_defaults(void)
-{
-	long		processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-	for (size_t i = 0; i < FLAG_COUNT; i++)
-		if (flags[i].initial != NULL)
-			set_flag(&flags[i], flags[i].initial);
-	config.workers = processors < 1 ? 1 : processors > MAX_DEFAULT_WORKERS ? MAX_DEFAULT_WORKERS : (int) processors;
 }
 
 static void
@@ -410,21 +201,6 @@ check_connections(void)
 static void
 check_all(void)
 {
-	for (size_t i = 0; i < FLAG_COUNT; i++)
-	{
-		const char *path;
-		int			fd;
-
-		if (flags[i].kind != FLAG_FILE)
-			continue;
-		path = *(const char **) flags[i].target;
-		if (path[0] == '\0')
-			continue;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			usage_error(flags[i].name, path, strerror(errno));
-		close(fd);
-	}
 	if (config.tls_cert_file[0] == '\0')
 		usage_error("tls-cert-file", NULL, "is required");
 	if (config.tls_private_key_file[0] == '\0')
@@ -456,54 +232,13 @@ config_authorization_kubeconfig(void)
 }
 
 void
-config_parse(int argc, char **argv)
+config_parse(int argc, char **argv, void (*help_end) (void))
 {
-	set_defaults();
-	for (int i = 1; i < argc; i++)
-	{
-		const char *argument = argv[i];
-		const char *name;
-		const char *equals;
-		const char *value;
-		const Flag *flag;
+	long		processors = sysconf(_SC_NPROCESSORS_ONLN);
 
-		if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
-		{
-			print_help();
-			exit(0);
-		}
-		if (strcmp(argument, "--version") == 0)
-		{
-			printf("kube-reports-proxy %s\n", KUBE_REPORTS_VERSION);
-			exit(0);
-		}
-		if (strncmp(argument, "--", 2) == 0)
-			name = argument + 2;
-		else if (strncmp(argument, "-v", 2) == 0 && (argument[2] == '=' || argument[2] == '\0'))
-			name = argument + 1;
-		else
-		{
-			fprintf(stderr, "kube-reports-proxy: unexpected argument \"%s\"; see --help\n", argument);
-			exit(EXIT_USAGE);
-		}
-		equals = strchr(name, '=');
-		flag = find_flag(name, equals != NULL ? (size_t) (equals - name) : strlen(name));
-		if (flag == NULL)
-		{
-			fprintf(stderr, "kube-reports-proxy: unknown flag: %.*s; see --help\n",
-					equals != NULL ? (int) (equals - argument) : (int) strlen(argument), argument);
-			exit(EXIT_USAGE);
-		}
-		if (equals != NULL)
-			value = equals + 1;
-		else if (flag->kind == FLAG_BOOLEAN)
-			value = "true";
-		else if (i + 1 < argc)
-			value = argv[++i];
-		else
-			usage_error(flag->name, NULL, "needs a value");
-		set_flag(flag, value);
-	}
+	flag_set.help_end = help_end;
+	config.workers = processors < 1 ? 1 : processors > MAX_DEFAULT_WORKERS ? MAX_DEFAULT_WORKERS : (int) processors;
+	flags_parse(&flag_set, argc, argv, NULL, 0);
 	check_all();
 	/* Stand-alone, any valid namespace exists. */
 	if (!config_has_kubeapi(config.authentication_kubeconfig))

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * config.h
- *	  Settings of the proxy: one table of flags, defaults, checks and help.
+ *	  Settings of the server: its table of flags, and what must hold between them.
  *
  * Flags are kube-apiserver's where it has one of the same meaning.
  *
@@ -84,8 +84,8 @@ extern Config config;			/* set once, before the workers are forked */
 /* Ends the proxy as a wrong value of a flag does. */
 extern _Noreturn void config_refuse(const char *flag, const char *reason);
 
-/* Parses the command line; prints help or a clear error and exits when asked or wrong. */
-extern void config_parse(int argc, char **argv);
+/* Parses the command line; prints help, which help_end ends, or a clear error and exits when asked or wrong. */
+extern void config_parse(int argc, char **argv, void (*help_end) (void));
 
 /* Whether there is a kube-apiserver to talk to: a kubeconfig is given ("": none), or this process runs in a pod. */
 extern bool config_has_kubeapi(const char *kubeconfig);

@@ -47,7 +47,9 @@ struct Transfer
 	Multi	   *multi;
 	CURL	   *curl;
 	struct curl_slist *headers;
+	struct curl_slist *connect_to;
 	bool		refused;		/* take said no */
+	long	   *retry_after;	/* NULL: nobody asks */
 	void		(*begun) (void *state, int status);
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 	void		(*done) (void *state, int status, const char *why);
@@ -178,7 +180,9 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	transfer->take = request->take;
 	transfer->done = request->done;
 	transfer->state = request->state;
-	add_header(transfer, "Accept: application/json");
+	transfer->retry_after = request->retry_after;
+	arena_init(&arena);
+	add_header(transfer, request->accept == NULL ? "Accept: application/json" : arena_printf(&arena, "Accept: %s", request->accept));
 	add_bearer(transfer, kubeconfig);
 	if (request->body != NULL)
 	{
@@ -190,10 +194,18 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 		if (request->patch)
 			curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PATCH");
 	}
+	if (request->method != NULL)
+		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 	for (size_t i = 0; request->headers != NULL && request->headers[i] != NULL; i++)
 		add_header(transfer, request->headers[i]);
-	arena_init(&arena);
 	curl_easy_setopt(curl, CURLOPT_URL, arena_printf(&arena, "%s%s", kubeconfig->server, request->path));
+	if (request->connect_to != NULL)
+	{
+		transfer->connect_to = need(curl_slist_append(NULL, arena_printf(&arena, "::%s", request->connect_to)));
+		curl_easy_setopt(curl, CURLOPT_CONNECT_TO, transfer->connect_to);
+	}
+	if (request->connections != NULL)
+		curl_easy_setopt(curl, CURLOPT_SHARE, request->connections);
 	arena_free(&arena);
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
 	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
@@ -225,12 +237,20 @@ transfer_free(Transfer *transfer)
 {
 	curl_easy_cleanup(transfer->curl);
 	curl_slist_free_all(transfer->headers);
+	curl_slist_free_all(transfer->connect_to);
 	free(transfer);
 }
 
 static void
 transfer_end(Transfer *transfer, CURLcode code)
 {
+	if (transfer->retry_after != NULL)
+	{
+		curl_off_t	seconds = 0;
+
+		curl_easy_getinfo(transfer->curl, CURLINFO_RETRY_AFTER, &seconds);
+		*transfer->retry_after = (long) seconds;
+	}
 	if (code == CURLE_OK)
 		transfer->done(transfer->state, transfer_status(transfer), NULL);
 	else
@@ -375,6 +395,21 @@ transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request)
 	Transfer   *transfer = transfer_new(kubeconfig, request);
 
 	transfer_end(transfer, curl_easy_perform(transfer->curl));
+}
+
+TransferConnections *
+transfer_connections_open(void)
+{
+	CURLSH	   *share = need(curl_share_init());
+
+	curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT);
+	return (TransferConnections *) share;
+}
+
+void
+transfer_connections_close(TransferConnections *connections)
+{
+	curl_share_cleanup((CURLSH *) connections);
 }
 
 const char *

@@ -3,7 +3,7 @@
  * transfer.h
  *	  HTTP requests that this process sends, without libcurl's types.
  *
- * For kubeapi*.c and webhook.c alone; who posts to kube-apiserver names a budget.
+ * For kubeapi*.c, ask.c and webhook.c alone; who posts to kube-apiserver names a budget.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,6 +13,9 @@
 #include "cluster/kubeconfig.h"
 
 typedef struct Transfer Transfer;
+
+/* Connections that are kept between calls of transfer_run(), in the process that opened them. */
+typedef struct TransferConnections TransferConnections;
 
 /*
  * Each budget has connections of its own, so that one kind of transfers never waits for another.  Who is a stranger, review.c says.
@@ -31,11 +34,16 @@ typedef struct TransferRequest
 {
 	TransferBudget budget;
 	const char *path;			/* with its query; escaped */
-	const char *body;			/* JSON of a POST; NULL: a GET.  Stays the caller's, until the end */
+	const char *method;			/* NULL: GET, or POST or PATCH where there is a body */
+	const char *accept;			/* media type; NULL: application/json */
+	const char *body;			/* JSON; NULL: none.  Stays the caller's, until the end */
 	size_t		body_len;
 	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
 	bool		patch;			/* the body is a merge patch, and no POST */
 	long		timeout_ms;		/* for all of it */
+	const char *connect_to;		/* HOST:PORT that stands for the server's, whose name is verified all the same; NULL: none */
+	TransferConnections *connections;	/* for transfer_run(): are kept here; NULL: not at all */
+	long	   *retry_after;	/* seconds, set before done; NULL: nobody asks */
 	/* The head of the answer has come; NULL: nobody asks.  As for take. */
 	void		(*begun) (void *state, int status);
 	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */
@@ -50,6 +58,9 @@ extern Transfer *transfer_start(const KubeConfig *kubeconfig, const TransferRequ
 extern void transfer_cancel(Transfer *transfer);
 /* Waits for the end, calling take and done: not in a worker. */
 extern void transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request);
+
+extern TransferConnections *transfer_connections_open(void);
+extern void transfer_connections_close(TransferConnections *connections);
 
 /* Percent-encoded, for a value in a query. */
 extern const char *transfer_escape(Arena *arena, const char *text);

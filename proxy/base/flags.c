@@ -1,0 +1,332 @@
+/*-------------------------------------------------------------------------
+ *
+ * flags.c
+ *	  Command lines: tables of flags, their values, defaults, checks and help.
+ *
+ * A flag is written --name=value or --name value; a boolean flag may stand
+ * alone.  Durations are Go's (30s, 1m30s, 500ms), as in kube-apiserver.  The
+ * last of several values wins.  A wrong command line ends the process with
+ * code 2 and one line that names the flag and the reason.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "base/flags.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/name_list.h"
+
+#define EXIT_USAGE 2
+
+static _Noreturn void
+usage_error(const FlagSet *set, const char *flag, const char *value, const char *reason)
+{
+	if (value != NULL)
+		fprintf(stderr, "%s: invalid argument \"%s\" for --%s: %s\n", set->program, value, flag, reason);
+	else
+		fprintf(stderr, "%s: --%s: %s\n", set->program, flag, reason);
+	exit(EXIT_USAGE);
+}
+
+void
+flags_refuse(const FlagSet *set, const char *flag, const char *value, const char *reason)
+{
+	usage_error(set, flag, value, reason);
+}
+
+/* ---------- values ---------- */
+
+/* Parses a Go duration into seconds; false when it is none. */
+static bool
+parse_duration(const char *text, double *seconds)
+{
+	static const struct
+	{
+		const char *name;
+		double		seconds;
+	}			units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+
+	*seconds = 0;
+	if (strcmp(text, "0") == 0)
+		return true;
+	if (*text == '\0')
+		return false;
+	while (*text != '\0')
+	{
+		char	   *end;
+		double		number;
+		size_t		unit;
+		size_t		unit_len;
+
+		/* strtod takes more than Go does: signs, exponents, names. */
+		if (!isdigit((unsigned char) *text) && *text != '.')
+			return false;
+		if (strspn(text, "0123456789.") > 30)
+			return false;
+		number = strtod(text, &end);
+		if (end != text + strspn(text, "0123456789."))
+			return false;
+		text = end;
+		unit_len = strspn(text, "numsh");
+		for (unit = 0; unit < sizeof(units) / sizeof(units[0]); unit++)
+			if (strlen(units[unit].name) == unit_len && strncmp(text, units[unit].name, unit_len) == 0)
+				break;
+		if (unit == sizeof(units) / sizeof(units[0]))
+			return false;
+		*seconds += number * units[unit].seconds;
+		text += unit_len;
+	}
+	return true;
+}
+
+static bool
+is_uuid(const char *text)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	if (strlen(text) != strlen(form))
+		return false;
+	for (size_t i = 0; form[i] != '\0'; i++)
+		if (form[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char) text[i]))
+			return false;
+	return true;
+}
+
+static void
+check_range(const FlagSet *set, const Flag *flag, const char *value, double number, const char *unit)
+{
+	char		reason[120];
+
+	if (number >= flag->least && number <= flag->most)
+		return;
+	snprintf(reason, sizeof(reason), "must be between %.0f%s and %.0f%s", flag->least, unit, flag->most, unit);
+	usage_error(set, flag->name, value, reason);
+}
+
+static double
+parse_number(const FlagSet *set, const Flag *flag, const char *value)
+{
+	char	   *end;
+	long		number;
+
+	errno = 0;
+	number = strtol(value, &end, 10);
+	if (*value == '\0' || isspace((unsigned char) *value) || *end != '\0' || errno != 0)
+		usage_error(set, flag->name, value, "must be a whole number");
+	check_range(set, flag, value, (double) number, "");
+	return (double) number;
+}
+
+static void
+check_names(const FlagSet *set, const Flag *flag, const char *value)
+{
+	NameList	names;
+	Arena		arena;
+	bool		good;
+
+	arena_init(&arena);
+	good = name_list_split(&arena, value, &names);
+	arena_free(&arena);
+	if (!good)
+		usage_error(set, flag->name, value, "must be names separated by commas, none of them empty");
+}
+
+static void
+set_flag(const FlagSet *set, const Flag *flag, const char *value)
+{
+	struct in6_addr address;
+	const FlagParser *parser;
+	const char *reason;
+	double		number;
+
+	switch (flag->kind)
+	{
+		case FLAG_ADDRESS:
+			if (inet_pton(AF_INET, value, &address) != 1 && inet_pton(AF_INET6, value, &address) != 1)
+				usage_error(set, flag->name, value, "must be an IP address");
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_UUID:
+			if (value[0] != '\0' && !is_uuid(value))
+				usage_error(set, flag->name, value, "must be a UUID");
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_NAMES:
+			check_names(set, flag, value);
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_STRING:
+		case FLAG_FILE:
+			*(const char **) flag->target = value;
+			break;
+		case FLAG_INTEGER:
+			*(int *) flag->target = (int) parse_number(set, flag, value);
+			break;
+		case FLAG_SIZE:
+			*(size_t *) flag->target = (size_t) parse_number(set, flag, value);
+			break;
+		case FLAG_SECONDS:
+			if (!parse_duration(value, &number))
+				usage_error(set, flag->name, value, "must be a duration such as 30s or 1m30s");
+			number = ceil(number);
+			check_range(set, flag, value, number, "s");
+			*(int *) flag->target = (int) number;
+			break;
+		case FLAG_MILLISECONDS:
+			if (!parse_duration(value, &number))
+				usage_error(set, flag->name, value, "must be a duration such as 30ms or 1s");
+			number = ceil(number * 1000 - 1e-6);
+			check_range(set, flag, value, number, "ms");
+			*(int *) flag->target = (int) number;
+			break;
+		case FLAG_BOOLEAN:
+			if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
+				*(bool *) flag->target = true;
+			else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
+				*(bool *) flag->target = false;
+			else
+				usage_error(set, flag->name, value, "must be true or false");
+			break;
+		case FLAG_PARSED:
+			parser = flag->target;
+			reason = parser->parse(parser->target, value);
+			if (reason != NULL)
+				usage_error(set, flag->name, value, reason);
+			break;
+	}
+}
+
+/* ---------- command lines ---------- */
+
+static void
+print_help(const FlagSet *set)
+{
+	printf("%s\n\nUsage:\n  %s\n\nFlags:\n", set->about, set->usage);
+	for (size_t i = 0; i < set->count; i++)
+	{
+		static const char *const kinds[] =
+		{"string", "file", "names", "ip", "uuid", "int", "bytes", "duration", "duration", "", "string"};
+		const Flag *flag = &set->flags[i];
+
+		printf("  --%s %s\n        %s", flag->name, kinds[flag->kind], flag->help);
+		if (flag->initial != NULL && flag->initial[0] != '\0')
+			printf(" (default %s)", flag->initial);
+		printf("\n");
+	}
+	printf("  --help\n        show this help\n  --version\n        show the version\n");
+	if (set->help_end != NULL)
+		set->help_end();
+}
+
+static const Flag *
+find_flag(const FlagSet *set, const char *name, size_t len)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (strlen(set->flags[i].name) == len && strncmp(set->flags[i].name, name, len) == 0)
+			return &set->flags[i];
+	return NULL;
+}
+
+/* The name of the flag that an argument begins with; NULL: the argument is none. */
+static const char *
+name_of_flag(const FlagSet *set, const char *argument)
+{
+	if (strncmp(argument, "--", 2) == 0)
+		return argument + 2;
+	if (strncmp(argument, "-v", 2) == 0 && (argument[2] == '=' || argument[2] == '\0') &&
+		find_flag(set, "v", 1) != NULL)
+		return argument + 1;
+	return NULL;
+}
+
+static void
+check_files(const FlagSet *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+	{
+		const char *path;
+		int			fd;
+
+		if (set->flags[i].kind != FLAG_FILE)
+			continue;
+		path = *(const char **) set->flags[i].target;
+		if (path[0] == '\0')
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			usage_error(set, set->flags[i].name, path, strerror(errno));
+		close(fd);
+	}
+}
+
+static void
+end_for_question(const FlagSet *set, const char *argument)
+{
+	if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
+	{
+		print_help(set);
+		exit(0);
+	}
+	if (strcmp(argument, "--version") == 0)
+	{
+		printf("kube-reports-proxy %s\n", KUBE_REPORTS_VERSION);
+		exit(0);
+	}
+}
+
+size_t
+flags_parse(const FlagSet *set, int argc, char **argv, const char **operands, size_t most)
+{
+	size_t		count = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		if (set->flags[i].initial != NULL)
+			set_flag(set, &set->flags[i], set->flags[i].initial);
+	for (int i = 1; i < argc; i++)
+	{
+		const char *argument = argv[i];
+		const char *name = name_of_flag(set, argument);
+		const char *equals;
+		const char *value;
+		const Flag *flag;
+
+		end_for_question(set, argument);
+		if (name == NULL && argument[0] != '-' && count < most)
+		{
+			operands[count++] = argument;
+			continue;
+		}
+		if (name == NULL)
+		{
+			fprintf(stderr, "%s: unexpected argument \"%s\"; see --help\n", set->program, argument);
+			exit(EXIT_USAGE);
+		}
+		equals = strchr(name, '=');
+		flag = find_flag(set, name, equals != NULL ? (size_t) (equals - name) : strlen(name));
+		if (flag == NULL)
+		{
+			fprintf(stderr, "%s: unknown flag: %.*s; see --help\n", set->program,
+					equals != NULL ? (int) (equals - argument) : (int) strlen(argument), argument);
+			exit(EXIT_USAGE);
+		}
+		if (equals != NULL)
+			value = equals + 1;
+		else if (flag->kind == FLAG_BOOLEAN)
+			value = "true";
+		else if (i + 1 < argc)
+			value = argv[++i];
+		else
+			usage_error(set, flag->name, NULL, "needs a value");
+		set_flag(set, flag, value);
+	}
+	check_files(set);
+	return count;
+}

@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * flags.h
+ *	  Command lines: tables of flags, their values, defaults, checks and help.
+ *
+ * The flags of the server are in config.c, those of a command beside it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FLAGS_H
+#define FLAGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum FlagKind
+{
+	FLAG_STRING,
+	FLAG_FILE,					/* readable, when it is given */
+	FLAG_NAMES,					/* separated by commas, none empty */
+	FLAG_ADDRESS,				/* IPv4 or IPv6 */
+	FLAG_UUID,
+	FLAG_INTEGER,				/* int */
+	FLAG_SIZE,					/* size_t */
+	FLAG_SECONDS,				/* int: a duration, rounded up */
+	FLAG_MILLISECONDS,
+	FLAG_BOOLEAN,
+	FLAG_PARSED					/* FlagParser: by the flag's own function */
+} FlagKind;
+
+typedef struct Flag
+{
+	const char *name;
+	FlagKind	kind;
+	void	   *target;			/* const char * unless the kind says otherwise */
+	const char *initial;		/* shown in the help, parsed like a value; NULL: the target stays as it is */
+	double		least;			/* numbers and durations, in the unit of the target */
+	double		most;
+	const char *help;
+} Flag;
+
+/* The target of FLAG_PARSED. */
+typedef struct FlagParser
+{
+	void	   *target;
+	/* Sets the target; otherwise tells what the value must be. */
+	const char *(*parse) (void *target, const char *value);
+} FlagParser;
+
+typedef struct FlagSet
+{
+	const char *program;		/* what messages begin with */
+	const char *about;			/* one sentence or more, for the help */
+	const char *usage;			/* the command line in short */
+	const Flag *flags;
+	size_t		count;
+	void		(*help_end) (void); /* prints what follows the flags; NULL: nothing */
+} FlagSet;
+
+/*
+ * Sets defaults and then what argv[1] and the following say; arguments that are no flags are stored as operands,
+ * at most so many, and counted.  Answers --help and --version and exits; a wrong command line ends the process
+ * with code 2.
+ */
+extern size_t flags_parse(const FlagSet *set, int argc, char **argv, const char **operands, size_t most);
+
+/* Ends the process as a wrong value does; value NULL: the flag itself is what is wrong. */
+extern _Noreturn void flags_refuse(const FlagSet *set, const char *flag, const char *value, const char *reason);
+
+#endif							/* FLAGS_H */

@@ -1,0 +1,231 @@
+/*-------------------------------------------------------------------------
+ *
+ * ask.c
+ *	  Requests whose answer is waited for: for commands, never for a worker.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "cluster/ask.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cluster/kubeapi.h"
+#include "cluster/transfer.h"
+
+#define TIMEOUT_MS 10000L
+#define ANSWER_LIMIT ((size_t) 4 * 1024 * 1024)
+#define ATTEMPTS 5
+#define FIRST_DELAY_MS 500
+#define MOST_DELAY_S 30L
+
+struct Asker
+{
+	KubeApi    *kube;			/* whose credentials are sent */
+	bool		other;			/* than kube-apiserver: server, ca and connect_to count */
+	Arena		arena;			/* holds those */
+	const char *server;
+	JsonText	ca;
+	const char *connect_to;
+	TransferConnections *connections;
+};
+
+static Asker *
+asker_new(KubeApi *kube)
+{
+	Asker	   *asker = calloc(1, sizeof(*asker));
+
+	if (asker == NULL)
+		abort();
+	arena_init(&asker->arena);
+	asker->kube = kube;
+	asker->connections = transfer_connections_open();
+	return asker;
+}
+
+Asker *
+asker_open(Arena *arena, const char *kubeconfig, const char **why)
+{
+	KubeConfig	tried;
+
+	/* kubeapi_open() would end the process without it. */
+	if (!kubeconfig_load(arena, kubeconfig, &tried, why))
+		return NULL;
+	return asker_new(kubeapi_open(kubeconfig));
+}
+
+Asker *
+asker_for(Asker *kube, const char *server, JsonText ca, const char *connect_to)
+{
+	Asker	   *asker = asker_new(kube->kube);
+
+	asker->other = true;
+	asker->server = arena_strdup(&asker->arena, server);
+	asker->ca = (JsonText) {arena_strndup(&asker->arena, ca.bytes, ca.len), ca.len};
+	asker->connect_to = connect_to == NULL ? NULL : arena_strdup(&asker->arena, connect_to);
+	return asker;
+}
+
+void
+asker_close(Asker *asker)
+{
+	transfer_connections_close(asker->connections);
+	arena_free(&asker->arena);
+	free(asker);
+}
+
+const char *
+asker_server(Asker *asker)
+{
+	return asker->other ? asker->server : kubeapi_config(asker->kube)->server;
+}
+
+/* ---------- one attempt ---------- */
+
+typedef struct Attempt
+{
+	Arena	   *arena;
+	StrBuf		received;
+	size_t		limit;
+	int			status;
+	const char *why;
+} Attempt;
+
+static bool
+attempt_take(void *state, int status, const char *bytes, size_t len)
+{
+	Attempt    *attempt = state;
+
+	if (len > attempt->limit - attempt->received.len)
+		return false;
+	strbuf_append(&attempt->received, bytes, len);
+	return true;
+}
+
+static void
+attempt_done(void *state, int status, const char *why)
+{
+	Attempt    *attempt = state;
+
+	attempt->status = status;
+	attempt->why = status == 0 ? arena_strdup(attempt->arena, why) : NULL;
+}
+
+static void
+attempt_run(Asker *asker, const Ask *question, Attempt *attempt, long *retry_after)
+{
+	KubeConfig	kubeconfig = *kubeapi_config(asker->kube);
+	const char *headers[2] = {NULL, NULL};
+	TransferRequest request = {
+		.path = question->path,
+		.method = question->method,
+		.accept = question->accept,
+		.body = question->body.bytes,
+		.body_len = question->body.len,
+		.headers = headers,
+		.timeout_ms = question->timeout_ms > 0 ? question->timeout_ms : TIMEOUT_MS,
+		.connections = asker->connections,
+		.retry_after = retry_after,
+		.take = attempt_take,
+		.done = attempt_done,
+		.state = attempt,
+	};
+
+	if (asker->other)
+	{
+		kubeconfig.server = asker->server;
+		kubeconfig.ca = asker->ca;
+		request.connect_to = asker->connect_to;
+	}
+	if (question->content_type != NULL)
+		headers[0] = arena_printf(attempt->arena, "Content-Type: %s", question->content_type);
+	attempt->received.len = 0;
+	transfer_run(&kubeconfig, &request);
+}
+
+/* ---------- all of them ---------- */
+
+static bool
+is_get(const Ask *question)
+{
+	return question->method == NULL || strcmp(question->method, "GET") == 0;
+}
+
+/* Whether it is worth another attempt, and whether that is safe. */
+static bool
+is_again(const Ask *question, int status, long retry_after)
+{
+	if (status == 429 || (status == 503 && retry_after > 0))
+		return true;
+	return is_get(question) && (status == 0 || status >= 500);
+}
+
+static void
+wait_ms(long milliseconds)
+{
+	struct timespec left = {.tv_sec = milliseconds / 1000, .tv_nsec = (milliseconds % 1000) * 1000000};
+
+	while (nanosleep(&left, &left) != 0 && errno == EINTR)
+		continue;
+}
+
+/* What a Status says, or the text of another answer, in one line of moderate length. */
+static const char *
+explain(Arena *arena, const char *server, const Ask *question, const Attempt *attempt)
+{
+	const char *method = question->method == NULL ? "GET" : question->method;
+	const JsonNode *status;
+	const char *message;
+	JsonError	error;
+
+	if (attempt->status == 0)
+		return arena_printf(arena, "%s%s: %s", server, question->path, attempt->why);
+	status = json_parse(arena, attempt->received.bytes, attempt->received.len, NULL, NULL, &error);
+	message = json_get_cstring(arena, status, "message");
+	return arena_printf(arena, "%s %s%s is answered with status %d%s%.1000s", method, server, question->path,
+						attempt->status, message == NULL ? "" : ": ", message == NULL ? "" : message);
+}
+
+Answer
+ask(Asker *asker, Arena *arena, const Ask *question)
+{
+	int			attempts = question->attempts > 0 ? question->attempts : ATTEMPTS;
+	Attempt		attempt = {.arena = arena, .limit = question->answer_limit > 0 ? question->answer_limit : ANSWER_LIMIT};
+	long		delay = FIRST_DELAY_MS;
+	Answer		answer = {0};
+
+	strbuf_init(&attempt.received, arena);
+	for (;;)
+	{
+		long		retry_after = 0;
+
+		attempt_run(asker, question, &attempt, &retry_after);
+		if (--attempts <= 0 || !is_again(question, attempt.status, retry_after))
+			break;
+		wait_ms(retry_after <= 0 ? delay : retry_after > MOST_DELAY_S ? MOST_DELAY_S * 1000 : retry_after * 1000);
+		delay = delay * 3 / 2;
+	}
+	answer.status = attempt.status;
+	answer.body.bytes = attempt.received.len > 0 ? attempt.received.bytes : "";
+	answer.body.len = attempt.received.len;
+	if (attempt.status < 200 || attempt.status >= 300)
+		answer.why = explain(arena, asker_server(asker), question, &attempt);
+	return answer;
+}
+
+const JsonNode *
+ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer)
+{
+	const JsonNode *document;
+	JsonError	error;
+
+	*answer = ask(asker, arena, question);
+	if (answer->why != NULL)
+		return NULL;
+	document = json_parse(arena, answer->body.bytes, answer->body.len, NULL, NULL, &error);
+	if (document == NULL)
+		answer->why = arena_printf(arena, "%s%s: %s", asker_server(asker), question->path, error.message);
+	return document;
+}
