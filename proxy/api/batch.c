@@ -56,6 +56,7 @@ struct Member
 	int			tries;			/* how often it was sent from there */
 	uint64_t	user;			/* hash of the name */
 	JsonText	body;
+	uint64_t	waits_since;	/* microseconds: since when it is in a queue */
 	Batch	   *batch;			/* NULL while it waits */
 	size_t		index;			/* in the batch */
 	Member	   *previous;		/* in the queue */
@@ -179,6 +180,7 @@ queue_insert(Member *write, bool front)
 	Member	  **last = queue_last(write);
 
 	write->batch = NULL;
+	write->waits_since = loop_microseconds();
 	write->previous = front ? NULL : *last;
 	write->next = front ? *first : NULL;
 	if (write->previous != NULL)
@@ -349,6 +351,22 @@ lane_gathered(void *state)
 	lane_ready(lane);
 }
 
+/* Each member has waited for all of the call, and before that for the batch ahead. */
+static void
+batch_note_times(const Batch *batch)
+{
+	PgTimes		times = pg_times();
+	uint64_t	now = loop_microseconds();
+
+	for (size_t i = 0; i < batch->count; i++)
+	{
+		const Member *write = batch->writes[i];
+
+		if (write != NULL)
+			http_add_database_time(write->exchange->http, (double) (now - write->waits_since) / 1e6 - times.taken, times.taken);
+	}
+}
+
 static void
 batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -364,6 +382,7 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 		if (lane->expected > 0)
 			loop_timer_start(&lane->gather, GATHER_MS, lane_gathered, lane);
 	}
+	batch_note_times(batch);
 	if (outcome == PG_OK)
 		batch_answer(batch, result);
 	else

@@ -17,6 +17,24 @@
 
 static void exchange_closed(void *state);
 
+static void
+set_target(Exchange *exchange)
+{
+	const AccessAttributes *access = &exchange->access;
+	HttpTarget	target = {.verb = access->verb};
+
+	if (access->resource)
+	{
+		target.group = access->group;
+		target.version = access->version;
+		target.resource = access->resource_name;
+		target.subresource = access->subresource;
+		target.namespace_name = access->namespace_name;
+		target.name = access->name;
+	}
+	http_set_target(exchange->http, &target);
+}
+
 void
 api_request(HttpRequest *request)
 {
@@ -39,7 +57,7 @@ api_request(HttpRequest *request)
 		return;
 	}
 	access_attributes(&exchange->arena, exchange->route, &exchange->access);
-	http_set_verb(request, exchange->access.verb);
+	set_target(exchange);
 	exchange_again(exchange);
 }
 
@@ -63,6 +81,14 @@ exchange_time_left(const Exchange *exchange)
 	uint64_t	now = loop_now();
 
 	return exchange->deadline.due > now ? exchange->deadline.due - now : 1;
+}
+
+void
+exchange_note_database(Exchange *exchange)
+{
+	PgTimes		times = pg_times();
+
+	http_add_database_time(exchange->http, times.waited, times.taken);
 }
 
 void

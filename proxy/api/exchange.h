@@ -78,6 +78,9 @@ extern void exchange_again(Exchange *exchange);
  */
 extern bool exchange_applies(const Exchange *exchange);
 
+/* Within what pg_send() runs at its end: the call was for this exchange, so that its log has how long it took. */
+extern void exchange_note_database(Exchange *exchange);
+
 /* Takes back the job under way, if there is one. */
 extern void exchange_cancel_job(Exchange *exchange);
 

@@ -56,6 +56,7 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	size_t		last_row;
 
 	pieces->call = NULL;
+	exchange_note_database(pieces->exchange);
 	if (pieces->on_standby && (outcome != PG_OK || pg_int4(result, 0, COLUMN_CODE) != 200))
 	{
 		/* It does not have the version, or it is the primary that has to refuse. */
@@ -499,6 +500,7 @@ list_start(Exchange *exchange, PgStatement statement)
 	list->pieces.exempt = exchange->exempt;
 	list->pieces.holding.user = http_user_number(exchange->http);
 	list->pieces.try_standby = statement == PG_LIST && names_version(exchange->route);
+	list->pieces.exchange = exchange;
 	list->pieces.time_left = list_time_left;
 	list->patience = statement == PG_EXPORT ? exchange_time_left(exchange) : 0;
 	list->pieces.arrived = list_arrived;

@@ -34,6 +34,7 @@ typedef struct Pieces
 	bool		begun;			/* the first piece has arrived */
 	bool		encoded;		/* a piece that was taken is held in two forms */
 	AnswerHolding holding;		/* its user is the owner's to set */
+	Exchange   *exchange;		/* whom the calls are for */
 	size_t		taken;			/* bytes of the piece that was taken last, until the next one is asked for */
 	PgCall	   *call;
 	PgResult   *ready;			/* arrived, not yet taken */

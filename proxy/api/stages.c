@@ -514,6 +514,7 @@ get_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	Reply		reply;
 
 	exchange->call = NULL;
+	exchange_note_database(exchange);
 	if (outcome != PG_OK)
 	{
 		reply_outcome(exchange, outcome, error);

@@ -793,6 +793,7 @@ watch_prepare_initial(Watch *watch, const PgResult *result)
 		initial->pieces.try_standby = true;
 		initial->pieces.exempt = watch->exchange->exempt;
 		initial->pieces.holding.user = http_user_number(watch->exchange->http);
+		initial->pieces.exchange = watch->exchange;
 		initial->pieces.time_left = initial_time_left;
 		initial->pieces.arrived = initial_arrived;
 		initial->pieces.failed = initial_failed;
@@ -811,6 +812,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	int32_t		timeout;
 
 	exchange->call = NULL;
+	exchange_note_database(exchange);
 	if (outcome != PG_OK)
 	{
 		reply_outcome(exchange, outcome, error);

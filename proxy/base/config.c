@@ -48,8 +48,23 @@ set_disabled_plugins(void *target, const char *value)
 	return NULL;
 }
 
+static const char *
+set_logging_format(void *target, const char *value)
+{
+	LoggingFormat *format = target;
+
+	if (strcmp(value, "json") == 0)
+		*format = LOGGING_JSON;
+	else if (strcmp(value, "text") == 0)
+		*format = LOGGING_TEXT;
+	else
+		return "must be json or text";
+	return NULL;
+}
+
 static FlagParser authorization_parser = {&config.authorization_mode, set_authorization};
 static FlagParser plugins_parser = {&config.namespace_lifecycle, set_disabled_plugins};
+static FlagParser logging_parser = {&config.logging_format, set_logging_format};
 
 /* ---------- all of them ---------- */
 
@@ -154,7 +169,11 @@ static const Flag flags[] =
 	{"pid-file", FLAG_STRING, &config.pid_file, "", 0, 0,
 	"file to write the process id to"},
 	{"v", FLAG_INTEGER, &config.verbosity, "0", 0, 10,
-	"what is logged: 0 errors and how the start went, 1 also every request, 2 also details"},
+	"what is logged: 0 errors, slow requests and how the start went, 1 also every request, 2 also details"},
+	{"logging-format", FLAG_PARSED, &logging_parser, "json", 0, 0,
+	"json or text"},
+	{"slow-request-threshold", FLAG_MILLISECONDS, &config.slow_request_threshold, "1s", 0, 3600000,
+	"requests that take as long or longer, watches aside, are logged whatever --v is; 0 for none"},
 };
 
 static FlagSet flag_set = {

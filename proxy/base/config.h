@@ -20,6 +20,12 @@ typedef enum AuthorizationMode
 	AUTHORIZATION_ALWAYS_DENY
 } AuthorizationMode;
 
+typedef enum LoggingFormat
+{
+	LOGGING_JSON,
+	LOGGING_TEXT				/* as klog writes it */
+} LoggingFormat;
+
 /* Connections to the database that a worker needs, and that it has use for; those of the upkeep process. */
 #define WORKER_LEAST_CONNECTIONS 3
 #define WORKER_USEFUL_CONNECTIONS 6
@@ -77,6 +83,8 @@ typedef struct Config
 	const char *webhook_directory;	/* --webhook-directory; "" for none */
 	const char *pid_file;		/* --pid-file; "" for none */
 	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
+	LoggingFormat logging_format;	/* --logging-format, default json */
+	int			slow_request_threshold; /* --slow-request-threshold, milliseconds, default 1000; 0: none is slow */
 } Config;
 
 extern Config config;			/* set once, before the workers are forked */

@@ -1,12 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * log.c
- *	  JSON lines on standard error.
+ *	  The log: lines of JSON, or of text, on standard error.
  *
  * Every line is one JSON object with its keys in a fixed order, built in a
  * buffer of fixed size and handed over with one write(), so that lines of
  * several workers do not mix.  What does not fit is cut; the line stays valid
  * JSON.
+ *
+ * As text a line is klog's: the level's letter and the time, the worker in the
+ * place of the process, the quoted message, then key="value" of the same keys.
  *
  * The reader of standard error may stall: a full pipe blocks its writers.  So
  * lines go into a ring of fixed size, and a thread of each process writes them.
@@ -39,7 +42,7 @@
 #define FLUSH_MS 1000
 
 /* Room that is kept for the end of a line whose strings were cut. */
-#define TAIL_SIZE 256
+#define TAIL_SIZE 512
 
 /* A group is cut to so many bytes, and the list of them ends where the members behind it would lack room. */
 #define GROUP_SIZE 256
@@ -55,6 +58,7 @@ typedef struct Line
 } Line;
 
 static const char *const level_names[] = {"error", "warning", "info", "info", "debug"};
+static const char level_letters[] = "EWIID";
 
 /* The lowest --v that shows a level. */
 static const int level_verbosity[] = {0, 1, 0, 1, 2};
@@ -158,17 +162,37 @@ append_string(Line *line, const char *text, size_t limit)
 	append_raw(line, "\"");
 }
 
-static void
-append_member(Line *line, const char *key, const char *value)
+static bool
+is_text(void)
 {
-	append_raw(line, ",\"");
-	append_raw(line, key);
-	append_raw(line, "\":");
-	append_string(line, value != NULL ? value : "", VALUE_SIZE);
+	return config.logging_format == LOGGING_TEXT;
 }
 
 static void
-begin_line(Line *line, LogLevel level)
+append_key(Line *line, const char *key)
+{
+	append_raw(line, is_text() ? " " : ",\"");
+	append_raw(line, key);
+	append_raw(line, is_text() ? "=" : "\":");
+}
+
+static void
+append_member(Line *line, const char *key, const char *value)
+{
+	append_key(line, key);
+	append_string(line, value != NULL ? value : "", VALUE_SIZE);
+}
+
+/* A member that is left out when there is nothing to say. */
+static void
+append_optional(Line *line, const char *key, const char *value)
+{
+	if (value != NULL && value[0] != '\0')
+		append_member(line, key, value);
+}
+
+static void
+begin_line(Line *line, LogLevel level, const char *message)
 {
 	struct timespec now;
 	struct tm	parts;
@@ -177,11 +201,24 @@ begin_line(Line *line, LogLevel level)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &parts);
-	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &parts);
-	snprintf(head, sizeof(head), "{\"time\":\"%s.%06ldZ\",\"level\":\"%s\",\"worker\":%d",
-			 stamp, now.tv_nsec / 1000, level_names[level], log_worker);
+	strftime(stamp, sizeof(stamp), is_text() ? "%m%d %H:%M:%S" : "%Y-%m-%dT%H:%M:%S", &parts);
+	if (is_text())
+		snprintf(head, sizeof(head), "%c%s.%06ld %7d ", level_letters[level], stamp, now.tv_nsec / 1000, log_worker);
+	else
+		snprintf(head, sizeof(head), "{\"time\":\"%s.%06ldZ\",\"level\":\"%s\",\"worker\":%d",
+				 stamp, now.tv_nsec / 1000, level_names[level], log_worker);
 	line->len = 0;
 	append_raw(line, head);
+	if (is_text())
+		append_string(line, message, VALUE_SIZE);
+	else
+		append_member(line, "message", message);
+}
+
+static void
+finish_line(Line *line)
+{
+	append_raw(line, is_text() ? "\n" : "}\n");
 }
 
 /* ---------- the ring; all of it with the lock held ---------- */
@@ -222,9 +259,8 @@ tell_dropped(void)
 	Line		line;
 
 	snprintf(message, sizeof(message), "%lu log lines were dropped: standard error was not read", ring.dropped);
-	begin_line(&line, LOG_ERROR);
-	append_member(&line, "message", message);
-	append_raw(&line, "}\n");
+	begin_line(&line, LOG_ERROR, message);
+	finish_line(&line);
 	if (ring_put(line.bytes, line.len))
 		ring.dropped = 0;
 }
@@ -326,7 +362,7 @@ log_flush(void)
 static void
 end_line(Line *line)
 {
-	append_raw(line, "}\n");
+	finish_line(line);
 	pthread_mutex_lock(&ring.lock);
 	if (!ring.started)
 		start_thread();
@@ -359,37 +395,68 @@ log_line(LogLevel level, const char *format,...)
 	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
-	begin_line(&line, level);
-	append_member(&line, "message", message);
+	begin_line(&line, level, message);
 	end_line(&line);
 	errno = saved_errno;
+}
+
+static void
+append_groups(Line *line, const LogAccess *access)
+{
+	append_key(line, "groups");
+	append_raw(line, "[");
+	for (size_t i = 0; i < access->group_count && line->len + MEMBERS_SIZE < LINE_SIZE; i++)
+	{
+		if (i > 0)
+			append_raw(line, ",");
+		append_string(line, access->groups[i], GROUP_SIZE);
+	}
+	append_raw(line, "]");
 }
 
 void
 log_access(const LogAccess *access)
 {
+	bool		slow = config.slow_request_threshold > 0 && !access->lasting &&
+		access->latency * 1000 >= config.slow_request_threshold;
 	Line		line;
-	char		numbers[160];
+	char		number[40];
 
-	if (config.verbosity < 1)
+	if (config.verbosity < 1 && !slow)
 		return;
-	begin_line(&line, LOG_INFO);
+	begin_line(&line, slow ? LOG_WARNING : LOG_INFO, slow ? "slow request" : "request");
 	append_member(&line, "auditID", access->audit_id);
+	append_optional(&line, "requestID", access->request_id);
+	append_optional(&line, "traceID", access->trace_id);
+	append_optional(&line, "parentID", access->parent_id);
 	append_member(&line, "method", access->method);
 	append_member(&line, "uri", access->uri);
 	append_member(&line, "verb", access->verb);
+	append_optional(&line, "group", access->group);
+	append_optional(&line, "version", access->version);
+	append_optional(&line, "resource", access->resource);
+	append_optional(&line, "subresource", access->subresource);
+	append_optional(&line, "namespace", access->namespace_name);
+	append_optional(&line, "name", access->name);
 	append_member(&line, "user", access->user);
-	append_raw(&line, ",\"groups\":[");
-	for (size_t i = 0; i < access->group_count && line.len + MEMBERS_SIZE < LINE_SIZE; i++)
-	{
-		if (i > 0)
-			append_raw(&line, ",");
-		append_string(&line, access->groups[i], GROUP_SIZE);
-	}
-	append_raw(&line, "]");
-	snprintf(numbers, sizeof(numbers), ",\"status\":%d,\"latency\":%.6f,\"bytes\":%zu,\"complete\":%s",
-			 access->status, access->latency, access->bytes, access->complete ? "true" : "false");
-	append_raw(&line, numbers);
+	append_groups(&line, access);
+	append_key(&line, "status");
+	snprintf(number, sizeof(number), "%d", access->status);
+	append_raw(&line, number);
+	append_key(&line, "latency");
+	snprintf(number, sizeof(number), "%.6f", access->latency);
+	append_raw(&line, number);
+	append_key(&line, "databaseWait");
+	snprintf(number, sizeof(number), "%.6f", access->database_wait);
+	append_raw(&line, number);
+	append_key(&line, "database");
+	snprintf(number, sizeof(number), "%.6f", access->database);
+	append_raw(&line, number);
+	append_key(&line, "bytes");
+	snprintf(number, sizeof(number), "%zu", access->bytes);
+	append_raw(&line, number);
+	append_key(&line, "complete");
+	append_raw(&line, access->complete ? "true" : "false");
 	append_member(&line, "userAgent", access->user_agent);
 	end_line(&line);
 }

@@ -90,6 +90,15 @@ loop_now(void)
 	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
+uint64_t
+loop_microseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000000 + (uint64_t) now.tv_nsec / 1000;
+}
+
 void
 loop_timer_start(LoopTimer *timer, uint64_t delay_ms, void (*fire) (void *state), void *state)
 {

@@ -18,6 +18,7 @@
 
 /* Milliseconds of the monotonic clock, now. */
 extern uint64_t loop_now(void);
+extern uint64_t loop_microseconds(void);	/* the same clock */
 
 /* One-shot timers, embedded in their owner's struct; zeroed memory is a timer that is not running. */
 typedef struct LoopTimer

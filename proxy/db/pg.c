@@ -70,6 +70,7 @@ call_finish(PgCall *call, PgOutcome outcome, PGresult *result, const PgError *er
 
 	if (outcome != PG_OK && done != NULL)
 		metrics_count(COUNTER_DB_ERRORS, 1);
+	pg_call_ended(call);
 	pg_call_free(call);
 	if (done != NULL)
 		done(state, outcome, (PgResult *) result, error);
@@ -417,6 +418,7 @@ connection_send(Connection *connection, PgCall *call)
 	bool		sent = true;
 
 	call->connection = connection;
+	pg_call_sent(call);
 	if (!connection->prepared[call->statement])
 	{
 		sent = PQsendPrepare(connection->conn, statement->name, statement->text, 0, NULL) == 1 &&

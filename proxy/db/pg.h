@@ -90,6 +90,15 @@ typedef struct PgResult PgResult;
  */
 typedef void (*PgDone) (void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 
+/* How long the call took whose PgDone is running, in seconds: until there was a connection for it, and on that. */
+typedef struct PgTimes
+{
+	double		waited;
+	double		taken;
+} PgTimes;
+
+extern PgTimes pg_times(void);
+
 /* Called by the parent before it forks.  Ends the proxy where libpq does not understand a connection string. */
 extern void pg_init(void);
 

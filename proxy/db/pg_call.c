@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/loop.h"
 
 #define OID_BYTEA 17
 #define OID_INT4 23
@@ -81,6 +82,32 @@ const size_t pg_answer_bytes[PG_STATEMENT_COUNT] = {
 	[PG_EXPORT] = PG_PIECE_BYTES,
 	[PG_CHANGES] = 512 * 1024,
 };
+
+/* ---------- times ---------- */
+
+static PgTimes last_times;
+
+void
+pg_call_sent(PgCall *call)
+{
+	call->sent_at = loop_microseconds();
+}
+
+void
+pg_call_ended(const PgCall *call)
+{
+	uint64_t	now = loop_microseconds();
+	uint64_t	sent_at = call->sent_at != 0 ? call->sent_at : now;
+
+	last_times.waited = (double) (sent_at - call->made_at) / 1e6;
+	last_times.taken = (double) (now - sent_at) / 1e6;
+}
+
+PgTimes
+pg_times(void)
+{
+	return last_times;
+}
 
 /* ---------- parameters ---------- */
 
@@ -155,6 +182,7 @@ pg_call_new(PgStatement statement)
 	if (call == NULL)
 		abort();
 	call->statement = statement;
+	call->made_at = loop_microseconds();
 	if (statement != PG_SETTINGS)
 	{
 		/* The only parameter in text form, with its NUL: the server parses the uuid. */

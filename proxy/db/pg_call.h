@@ -55,6 +55,8 @@ struct PgCall
 	AnswerHolding holding;		/* the room for its answer, while it is on a connection */
 	size_t		room;			/* that it needs; 0: its answer is not counted */
 	uint64_t	queued_at;
+	uint64_t	made_at;		/* these two in microseconds */
+	uint64_t	sent_at;		/* 0: it has not been */
 	uint64_t	deadline;
 	uint64_t	abandoned_at;
 	PgOutcome	outcome;		/* of a refused call */
@@ -68,6 +70,10 @@ struct PgCall
 	size_t		size;
 	size_t		capacity;
 };
+
+/* The call goes to a connection; it has ended, with or without an answer. */
+extern void pg_call_sent(PgCall *call);
+extern void pg_call_ended(const PgCall *call);
 
 extern void pg_call_free(PgCall *call);
 

@@ -50,9 +50,22 @@ extern void http_set_warning(HttpRequest *request, const char *text);
  */
 extern bool http_recognize(HttpRequest *request);
 
-/* For the access log: what is asked for (a verb of the audit log), and by whom.  All of it is copied. */
-extern void http_set_verb(HttpRequest *request, const char *verb);
+/* For the access log: what is asked for, and by whom.  All of it is copied. */
+typedef struct HttpTarget
+{
+	const char *verb;			/* as in the audit log */
+	const char *group;			/* from here on "" for none */
+	const char *version;
+	const char *resource;
+	const char *subresource;
+	const char *namespace_name;
+	const char *name;
+} HttpTarget;
+
+extern void http_set_target(HttpRequest *request, const HttpTarget *target);
 extern void http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count);
+/* Seconds that the request waited for a connection to the database, and that a call of the database took. */
+extern void http_add_database_time(HttpRequest *request, double waited, double taken);
 /* Whose share of the room for answers is used (answer_room.h); 0 before the user is known. */
 extern uint64_t http_user_number(HttpRequest *request);
 

@@ -4,7 +4,9 @@
  *	  What a request asked and what the head of its answer says.
  *
  * Every answer carries an audit id (the client's own when it sent a reasonable
- * one) and says that it must not be cached, unless its maker says otherwise.
+ * one), the client's X-Request-Id when that is reasonable, and says that it must not be
+ * cached, unless its maker says otherwise.  Of a traceparent (W3C Trace Context) the
+ * ids are for the log.
  * Header values may hold a client's text and never end their line.
  *
  *-------------------------------------------------------------------------
@@ -24,12 +26,12 @@
 #include "http/http_head.h"
 #include "base/log.h"
 
-#define MAX_AUDIT_ID 64
+#define MAX_ID 64
 
 /* Of the arena: enough for most requests, and less than it would take itself. */
 #define FIRST_ROOM 2048
 
-static const char audit_id_bytes[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._";
+static const char id_bytes[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._";
 
 static uint64_t
 microseconds(void)
@@ -98,17 +100,51 @@ http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len
 	header->value = arena_strndup(&exchange->arena, value, value_len);
 }
 
+/* The id that a client gives in a header; NULL: none that could be repeated. */
+static const char *
+given_id(HttpMessage *exchange, const char *header)
+{
+	const char *given = http_header((HttpRequest *) exchange, header);
+
+	if (given == NULL || given[0] == '\0' || strlen(given) > MAX_ID || given[strspn(given, id_bytes)] != '\0')
+		return NULL;
+	return given;
+}
+
+/* So many lower-case hexadecimal digits, not all of them 0. */
+static bool
+is_hex_id(const char *text, size_t len)
+{
+	return strspn(text, "0123456789abcdef") >= len && strspn(text, "0") < len;
+}
+
+/* 00-<32 digits>-<16 digits>-<2 digits>; a later version may go on behind another hyphen. */
+static void
+read_trace_parent(HttpMessage *exchange)
+{
+	static const char form[] = "00-00000000000000000000000000000000-0000000000000000-00";
+	const char *given = http_header((HttpRequest *) exchange, "traceparent");
+	size_t		len = given != NULL ? strlen(given) : 0;
+
+	if (len < sizeof(form) - 1 || given[2] != '-' || given[35] != '-' || given[52] != '-' ||
+		strspn(given, "0123456789abcdef") != 2 || strncmp(given, "ff", 2) == 0 ||
+		!is_hex_id(given + 3, 32) || !is_hex_id(given + 36, 16) || strspn(given + 53, "0123456789abcdef") != 2 ||
+		(len > sizeof(form) - 1 && (strncmp(given, "00", 2) == 0 || given[55] != '-')))
+		return;
+	exchange->trace_id = arena_strndup(&exchange->arena, given + 3, 32);
+	exchange->parent_id = arena_strndup(&exchange->arena, given + 36, 16);
+}
+
 void
 http_message_ready(HttpMessage *exchange)
 {
-	const char *given = http_header((HttpRequest *) exchange, "audit-id");
 	unsigned char bytes[16];
 
-	if (given != NULL && given[0] != '\0' && strlen(given) <= MAX_AUDIT_ID && given[strspn(given, audit_id_bytes)] == '\0')
-	{
-		exchange->audit_id = given;
+	exchange->request_id = given_id(exchange, "x-request-id");
+	read_trace_parent(exchange);
+	exchange->audit_id = given_id(exchange, "audit-id");
+	if (exchange->audit_id != NULL)
 		return;
-	}
 	while (getrandom(bytes, sizeof(bytes), 0) < 0 && errno == EINTR)
 		;
 	/* A random UUID, version 4. */
@@ -129,19 +165,32 @@ http_message_seconds(const HttpMessage *exchange)
 void
 http_message_end(HttpMessage *exchange, size_t bytes_sent, bool complete)
 {
+	const HttpTarget *target = &exchange->target;
 	LogAccess	access = {
 		.audit_id = exchange->audit_id,
+		.request_id = exchange->request_id,
+		.trace_id = exchange->trace_id,
+		.parent_id = exchange->parent_id,
 		.method = exchange->method,
 		.uri = exchange->uri,
-		.verb = exchange->verb,
+		.verb = target->verb,
+		.group = target->group,
+		.version = target->version,
+		.resource = target->resource,
+		.subresource = target->subresource,
+		.namespace_name = target->namespace_name,
+		.name = target->name,
 		.user = exchange->user,
 		.groups = exchange->groups,
 		.group_count = exchange->group_count,
 		.user_agent = http_header((HttpRequest *) exchange, "user-agent"),
 		.status = exchange->status,
 		.latency = http_message_seconds(exchange),
+		.database_wait = exchange->database_wait,
+		.database = exchange->database,
 		.bytes = bytes_sent,
 		.complete = complete,
+		.lasting = target->verb != NULL && strcmp(target->verb, "watch") == 0,
 	};
 
 	log_access(&access);
@@ -201,12 +250,27 @@ http_set_warning(HttpRequest *request, const char *text)
 	http_message_of(request)->warning = text;
 }
 
+/* The members of a target, one behind the other. */
+#define TARGET_MEMBERS (sizeof(HttpTarget) / sizeof(const char *))
+
 void
-http_set_verb(HttpRequest *request, const char *verb)
+http_set_target(HttpRequest *request, const HttpTarget *target)
+{
+	HttpMessage *exchange = http_message_of(request);
+	const char *const *from = (const char *const *) target;
+	const char **to = (const char **) &exchange->target;
+
+	for (size_t i = 0; i < TARGET_MEMBERS; i++)
+		to[i] = from[i] != NULL && from[i][0] != '\0' ? arena_strdup(&exchange->arena, from[i]) : NULL;
+}
+
+void
+http_add_database_time(HttpRequest *request, double waited, double taken)
 {
 	HttpMessage *exchange = http_message_of(request);
 
-	exchange->verb = arena_strdup(&exchange->arena, verb);
+	exchange->database_wait += waited;
+	exchange->database += taken;
 }
 
 void
@@ -251,16 +315,21 @@ http_forget_request(HttpRequest *request)
 	HttpMessage whole = *exchange;
 	const char *agent = http_header(request, user_agent);
 	size_t		room = sizeof(HttpHeader) + (whole.group_count + 1) * sizeof(char *) + size_of_copy(whole.method) +
-	size_of_copy(whole.uri) + size_of_copy(whole.audit_id) + size_of_copy(whole.verb) + size_of_copy(whole.user) +
-	size_of_copy(agent);
+	size_of_copy(whole.uri) + size_of_copy(whole.audit_id) + size_of_copy(whole.request_id) +
+	size_of_copy(whole.trace_id) + size_of_copy(whole.parent_id) + size_of_copy(whole.user) + size_of_copy(agent);
 
+	for (size_t i = 0; i < TARGET_MEMBERS; i++)
+		room += size_of_copy(((const char *const *) &whole.target)[i]);
 	for (size_t i = 0; i < whole.group_count; i++)
 		room += size_of_copy(whole.groups[i]);
 	begin_arena(exchange, room);
 	exchange->method = copy(exchange, whole.method);
 	exchange->uri = copy(exchange, whole.uri);
 	exchange->audit_id = copy(exchange, whole.audit_id);
-	exchange->verb = copy(exchange, whole.verb);
+	exchange->request_id = copy(exchange, whole.request_id);
+	exchange->trace_id = copy(exchange, whole.trace_id);
+	exchange->parent_id = copy(exchange, whole.parent_id);
+	http_set_target(request, &whole.target);
 	exchange->path = exchange->query = "";
 	exchange->warning = NULL;
 	if (whole.user != NULL)
@@ -324,7 +393,7 @@ http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers
 	memset(head, 0, sizeof(*head));
 	exchange->status = status;
 	head->reason = status_reason(status);
-	head->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader) * (header_count + 4));
+	head->headers = arena_alloc(&exchange->arena, sizeof(HttpHeader) * (header_count + 5));
 	head->length = length;
 	for (size_t i = 0; i < header_count; i++)
 	{
@@ -352,6 +421,8 @@ http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers
 	}
 	if (!has_audit_id)
 		append_header(exchange, head, "audit-id", exchange->audit_id);
+	if (exchange->request_id != NULL)
+		append_header(exchange, head, "x-request-id", exchange->request_id);
 	if (!has_cache_control)
 		append_header(exchange, head, "cache-control", "no-cache, private");
 	if (exchange->warning != NULL)

@@ -22,8 +22,13 @@ typedef struct HttpMessage
 	const char *path;
 	const char *query;
 	const char *audit_id;
+	const char *request_id;		/* these three as the client gave them; NULL: not, or not as they have to be */
+	const char *trace_id;
+	const char *parent_id;
 	const char *warning;		/* NULL: none */
-	const char *verb;			/* these three for the access log */
+	HttpTarget	target;			/* from here to the groups, for the access log */
+	double		database_wait;
+	double		database;
 	const char *user;
 	uint64_t	user_number;	/* answer_room_user(); 0: not known */
 	const char **groups;
@@ -41,7 +46,7 @@ extern void http_message_init(HttpMessage *exchange, const char *method, size_t 
 extern void http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len, const char *value,
 									size_t value_len);
 
-/* After the last header: settles the audit id. */
+/* After the last header: settles the ids of the request. */
 extern void http_message_ready(HttpMessage *exchange);
 extern double http_message_seconds(const HttpMessage *exchange);
 
