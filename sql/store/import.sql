@@ -1,0 +1,406 @@
+-- import.sql
+--	  Copies of the objects of a cluster, or of a reports-server.
+--
+-- "kube-reports-proxy import" reads objects in batches and hands them to
+-- api_import(), which stores them as they are: uid, creation time, generation,
+-- owners and managed fields are the source's.  Everything else is as in any
+-- write: schema, versions, log, results, watchers.
+--
+-- Table imported says which object of the source a copy is of, and which
+-- version it got here.  From that follows what may be done without losing a
+-- change: a copy that has still that version was not changed here, and follows
+-- the source; one that has another version is newer than the source.  A copy
+-- that is gone was deleted here, and comes back only when the source has
+-- changed since.  "cleanup" deletes in the source only what has the
+-- resourceVersion that was copied and verified.
+--
+-- Documents come in two parts, metadata without resourceVersion and the rest,
+-- canonical JSON as the engine writes it: what is stored is compared with them
+-- byte by byte.
+
+CREATE FUNCTION kube_reports_internal.import_target(cluster uuid, "group" text, version text, resource text,
+		caller kube_reports_internal.caller, OUT lane integer, OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean,
+		OUT definition_id bigint, OUT definition kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report,
+		OUT fill_summary boolean, OUT aggregated boolean)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	SELECT r.lane, r.cluster_id, r.type_id, r.namespaced, r.definition_id, r.definition, r.mapping_id, r.mapping, r.fill_summary, r.aggregated
+		INTO lane, cluster_id, type_id, namespaced, definition_id, definition, mapping_id, mapping, fill_summary, aggregated
+		FROM kube_reports_internal.resolve(cluster, "group", version, resource, caller) r;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION '% of %/% are not served for cluster %', resource, "group", version, cluster
+			USING ERRCODE = 'undefined_object', HINT = kube_reports_internal.serve_hint(caller, cluster);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.import_target(uuid, text, text, text, kube_reports_internal.caller)
+	IS 'what objects that are imported belong to. Raises 42704 when the type is not served, or the caller may not serve the cluster';
+
+CREATE TYPE kube_reports_internal.importing AS (
+	namespace	text,
+	name		text,
+	uid			uuid,
+	metadata	kube_reports.report,
+	body		kube_reports.report,
+	evaluated_at timestamptz,
+	refused		text
+);
+COMMENT ON TYPE kube_reports_internal.importing
+	IS 'an object that is imported, as it would be stored; refused: why it cannot be';
+
+-- A subtransaction that writes nothing costs little.
+CREATE FUNCTION kube_reports_internal.import_admit(definition_id bigint, definition kube_reports.report, mapping_id bigint,
+		mapping kube_reports.report, fill_summary boolean, metadata text, body text) RETURNS kube_reports_internal.importing
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		kube_reports.report;
+	made		kube_reports_internal.importing;
+BEGIN
+	given := metadata::kube_reports.report;
+	made.namespace := coalesce(kube_reports_internal.string_at(given, 'namespace'), '');
+	made.name := kube_reports_internal.string_at(given, 'name');
+	IF made.name IS NULL OR kube_reports_internal.string_at(given, 'uid') IS NULL
+			OR kube_reports_internal.string_at(given, 'creationTimestamp') IS NULL THEN
+		made.refused := 'it has no name, no uid or no creationTimestamp';
+		RETURN made;
+	END IF;
+	made.uid := kube_reports_internal.string_at(given, 'uid')::uuid;
+	SELECT w.metadata, w.body INTO made.metadata, made.body
+		FROM kube_reports_internal.write_document(definition_id, definition, made.namespace, made.name, given,
+			body::kube_reports.report, NULL, NULL, fill_summary) w;
+	made.evaluated_at := kube_reports_internal.evaluated_at(mapping_id, mapping, made.metadata, made.body);
+	RETURN made;
+EXCEPTION WHEN OTHERS THEN
+	made.refused := SQLERRM;
+	RETURN made;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.import_admit(bigint, kube_reports.report, bigint, kube_reports.report, boolean, text, text)
+	IS 'a document as it would be stored: with its own uid, time of creation, generation and managed fields';
+
+CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer, written_at timestamptz,
+		item kube_reports_internal.importing, source_version text, overwrite boolean, OUT outcome text, OUT reason text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- The plans are kept by a session that begins with empty tables.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	stored		record;
+	known		record;
+	untouched	boolean;
+	given		bigint;
+BEGIN
+	IF item.refused IS NOT NULL THEN
+		outcome := 'refused';
+		reason := item.refused;
+		RETURN;
+	END IF;
+	SELECT o.uid, o.version, o.metadata, o.body INTO stored FROM kube_reports.object o
+		WHERE o.cluster_id = import_object.cluster_id AND o.resource_type = type_id AND o.namespace = item.namespace
+			AND o.name = item.name;
+	SELECT i.uid, i.version, i.source_version INTO known FROM kube_reports_internal.imported i
+		WHERE i.lane = import_object.lane AND i.namespace = item.namespace AND i.name = item.name;
+	untouched := stored.version = known.version;
+	given := stored.version;
+
+	IF stored.uid = item.uid AND (stored.metadata::text, stored.body::text) = (item.metadata::text, item.body::text) THEN
+		outcome := 'unchanged';
+	ELSIF stored.version IS NULL AND known.uid = item.uid AND known.source_version = import_object.source_version
+			AND NOT overwrite THEN
+		outcome := 'kept';
+		reason := 'it was deleted here after it had been copied';
+	ELSIF EXISTS (SELECT FROM kube_reports_internal.namespace s WHERE s.cluster_id = import_object.cluster_id
+			AND s.name = item.namespace AND s.state <> 'active') THEN
+		outcome := 'refused';
+		reason := format('its namespace %s is being deleted', item.namespace);
+	ELSIF stored.version IS NOT NULL AND untouched IS NOT TRUE AND NOT overwrite THEN
+		outcome := 'kept';
+		reason := CASE WHEN stored.uid <> item.uid THEN 'another object of this name is stored here'
+			WHEN known.uid IS NULL THEN 'another document of it is stored here'
+			ELSE 'it was changed here after it had been copied' END;
+	ELSIF stored.uid = item.uid THEN
+		outcome := 'updated';
+		given := nextval('kube_reports_internal.version_seq');
+		UPDATE kube_reports.object o SET version = given, metadata = item.metadata, body = item.body,
+				evaluated_at = item.evaluated_at
+			WHERE o.cluster_id = import_object.cluster_id AND o.resource_type = type_id AND o.namespace = item.namespace
+				AND o.name = item.name;
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor,
+				old_version, old_metadata, old_body)
+			VALUES (lane, given, 'M', item.namespace, item.name, written_at, session_user,
+				stored.version, stored.metadata, stored.body);
+	ELSE
+		outcome := CASE WHEN stored.version IS NULL THEN 'imported' ELSE 'updated' END;
+		-- An object of the same name with another uid is another object: the old one goes first.
+		IF stored.version IS NOT NULL THEN
+			PERFORM kube_reports_internal.import_removal(lane, cluster_id, type_id, written_at, item.namespace, item.name);
+		END IF;
+		given := nextval('kube_reports_internal.version_seq');
+		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
+			VALUES (import_object.cluster_id, type_id, item.namespace, item.name, item.uid, given, item.metadata, item.body,
+				item.evaluated_at);
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
+			VALUES (lane, given, 'A', item.namespace, item.name, written_at, session_user);
+	END IF;
+
+	IF outcome IN ('imported', 'updated', 'unchanged') THEN
+		INSERT INTO kube_reports_internal.imported AS i (lane, namespace, name, uid, source_version, version, seen_at)
+			VALUES (import_object.lane, item.namespace, item.name, item.uid, import_object.source_version, given, written_at)
+			ON CONFLICT ON CONSTRAINT imported_pkey DO UPDATE SET uid = excluded.uid, source_version = excluded.source_version,
+				version = excluded.version, verified = false, seen_at = excluded.seen_at;
+	ELSIF known.uid IS NOT NULL THEN
+		UPDATE kube_reports_internal.imported i SET seen_at = written_at
+			WHERE i.lane = import_object.lane AND i.namespace = item.namespace AND i.name = item.name;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.import_object(integer, integer, integer, timestamptz, kube_reports_internal.importing, text, boolean)
+	IS 'stores one object that is imported, unless it is the same here or newer; the caller holds the lane''s lock. '
+		'outcome: imported, updated, unchanged, kept (the object here is newer), refused';
+
+CREATE FUNCTION kube_reports_internal.import_removal(lane integer, cluster_id integer, type_id integer, written_at timestamptz,
+		namespace text, name text) RETURNS void
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+	WITH gone AS (
+		DELETE FROM kube_reports.object o
+			WHERE o.cluster_id = $2 AND o.resource_type = $3 AND o.namespace = $5 AND o.name = $6
+			RETURNING o.version, o.metadata, o.body
+	)
+	INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor,
+			old_version, old_metadata, old_body)
+		SELECT $1, nextval('kube_reports_internal.version_seq'), 'D', $5, $6, $4, session_user, g.version, g.metadata, g.body
+		FROM gone g;
+END;
+COMMENT ON FUNCTION kube_reports_internal.import_removal(integer, integer, integer, timestamptz, text, text)
+	IS 'deletes a copy here; the caller holds the lane''s lock';
+
+-- Results, history, counts and merges follow what was logged above a version.
+CREATE FUNCTION kube_reports_internal.import_derive(lane integer, mapped boolean, aggregated boolean, before bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	first_version bigint := (SELECT min(c.version) FROM kube_reports_internal.change c
+		WHERE c.lane = import_derive.lane AND c.version > before);
+BEGIN
+	IF first_version IS NULL THEN
+		RETURN;
+	END IF;
+	IF mapped THEN
+		PERFORM kube_reports_internal.record_results(lane, first_version - 1, true);
+	END IF;
+	IF aggregated THEN
+		PERFORM kube_reports_internal.queue_aggregation(lane, first_version - 1);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.import_derive(integer, boolean, boolean, bigint)
+	IS 'makes results and merges follow what was imported into a lane above a version of it';
+
+CREATE FUNCTION kube_reports_internal.api_import(cluster uuid, "group" text, version text, resource text,
+		source_versions text[], metadatas text[], bodies text[], overwrite boolean,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		OUT "position" integer, OUT outcome text, OUT reason text)
+	RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET lock_timeout = '30s'
+AS $$
+DECLARE
+	target		record;
+	items		kube_reports_internal.importing[];
+	written_at	timestamptz;
+	newest		bigint;
+	given		bigint;
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.commit_durably();
+	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
+	-- What costs much comes before the lock.
+	FOR n IN 1 .. cardinality(metadatas) LOOP
+		items[n] := kube_reports_internal.import_admit(target.definition_id, target.definition, target.mapping_id, target.mapping,
+			target.fill_summary, metadatas[n], bodies[n]);
+	END LOOP;
+
+	PERFORM kube_reports_internal.lock_store_shared();
+	PERFORM kube_reports_internal.lock_lane(target.lane);
+	newest := kube_reports_internal.lane_version(target.lane);
+	written_at := kube_reports_internal.lane_time(target.lane);
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	FOR n IN 1 .. cardinality(metadatas) LOOP
+		"position" := n;
+		SELECT i.outcome, i.reason INTO outcome, reason FROM kube_reports_internal.import_object(target.lane, target.cluster_id,
+			target.type_id, written_at, items[n], source_versions[n], overwrite) i;
+		RETURN NEXT;
+	END LOOP;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	-- A sequence that was restarted or restored: a version must never go back.
+	given := (SELECT s.last_value FROM kube_reports_internal.version_seq s);
+	IF given < newest THEN
+		RAISE EXCEPTION 'version % is not above % in lane %', given, newest, target.lane
+			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
+	END IF;
+	PERFORM kube_reports_internal.import_derive(target.lane, target.mapping_id IS NOT NULL, target.aggregated, newest);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean, kube_reports_internal.caller)
+	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its metadata without '
+		'it and the rest of its document. One row for each, see import_object(); one that is refused stops no other. '
+		'overwrite: also what was changed or deleted here';
+
+-- In a transaction of its own, after that of api_import(): what is compared is what was committed.
+CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
+		namespaces text[], names text[], hashes text[],
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		OUT "position" integer, OUT stored boolean, OUT metadata text, OUT body text)
+	RETURNS SETOF record
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+BEGIN
+	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
+	RETURN QUERY
+		WITH compared AS MATERIALIZED (
+			SELECT w.position, w.namespace, w.name, o.version, o.metadata, o.body,
+				encode(sha256(convert_to(concat(o.metadata, o.body), 'UTF8')), 'hex') IS NOT DISTINCT FROM w.hash AS same
+			FROM unnest(namespaces, names, hashes) WITH ORDINALITY w(namespace, name, hash, position)
+				LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
+					WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+						AND o.namespace = w.namespace AND o.name = w.name LIMIT 1) o ON true
+		), noted AS (
+			UPDATE kube_reports_internal.imported i SET verified = true FROM compared c
+				WHERE i.lane = target.lane AND i.namespace = c.namespace AND i.name = c.name AND i.version = c.version AND c.same
+		)
+		SELECT c.position::integer, c.version IS NOT NULL, c.metadata::text, c.body::text FROM compared c WHERE NOT c.same
+			ORDER BY c.position;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_import_verify(uuid, text, text, text, text[], text[], text[], kube_reports_internal.caller)
+	IS 'compares stored objects with the SHA-256 of metadata and document that api_import() was given, in hexadecimal, and '
+		'notes those that are the same as verified; returns the others';
+
+CREATE FUNCTION kube_reports_internal.api_import_stale(cluster uuid, "group" text, version text, resource text,
+		seen_before timestamptz, remove boolean, max_rows integer,
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET lock_timeout = '30s'
+AS $$
+DECLARE
+	target		record;
+	newest		bigint;
+	written_at	timestamptz;
+	found_count	bigint;
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.commit_durably();
+	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
+	IF NOT remove THEN
+		RETURN (SELECT count(*) FROM kube_reports_internal.imported i
+			JOIN kube_reports.object o ON o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+				AND o.namespace = i.namespace AND o.name = i.name AND o.version = i.version
+			WHERE i.lane = target.lane AND i.seen_at < seen_before);
+	END IF;
+	PERFORM kube_reports_internal.lock_store_shared();
+	PERFORM kube_reports_internal.lock_lane(target.lane);
+	newest := kube_reports_internal.lane_version(target.lane);
+	written_at := kube_reports_internal.lane_time(target.lane);
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
+	WITH stale AS MATERIALIZED (
+		SELECT i.namespace, i.name FROM kube_reports_internal.imported i
+			JOIN kube_reports.object o ON o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+				AND o.namespace = i.namespace AND o.name = i.name AND o.version = i.version
+			WHERE i.lane = target.lane AND i.seen_at < seen_before
+			ORDER BY i.namespace, i.name LIMIT max_rows
+	), removed AS MATERIALIZED (
+		SELECT kube_reports_internal.import_removal(target.lane, target.cluster_id, target.type_id, written_at, s.namespace, s.name)
+			FROM stale s
+	), forgotten AS (
+		DELETE FROM kube_reports_internal.imported i USING stale s
+			WHERE i.lane = target.lane AND i.namespace = s.namespace AND i.name = s.name
+	)
+	SELECT count(*) INTO found_count FROM removed;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
+	PERFORM kube_reports_internal.import_derive(target.lane, target.mapping_id IS NOT NULL, target.aggregated, newest);
+	RETURN found_count;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer, kube_reports_internal.caller)
+	IS 'how many copies nobody has changed here that were not seen at the source since a time: they are gone there. '
+		'remove: deletes the next of them here, at most max_rows';
+
+CREATE FUNCTION kube_reports_internal.api_cleanup(cluster uuid, "group" text, version text, resource text,
+		namespaces text[], names text[], uids text[], source_versions text[],
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
+		OUT "position" integer, OUT verdict text, OUT reason text)
+	RETURNS SETOF record
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+BEGIN
+	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
+	RETURN QUERY
+		SELECT w.position::integer, v.verdict, v.reason
+		FROM unnest(namespaces, names, uids, source_versions) WITH ORDINALITY w(namespace, name, uid, source_version, position)
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.imported i
+				WHERE i.lane = target.lane AND i.namespace = w.namespace AND i.name = w.name LIMIT 1) i ON true
+			LEFT JOIN LATERAL (SELECT o.uid, o.version FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND o.namespace = w.namespace AND o.name = w.name LIMIT 1) o ON true
+			CROSS JOIN LATERAL (SELECT CASE
+				WHEN i.uid IS NULL OR i.uid::text <> w.uid THEN 'it was not imported'
+				WHEN i.source_version <> w.source_version THEN 'it has changed since it was imported'
+				WHEN NOT i.verified THEN 'its copy is not the same document'
+				WHEN o.version < i.version THEN 'its copy is older than the imported one'
+				END AS reason) r
+			CROSS JOIN LATERAL (SELECT CASE WHEN r.reason IS NOT NULL THEN 'refused'
+				WHEN o.uid IS DISTINCT FROM i.uid THEN 'gone' ELSE 'verified' END AS verdict, r.reason) v
+		ORDER BY w.position;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_cleanup(uuid, text, text, text, text[], text[], text[], text[], kube_reports_internal.caller)
+	IS 'which objects, named with the uid and resourceVersion that they have at the source, are stored here: verified (the same, '
+		'or one that was changed here since), gone (it was deleted here since) or refused, with the reason';
+
+CREATE FUNCTION kube_reports_internal.api_cleanup_done(cluster uuid, "group" text, version text, resource text,
+		namespaces text[], names text[], uids text[],
+		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	target		record;
+BEGIN
+	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
+	DELETE FROM kube_reports_internal.imported i
+		USING unnest(namespaces, names, uids) w(namespace, name, uid)
+		WHERE i.lane = target.lane AND i.namespace = w.namespace AND i.name = w.name AND i.uid::text = w.uid;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.api_cleanup_done(uuid, text, text, text, text[], text[], text[], kube_reports_internal.caller)
+	IS 'forgets what was imported of objects that the source does not have any more';
