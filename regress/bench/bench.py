@@ -410,7 +410,7 @@ def fleet(bench):
             SELECT kube_reports_internal.fold_rollups(1000000);""")
         if days - 1 - day:
             script.append(f"""
-            SELECT kube_reports_internal.make_history(now() - {age});
+            SELECT kube_reports.make_history(now() - {age});
             UPDATE kube_reports_internal.origin SET first_seen = first_seen - {age} WHERE id > {day * step};
             UPDATE kube_reports_internal.result SET first_seen = first_seen - {age}, since = since - {age} WHERE origin > {day * step};
             UPDATE kube_reports_internal.result_change SET at = at - {age} WHERE origin > {day * step};""")
@@ -520,7 +520,7 @@ def lively(bench):
                 SET body = jsonb_set(o.body::jsonb, '{{results,0,result}}', CASE o.body::jsonb#>>'{{results,0,result}}' WHEN 'fail' THEN '"pass"' ELSE '"fail"' END::jsonb)::kube_reports.report
                 FROM (SELECT g.*, row_number() OVER (ORDER BY g.id) AS number FROM kube_reports_internal.origin g ORDER BY g.id LIMIT {changed}) g
                 WHERE (o.cluster_id, o.resource_type, o.namespace, o.name) = (g.cluster_id, g.resource_type, g.namespace, g.name) AND g.number % {wanted} = 0;
-            SELECT kube_reports_internal.make_history(now() - interval '{hours} hours');
+            SELECT kube_reports.make_history(now() - interval '{hours} hours');
             UPDATE kube_reports_internal.result r SET since = since - interval '{hours} hours' WHERE since >= :'begun';
             UPDATE kube_reports_internal.result_change c SET at = at - interval '{hours} hours' WHERE at >= :'begun';""")
     bench.script(f"""

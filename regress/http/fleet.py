@@ -74,7 +74,7 @@ def fill(database):
     database.psql("\n".join(f"SELECT kube_reports.register_crd({sql_text(compliance_crd(kind))});" for kind in ("ComplianceCheckResult", "ComplianceRemediation")))
     database.psql("INSERT INTO kube_reports.framework_control (framework, control, policy, rule) VALUES ('CIS', '1.2.22', 'cis-node', 'xccdf_api-server-audit-log-path'),"
                   " ('CIS', '4.2.6', 'cis-node', 'xccdf_kubelet-enable-protect-kernel-defaults'), ('NSA', 'Pod security', 'require-run-as-nonroot', '')")
-    database.psql(f"SELECT kube_reports_internal.make_history(now() - days * interval '10 days') FROM generate_series(1, {max(DAYS) // 10 + 1}) days")
+    database.psql(f"SELECT kube_reports.make_history(now() - days * interval '10 days') FROM generate_series(1, {max(DAYS) // 10 + 1}) days")
     kept = samples(database)
     wanted = [(uid, with_past(choice, name, json.loads(json.dumps(document)))) for uid, name in CLUSTERS.items() for document in kept
               if document["metadata"].get("namespace") in NAMESPACES[name]]

@@ -23,30 +23,46 @@ UNION SELECT t.typname FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
 ORDER BY 1
 """
 
+# Pages for those who use the product; the others are about what is inside as well.
+USER_PAGES = ["README.md", *(f"docs/{name}.md" for name in ("api", "howto", "operations", "analytics", "export", "aggregation"))]
+
+# Whom a routine, a view or a table is for, from those who have least: a reader of one namespace, one of everything, an administrator.
+FOR_WHOM = """
+SELECT o.name, CASE WHEN 'docs_nobody' = ANY (o.roles) THEN 'everybody' WHEN 'docs_namespace' = ANY (o.roles) THEN 'readers'
+        WHEN 'docs_reader' = ANY (o.roles) THEN 'readers of all' WHEN 'docs_admin' = ANY (o.roles) THEN 'administrators' ELSE 'owner' END,
+    'docs_proxy' = ANY (o.roles)
+FROM (SELECT p.proname AS name, ARRAY(SELECT r.rolname FROM role r WHERE has_function_privilege(r.rolname, p.oid, 'EXECUTE')) AS roles
+    FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace
+    UNION ALL
+    SELECT c.relname, ARRAY(SELECT r.rolname FROM role r WHERE has_table_privilege(r.rolname, c.oid, 'SELECT'))
+    FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'p', 'v')) o
+ORDER BY 1
+"""
 
 
 def documented():
-    """Names in the first column of the page's tables; functions with their arguments."""
-    names, arguments = set(), {}
+    """Names in the first column of the page's tables; functions with their arguments; for whom the second column says they are."""
+    names, arguments, for_whom = set(), {}, {}
     for line in API_PAGE.splitlines():
-        found = re.match(r"\| `(\w+)(?:\(([^`]*)\))?` \|", line)
+        found = re.match(r"\| `(\w+)(?:\(([^`]*)\))?` \|(?: ([a-z ]+) \|)?", line)
         if found:
             names.add(found[1])
+            for_whom[found[1]] = found[3]
             if found[2] is not None:
                 arguments[found[1]] = found[2]
-    return names, arguments
+    return names, arguments, for_whom
 
 
 def test_api_page_is_complete(stack):
     visible = set(stack.database.psql(VISIBLE).split())
-    names, _ = documented()
+    names, _, _ = documented()
     assert sorted(visible - names) == [], "not in docs/api.md"
     assert sorted(names - visible) == [], "only in docs/api.md"
 
 
 def test_api_page_has_the_signatures(stack):
     """Arguments as they are declared, defaults aside"""
-    _, arguments = documented()
+    _, arguments, _ = documented()
     rows = stack.database.psql("SELECT p.proname, CASE p.prokind WHEN 'p' THEN pg_get_function_arguments(p.oid) ELSE"
                                " pg_get_function_identity_arguments(p.oid) END FROM pg_proc p"
                                " WHERE p.pronamespace = 'kube_reports'::regnamespace ORDER BY 1")
@@ -59,6 +75,44 @@ def test_api_page_has_the_signatures(stack):
         name, _, declared = row.partition("|")
         if name in arguments:
             assert plain(arguments[name]) == plain(declared), name
+
+
+def test_api_page_says_for_whom(stack):
+    """The second column is what grants give: to everybody, to readers of a part, to those of everything, to administrators; else to the owner"""
+    database = stack.database
+    roles = ("docs_nobody", "docs_namespace", "docs_reader", "docs_admin", "docs_proxy")
+    cluster = database.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1")
+    database.psql("".join(f"CREATE ROLE {role};" for role in roles), user="postgres")
+    try:
+        database.psql(f"""SELECT kube_reports.grant_namespace('docs_namespace', '{cluster}', 'a');
+            SELECT kube_reports.grant_reader('docs_reader'); SELECT kube_reports.grant_admin('docs_admin');
+            SELECT kube_reports.grant_proxy('docs_proxy', '{cluster}')""")
+        given = f"WITH role AS (SELECT r.rolname FROM pg_roles r WHERE r.rolname IN {roles}) {FOR_WHOM}"
+        rows = [row.split("|") for row in database.psql(given, user="postgres").splitlines()]
+    finally:
+        database.psql("""DELETE FROM kube_reports_internal.proxy_role WHERE role = 'docs_proxy';
+            DELETE FROM kube_reports_internal.reader_grant WHERE role LIKE 'docs\\_%'""")
+        database.psql(f"GRANT {', '.join(roles)} TO kube_reports_owner", user="postgres")
+        database.psql(f"DROP OWNED BY {', '.join(roles)}")
+        database.psql(f"DROP ROLE {', '.join(roles)}", user="postgres")
+    _, _, for_whom = documented()
+    assert len(rows) > 80
+    assert {name: for_whom.get(name) for name, _, _ in rows} == {name: whom for name, whom, _ in rows}
+    # What proxies call is inside; of what users call, they have what everybody has.
+    assert [name for name, whom, proxy in rows if (proxy == "t") != (whom == "everybody")] == []
+
+
+@pytest.mark.parametrize("page", USER_PAGES)
+def test_users_are_sent_to_what_is_public(stack, page):
+    """A page for users names no object of the inner schema, and each object of the outer one that it names is there"""
+    text = (TOP / page).read_text()
+    if page == "docs/api.md":
+        text = text.replace("Schema `kube_reports_internal` holds the rest", "")
+    assert re.findall(r"kube_reports_internal\.\w+", text) == []
+    visible = set(stack.database.psql(VISIBLE).split())
+    assert sorted(set(re.findall(r"\bkube_reports\.(\w+)", text)) - visible) == []
+    inside = set(stack.database.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'kube_reports_internal'::regnamespace").split())
+    assert sorted(set(re.findall(r"`[^`\n]*?\b(\w+)\(", text)) & inside - visible) == []
 
 
 def anchors(page):

@@ -238,7 +238,7 @@ def test_data_only(source, other_server):
     months = stack.database.psql("SELECT inhrelid::regclass FROM pg_inherits"
                                  " WHERE inhparent = 'kube_reports_internal.result_change'::regclass").split()
     for month in months:
-        other_server.psql(f"SELECT kube_reports_internal.make_history('{month[-7:-3]}-{month[-2:]}-15')", database="data_only")
+        other_server.psql(f"SELECT kube_reports.make_history('{month[-7:-3]}-{month[-2:]}-15')", database="data_only")
     run(["pg_restore", "--data-only", "--jobs=4", "--exit-on-error", "-d", other_server.connection(database="data_only"),
          dumps["parallel"]])
     assert int(other_server.psql("SELECT kube_reports.after_restore()", database="data_only")) > newest(stack.database)

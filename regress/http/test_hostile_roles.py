@@ -280,8 +280,8 @@ def test_nobody_is_believed_by_session(store):
             AND a.grantee NOT IN ('kube_reports_owner'::regrole, 'kube_reports_admin'::regrole)
             AND NOT ('kube_reports_internal.caller'::regtype = ANY (p.proargtypes) OR 'seal' = ANY (p.proargnames))
         ORDER BY 1""").split()
-    # These look at the document that they are given, and at the registry.
-    assert unsealed == ["conforms", "results", "summary"]
+    # These look at the document that they are given, and at the registry; setting() tells how long is kept what.
+    assert unsealed == ["conforms", "results", "setting", "summary"]
     believing = store.psql("SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v'"
                            r" AND pg_get_viewdef(c.oid) ~* '\msession_user\M'")
     assert believing == ""

@@ -81,6 +81,7 @@ INSERT INTO public.regress_call VALUES
 	('status_name', $$kube_reports_internal.status_name('p')$$),
 	('excluded_from_score', $$kube_reports_internal.excluded_from_score('MANUAL')$$),
 	('severity_weight', $$kube_reports.severity_weight('high')$$),
+	('setting', $$kube_reports.setting('history_retention')$$),
 	('total', $$(SELECT kube_reports_internal.total(1)) t$$),
 	('string_at', $$kube_reports_internal.string_at('{"a": "b"}', 'a')$$),
 	('value_at', $$kube_reports_internal.value_at('{"a": "b"}', 'a')$$),

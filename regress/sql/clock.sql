@@ -12,7 +12,7 @@ $$;
 -- All that there is was written by a clock that was ahead.
 CREATE FUNCTION pg_temp.ahead(by interval) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	PERFORM kube_reports_internal.make_history(now() + by + days * interval '1 day') FROM generate_series(0, 4) days;
+	PERFORM kube_reports.make_history(now() + by + days * interval '1 day') FROM generate_series(0, 4) days;
 	UPDATE kube_reports_internal.change SET at = at + by;
 	UPDATE kube_reports_internal.result_change SET at = at + by, first_seen = first_seen + by, old_since = old_since + by, settles_at = settles_at + by;
 	UPDATE kube_reports_internal.result SET first_seen = first_seen + by, since = since + by;
@@ -53,7 +53,7 @@ SELECT now() - max(c.at) < '1 hour' AS now_again FROM kube_reports_internal.chan
 
 -- Ahead by years: what was written before is as old as it was.
 SELECT pg_temp.ahead('-30 months');
-DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports_internal.make_history(now() - month * interval '1 month'); END LOOP; END $$;
+DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports.make_history(now() - month * interval '1 month'); END LOOP; END $$;
 CREATE FUNCTION pg_temp.months() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass $$;
 SELECT pg_temp.months() AS months, count(*) AS events FROM kube_reports_internal.result_change \gset
 SELECT kube_reports_internal.expire_history() AS dropped;
@@ -84,6 +84,11 @@ SELECT kube_reports_internal.expire_days() AS expired;
 SELECT (now() AT TIME ZONE 'UTC')::date - s.daily_cut > 1300 AS kept FROM kube_reports_internal.store s;
 
 UPDATE kube_reports_internal.result_change SET at = at + interval '20 months';
+
+-- The owner has all of it at once.
+CALL kube_reports.expire();
+SELECT s.daily_cut = (now() AT TIME ZONE 'UTC' - kube_reports.setting('daily_retention')::interval)::date AS now
+	FROM kube_reports_internal.store s;
 
 -- Of few months one is much: it has more time.
 SELECT kube_reports.set_setting('history_retention', '2 months');

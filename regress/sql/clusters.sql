@@ -78,6 +78,8 @@ SELECT kube_reports.grant_proxy('regress_leaving', :'one');
 SELECT kube_reports.grant_cluster('regress_looking', :'one');
 SELECT count(*) AS grants FROM kube_reports_internal.reader_grant WHERE role = 'regress_looking';
 SELECT has_schema_privilege('regress_looking', 'kube_reports', 'USAGE') AS reads;
+-- Nobody takes it back: the binding of its proxies' role is gone.
+UPDATE kube_reports.cluster SET removing = false WHERE uid = :'one';
 -- Upkeep goes on with it, and so does whoever calls again.
 SELECT count(*) AS before FROM kube_reports.object \gset
 SELECT kube_reports_internal.remove_marked_clusters() AS more;

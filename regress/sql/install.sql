@@ -23,6 +23,17 @@ SELECT c.oid::regclass FROM pg_class c
 	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'v', 'S') AND obj_description(c.oid, 'pg_class') IS NULL
 	ORDER BY 1;
 
+-- What users call and read is of types that users may name.
+SELECT p.oid::regprocedure AS public, t.oid::regtype AS inner_type
+	FROM pg_proc p CROSS JOIN LATERAL unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]) || p.prorettype) a(type)
+		JOIN pg_type t ON t.oid = a.type
+	WHERE p.pronamespace = 'kube_reports'::regnamespace AND t.typnamespace NOT IN ('pg_catalog'::regnamespace, 'kube_reports'::regnamespace)
+UNION
+SELECT c.oid, t.oid
+	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+	WHERE c.relnamespace = 'kube_reports'::regnamespace AND t.typnamespace NOT IN ('pg_catalog'::regnamespace, 'kube_reports'::regnamespace)
+ORDER BY 1, 2;
+
 -- Nothing but the work on documents is for everybody.
 SELECT p.proname FROM pg_proc p, LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
 	WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND a.grantee = 0 AND a.privilege_type = 'EXECUTE'

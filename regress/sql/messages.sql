@@ -80,3 +80,46 @@ SELECT code, convert_from(body, 'UTF8')::jsonb->>'message' AS message
 RESET ROLE;
 DROP OWNED BY regress_messages;
 DROP ROLE regress_messages;
+
+-- A setting that there is not, and values that a setting cannot have.
+SELECT kube_reports.setting('bogus');
+SELECT kube_reports.set_setting('bogus', '1');
+SELECT kube_reports.setting(NULL);
+SELECT kube_reports.set_setting('log_retention', 'an hour');
+SELECT kube_reports.set_setting('log_retention', '-1 minute');
+SELECT kube_reports.set_setting('history_retention', '100000000 years');
+SELECT kube_reports.set_setting('settle_window', '2 days');
+SELECT kube_reports.set_setting('log_bytes', '1GB');
+SELECT kube_reports.set_setting('log_bytes', '99999999999999999999');
+SELECT kube_reports.set_setting('text_search', 'maybe');
+SELECT k.name, kube_reports.setting(k.name) IS NOT NULL AS known FROM kube_reports_internal.known_settings() k ORDER BY 1;
+SELECT kube_reports.set_setting('log_retention', '90 minutes');
+SELECT kube_reports.setting('log_retention');
+SELECT kube_reports.set_setting('log_retention', NULL);
+SELECT kube_reports.setting('log_retention');
+
+-- What commits by itself, where it cannot.
+CREATE FUNCTION pg_temp.unregister() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	CALL kube_reports.unregister_cluster('00000000-0000-0000-0000-000000000001');
+END
+$$;
+SELECT pg_temp.unregister();
+BEGIN;
+CALL kube_reports.unregister_cluster(:'one');
+ROLLBACK;
+BEGIN;
+CALL kube_reports.rebuild();
+ROLLBACK;
+BEGIN;
+CALL kube_reports.expire();
+ROLLBACK;
+CALL kube_reports.rebuild();
+CALL kube_reports.expire();
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT kube_reports.lock_writes();
+ROLLBACK;
+
+-- The mark of a cluster that goes is no switch.
+UPDATE kube_reports.cluster SET removing = true WHERE uid = :'one';
+UPDATE kube_reports.cluster SET name = 'there' WHERE uid = :'one' RETURNING name, removing;

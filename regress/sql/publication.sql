@@ -5,7 +5,7 @@ DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
-SELECT kube_reports_internal.make_history(now());
+SELECT kube_reports.make_history(now());
 SELECT c.oid::regclass AS without FROM pg_class c
 	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p')
 		AND NOT (c.relreplident = 'f'

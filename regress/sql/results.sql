@@ -340,8 +340,8 @@ SELECT count(kube_reports_internal.collect_garbage()) AS steps FROM generate_ser
 SELECT count(*) AS details FROM kube_reports_internal.detail d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.detail = d.id);
 SELECT count(*) FROM kube_reports.verify();
 -- History of months that are over goes as a whole.
-SELECT kube_reports_internal.make_history('2020-02-29 23:59:59+00');
-SELECT kube_reports_internal.make_history('2020-02-01 00:00:00+00');
+SELECT kube_reports.make_history('2020-02-29 23:59:59+00');
+SELECT kube_reports.make_history('2020-02-01 00:00:00+00');
 SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';
 SELECT kube_reports_internal.expire_history(), kube_reports_internal.expire_history();
 SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass AND inhrelid::regclass::text LIKE '%2020%';

@@ -60,6 +60,13 @@ COMMENT ON FUNCTION kube_reports_internal.wrong_summaries()
 
 ---- options ----
 
+CREATE VIEW kube_reports.aggregation_options AS
+	SELECT c.uid AS cluster, c.name AS cluster_name, a.admission, a.policy_reports, a."group", a.delay, a.chunk_size,
+		a.follow_policies
+	FROM kube_reports_internal.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id;
+COMMENT ON VIEW kube_reports.aggregation_options
+	IS 'what is aggregated in clusters, as set_aggregation() has set it; no row: nothing';
+
 CREATE FUNCTION kube_reports_internal.present_form(options kube_reports_internal.aggregation) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (options)."group" || '/' || (options).policy_reports;
@@ -86,7 +93,7 @@ COMMENT ON FUNCTION kube_reports_internal.count_former(kube_reports_internal.agg
 CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL, policy_reports text DEFAULT NULL,
 		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL,
 		dry_run boolean DEFAULT false)
-	RETURNS kube_reports_internal.aggregation
+	RETURNS kube_reports.aggregation_options
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -95,6 +102,7 @@ DECLARE
 	before		kube_reports_internal.aggregation;
 	stored		kube_reports_internal.aggregation;
 	former		bigint := 0;
+	options		kube_reports.aggregation_options;
 BEGIN
 	IF policy_reports NOT IN ('off', 'resource', 'policy') THEN
 		RAISE EXCEPTION 'policy_reports cannot be "%"', policy_reports USING ERRCODE = 'check_violation', HINT = 'It is "off", "resource" or "policy".';
@@ -145,7 +153,10 @@ BEGIN
 		RAISE NOTICE '% policy reports that Kyverno manages are being deleted: they are of another setting', former
 			USING HINT = 'set_aggregation(..., dry_run => true) tells how many it would be, and changes nothing.';
 	END IF;
-	RETURN stored;
+	SELECT c.uid, c.name, stored.admission, stored.policy_reports, stored."group", stored.delay, stored.chunk_size,
+			stored.follow_policies
+		INTO options FROM kube_reports.cluster c WHERE c.id = served;
+	RETURN options;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean, boolean)

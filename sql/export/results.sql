@@ -17,7 +17,7 @@ LANGUAGE sql STABLE
 RETURN to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
 COMMENT ON FUNCTION kube_reports_internal.utc_text(timestamptz) IS 'a time in RFC 3339, in UTC, with microseconds';
 
-CREATE TYPE kube_reports_internal.exported_result AS (
+CREATE TYPE kube_reports.exported_result AS (
 	cluster		uuid,
 	cluster_name text,
 	namespace	text,
@@ -43,9 +43,9 @@ CREATE TYPE kube_reports_internal.exported_result AS (
 	first_seen	text,
 	since		text
 );
-COMMENT ON TYPE kube_reports_internal.exported_result IS 'a result as it is exported: see typed_result';
+COMMENT ON TYPE kube_reports.exported_result IS 'a result as it is exported: see typed_result';
 
-CREATE TYPE kube_reports_internal.exported_event AS (
+CREATE TYPE kube_reports.exported_event AS (
 	id			text,
 	at			text,
 	cluster		uuid,
@@ -70,7 +70,7 @@ CREATE TYPE kube_reports_internal.exported_event AS (
 	old_since	text,
 	actor		text
 );
-COMMENT ON TYPE kube_reports_internal.exported_event IS 'an event of history as it is exported: see result_event';
+COMMENT ON TYPE kube_reports.exported_event IS 'an event of history as it is exported: see result_event';
 
 CREATE FUNCTION kube_reports_internal.csv_line(line json) RETURNS text
 LANGUAGE sql STABLE
@@ -231,7 +231,7 @@ COMMENT ON FUNCTION kube_reports_internal.read_event_filter(jsonb) IS 'a filter 
 
 -- However few of them match, a step looks at max_rows rows of history.
 CREATE FUNCTION kube_reports_internal.next_events(wanted kube_reports_internal.event_filter, after_version bigint, after_key bigint, horizon bigint, max_rows integer,
-		OUT events kube_reports_internal.exported_event[], OUT origins bigint[], OUT last_version bigint, OUT last_key bigint, OUT more boolean)
+		OUT events kube_reports.exported_event[], OUT origins bigint[], OUT last_version bigint, OUT last_key bigint, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
@@ -252,7 +252,7 @@ BEGIN
 			ROW(kube_reports_internal.event_id(h.version, h.key), kube_reports_internal.utc_text(h.at), c.uid, c.name, h.namespace, t."group", t.plural, g.name,
 				k.source, k.policy, k.rule, k.category, k.severity, s.api_version, s.kind, s.namespace, s.name, s.uid,
 				kube_reports_internal.status_name(h.old_status), kube_reports_internal.status_name(h.new_status),
-				kube_reports_internal.utc_text(h.first_seen), kube_reports_internal.utc_text(h.old_since), a.name)::kube_reports_internal.exported_event AS event
+				kube_reports_internal.utc_text(h.first_seen), kube_reports_internal.utc_text(h.old_since), a.name)::kube_reports.exported_event AS event
 		FROM scanned h
 			JOIN kube_reports.cluster c ON c.id = h.cluster_id
 			JOIN kube_reports_internal.criterion k ON k.id = h.criterion
@@ -292,7 +292,7 @@ COMMENT ON FUNCTION kube_reports_internal.next_events(kube_reports_internal.even
 
 -- The cursor is the horizon, and the place of what was looked at last.
 CREATE FUNCTION kube_reports_internal.event_step(wanted kube_reports_internal.event_filter, after text, max_rows integer, INOUT "cursor" text,
-		OUT events kube_reports_internal.exported_event[])
+		OUT events kube_reports.exported_event[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -321,7 +321,7 @@ COMMENT ON FUNCTION kube_reports_internal.event_step(kube_reports_internal.event
 
 -- A step ends early where messages and properties are large: behind the first result with which they are more than max_bytes, as stored.
 CREATE FUNCTION kube_reports_internal.result_step(wanted kube_reports_internal.result_filter, max_rows integer, INOUT "cursor" text,
-		OUT results kube_reports_internal.exported_result[])
+		OUT results kube_reports.exported_result[])
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -331,7 +331,7 @@ BEGIN
 	SELECT coalesce(array_agg(ROW(f.cluster, f.cluster_name, f.namespace, f.report_group, f.report_resource, f.report, f.source, f.policy, f.rule,
 				f.category, f.severity, f.status, f.native_status, f.score::numeric, f.subject_api_version, f.subject_kind, f.subject_namespace,
 				f.subject_name, f.subject_uid, f.message, f.properties, to_jsonb(f.exceptions), kube_reports_internal.utc_text(f.first_seen),
-				kube_reports_internal.utc_text(f.since))::kube_reports_internal.exported_result ORDER BY f.ordinality), '{}'),
+				kube_reports_internal.utc_text(f.since))::kube_reports.exported_result ORDER BY f.ordinality), '{}'),
 			CASE WHEN count(*) = max_rows OR count(*) < max(f.found) THEN (array_agg(f.place ORDER BY f.ordinality DESC))[1] END
 		INTO results, "cursor"
 		FROM (SELECT f.*, count(*) OVER () AS found, sum(pg_column_size(f.message) + pg_column_size(f.properties))
@@ -345,7 +345,7 @@ COMMENT ON FUNCTION kube_reports_internal.result_step(kube_reports_internal.resu
 
 ---- for readers ----
 
-CREATE FUNCTION kube_reports_internal.find_exported(role text, seal bytea, filter jsonb, INOUT "cursor" text, OUT results kube_reports_internal.exported_result[])
+CREATE FUNCTION kube_reports_internal.find_exported(role text, seal bytea, filter jsonb, INOUT "cursor" text, OUT results kube_reports.exported_result[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -356,7 +356,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.find_exported(text, bytea, jsonb, text)
 	IS 'the half of export_results() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.export_results(filter jsonb DEFAULT '{}') RETURNS SETOF kube_reports_internal.exported_result
+CREATE FUNCTION kube_reports.export_results(filter jsonb DEFAULT '{}') RETURNS SETOF kube_reports.exported_result
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -375,7 +375,7 @@ $$;
 COMMENT ON FUNCTION kube_reports.export_results(jsonb)
 	IS 'all results that match a filter of search_results(), as they are exported, in the order of search_results(); for COPY. Raises 22023 for a wrong filter';
 
-CREATE FUNCTION kube_reports_internal.find_events(role text, seal bytea, filter jsonb, after text, INOUT "cursor" text, OUT events kube_reports_internal.exported_event[])
+CREATE FUNCTION kube_reports_internal.find_events(role text, seal bytea, filter jsonb, after text, INOUT "cursor" text, OUT events kube_reports.exported_event[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -395,7 +395,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.find_events(text, bytea, jsonb, text, text)
 	IS 'the half of export_events() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.export_events(filter jsonb DEFAULT '{}', after text DEFAULT NULL) RETURNS SETOF kube_reports_internal.exported_event
+CREATE FUNCTION kube_reports.export_events(filter jsonb DEFAULT '{}', after text DEFAULT NULL) RETURNS SETOF kube_reports.exported_event
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -478,7 +478,7 @@ BEGIN
 			END IF;
 			SELECT s."cursor", ARRAY(SELECT to_json(r) FROM unnest(s.results) r) INTO next_cursor, lines
 				FROM kube_reports_internal.result_step(results, page_rows, "cursor") s;
-			header := to_json(json_populate_record(NULL::kube_reports_internal.exported_result, '{}'));
+			header := to_json(json_populate_record(NULL::kube_reports.exported_result, '{}'));
 		ELSE
 			events := kube_reports_internal.read_event_filter(filter);
 			events.clusters := ARRAY[served];
@@ -489,7 +489,7 @@ BEGIN
 			END IF;
 			SELECT s."cursor", ARRAY(SELECT to_json(e) FROM unnest(s.events) e) INTO next_cursor, lines
 				FROM kube_reports_internal.event_step(events, asked->>'after', step_rows, "cursor") s;
-			header := to_json(json_populate_record(NULL::kube_reports_internal.exported_event, '{}'));
+			header := to_json(json_populate_record(NULL::kube_reports.exported_event, '{}'));
 		END IF;
 		body := kube_reports_internal.export_body(format, "cursor" IS NULL, lines, header);
 		code := 200;

@@ -26,7 +26,7 @@
 
 ---- history's partitions ----
 
-CREATE FUNCTION kube_reports_internal.make_history(at timestamptz) RETURNS void
+CREATE FUNCTION kube_reports.make_history(at timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET client_min_messages = warning
@@ -57,7 +57,8 @@ BEGIN
 		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.make_history(timestamptz) IS 'makes the partition of result_change for a time unless it is there';
+COMMENT ON FUNCTION kube_reports.make_history(timestamptz) 
+	IS 'makes room for the history of the month that a time is in, for rows that are loaded or replicated: whoever writes, and upkeep, make it by themselves';
 
 ---- from documents to rows ----
 
@@ -92,7 +93,7 @@ DECLARE
 BEGIN
 	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_results.lane;
-	PERFORM kube_reports_internal.make_history(written_at);
+	PERFORM kube_reports.make_history(written_at);
 	IF restoring THEN
 		PERFORM kube_reports_internal.count_restored(apply_results.lane, namespaces, names, firsts);
 	END IF;
@@ -363,7 +364,7 @@ DECLARE
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_new_results.lane;
-	PERFORM kube_reports_internal.make_history(written_at);
+	PERFORM kube_reports.make_history(written_at);
 
 	WITH entry AS MATERIALIZED (
 		SELECT k.namespace, k.name, k.version, c.actor, kube_reports_internal.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
@@ -548,7 +549,7 @@ BEGIN
 	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c WHERE c.lane = announce_pending.lane AND c.version = last;
 	-- So is the first event of a month.
 	IF to_regclass('kube_reports_internal.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM')) IS NULL THEN
-		PERFORM kube_reports_internal.make_history(written.at);
+		PERFORM kube_reports.make_history(written.at);
 		RETURN 1;
 	END IF;
 	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target

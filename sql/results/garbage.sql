@@ -39,23 +39,29 @@ COMMENT ON FUNCTION kube_reports_internal.history_ends()
 -- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time
 -- will do. How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the
 -- newest month that has events.
+CREATE FUNCTION kube_reports_internal.expired_history() RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT min(c.relname::text COLLATE "C")
+	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+	WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass
+		AND c.relname < 'result_change_' || to_char(date_trunc('month',
+			least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
+				- kube_reports.setting('history_retention')::interval), 'YYYY_MM')
+$$;
+COMMENT ON FUNCTION kube_reports_internal.expired_history()
+	IS 'the partition of the oldest month of history that is older than history_retention; null: there is none';
+
 CREATE FUNCTION kube_reports_internal.expire_history() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '200ms'
 AS $$
 DECLARE
-	oldest		timestamp;
-	partition	text;
+	partition CONSTANT text := kube_reports_internal.expired_history();
 BEGIN
-	oldest := date_trunc('month', least(now(), kube_reports_internal.history_ends()) AT TIME ZONE 'UTC'
-		- kube_reports.setting('history_retention')::interval);
-	SELECT c.relname INTO partition
-		FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass
-			AND c.relname < 'result_change_' || to_char(oldest, 'YYYY_MM')
-		ORDER BY c.relname LIMIT 1;
-	IF NOT FOUND THEN
+	IF partition IS NULL THEN
 		RETURN false;
 	END IF;
 	EXECUTE format('DROP TABLE kube_reports_internal.%I', partition);
@@ -88,6 +94,31 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.expire_days(integer)
 	IS 'lets go counts of days that are older than daily_retention, seen from now and from the newest month that has '
 		'events; max_days: of at most so many days more than before; true when there were such days';
+
+CREATE PROCEDURE kube_reports.expire()
+LANGUAGE plpgsql
+AS $$
+DECLARE
+	kept		text;
+BEGIN
+	CALL kube_reports_internal.require_own_transactions('expire');
+	WHILE kube_reports_internal.expire_history() LOOP
+		COMMIT;
+	END LOOP;
+	PERFORM kube_reports_internal.expire_days();
+	COMMIT;
+	kept := kube_reports_internal.expired_history();
+	IF kept IS NOT NULL THEN
+		RAISE EXCEPTION 'history that is older than history_retention is being read'
+			USING ERRCODE = 'lock_not_available', DETAIL = pg_catalog.format('Its oldest month is in table %s.', kept),
+				HINT = 'CALL kube_reports.expire() again when its readers have ended.';
+	END IF;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports.expire()
+	IS 'drops at once what is older than history_retention, and lets go counts of days that are older than '
+		'daily_retention, which upkeep does in small steps: for whoever needs the room. Raises 55P03 when history that '
+		'is to go is being read, 25001 in a transaction block';
 
 -- After a jump of the clock the first new event would be the end of all that is older. A twenty-fifth of what there is
 -- goes in a day, which is a month of two years: that leaves time to notice.

@@ -303,7 +303,7 @@ BEGIN
 	FOR month IN SELECT DISTINCT date_trunc('month', r.since AT TIME ZONE 'UTC') FROM kube_reports_internal.result r
 		WHERE r.origin = ANY (origins) AND r.since >= begins AND r.since < written_at
 	LOOP
-		PERFORM kube_reports_internal.make_history(month AT TIME ZONE 'UTC');
+		PERFORM kube_reports.make_history(month AT TIME ZONE 'UTC');
 	END LOOP;
 
 	WITH newest AS MATERIALIZED (
@@ -604,6 +604,7 @@ AS $$
 DECLARE
 	next_lane	integer := 0;
 BEGIN
+	CALL kube_reports_internal.require_own_transactions('rebuild');
 	-- Lanes of other types, too: no row may be left of them.  Who makes results again with the whole store locked has its rows.
 	PERFORM kube_reports_internal.lock_store_shared();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
@@ -624,7 +625,7 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
-	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, after what belongs to none and after the counts, while others write. Counts of past days stay as they are; to history it adds what is missing between its newest event of a result and the result';
+	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, after what belongs to none and after the counts, while others write. Counts of past days stay as they are; to history it adds what is missing between its newest event of a result and the result. Raises 25001 in a transaction block';
 
 ---- text search ----
 
@@ -751,7 +752,7 @@ BEGIN
 	END IF;
 	more := kube_reports_internal.analyze_step();
 	more := kube_reports_internal.compact(5000) OR more;
-	PERFORM kube_reports_internal.make_history(now() + interval '5 days');
+	PERFORM kube_reports.make_history(now() + interval '5 days');
 	more := kube_reports_internal.expire_step() OR more;
 	more := more OR kube_reports_internal.garbage_due() OR EXISTS (SELECT FROM kube_reports.cluster c WHERE c.removing);
 	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.

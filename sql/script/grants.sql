@@ -57,7 +57,7 @@ AS $$
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
 			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
-			'fleet_score', 'find_vulnerabilities', 'worst_vulnerabilities', 'dashboard', 'dashboard_html',
+			'fleet_score', 'find_vulnerabilities', 'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
 			-- What the page is made of.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows', 'chart_top', 'chart_path', 'chart_trend',
 			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends', 'dashboard_clusters', 'dashboard_lists',
@@ -144,7 +144,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_reader(name)
-	IS 'lets a role read everything, of all clusters, through views and functions; gives it the settings of reader_settings() (statement_timeout, jit = off) that it has no value for';
+	IS 'lets a role read everything, of all clusters, through views and functions; gives it statement_timeout = 60s and jit = off where it has no values of its own';
 
 CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -221,7 +221,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
-	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and the settings of reader_settings() too; returns how many';
+	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and the settings that came with it, too; returns how many';
 
 CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -241,7 +241,10 @@ AS $$
 	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
-			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send')
+			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send',
+				-- Nor what takes the owner's rights: it would fail half-way, and say nothing of why.
+				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_namespace', 'grant_admin', 'revoke_reader', 'add_reader', 'limit_reader',
+				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';
 
@@ -258,5 +261,6 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.grant_admin(name) IS 'lets a role read and write every table, and use every function, for every cluster; only the owner grants and upgrades';
+COMMENT ON FUNCTION kube_reports.grant_admin(name)
+	IS 'lets a role read and write every table, and use every function but the owner''s, for every cluster; only the owner grants, removes clusters and upgrades';
 

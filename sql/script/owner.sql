@@ -93,6 +93,8 @@ BEGIN
 			'kube_reports_internal.report_from_jsonb(jsonb)',
 			'kube_reports.label_terms(kube_reports.report)',
 			'kube_reports.matches_labels(text[], text)',
+			'kube_reports.matches_fields(text, text, text)',
+			'kube_reports.selector_terms(text)',
 			'kube_reports.document_size(kube_reports.report)',
 			'kube_reports.conforms(kube_reports.report, text, text)']) f(signature)
 	LOOP

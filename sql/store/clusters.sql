@@ -51,7 +51,9 @@ BEGIN
 	DELETE FROM kube_reports_internal.result_rebuild b USING kube_reports_internal.lane l
 		WHERE l.cluster_id = leaving.id
 		AND b.lane = l.id;
+	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 	UPDATE kube_reports.cluster c SET removing = true WHERE c.id = leaving.id;
+	PERFORM set_config('kube_reports_internal.api_write', '', true);
 	RETURN leaving.id;
 END
 $$;
@@ -207,8 +209,10 @@ CREATE PROCEDURE kube_reports.unregister_cluster(cluster uuid, force boolean DEF
 LANGUAGE plpgsql
 AS $$
 DECLARE
-	leaving		integer := kube_reports_internal.mark_cluster(cluster, force);
+	leaving		integer;
 BEGIN
+	CALL kube_reports_internal.require_own_transactions('unregister_cluster');
+	leaving := kube_reports_internal.mark_cluster(cluster, force);
 	COMMIT;
 	WHILE kube_reports_internal.remove_cluster_step(leaving) LOOP
 		COMMIT;
@@ -220,4 +224,4 @@ COMMENT ON PROCEDURE kube_reports.unregister_cluster(uuid, boolean)
 	IS 'removes a cluster and everything that is of it: reports, the log, results, history, counts, grants of '
 		'readers, the binding of proxies'' roles, webhooks; with a commit after each step, while others write. Called '
 		'again it goes on; of a cluster that is not known there is nothing to do. Raises 55006 while a proxy of its '
-		'role is connected, unless force';
+		'role is connected, unless force, 25001 in a transaction block';

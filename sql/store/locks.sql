@@ -151,6 +151,48 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.require_read_committed()
 	IS 'refuses to write in a transaction whose snapshot may be too old, and refuses two-phase commit of it';
 
+CREATE FUNCTION kube_reports.lock_writes() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM kube_reports_internal.require_read_committed();
+	PERFORM kube_reports_internal.lock_store();
+END
+$$;
+COMMENT ON FUNCTION kube_reports.lock_writes()
+	IS 'keeps everybody else from writing until the transaction ends: a transaction of many writes that begins with '
+		'this meets no 40P01. Raises 0A000 unless the transaction is READ COMMITTED';
+
+-- Commits are refused in a transaction block, and where the caller is a function; in a block with an EXCEPTION clause always, with other
+-- words for COMMIT than for ROLLBACK, unless they would have been refused anyway.
+CREATE PROCEDURE kube_reports_internal.require_own_transactions(procedure text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+	on_commit	text;
+	on_rollback	text;
+BEGIN
+	BEGIN
+		COMMIT;
+	EXCEPTION WHEN invalid_transaction_termination THEN
+		on_commit := SQLERRM;
+	END;
+	BEGIN
+		ROLLBACK;
+	EXCEPTION WHEN invalid_transaction_termination THEN
+		on_rollback := SQLERRM;
+	END;
+	IF on_commit OPERATOR(pg_catalog.=) on_rollback THEN
+		RAISE EXCEPTION '%() cannot be called within a transaction', procedure
+			USING ERRCODE = 'active_sql_transaction', DETAIL = 'It commits after each of its steps.',
+				HINT = 'CALL it by itself: outside of BEGIN and COMMIT, not in a function, without psql''s --single-transaction.';
+	END IF;
+END
+$$;
+COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
+	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it cannot commit';
+
 -- What is visible before it is durable may be gone after a crash, and the sequence with it: its versions would be given again.
 CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -26,7 +26,7 @@ BEGIN
 	DELETE FROM kube_reports_internal.caller_secret;
 	DELETE FROM kube_reports_internal.rollup_mark;
 	-- Partitions are no rows: a subscription makes none.
-	PERFORM kube_reports_internal.make_history(m.month) FROM generate_series(first_month,
+	PERFORM kube_reports.make_history(m.month) FROM generate_series(first_month,
 		last_month + interval '1 month', interval '1 month') m(month);
 END
 $$;

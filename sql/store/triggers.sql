@@ -209,6 +209,26 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_registered()
 	IS 'trigger: a cluster that DML makes known gets its lanes, as from register_cluster(); where a dump is loaded, they follow';
 
+-- Its readers, the role of its proxies and its webhooks are gone, and much else.
+CREATE FUNCTION kube_reports_internal.dml_removing() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF OLD.removing THEN
+		RAISE EXCEPTION 'cluster % is being removed', OLD.uid
+			USING ERRCODE = 'object_in_use', DETAIL = 'A part of what belongs to it is gone already.',
+				HINT = format('CALL kube_reports.unregister_cluster(%L) ends it; then make the cluster known again with '
+					'kube_reports.grant_proxy().', OLD.uid);
+	END IF;
+	RAISE EXCEPTION 'column "removing" of cluster % is not to be written', OLD.uid
+		USING ERRCODE = 'object_not_in_prerequisite_state',
+			HINT = format('CALL kube_reports.unregister_cluster(%L) removes the cluster.', OLD.uid);
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.dml_removing()
+	IS 'trigger: the removal of a cluster is begun by unregister_cluster() alone, and not taken back';
+
 -- Its objects and lanes are gone already: they refer to it.
 CREATE FUNCTION kube_reports_internal.dml_removed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -260,6 +280,9 @@ CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
 CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_removed();
+CREATE TRIGGER dml_removing BEFORE UPDATE ON kube_reports.cluster
+	FOR EACH ROW WHEN (OLD.removing IS DISTINCT FROM NEW.removing AND current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on')
+	EXECUTE FUNCTION kube_reports_internal.dml_removing();
 CREATE TRIGGER dml_lane_removed AFTER DELETE ON kube_reports_internal.lane
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_lane_removed();
 -- For each row: a statement that inserts nothing begins no restore.

@@ -1,42 +1,85 @@
 -- upkeep.sql
 --	  Compaction of the log, incarnations, restored dumps, status.
 
-CREATE FUNCTION kube_reports.setting(name text) RETURNS text
-LANGUAGE sql STABLE
+CREATE FUNCTION kube_reports_internal.known_settings() RETURNS TABLE (name text, value text, form text)
+LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT coalesce((SELECT s.value FROM kube_reports_internal.setting s WHERE s.name = $1),
-		CASE $1 WHEN 'log_retention' THEN '60 minutes' WHEN 'log_bytes' THEN '1073741824' WHEN 'settle_window' THEN '10 minutes'
-			WHEN 'history_retention' THEN '25 months' WHEN 'daily_retention' THEN '25 months' WHEN 'text_search' THEN 'off' END);
+	VALUES ('log_retention', '60 minutes', 'an interval such as ''90 minutes'''),
+		('log_bytes', '1073741824', 'a number of bytes'),
+		('settle_window', '10 minutes', 'an interval such as ''5 minutes'', at most a day'),
+		('history_retention', '25 months', 'an interval such as ''13 months'''),
+		('daily_retention', '25 months', 'an interval such as ''13 months'''),
+		('text_search', 'off', 'on or off; enable_text_search() turns it on');
 END;
-COMMENT ON FUNCTION kube_reports.setting(text) IS 'the value of a setting, or its default';
+COMMENT ON FUNCTION kube_reports_internal.known_settings()
+	IS 'the settings with their defaults, and what their values are';
+
+CREATE FUNCTION kube_reports_internal.default_setting(name text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	known		text := (SELECT k.value FROM kube_reports_internal.known_settings() k
+		WHERE k.name = default_setting.name);
+BEGIN
+	IF known IS NULL THEN
+		RAISE EXCEPTION 'there is no setting "%"', name
+			USING ERRCODE = 'undefined_object', HINT = (SELECT format('Settings are %s.', string_agg(k.name, ', '))
+				FROM kube_reports_internal.known_settings() k);
+	END IF;
+	RETURN known;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.default_setting(text)
+	IS 'the default of a setting. Raises 42704 for a name that no setting has';
+
+-- The owner's rights: readers may know how long history is kept.
+CREATE FUNCTION kube_reports.setting(name text) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN coalesce((SELECT s.value FROM kube_reports_internal.setting s WHERE s.name = setting.name),
+		kube_reports_internal.default_setting(setting.name));
+END
+$$;
+COMMENT ON FUNCTION kube_reports.setting(text)
+	IS 'the value of a setting, or its default. Raises 42704 for a name that no setting has';
 
 CREATE FUNCTION kube_reports.set_setting(name text, value text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	usual CONSTANT text := kube_reports_internal.default_setting(set_setting.name);
+	form CONSTANT text := (SELECT k.form FROM kube_reports_internal.known_settings() k
+		WHERE k.name = set_setting.name);
+	possible	boolean;
 BEGIN
-	IF kube_reports.setting(name) IS NULL THEN
-		RAISE EXCEPTION 'there is no setting "%"', name
-			USING ERRCODE = 'undefined_object',
-				HINT = 'Settings are log_retention, log_bytes, settle_window, history_retention, daily_retention and text_search.';
+	IF value IS NULL THEN
+		DELETE FROM kube_reports_internal.setting s WHERE s.name = set_setting.name;
+		RETURN;
 	END IF;
-	IF name IN ('log_retention', 'settle_window', 'history_retention', 'daily_retention') AND value::interval < interval '0'
-			OR name = 'log_bytes' AND value::bigint < 0 THEN
-		RAISE EXCEPTION 'setting "%" cannot be negative', name USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	IF name = 'settle_window' AND value::interval > interval '1 day' THEN
-		RAISE EXCEPTION 'setting "%" cannot be more than a day', name USING ERRCODE = 'invalid_parameter_value';
-	END IF;
-	IF name = 'text_search' AND value NOT IN ('on', 'off') THEN
-		RAISE EXCEPTION 'setting "%" is on or off', name
-			USING ERRCODE = 'invalid_parameter_value', HINT = 'enable_text_search() turns it on.';
+	BEGIN
+		possible := CASE
+			WHEN set_setting.name = 'text_search' THEN value IN ('on', 'off')
+			WHEN set_setting.name = 'log_bytes' THEN value::bigint >= 0
+			WHEN set_setting.name = 'settle_window' THEN value::interval BETWEEN '0' AND '1 day'
+			-- now() less this is to be a time.
+			ELSE value::interval BETWEEN '0' AND '1000 years' END;
+	EXCEPTION WHEN data_exception THEN
+		possible := false;
+	END;
+	IF NOT possible THEN
+		RAISE EXCEPTION 'setting "%" cannot be "%"', name, value
+			USING ERRCODE = 'invalid_parameter_value', HINT = format('It is %s. Its default is %s.', form, usual);
 	END IF;
 	INSERT INTO kube_reports_internal.setting AS s (name, value) VALUES (set_setting.name, set_setting.value)
 		ON CONFLICT ON CONSTRAINT setting_pkey DO UPDATE SET value = excluded.value;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
-	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared by types and clusters that have many: see log_share(); settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); daily_retention: how long counts and scores of days are kept (interval; the last ones before stay, because they still hold); text_search: whether after_restore() makes the indexes of enable_text_search()';
+	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared evenly by types and clusters that have many; settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); daily_retention: how long counts and scores of days are kept (interval; the last ones before stay, because they still hold); text_search: whether after_restore() makes the indexes of enable_text_search(). Null: the default. Raises 42704 for a name that no setting has, 22023 for a value that it cannot have';
 
 -- What an entry of the log counts for: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
@@ -143,7 +186,7 @@ RETURN 4503599627370496;
 COMMENT ON FUNCTION kube_reports_internal.version_limit() IS 'the highest version that a row of a dump may have';
 
 -- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by hand.
-CREATE FUNCTION kube_reports_internal.server_identity(OUT system_identifier bigint, OUT timeline bigint)
+CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -156,7 +199,7 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_func
 	timeline := NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.server_identity() IS 'system identifier and timeline of this server; nulls where they cannot be read';
+COMMENT ON FUNCTION kube_reports.server_identity() IS 'system identifier and timeline of this server, by which a failover is noticed; nulls where they cannot be read: new_incarnation() is then called by hand';
 
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -200,7 +243,7 @@ BEGIN
 			SET lost = l.lost + int8multirange(int8range(kube_reports_internal.lane_version(l.id), base, '()'));
 	END IF;
 	UPDATE kube_reports_internal.store s SET (system_identifier, timeline)
-		= (SELECT i.system_identifier, i.timeline FROM kube_reports_internal.server_identity() i);
+		= (SELECT i.system_identifier, i.timeline FROM kube_reports.server_identity() i);
 	RETURN base;
 END
 $$;
@@ -216,7 +259,7 @@ DECLARE
 	noted		record;
 BEGIN
 	PERFORM set_config('kube_reports_internal.server_checked', pg_backend_pid()::text, false);
-	SELECT * INTO here FROM kube_reports_internal.server_identity();
+	SELECT * INTO here FROM kube_reports.server_identity();
 	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
 	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
 		RETURN false;
