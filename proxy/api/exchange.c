@@ -18,6 +18,18 @@
 static void exchange_closed(void *state);
 
 static void
+count_under_way(Exchange *exchange)
+{
+	const char *method = http_method(exchange->http);
+
+	if (strcmp(exchange->access.verb, "watch") == 0)
+		return;
+	exchange->under_way = true;
+	exchange->gauge = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ? GAUGE_READING : GAUGE_MUTATING;
+	metrics_gauge_add(exchange->gauge, 1);
+}
+
+static void
 set_target(Exchange *exchange)
 {
 	const AccessAttributes *access = &exchange->access;
@@ -58,6 +70,7 @@ api_request(HttpRequest *request)
 	}
 	access_attributes(&exchange->arena, exchange->route, &exchange->access);
 	set_target(exchange);
+	count_under_way(exchange);
 	exchange_again(exchange);
 }
 
@@ -124,6 +137,8 @@ exchange_closed(void *state)
 		pg_cancel(exchange->call);
 	exchange_cancel_job(exchange);
 	loop_timer_stop(&exchange->deadline);
+	if (exchange->under_way)
+		metrics_gauge_add(exchange->gauge, -1);
 	if (!exchange->counted_elsewhere)
 		metrics_request(exchange->verb, type != NULL ? type->group : "", type != NULL ? type->version : "",
 						type != NULL ? type->resource : "", exchange->code,

@@ -16,6 +16,7 @@
 #include "http/http.h"
 #include "identity/identity.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 #include "base/offload.h"
 #include "db/pg.h"
 #include "api/registry.h"
@@ -48,6 +49,8 @@ struct Exchange
 	bool		exempt;			/* from the limits of queues */
 	bool		head;			/* HEAD: the answer has no body */
 	bool		counted_elsewhere;	/* health.c answers */
+	bool		under_way;		/* in this gauge, from when it is known what is asked for */
+	MetricGauge gauge;
 	LoopTimer	deadline;		/* --request-timeout or ?timeout=; not for watches */
 	PgCall	   *call;			/* in flight for this exchange alone */
 	OffloadJob *job;			/* under way for this exchange alone */

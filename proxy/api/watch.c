@@ -289,6 +289,12 @@ initial_free(Watch *watch)
 }
 
 static void
+count_watch(const Exchange *exchange, long delta)
+{
+	metrics_lasting("watch", exchange->type->group, exchange->type->version, exchange->type->resource, delta);
+}
+
+static void
 watch_closed(Exchange *exchange)
 {
 	Watch	   *watch = exchange->work;
@@ -310,7 +316,7 @@ watch_closed(Exchange *exchange)
 	arena_free(&watch->arena);
 	free(watch->namespace_name);
 	free(watch);
-	metrics_gauge_add(GAUGE_WATCHERS, -1);
+	count_watch(exchange, -1);
 }
 
 /* ---------- sending ---------- */
@@ -863,7 +869,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	if (watches != NULL)
 		watches->previous = watch;
 	watches = watch;
-	metrics_gauge_add(GAUGE_WATCHERS, 1);
+	count_watch(exchange, 1);
 	feed_attach(&watch->follower, pg_int4(result, 0, COLUMN_LANE));
 	watch->initial = watch_prepare_initial(watch, result);
 	exchange_hold(exchange, watch, watch_closed, NULL);

@@ -28,10 +28,14 @@ extern void metrics_worker_gone(int worker, bool restarting);
 /* verb as in the audit log (get list watch create update patch delete deletecollection, or "" for non-resource paths). */
 extern void metrics_request(const char *verb, const char *group, const char *version, const char *resource, int code, double seconds);
 
+/* A watch, or whatever else lasts, has begun (1) or ended (-1). */
+extern void metrics_lasting(const char *verb, const char *group, const char *version, const char *resource, long delta);
+
 /* Gauges of this worker; the sum of all workers is shown. */
 typedef enum MetricGauge
 {
-	GAUGE_WATCHERS,
+	GAUGE_READING,				/* requests under way, but for watches */
+	GAUGE_MUTATING,
 	GAUGE_CONNECTIONS,
 	GAUGE_STRANGERS,			/* connections of which it is not known whose they are */
 	GAUGE_REQUEST_BYTES,
@@ -54,7 +58,6 @@ typedef enum MetricCounter
 	COUNTER_WATCH_BYTES,
 	COUNTER_WATCH_OVERFLOWS,	/* streams closed because their queue was full */
 	COUNTER_DB_ERRORS,
-	COUNTER_DB_CALLS,
 	COUNTER_DB_INTERRUPTS,		/* calls that were stopped at the server */
 	COUNTER_DB_REFUSALS,		/* connections that the server had no room for */
 	COUNTER_BATCHES,
@@ -83,6 +86,16 @@ extern void metrics_stored_objects(const char *group, const char *resource, long
 extern void metrics_webhook_sent(const char *target, unsigned long events);
 extern void metrics_webhook_failed(const char *target);
 extern void metrics_webhook_state(const char *target, double lag_seconds, int failures, bool paused);
+
+/* A call of the database has ended.  number: below 32, always the same for a call; seconds waited for a connection, and on it. */
+extern void metrics_database_call(size_t number, const char *call, double waited, double taken);
+
+/* Of the upkeep process: what waits to be done; a step of maintenance was. */
+extern void metrics_pending(const char *what, unsigned long waiting, double oldest_seconds);
+extern void metrics_maintained(void);
+
+/* When the certificate of this process expires: seconds of the epoch. */
+extern void metrics_certificate_expires(int64_t at);
 
 /* The Prometheus text. */
 extern void metrics_write(StrBuf *buf);

@@ -197,7 +197,6 @@ pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state
 	call->state = state;
 	call->queued_at = loop_now();
 	call->deadline = call->queued_at + timeout_ms;
-	metrics_count(COUNTER_DB_CALLS, 1);
 
 	if (pool->away_since != 0 && call->queued_at - pool->away_since > AWAY_MS)
 		call_refuse(call, PG_AWAY);

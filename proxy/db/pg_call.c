@@ -19,6 +19,7 @@
 
 #include "base/config.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 
 #define OID_BYTEA 17
 #define OID_INT4 23
@@ -63,6 +64,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		"SELECT kube_reports_internal.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text, $8::int4 = 1)",
 	1, true, false, false},
 	[PG_WEBHOOKS] = {"webhooks", "SELECT * FROM kube_reports_internal.api_webhooks($1::uuid)", 4, false, false, false},
+	[PG_PENDING] = {"pending", "SELECT * FROM kube_reports_internal.api_pending($1::uuid)", 3, false, false, false},
 	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports_internal.api_maintain($1::uuid)", 1, true, true, false},
 	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports_internal.api_catch_up($1::uuid)", 1, true, true, false},
 	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports_internal.api_aggregate($1::uuid, kube_reports_internal.api_may_merge($1::uuid, $2::int8), NULL, NULL, NULL)",
@@ -101,6 +103,8 @@ pg_call_ended(const PgCall *call)
 
 	last_times.waited = (double) (sent_at - call->made_at) / 1e6;
 	last_times.taken = (double) (now - sent_at) / 1e6;
+	if (call->sent_at != 0)
+		metrics_database_call(call->statement, pg_statements[call->statement].name, last_times.waited, last_times.taken);
 }
 
 PgTimes

@@ -27,11 +27,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "trust/authentication_config.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/metrics.h"
 #include "base/watched_file.h"
 
 /* Refused handshakes are logged at most this often, in milliseconds. */
@@ -186,6 +188,18 @@ ask_for_certificates(SSL_CTX *ctx, const AuthenticationConfig *in_force)
 	return true;
 }
 
+/* Of the certificate of the newest context. */
+static time_t expires_at;
+
+static void
+note_expiration(SSL_CTX *ctx)
+{
+	struct tm	parts;
+
+	if (ASN1_TIME_to_tm(X509_get0_notAfter(SSL_CTX_get0_certificate(ctx)), &parts) == 1)
+		expires_at = timegm(&parts);
+}
+
 static SSL_CTX *
 load_context(char *why, size_t why_size)
 {
@@ -211,6 +225,7 @@ load_context(char *why, size_t why_size)
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
+	note_expiration(ctx);
 	return ctx;
 }
 
@@ -257,6 +272,8 @@ tls_reload(void)
 	SSL_CTX    *fresh;
 	Retired    *retired;
 
+	/* The first context is older than this process. */
+	metrics_certificate_expires(expires_at);
 	if (!changed && !reload_failed)
 		return;
 	fresh = load_context(why, sizeof(why));

@@ -26,11 +26,15 @@
 #define MAINTAIN_STEPS 100		/* then objects are counted; it goes on when there is more to do */
 #define STEP_TIMEOUT_MS 30000
 
+/* How often it is looked at what waits, for metrics; beside the steps. */
+#define PENDING_MS 15000
+
 /* How often counts of results are folded (readers add up what has not been), and reports merged that are due. */
 #define CATCH_UP_MS 1000
 
 static LoopTimer maintain_timer;
 static LoopTimer catch_up_timer;
+static LoopTimer pending_timer;
 static bool catch_up_more;
 static bool ending;
 static int	steps_under_way;
@@ -40,6 +44,7 @@ static uint64_t maintain_step_begun;
 static void maintain_begin(void *state);
 static void maintain_step(void *state);
 static void catch_up_begin(void *state);
+static void pending_look(void *state);
 
 void
 upkeep_start(void)
@@ -52,6 +57,7 @@ upkeep_start(void)
 	result_metrics_serve();
 	loop_timer_start(&maintain_timer, MAINTAIN_MS / 60, maintain_begin, NULL);
 	loop_timer_start(&catch_up_timer, CATCH_UP_MS, catch_up_begin, NULL);
+	loop_timer_start(&pending_timer, CATCH_UP_MS, pending_look, NULL);
 }
 
 void
@@ -60,6 +66,7 @@ upkeep_end(void)
 	ending = true;
 	loop_timer_stop(&maintain_timer);
 	loop_timer_stop(&catch_up_timer);
+	loop_timer_stop(&pending_timer);
 	webhooks_end();
 }
 
@@ -102,6 +109,8 @@ maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 
 	steps_under_way--;
 	pg_result_free(result);
+	if (outcome == PG_OK)
+		metrics_maintained();
 	/* Between steps it rests for as long as one took: clients' writes have the other half of a processor at least. */
 	if (more && ++maintain_steps < MAINTAIN_STEPS)
 		step_later(&maintain_timer, loop_now() - maintain_step_begun, maintain_step);
@@ -161,4 +170,22 @@ static void
 catch_up_begin(void *state)
 {
 	step_send(pg_call_new(PG_CATCH_UP), caught_up);
+}
+
+/* ---------- what waits ---------- */
+
+static void
+pending_known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	steps_under_way--;
+	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
+		metrics_pending(pg_text(result, row, 0).bytes, (unsigned long) pg_int8(result, row, 1), (double) pg_int8(result, row, 2) / 1000);
+	pg_result_free(result);
+	step_later(&pending_timer, PENDING_MS, pending_look);
+}
+
+static void
+pending_look(void *state)
+{
+	step_send(pg_call_new(PG_PENDING), pending_known);
 }

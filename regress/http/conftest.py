@@ -234,6 +234,18 @@ class Proxy:
                     return float(line.split()[1])
         return None
 
+    def series(self, name, **labels):
+        """The sum of the series of a metric that have these labels; None when there are none."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+            found = [float(line.rsplit(" ", 1)[1]) for line in answer.read().decode().splitlines()
+                     if line.startswith((name + "{", name + " ")) and all(label in line for label in wanted)]
+        return sum(found) if found else None
+
+    def watches(self):
+        """How many watches are open."""
+        return self.series("apiserver_longrunning_requests") or 0
+
     def kubeconfig(self):
         path = f"{self.pki}/kubeconfig-{self.port}"
         with open(path, "w", encoding="utf-8") as file:

@@ -183,7 +183,7 @@ def test_reset_by_the_client(offering, connection, api, ns):
     connection.wait(lambda: all(stream in connection.headers for stream in streams))
 
     def watchers():
-        return offering.metric("kube_reports_watchers")
+        return offering.watches()
     until(lambda: watchers() >= 10, 10, "the watches to be counted")
     before = watchers()
     for stream in streams[:9]:
@@ -250,7 +250,7 @@ def test_go_clients(offering, api, ns, tmp_path, binary):
     api.create(POLR, report("r1"), ns)
     assert "r1" in kubectl.out("get", "polr", "-n", ns)
     watching = kubectl.start("get", "polr", "-n", ns, "--watch-only", "-o", "name")
-    until(lambda: offering.metric("kube_reports_watchers") >= 1, 20, "the watch")
+    until(lambda: offering.watches() >= 1, 20, "the watch")
     api.create(POLR, report("r2"), ns)
     assert watching.stdout.readline().strip().endswith("/r2")
     watching.terminate()

@@ -462,12 +462,12 @@ def test_wait_for_delete(kubectl, stack, second_api, ns, watcher):
     document = polr("r", ns)
     document["metadata"]["finalizers"] = ["example.com/hold"]
     second_api.create(POLR, document, ns)
-    until(lambda: stack.first.metric("kube_reports_watchers") == 0, 30, "the end of earlier watches")
+    until(lambda: stack.first.watches() == 0, 30, "the end of earlier watches")
     if watcher == "wait":
         process = kubectl.start("wait", "--for=delete", "polr/r", "-n", ns, "--timeout=60s")
     else:
         process = kubectl.start("delete", "polr", "r", "-n", ns)
-    until(lambda: stack.first.metric("kube_reports_watchers") == 1, 20, "kubectl's watch")
+    until(lambda: stack.first.watches() == 1, 20, "kubectl's watch")
     if watcher == "wait":
         assert second_api.delete(path_of(POLR, ns, "r")).code == 200
     else:

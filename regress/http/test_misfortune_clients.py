@@ -161,7 +161,7 @@ def test_watches_that_never_read(stack, ns):
         connection.endheaders()
         deaf.append(connection)
     watch = api.watch(path, resourceVersion=version)
-    until(lambda: proxy.metric("kube_reports_watchers") == 21, 20, "the watches")
+    until(lambda: proxy.watches() == 21, 20, "the watches")
     held = []
     for number in range(10):
         assert api.patch(f"{path}/large", {"metadata": {"labels": {"n": str(number)}}}).code == 200

@@ -77,7 +77,7 @@ def test_a_read_fails(own_stack):
     own_stack.database.psql("ALTER FUNCTION kube_reports_internal.list_plan RENAME TO lost_plan", user="postgres")
     for query in ({}, {"watch": "true"}):
         failure(api.get(path_of(POLR, "ns"), **query), 500, "InternalError")
-    until(lambda: proxy.metric("kube_reports_watchers") == 0, 10, "the end of the watch")
+    until(lambda: proxy.watches() == 0, 10, "the end of the watch")
 
 
 def test_registry_never_read(own_stack):

@@ -156,7 +156,7 @@ def test_without_the_database(own_stack):
     own_stack.database.stop("immediate")
     until(lambda: proxy.answers("/readyz/database").code == 500, 20, "the proxy to notice")
     for _ in range(4):
-        assert "kube_reports_watchers" in series(proxy)[1]
+        assert "kube_reports_connections" in series(proxy)[1]
     own_stack.database.start()
     proxy.wait_ready()
     until(lambda: series(proxy)[1].get("kube_reports_result_read_timestamp_seconds", 0) > stamp, 20, "another reading")

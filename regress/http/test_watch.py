@@ -535,7 +535,7 @@ def test_more_representations_than_a_feed_carries(stack, types, ns):
         return api.watch(f"{root}{name}/namespaces/{ns}/manyversions", resourceVersion=start)
 
     def watchers(count):
-        until(lambda: proxy.metric("kube_reports_watchers") == count, 20, f"{count} watches")
+        until(lambda: proxy.watches() == count, 20, f"{count} watches")
 
     until(lambda: api.get(f"{root}v17/manyversions").code == 200, 20, "the type to be served")
     start = api.get(f"{root}v1/manyversions").json["metadata"]["resourceVersion"]

@@ -344,20 +344,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.finish_restore() IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
 
-CREATE VIEW kube_reports.status AS
-	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity) AS restore_pending,
-		s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild) OR EXISTS (SELECT FROM kube_reports_internal.result_pending) AS results_pending,
-		s.generation AS registry_generation,
-		s.version IS DISTINCT FROM (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS update_pending,
-		(SELECT count(*) FROM kube_reports.cluster) AS clusters,
-		(SELECT count(*) FROM kube_reports.object) AS objects,
-		(SELECT count(*) FROM kube_reports_internal.change) AS log_entries,
-		pg_catalog.pg_total_relation_size('kube_reports.object') AS object_bytes,
-		pg_catalog.pg_total_relation_size('kube_reports_internal.change') AS log_bytes,
-		pg_catalog.pg_total_relation_size('kube_reports_internal.result') AS result_bytes
-	FROM kube_reports_internal.store s;
-COMMENT ON VIEW kube_reports.status IS 'how this store is: one row';
-
 SELECT kube_reports_internal.check_incarnation();
 

@@ -1,0 +1,154 @@
+/*-------------------------------------------------------------------------
+ *
+ * metrics_block.h
+ *	  The shared memory of metrics: what metrics.c counts and metrics_text.c shows.
+ *
+ * Every worker, and the upkeep process, has a block of its own in one shared mapping and is its only
+ * writer, so there is no lock that a dying worker could leave behind.  A table
+ * entry becomes visible with one atomic store after its key is complete; an
+ * entry whose writer died before that is simply taken again.  Numbers are
+ * written and read with relaxed atomics: a scrape may see a histogram's sum a
+ * moment before its count.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef METRICS_BLOCK_H
+#define METRICS_BLOCK_H
+
+#include <stdatomic.h>
+
+#include "base/metrics.h"
+
+/* Powers of two; one more entry of those of requests takes what does not fit. */
+#define COUNTER_SERIES 1024
+#define DURATION_SERIES 512
+#define STORED_SERIES 256
+#define WEBHOOK_SERIES 64
+#define LASTING_SERIES 256
+#define CALL_SERIES 32
+#define PENDING_SERIES 8
+
+#define VERB_SIZE 24
+#define GROUP_SIZE 96
+#define VERSION_SIZE 24
+#define RESOURCE_SIZE 96
+#define TARGET_SIZE 64
+#define CALL_SIZE 24
+#define WHAT_SIZE 24
+
+#define DURATION_BUCKETS 23
+#define LAG_BUCKETS 12
+#define CALL_BUCKETS 14
+#define MAX_BUCKETS 24
+
+_Static_assert(DURATION_BUCKETS < MAX_BUCKETS && LAG_BUCKETS < MAX_BUCKETS && CALL_BUCKETS < MAX_BUCKETS,
+			   "one bucket more is for what is above all bounds");
+
+/* Upper bounds, in seconds. */
+extern const double metric_duration_bounds[DURATION_BUCKETS];
+extern const double metric_lag_bounds[LAG_BUCKETS];
+extern const double metric_call_bounds[CALL_BUCKETS];
+
+typedef struct Key
+{
+	char		verb[VERB_SIZE];
+	char		group[GROUP_SIZE];
+	char		version[VERSION_SIZE];
+	char		resource[RESOURCE_SIZE];
+	int			code;			/* in durations the class, 2 for 2xx; 0 in those of requests under way */
+} Key;
+
+typedef struct Histogram
+{
+	_Atomic uint64_t buckets[MAX_BUCKETS];	/* not cumulative */
+	_Atomic uint64_t sum;		/* nanoseconds */
+} Histogram;
+
+typedef struct CounterEntry
+{
+	atomic_bool used;
+	Key			key;
+	_Atomic uint64_t count;
+} CounterEntry;
+
+typedef struct DurationEntry
+{
+	atomic_bool used;
+	Key			key;
+	Histogram	histogram;
+} DurationEntry;
+
+typedef struct StoredEntry
+{
+	atomic_bool used;
+	char		group[GROUP_SIZE];
+	char		resource[RESOURCE_SIZE];
+	_Atomic int64_t objects;
+	_Atomic uint64_t set_at;	/* nanoseconds of the monotonic clock: the newest worker is right */
+} StoredEntry;
+
+typedef struct WebhookEntry
+{
+	atomic_bool used;
+	char		target[TARGET_SIZE];
+	_Atomic uint64_t events;
+	_Atomic uint64_t failures;
+	_Atomic uint64_t known_at;	/* when these three were; 0: never */
+	_Atomic uint64_t lag;		/* milliseconds */
+	_Atomic uint64_t failing;	/* attempts since the last success */
+	_Atomic uint64_t paused;
+} WebhookEntry;
+
+typedef struct LastingEntry
+{
+	atomic_bool used;
+	Key			key;
+	_Atomic int64_t open;
+} LastingEntry;
+
+typedef struct CallEntry
+{
+	atomic_bool used;
+	char		call[CALL_SIZE];
+	Histogram	histogram;
+} CallEntry;
+
+typedef struct PendingEntry
+{
+	atomic_bool used;
+	char		what[WHAT_SIZE];
+	_Atomic uint64_t known_at;	/* nanoseconds of the monotonic clock */
+	_Atomic uint64_t waiting;
+	_Atomic uint64_t oldest;	/* milliseconds */
+} PendingEntry;
+
+typedef struct WorkerBlock
+{
+	_Atomic int64_t gauges[GAUGE_COUNT];
+	_Atomic int64_t resident;	/* bytes */
+	_Atomic uint64_t counters[COUNTER_COUNT];
+	_Atomic uint64_t restarts;
+	_Atomic uint64_t processor; /* nanoseconds, of the process that is there */
+	_Atomic uint64_t processor_before;	/* and of those before */
+	_Atomic uint64_t maintained_at; /* milliseconds of the time of day; 0: never */
+	_Atomic uint64_t certificate_expires_at;	/* seconds; 0: not known */
+	Histogram	lag;
+	Histogram	call_waits;
+	CounterEntry requests[COUNTER_SERIES + 1];
+	DurationEntry durations[DURATION_SERIES + 1];
+	StoredEntry stored[STORED_SERIES];
+	WebhookEntry webhooks[WEBHOOK_SERIES];
+	LastingEntry lasting[LASTING_SERIES + 1];
+	CallEntry	calls[CALL_SERIES];
+	PendingEntry pending[PENDING_SERIES];
+} WorkerBlock;
+
+extern WorkerBlock *metric_blocks;
+extern int	metric_block_count; /* of the workers, and of the upkeep process behind them */
+extern int	metric_worker_count;
+extern double metric_start_time;
+
+/* Of the monotonic clock. */
+extern uint64_t metric_nanoseconds(void);
+
+#endif							/* METRICS_BLOCK_H */
