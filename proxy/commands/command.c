@@ -14,10 +14,14 @@
 
 #include "cluster/ask.h"
 #include "commands/api_service_command.h"
+#include "commands/cleanup_command.h"
+#include "commands/import_command.h"
 
 const Command commands[] =
 {
 	{"apiservice", "point kube-apiserver at this server, or back at the CRDs", api_service_command},
+	{"import", "copy reports from a cluster's CRDs, or from a reports-server, into the database", import_command},
+	{"cleanup", "delete from etcd the reports whose copies were verified in the database", cleanup_command},
 	{NULL, NULL, NULL}
 };
 

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * cluster_uid.c
+ *	  Which cluster a command works for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/cluster_uid.h"
+
+#include <strings.h>
+
+#include "commands/command.h"
+
+const char *
+cluster_uid(Asker *kube, Arena *arena, const char *given)
+{
+	Ask			question = {.path = "/api/v1/namespaces/kube-system"};
+	Answer		answer;
+	const JsonNode *document;
+	const char *uid;
+
+	if (kube == NULL)
+		return given;
+	document = ask_document(kube, arena, &question, &answer);
+	uid = json_get_cstring(arena, json_get(document, "metadata"), "uid");
+	/* Who may not read the namespace says which cluster it is. */
+	if (uid == NULL && given[0] != '\0' && answer.status == 403)
+		return given;
+	if (uid == NULL)
+	{
+		command_error("which cluster it is cannot be found out: %s", answer.why != NULL ? answer.why : "the namespace kube-system has no uid");
+		return NULL;
+	}
+	if (given[0] != '\0' && strcasecmp(uid, given) != 0)
+	{
+		command_error("%s is cluster %s, and --cluster-id says %s", asker_server(kube), uid, given);
+		return NULL;
+	}
+	return uid;
+}

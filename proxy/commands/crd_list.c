@@ -1,0 +1,116 @@
+/*-------------------------------------------------------------------------
+ *
+ * crd_list.c
+ *	  The objects of a CustomResourceDefinition in a cluster, page by page.
+ *
+ * A list of many pages takes longer than etcd keeps the state that it began
+ * with (five minutes, usually).  Then kube-apiserver answers 410 and offers a
+ * token that goes on behind the last object with the present state: every
+ * object that was there all the time is seen, and what was changed meanwhile
+ * is for another run.  Without such a token the list begins anew.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/crd_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/transfer.h"
+
+#define PAGE_TIMEOUT_MS 60000L
+#define PAGE_LIMIT ((size_t) 512 * 1024 * 1024)
+#define MOST_RESTARTS 5
+
+CrdReach
+crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, const char **why)
+{
+	Ask			question = {.path = arena_printf(arena, "/apis/apiregistration.k8s.io/v1/apiservices/%s.%s", version, group)};
+	Answer		answer;
+	const JsonNode *document = ask_document(kube, arena, &question, &answer);
+	const JsonNode *service;
+
+	*why = answer.why;
+	if (answer.status == 404)
+		return CRD_ABSENT;
+	if (document == NULL)
+		return CRD_UNKNOWN;
+	service = json_path(document, "spec", "service", NULL);
+	if (service == NULL || service->kind != JSON_OBJECT)
+		return CRD_STORED;
+	*why = arena_printf(arena, "%s/%s", json_get_cstring(arena, service, "namespace"), json_get_cstring(arena, service, "name"));
+	return CRD_SERVED;
+}
+
+static void
+keep_token(CrdList *list, const char *token)
+{
+	free(list->token);
+	list->token = NULL;
+	if (token == NULL || token[0] == '\0')
+		return;
+	list->token = strdup(token);
+	if (list->token == NULL)
+		abort();
+}
+
+/* After a 410: the token that it offers, or the beginning. */
+static CrdStep
+go_on(CrdList *list, Arena *arena, JsonText body)
+{
+	JsonError	error;
+	const JsonNode *status = json_parse(arena, body.bytes, body.len, NULL, NULL, &error);
+	const char *token = json_get_cstring(arena, json_get(status, "metadata"), "continue");
+
+	list->moved = true;
+	keep_token(list, token);
+	if (list->token != NULL)
+		return CRD_PAGE;
+	list->restarts++;
+	return list->restarts > MOST_RESTARTS ? CRD_FAILED : CRD_RESTART;
+}
+
+CrdStep
+crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, const char **why)
+{
+	Ask			question = {
+		.accept = list->metadata_only ? "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json" : NULL,
+		.timeout_ms = PAGE_TIMEOUT_MS,
+		.answer_limit = PAGE_LIMIT,
+	};
+	Answer		answer;
+	const JsonNode *document;
+	const JsonNode *metadata;
+	bool		first = list->token == NULL;
+
+	question.path = arena_printf(arena, "/apis/%s/%s/%s?limit=%d%s%s", list->group, list->version, list->resource, list->page_size,
+								 first ? "" : "&continue=", first ? "" : transfer_escape(arena, list->token));
+	document = ask_document(list->kube, arena, &question, &answer);
+	*status = answer.status;
+	*why = answer.why;
+	*items = NULL;
+	if (answer.status == 410)
+		return go_on(list, arena, answer.body);
+	if (document == NULL)
+		return CRD_FAILED;
+	*items = json_get(document, "items");
+	if (*items != NULL && (*items)->kind != JSON_ARRAY)
+		*items = NULL;
+	metadata = json_get(document, "metadata");
+	if (first)
+	{
+		const JsonNode *remaining = json_get(metadata, "remainingItemCount");
+
+		list->total = *items == NULL ? 0 : (*items)->u.array.count;
+		if (remaining != NULL && remaining->kind == JSON_INTEGER && remaining->u.integer > 0)
+			list->total += (size_t) remaining->u.integer;
+	}
+	keep_token(list, json_get_cstring(arena, metadata, "continue"));
+	return list->token != NULL ? CRD_PAGE : CRD_LAST;
+}
+
+void
+crd_list_end(CrdList *list)
+{
+	keep_token(list, NULL);
+}

@@ -1,0 +1,336 @@
+/*-------------------------------------------------------------------------
+ *
+ * import_batch.c
+ *	  Objects on their way into the database: in batches, each verified after its commit.
+ *
+ * The database says what became of each object; then what it has committed
+ * is compared with what was read, by a hash of the canonical JSON, which both
+ * sides write with the same code.  An object that cannot be stored is told and
+ * counted, and stops no other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/import_batch.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+
+/* So many lines about objects that are newer in the database; the table has their number. */
+#define KEPT_TOLD 20
+
+/* The same for objects that are stored as other documents: usually all for the same reason. */
+#define ALTERED_TOLD 100
+
+#define HASH_BYTES 32
+
+void
+import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, bool overwrite)
+{
+	memset(batch, 0, sizeof(*batch));
+	batch->store = store;
+	batch->kind = kind;
+	batch->overwrite = overwrite;
+	arena_init(&batch->arena);
+	progress_begin(&batch->progress, kind->name);
+}
+
+void
+import_batch_end(ImportBatch *batch)
+{
+	arena_free(&batch->arena);
+}
+
+/* ---------- what differs ---------- */
+
+static const char *
+difference_at(Arena *arena, const char *path, const JsonNode *source, const JsonNode *stored)
+{
+	if (source == NULL || stored == NULL || source->kind != stored->kind)
+		return path;
+	if (source->kind == JSON_OBJECT)
+	{
+		JsonPairs	pairs = {.left = source, .right = stored};
+
+		while (json_pairs_next(&pairs))
+		{
+			const char *found = difference_at(arena, arena_printf(arena, "%s%s%s", path, path[0] == '\0' ? "" : ".",
+																  json_text_cstring(arena, pairs.key)),
+											  pairs.left_value, pairs.right_value);
+
+			if (found != NULL)
+				return found;
+		}
+		return NULL;
+	}
+	if (source->kind == JSON_ARRAY)
+	{
+		for (size_t i = 0; i < source->u.array.count && i < stored->u.array.count; i++)
+		{
+			const char *found = difference_at(arena, arena_printf(arena, "%s[%zu]", path, i), source->u.array.items[i],
+											  stored->u.array.items[i]);
+
+			if (found != NULL)
+				return found;
+		}
+		return source->u.array.count == stored->u.array.count ? NULL : path;
+	}
+	return json_equal(source, stored) ? NULL : path;
+}
+
+const char *
+import_difference(Arena *arena, const JsonNode *source, const JsonNode *stored)
+{
+	return difference_at(arena, "", source, stored);
+}
+
+static const char *
+text_difference(Arena *arena, const char *prefix, JsonText source, const char *stored)
+{
+	JsonError	error;
+	const JsonNode *left = json_parse(arena, source.bytes, source.len, NULL, NULL, &error);
+	const JsonNode *right = stored == NULL ? NULL : json_parse(arena, stored, strlen(stored), NULL, NULL, &error);
+	const char *path = import_difference(arena, left, right);
+
+	return path == NULL ? NULL : arena_printf(arena, "%s%s%s", prefix, prefix[0] == '\0' || path[0] == '\0' ? "" : ".", path);
+}
+
+/* ---------- lines about objects ---------- */
+
+static const char *
+item_name(Arena *arena, const ImportItem *item)
+{
+	return arena_printf(arena, "%.*s%s%.*s", (int) item->namespace_name.len, item->namespace_name.bytes,
+						item->namespace_name.len > 0 ? "/" : "", (int) item->name.len, item->name.bytes);
+}
+
+static void
+note_outcome(ImportBatch *batch, ImportItem *item, const char *outcome, const char *reason)
+{
+	ImportCounts *counts = &batch->counts;
+	const char *name = item_name(&batch->arena, item);
+
+	item->stored = true;
+	if (strcmp(outcome, "imported") == 0)
+		counts->imported++;
+	else if (strcmp(outcome, "updated") == 0)
+		counts->updated++;
+	else if (strcmp(outcome, "unchanged") == 0)
+		counts->unchanged++;
+	else
+		item->stored = false;
+	if (strcmp(outcome, "kept") == 0)
+	{
+		counts->kept++;
+		if (batch->kept_told++ < KEPT_TOLD)
+			progress_tell(&batch->progress, "%s is left as it is: %s", name, reason);
+		else if (batch->kept_told == KEPT_TOLD + 1)
+			progress_tell(&batch->progress, "further ones that are left as they are are counted only");
+	}
+	if (strcmp(outcome, "refused") == 0)
+	{
+		counts->refused++;
+		progress_tell(&batch->progress, "%s is refused: %s", name, reason);
+	}
+}
+
+/* ---------- calls ---------- */
+
+static JsonText
+hash_of(Arena *arena, const ImportItem *item)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char hash[EVP_MAX_MD_SIZE];
+	EVP_MD_CTX *context = EVP_MD_CTX_new();
+	char	   *text = arena_alloc(arena, HASH_BYTES * 2);
+
+	if (context == NULL || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1 ||
+		EVP_DigestUpdate(context, item->metadata.bytes, item->metadata.len) != 1 ||
+		EVP_DigestUpdate(context, item->body.bytes, item->body.len) != 1 || EVP_DigestFinal_ex(context, hash, NULL) != 1)
+		abort();
+	EVP_MD_CTX_free(context);
+	for (size_t i = 0; i < HASH_BYTES; i++)
+	{
+		text[i * 2] = digits[hash[i] >> 4];
+		text[i * 2 + 1] = digits[hash[i] & 15];
+	}
+	return (JsonText) {text, HASH_BYTES * 2};
+}
+
+/* Reads again what was stored, and compares. */
+static bool
+verify_items(ImportBatch *batch, ImportItem *items, size_t count)
+{
+	Arena	   *arena = &batch->arena;
+	JsonText	namespaces[IMPORT_BATCH_OBJECTS];
+	JsonText	names[IMPORT_BATCH_OBJECTS];
+	JsonText	hashes[IMPORT_BATCH_OBJECTS];
+	ImportItem *stored[IMPORT_BATCH_OBJECTS];
+	size_t		stored_count = 0;
+	PgParameter parameters[7];
+	PgFailure	failure;
+	PgRows	   *rows;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		if (!items[i].stored)
+			continue;
+		stored[stored_count] = &items[i];
+		namespaces[stored_count] = items[i].namespace_name;
+		names[stored_count] = items[i].name;
+		hashes[stored_count++] = hash_of(arena, &items[i]);
+	}
+	if (stored_count == 0)
+		return true;
+	report_store_name(batch->store, batch->kind, parameters);
+	parameters[4] = (PgParameter) {.items = namespaces, .count = stored_count};
+	parameters[5] = (PgParameter) {.items = names, .count = stored_count};
+	parameters[6] = (PgParameter) {.items = hashes, .count = stored_count};
+	rows = pg_session_query(batch->store->session, arena,
+							"SELECT v.position, v.stored, v.metadata, v.body FROM kube_reports_internal.api_import_verify("
+							REPORT_STORE_TYPE ", $5, $6, $7) v", parameters, 7, &failure);
+	if (rows == NULL)
+	{
+		progress_tell(&batch->progress, "copies cannot be read again: %s", failure.message);
+		return false;
+	}
+	batch->counts.verified += stored_count - (size_t) pg_rows_count(rows);
+	for (int row = 0; row < pg_rows_count(rows); row++)
+	{
+		const ImportItem *item = stored[atoi(pg_rows_value(rows, row, 0)) - 1];
+		const char *where = NULL;
+
+		batch->counts.altered++;
+		if (batch->counts.altered > ALTERED_TOLD)
+			continue;
+		if (strcmp(pg_rows_value(rows, row, 1), "t") == 0)
+		{
+			where = text_difference(arena, "metadata", item->metadata, pg_rows_value(rows, row, 2));
+			if (where == NULL)
+				where = text_difference(arena, "", item->body, pg_rows_value(rows, row, 3));
+			progress_tell(&batch->progress, "%s is stored, but differs in %s", item_name(arena, item),
+						  where == NULL ? "its wording" : where);
+		}
+		else
+			progress_tell(&batch->progress, "%s was stored, and is gone", item_name(arena, item));
+	}
+	pg_rows_free(rows);
+	return true;
+}
+
+/* An error of the whole batch is that of one object, perhaps: then each goes alone. */
+static bool
+send_items(ImportBatch *batch, ImportItem *items, size_t count)
+{
+	Arena	   *arena = &batch->arena;
+	JsonText	versions[IMPORT_BATCH_OBJECTS];
+	JsonText	metadatas[IMPORT_BATCH_OBJECTS];
+	JsonText	bodies[IMPORT_BATCH_OBJECTS];
+	PgParameter parameters[8];
+	PgFailure	failure;
+	PgRows	   *rows;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		versions[i] = items[i].source_version;
+		metadatas[i] = items[i].metadata;
+		bodies[i] = items[i].body;
+	}
+	report_store_name(batch->store, batch->kind, parameters);
+	parameters[4] = (PgParameter) {.items = versions, .count = count};
+	parameters[5] = (PgParameter) {.items = metadatas, .count = count};
+	parameters[6] = (PgParameter) {.items = bodies, .count = count};
+	parameters[7] = (PgParameter) {.text = batch->overwrite ? "true" : "false"};
+	rows = pg_session_query(batch->store->session, arena,
+							"SELECT i.position, i.outcome, i.reason FROM kube_reports_internal.api_import("
+							REPORT_STORE_TYPE ", $5, $6, $7, $8::boolean) i", parameters, 8, &failure);
+	if (rows == NULL && count > 1 && failure.sqlstate[0] != '\0')
+	{
+		for (size_t i = 0; i < count; i++)
+		{
+			if (!send_items(batch, &items[i], 1))
+				return false;
+		}
+		return true;
+	}
+	/* Of a single object: privileges, space and connections concern all others, too. */
+	if (rows == NULL && (failure.sqlstate[0] == '\0' || strncmp(failure.sqlstate, "42", 2) == 0 ||
+						 strncmp(failure.sqlstate, "53", 2) == 0 || strncmp(failure.sqlstate, "55", 2) == 0 ||
+						 strncmp(failure.sqlstate, "57", 2) == 0 || strncmp(failure.sqlstate, "25", 2) == 0))
+	{
+		progress_tell(&batch->progress, "the database takes nothing: %s", failure.message);
+		return false;
+	}
+	if (rows == NULL)
+	{
+		note_outcome(batch, &items[0], "refused", failure.message);
+		return true;
+	}
+	for (int row = 0; row < pg_rows_count(rows); row++)
+		note_outcome(batch, &items[atoi(pg_rows_value(rows, row, 0)) - 1], pg_rows_value(rows, row, 1), pg_rows_value(rows, row, 2));
+	pg_rows_free(rows);
+	return verify_items(batch, items, count);
+}
+
+bool
+import_batch_flush(ImportBatch *batch)
+{
+	bool		sent = batch->count == 0 || send_items(batch, batch->items, batch->count);
+
+	batch->count = 0;
+	batch->bytes = 0;
+	arena_free(&batch->arena);
+	arena_init(&batch->arena);
+	progress_step(&batch->progress, batch->counts.read);
+	return sent;
+}
+
+/* ---------- objects ---------- */
+
+static JsonText
+copied(Arena *arena, const JsonNode *string)
+{
+	if (string == NULL || string->kind != JSON_STRING)
+		return (JsonText) {"", 0};
+	return (JsonText) {arena_strndup(arena, string->u.string.bytes, string->u.string.len), string->u.string.len};
+}
+
+static JsonText
+written(Arena *arena, const JsonNode *node)
+{
+	StrBuf		buf;
+
+	strbuf_init(&buf, arena);
+	json_write(&buf, node);
+	return (JsonText) {buf.bytes, buf.len};
+}
+
+bool
+import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document)
+{
+	ImportItem *item = &batch->items[batch->count];
+	JsonNode   *metadata = json_get(document, "metadata");
+
+	batch->counts.read++;
+	if (metadata == NULL || metadata->kind != JSON_OBJECT)
+		metadata = json_new_object(arena);
+	item->source_version = copied(&batch->arena, json_get(metadata, "resourceVersion"));
+	json_remove(metadata, "resourceVersion");
+	json_remove(metadata, "selfLink");
+	/* Objects from before Kubernetes 1.11 and some of a reports-server have none; every object here has one. */
+	if (json_get(metadata, "generation") == NULL)
+		json_set(arena, metadata, "generation", json_new_integer(arena, 1));
+	item->namespace_name = copied(&batch->arena, json_get(metadata, "namespace"));
+	item->name = copied(&batch->arena, json_get(metadata, "name"));
+	item->metadata = written(&batch->arena, metadata);
+	json_remove(document, "apiVersion");
+	json_remove(document, "kind");
+	json_remove(document, "metadata");
+	item->body = written(&batch->arena, document);
+	batch->bytes += item->metadata.len + item->body.len;
+	if (++batch->count < IMPORT_BATCH_OBJECTS && batch->bytes < IMPORT_BATCH_BYTES)
+		return true;
+	return import_batch_flush(batch);
+}

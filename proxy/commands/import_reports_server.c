@@ -1,0 +1,219 @@
+/*-------------------------------------------------------------------------
+ *
+ * import_reports_server.c
+ *	  import --from-reports-server: the tables of kyverno/reports-server.
+ *
+ * Each type has a table of its plural name, with the columns name, namespace
+ * (where the type has one), report (jsonb) and cluster_id.  Pages follow its
+ * primary key.  Nothing is written there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/import_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/command.h"
+
+/* What reports-server puts on every object, and what is not true any more. */
+#define SERVED_BY "kyverno.reports-server.io/served-by"
+
+/* Rows from before it knew of clusters: the next one that starts takes them. */
+#define UNCLAIMED "00000000-0000-0000-0000-000000000000"
+
+typedef struct ServerTable
+{
+	const char *name;			/* of the type */
+	const char *count;
+	const char *page;			/* of a cluster, behind a name and a namespace */
+} ServerTable;
+
+#define PAGE_OF(table) \
+	"SELECT count(*) FROM " table " WHERE cluster_id = $1::uuid", \
+	"SELECT r.name, r.namespace, r.report::text FROM " table " r WHERE r.cluster_id = $1::uuid" \
+	" AND (r.name, r.namespace) > ($2::varchar, $3::varchar) ORDER BY r.name, r.namespace LIMIT $4::int4"
+#define PAGE_OF_CLUSTER_SCOPE(table) \
+	"SELECT count(*) FROM " table " WHERE cluster_id = $1::uuid", \
+	"SELECT r.name, ''::varchar, r.report::text FROM " table " r WHERE r.cluster_id = $1::uuid" \
+	" AND r.name > $2::varchar AND $3::varchar IS NOT NULL ORDER BY r.name LIMIT $4::int4"
+
+static const ServerTable tables[] = {
+	{"policyreports.wgpolicyk8s.io", PAGE_OF("policyreports")},
+	{"clusterpolicyreports.wgpolicyk8s.io", PAGE_OF_CLUSTER_SCOPE("clusterpolicyreports")},
+	{"ephemeralreports.reports.kyverno.io", PAGE_OF("ephemeralreports")},
+	{"clusterephemeralreports.reports.kyverno.io", PAGE_OF_CLUSTER_SCOPE("clusterephemeralreports")},
+	{"reports.openreports.io", PAGE_OF("reports")},
+	{"clusterreports.openreports.io", PAGE_OF_CLUSTER_SCOPE("clusterreports")},
+};
+
+bool
+import_reports_server_check(PgSession *source, Arena *arena, const char *cluster)
+{
+	PgParameter uid = {.text = cluster};
+	PgFailure	failure;
+	PgRows	   *rows = pg_session_query(source, arena,
+										"SELECT count(a.attname)"
+										" FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'cluster_id'"
+										" WHERE c.oid = to_regclass('policyreports')", NULL, 0, &failure);
+	bool		known;
+
+	if (rows == NULL || strcmp(pg_rows_value(rows, 0, 0), "1") != 0)
+	{
+		command_error("database %s has no tables of a reports-server%s%s", pg_session_database(source), rows == NULL ? ": " : "",
+					  rows == NULL ? failure.message : "");
+		command_tell("they are policyreports, reports and the like in its search_path, with a column cluster_id: "
+					 "an older reports-server adds that when a newer one has started once");
+		if (rows != NULL)
+			pg_rows_free(rows);
+		return false;
+	}
+	pg_rows_free(rows);
+	rows = pg_session_query(source, arena,
+							"SELECT bool_or(c.id = $1::uuid), string_agg(concat(c.id, ' (', c.name, ')'), ', ' ORDER BY c.name) FROM clusters c",
+							&uid, 1, &failure);
+	if (rows == NULL)
+	{
+		command_error("database %s: %s", pg_session_database(source), failure.message);
+		return false;
+	}
+	known = pg_rows_value(rows, 0, 0) == NULL || strcmp(pg_rows_value(rows, 0, 0), "t") == 0;
+	if (!known)
+	{
+		command_error("the reports-server has nothing of cluster %s, but of %s", cluster, pg_rows_value(rows, 0, 1));
+		command_tell("--cluster-id is the uid of the cluster's namespace kube-system");
+	}
+	pg_rows_free(rows);
+	return known;
+}
+
+/* Its documents have what a Go program prints of an object: the key columns are the truth. */
+static void
+tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_name)
+{
+	JsonNode   *metadata = json_get(document, "metadata");
+	JsonNode   *annotations;
+
+	if (metadata == NULL || metadata->kind != JSON_OBJECT)
+	{
+		metadata = json_new_object(arena);
+		json_set(arena, document, "metadata", metadata);
+	}
+	json_set(arena, metadata, "name", json_new_cstring(arena, arena_strdup(arena, name)));
+	if (namespace_name[0] != '\0')
+		json_set(arena, metadata, "namespace", json_new_cstring(arena, arena_strdup(arena, namespace_name)));
+	annotations = json_get(metadata, "annotations");
+	if (annotations != NULL && annotations->kind == JSON_OBJECT && json_remove(annotations, SERVED_BY) &&
+		annotations->u.object.count == 0)
+		json_remove(metadata, "annotations");
+}
+
+static bool
+take_row(ImportBatch *batch, Arena *arena, const PgRows *rows, int row)
+{
+	const char *text = pg_rows_value(rows, row, 2);
+	JsonError	error;
+	JsonNode   *document = json_parse(arena, text, strlen(text), NULL, NULL, &error);
+
+	/* jsonb can be anything. */
+	if (document == NULL || document->kind != JSON_OBJECT)
+		document = json_new_object(arena);
+	tidy(arena, document, pg_rows_value(rows, row, 0), pg_rows_value(rows, row, 1));
+	return import_batch_add(batch, arena, document);
+}
+
+/* All rows of a cluster. */
+static ImportEnd
+read_table(ImportBatch *batch, PgSession *source, const ServerTable *table, const char *cluster, int page_size)
+{
+	Arena		last;			/* the key behind which the next page begins */
+	PgParameter parameters[4] = {{.text = cluster}, {.text = ""}, {.text = ""}};
+	ImportEnd	end = IMPORT_WHOLE;
+	int			count;
+
+	arena_init(&last);
+	parameters[3].text = arena_printf(&last, "%d", page_size);
+	do
+	{
+		Arena		arena;
+		PgFailure	failure;
+		PgRows	   *rows;
+
+		arena_init(&arena);
+		rows = pg_session_query(source, &arena, table->page, parameters, 4, &failure);
+		count = rows == NULL ? 0 : pg_rows_count(rows);
+		if (rows == NULL)
+		{
+			progress_tell(&batch->progress, "the reports-server's table cannot be read: %s", failure.message);
+			end = IMPORT_FAILED;
+		}
+		for (int row = 0; row < count && end == IMPORT_WHOLE; row++)
+		{
+			if (!take_row(batch, &arena, rows, row))
+				end = IMPORT_STOPPED;
+		}
+		if (count > 0)
+		{
+			Arena		next;
+
+			arena_init(&next);
+			parameters[1].text = arena_strdup(&next, pg_rows_value(rows, count - 1, 0));
+			parameters[2].text = arena_strdup(&next, pg_rows_value(rows, count - 1, 1));
+			parameters[3].text = arena_strdup(&next, parameters[3].text);
+			arena_free(&last);
+			last = next;
+		}
+		if (rows != NULL)
+			pg_rows_free(rows);
+		arena_free(&arena);
+	} while (count == page_size && end == IMPORT_WHOLE);
+	arena_free(&last);
+	return end;
+}
+
+/* False: there is no such table. */
+static bool
+count_table(ImportBatch *batch, PgSession *source, const ServerTable *table, const char *cluster)
+{
+	Arena		arena;
+	PgParameter uid = {.text = cluster};
+	PgFailure	failure;
+	PgRows	   *rows;
+	bool		present = true;
+
+	arena_init(&arena);
+	rows = pg_session_query(source, &arena, table->count, &uid, 1, &failure);
+	if (rows != NULL)
+	{
+		batch->progress.total += (size_t) strtoull(pg_rows_value(rows, 0, 0), NULL, 10);
+		pg_rows_free(rows);
+	}
+	else
+		present = strcmp(failure.sqlstate, "42P01") != 0;
+	arena_free(&arena);
+	return present;
+}
+
+ImportEnd
+import_from_reports_server(ImportBatch *batch, PgSession *source, int page_size)
+{
+	const char *clusters[] = {UNCLAIMED, batch->store->cluster};
+	const ServerTable *table = NULL;
+	ImportEnd	end = IMPORT_WHOLE;
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+	{
+		if (strcmp(tables[i].name, batch->kind->name) == 0)
+			table = &tables[i];
+	}
+	if (table == NULL)
+		return IMPORT_ABSENT;
+	for (size_t i = 0; i < 2; i++)
+	{
+		if (!count_table(batch, source, table, clusters[i]))
+			return IMPORT_ABSENT;
+	}
+	for (size_t i = 0; i < 2 && end == IMPORT_WHOLE; i++)
+		end = read_table(batch, source, table, clusters[i], page_size);
+	return end == IMPORT_WHOLE && !import_batch_flush(batch) ? IMPORT_STOPPED : end;
+}

@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * import_source.h
+ *	  Where import reads from: kube-apiserver, or the database of a reports-server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef IMPORT_SOURCE_H
+#define IMPORT_SOURCE_H
+
+#include "cluster/ask.h"
+#include "commands/import_batch.h"
+
+typedef enum ImportEnd
+{
+	IMPORT_WHOLE,				/* everything was read */
+	IMPORT_ABSENT,				/* the source has no such type */
+	IMPORT_FAILED,				/* this type could not be read, which has been told */
+	IMPORT_STOPPED				/* nothing more can be stored, which has been told */
+} ImportEnd;
+
+/* Reads all objects of the batch's type into it. */
+extern ImportEnd import_from_cluster(ImportBatch *batch, Asker *kube, int page_size);
+
+/*
+ * The same of a reports-server's PostgreSQL.  Its rows of this cluster are read, and those that no cluster has claimed
+ * yet.
+ */
+extern bool import_reports_server_check(PgSession *source, Arena *arena, const char *cluster);
+extern ImportEnd import_from_reports_server(ImportBatch *batch, PgSession *source, int page_size);
+
+#endif							/* IMPORT_SOURCE_H */

@@ -1,0 +1,363 @@
+"""import: reports of a cluster's CRDs, and of a reports-server, come into the database as they are, each verified."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import uuid
+
+import pytest
+
+from client import run, until
+from crd_fixture import crd_certificates, crd_cluster  # noqa: F401 (fixtures)
+from crd_cluster import OPEN, KYVERNO, WG, call, command, load, report, table
+
+def stored(cluster):
+    """Documents in the database, by group, plural, namespace and name; without resourceVersion, as SQL has them."""
+    rows = cluster.database.psql(f"SELECT json_build_array(s.\"group\", s.resource, s.namespace, s.name, s.document::json)"
+                                 f" FROM kube_reports.stored_report s WHERE s.cluster = '{cluster.uid}'")
+    return {tuple(row[:4]): row[4] for row in map(json.loads, rows.splitlines())}
+
+
+def expected(cluster):
+    """What the cluster holds, likewise."""
+    version = {WG: "wgpolicyk8s.io/v1alpha2", OPEN: "openreports.io/v1alpha1", KYVERNO: "reports.kyverno.io/v1"}
+    return {(group, plural, *key): {**document, "apiVersion": version[group],
+                                    "metadata": {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}}
+            for (group, plural), objects in cluster.stored.items() for key, document in objects.items()}
+
+
+def changes(cluster):
+    """How often objects were added, modified and deleted in the database."""
+    rows = cluster.database.psql(f"SELECT c.operation, count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l"
+                                 f" ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id WHERE k.uid = '{cluster.uid}' GROUP BY 1")
+    return {row.split("|")[0]: int(row.split("|")[1]) for row in rows.splitlines()}
+
+
+def fill(cluster, count, **more):
+    for number in range(count):
+        cluster.add(WG, "policyreports", report(number, **more))
+
+
+def patch(cluster, name, label):
+    cluster.database.psql(f"""SELECT kube_reports.patch_report('{cluster.uid}', 'policyreports.wgpolicyk8s.io', 'shop', '{name}',
+        '{{"metadata":{{"labels":{{"here":"{label}"}}}}}}')""")
+
+
+def test_killed_in_the_middle(cluster):
+    """kill -9 at two places: what was committed is there, the next run brings the rest, nothing twice."""
+    fill(cluster, 900)
+    for behind in (200, 600):
+        reached, go_on = threading.Event(), threading.Event()
+
+        def hold(_, passed):
+            if passed >= behind:
+                reached.set()
+                go_on.wait(60)
+        cluster.page_hook = hold
+        with subprocess.Popen(command(cluster, "import", "--from-cluster", "--page-size=50"), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            assert reached.wait(60)
+            until(lambda: len(stored(cluster)) >= behind - 114, 60, "the first pages to be stored")
+            os.kill(process.pid, signal.SIGKILL)
+            assert process.wait(10) == -signal.SIGKILL
+        go_on.set()
+        cluster.page_hook = None
+        assert 0 < len(stored(cluster)) < 900
+    before = len(stored(cluster))
+    done = load(cluster)
+    assert table(done, "all") == {"read": 900, "imported": 900 - before, "unchanged": before, "verified": 900}
+    assert stored(cluster) == expected(cluster)
+    assert changes(cluster) == {"A": 900}
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_expired_in_the_middle(cluster, offered):
+    """410 behind 200 objects: goes on by the token that is offered, or from the beginning; either way it says so and all is there."""
+    fill(cluster, 500)
+    cluster.expire_after, cluster.offer_token = 200, offered
+    done = load(cluster, "--page-size=100")
+    assert stored(cluster) == expected(cluster)
+    assert changes(cluster) == {"A": 500}
+    assert "run import again" in done.stderr
+    if offered:
+        assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 500, "verified": 500}
+    else:
+        assert "begins anew" in done.stderr
+        assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 300, "unchanged": 200, "verified": 500}
+
+
+def test_busy_server(cluster):
+    """429 with Retry-After, a 500 and a cut connection in the middle of the list: waited for, tried again."""
+    fill(cluster, 300)
+    cluster.throttled = 2
+    cluster.trouble("policyreports.*continue", code=500, times=1)
+    began = time.monotonic()
+    done = load(cluster, "--page-size=100", "--kinds=policyreports")
+    assert time.monotonic() - began >= 2
+    cluster.trouble("policyreports.*continue", drop=True, times=1)
+    assert table(load(cluster, "--page-size=100", "--kinds=policyreports"), "policyreports.wgpolicyk8s.io")["unchanged"] == 300
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 300, "imported": 300, "verified": 300}
+    assert stored(cluster) == expected(cluster)
+
+
+def test_invalid_and_altered(cluster):
+    """Documents that the schema refuses are named one by one, one that loses a field likewise; the others come."""
+    fill(cluster, 10)
+    cluster.add(WG, "policyreports", {**report(20), "results": [{"policy": "p", "result": "bogus"}]})
+    cluster.add(WG, "policyreports", {**report(21), "summary": "none"})
+    cluster.add(WG, "policyreports", report(22, uid="no-uid-at-all"))
+    cluster.add(WG, "policyreports", {**report(23), "surprise": {"a": 1}})
+    done = load(cluster, code=1)
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 14, "imported": 11, "refused": 3, "altered": 1, "verified": 10}
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if "shop/r-000020 is refused" in line and 'Unsupported value: "bogus"' in line]
+    assert [line for line in lines if "shop/r-000021 is refused" in line and "summary" in line]
+    assert [line for line in lines if "shop/r-000022 is refused" in line]
+    assert [line for line in lines if "shop/r-000023 is stored, but differs in surprise" in line]
+    assert "3 objects were refused, 1 are stored as other documents" in done.stderr
+    assert len(stored(cluster)) == 11
+
+
+def test_refused_by_the_cluster(cluster):
+    """A kind that may not be listed is told and stops no other; without the right to read APIServices nothing is read."""
+    fill(cluster, 5)
+    cluster.add(OPEN, "reports", {**report(1), "kind": "Report"})
+    cluster.forbidden = r"GET /apis/openreports.io/v1alpha1/reports"
+    done = load(cluster, code=1)
+    assert "reports.openreports.io: " in done.stderr and "cannot GET /apis/openreports.io/v1alpha1/reports" in done.stderr
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 5, "imported": 5, "verified": 5}
+    assert "not everything was read" in done.stderr
+    cluster.forbidden = "GET .*/apiservices/"
+    done = load(cluster, code=1)
+    assert "apiservices/v1alpha2.wgpolicyk8s.io is answered with status 403" in done.stderr
+    cluster.forbidden = "GET .*/namespaces/kube-system"
+    assert "which cluster it is cannot be found out" in load(cluster, code=1).stderr
+    cluster.forbidden = None
+    assert "says " + str(uuid.UUID(int=1)) in load(cluster, f"--cluster-id={uuid.UUID(int=1)}", code=1).stderr
+
+
+def test_hidden_behind_a_service(cluster):
+    """A group that is served already is not read: what would come is not what etcd holds."""
+    fill(cluster, 3)
+    cluster.register(f"{WG}/v1alpha2")
+    done = load(cluster, code=1)
+    assert "APIService v1alpha2.wgpolicyk8s.io points at service kube-reports/kube-reports" in done.stderr
+    assert "apiservice disable wgpolicyk8s.io/v1alpha2" in done.stderr
+    assert stored(cluster) == {}
+
+
+def test_wrong_databases(cluster):
+    """Nobody listens, no extension, a role of another cluster, a role without rights, an unknown kind, a wrong command line."""
+    database = cluster.database
+    binary = f"{database.directory}/dest/usr/bin/kube-reports-proxy"
+
+    def fails(connection, *flags, code=1):
+        done = subprocess.run([binary, "import", "--from-cluster", f"--kubeconfig={cluster.config}", f"--database={connection}", *flags],
+                              capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, done.stderr
+        return done.stderr
+    assert "the database cannot be reached" in fails(f"host={database.directory}/none dbname=x user=y")
+    stderr = fails(database.connection("postgres", "postgres"))
+    assert "this database has no kube_reports" in stderr
+    assert "may not serve cluster" in fails(database.connection("kube_reports_proxy"))
+    database.psql(f"CREATE ROLE nobody_{cluster.role} LOGIN", user="postgres")
+    assert "grant_proxy(role, cluster)" in fails(database.connection(f"nobody_{cluster.role}"))
+    assert "--kinds: bananas is not served" in fails(database.connection(cluster.role), "--kinds=policyreports,bananas")
+    assert "--from-cluster" in fails(database.connection(cluster.role), "--from-reports-server=dbname=x", code=2)
+    assert "unknown flag" in fails(database.connection(cluster.role), "--from=here", code=2).lower()
+
+
+def test_changed_on_both_sides(cluster):
+    """The source goes on until nobody has changed the copy; what was changed or deleted here is kept, unless --overwrite says otherwise."""
+    fill(cluster, 6)
+    load(cluster)
+    first = expected(cluster)
+    patch(cluster, "r-000001", "one")
+    patch(cluster, "r-000002", "two")
+    for name in ("r-000003", "r-000004"):
+        cluster.database.psql(f"SELECT kube_reports.delete_report('{cluster.uid}', 'policyreports.wgpolicyk8s.io', 'shop', '{name}')")
+    for number in (0, 2, 4):
+        cluster.add(WG, "policyreports", report(number, results=4))
+    cluster.drop(WG, "policyreports", "shop", "r-000005")
+    cluster.add(WG, "policyreports", report(5, results=1))
+    done = load(cluster)
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 6, "imported": 1, "updated": 2, "kept": 3, "verified": 3}
+    now, there = stored(cluster), expected(cluster)
+    key = (WG, "policyreports", "shop")
+    for number in (0, 4, 5):
+        assert now[*key, f"r-{number:06}"] == there[*key, f"r-{number:06}"]
+    assert now[*key, "r-000001"]["metadata"]["labels"]["here"] == "one"
+    assert now[*key, "r-000002"]["results"] == first[*key, "r-000002"]["results"]
+    assert (*key, "r-000003") not in now
+    assert "shop/r-000002 is left as it is: it was changed here" in done.stderr
+    assert "shop/r-000003 is left as it is: it was deleted here" in done.stderr
+    # Once more nothing changes; then the source wins.
+    assert table(load(cluster), "all") == {"read": 6, "unchanged": 3, "kept": 3, "verified": 3}
+    assert table(load(cluster, "--overwrite"), "all") == {"read": 6, "imported": 1, "updated": 2, "unchanged": 3, "verified": 6}
+    assert stored(cluster) == there
+    assert cluster.database.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
+
+
+def test_gone_at_the_source(cluster):
+    """Copies of what the source has no more are counted, and deleted here by --prune alone, unless somebody changed them here."""
+    fill(cluster, 4)
+    load(cluster)
+    patch(cluster, "r-000001", "kept")
+    for name in ("r-000001", "r-000002", "r-000003"):
+        cluster.drop(WG, "policyreports", "shop", name)
+    done = load(cluster)
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 1, "unchanged": 1, "verified": 1, "gone": 2}
+    assert "--prune deletes them in the database" in done.stderr
+    assert len(stored(cluster)) == 4
+    load(cluster, "--prune")
+    assert [key[3] for key in sorted(stored(cluster))] == ["r-000000", "r-000001"]
+    # A type that could not be read to its end prunes nothing.
+    cluster.forbidden = "policyreports[?]"
+    load(cluster, "--prune", code=1)
+    assert len(stored(cluster)) == 2
+
+
+def test_a_database_that_goes_away(cluster):
+    """Connections are cut between batches: the command connects again and goes on."""
+    fill(cluster, 400)
+    stop = threading.Event()
+
+    def cut(_, passed):
+        if passed in (100, 300) and not stop.is_set():
+            cluster.database.psql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{cluster.role}'", user="postgres")
+    cluster.page_hook = cut
+    done = load(cluster, "--page-size=100")
+    cluster.page_hook = None
+    assert table(done, "policyreports.wgpolicyk8s.io")["verified"] == 400
+    assert stored(cluster) == expected(cluster)
+
+
+# ---------- reports-server ----------
+
+TABLES = {"policyreports": True, "clusterpolicyreports": False, "ephemeralreports": True, "clusterephemeralreports": False,
+          "reports": True, "clusterreports": False}
+
+
+@pytest.fixture(name="server_database")
+def reports_server_database(cluster):
+    """A database as a reports-server leaves it (its migrations 1 to 11)."""
+    name = "rs_" + cluster.uid[:8]
+    database = cluster.database
+    database.psql(f"CREATE DATABASE {name}", user="postgres")
+    for plural, namespaced in TABLES.items():
+        key = "cluster_id, name, namespace" if namespaced else "cluster_id, name"
+        database.psql(f"CREATE TABLE {plural} (name varchar NOT NULL, {'namespace varchar NOT NULL,' if namespaced else ''} report jsonb NOT NULL,"
+                      f" cluster_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000', PRIMARY KEY ({key}))",
+                      user="postgres", database=name)
+    database.psql("CREATE TABLE clusters (id uuid PRIMARY KEY, name varchar)", user="postgres", database=name)
+    database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here'), ('{uuid.UUID(int=7)}', 'there')", user="postgres", database=name)
+    return name
+
+
+def put(cluster, name, plural, document, owner=None):
+    """A row as its Go code writes it: typed, annotated, with a version of its own."""
+    metadata = document["metadata"] = {"uid": str(uuid.uuid4()), "resourceVersion": "17", "creationTimestamp": "2026-02-03T04:05:06Z",
+                                       **document["metadata"]}
+    metadata["annotations"] = {**metadata.get("annotations", {}), "kyverno.reports-server.io/served-by": "reports-server"}
+    columns = ["name", "report", "cluster_id"] + (["namespace"] if TABLES[plural] else [])
+    values = [metadata["name"], json.dumps(document).replace("'", "''"), owner or cluster.uid] + ([metadata["namespace"]] if TABLES[plural] else [])
+    return f"INSERT INTO {plural} ({', '.join(columns)}) VALUES ({', '.join(repr_sql(value) for value in values)});\n"
+
+
+def repr_sql(value):
+    return f"'{value}'"
+
+
+def from_server(cluster, name, *flags, code=0):
+    return call(cluster, "import", f"--from-reports-server={cluster.database.connection('postgres', name)}", *flags, code=code)
+
+
+def test_from_reports_server(cluster, server_database):
+    """Its tables, this cluster's rows and those that nobody has claimed, page by page; nothing is written there."""
+    documents = {}
+    statements = []
+    for number in range(130):
+        document = {**report(number), "apiVersion": "wgpolicyk8s.io/v1alpha2"}
+        statements.append(put(cluster, server_database, "policyreports", document, None if number % 10 else str(uuid.UUID(int=0))))
+        documents[WG, "policyreports", "shop", document["metadata"]["name"]] = document
+    # Of a document without a type, as typed Go objects are printed.
+    bare = report(1, namespace=None)
+    del bare["kind"], bare["metadata"]["annotations"]
+    statements.append(put(cluster, server_database, "clusterpolicyreports", bare))
+    documents[WG, "clusterpolicyreports", "", "r-000001"] = {**bare, "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "ClusterPolicyReport"}
+    statements.append(put(cluster, server_database, "reports", report(3), str(uuid.UUID(int=7))))
+    statements.append(put(cluster, server_database, "policyreports", {**report(999), "results": [{"policy": "p", "result": "bogus"}]}))
+    cluster.database.psql("".join(statements), user="postgres", database=server_database)
+    before = cluster.database.psql("SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables", user="postgres", database=server_database)
+
+    done = from_server(cluster, server_database, "--page-size=20", code=1)
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 131, "imported": 130, "refused": 1, "verified": 130}
+    assert "r-000999 is refused" in done.stderr
+    assert table(done, "all")["imported"] == 131
+    for document in documents.values():
+        del document["metadata"]["resourceVersion"]
+        del document["metadata"]["annotations"]["kyverno.reports-server.io/served-by"]
+        if not document["metadata"]["annotations"]:
+            del document["metadata"]["annotations"]
+    assert stored(cluster) == documents
+    assert table(from_server(cluster, server_database, code=1), "policyreports.wgpolicyk8s.io")["unchanged"] == 130
+    assert cluster.database.psql("SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables", user="postgres",
+                                 database=server_database) == before
+    # kube-apiserver need not be reached.
+    done = subprocess.run([f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy", "import", f"--cluster-id={cluster.uid}",
+                           f"--from-reports-server={cluster.database.connection('postgres', server_database)}", "--kinds=clusterpolicyreports",
+                           f"--database={cluster.database.connection(cluster.role)}"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and table(done, "clusterpolicyreports.wgpolicyk8s.io")["unchanged"] == 1, done.stderr
+
+
+def test_not_a_reports_server(cluster, server_database):
+    """Another database, another cluster's, none at all, one that lacks newer tables."""
+    assert "has no tables of a reports-server" in from_server(cluster, "postgres", code=1).stderr
+    assert "cannot be reached" in call(cluster, "import", f"--from-reports-server=host={cluster.database.directory}/none", code=1).stderr
+    cluster.database.psql(f"DELETE FROM clusters WHERE id = '{cluster.uid}'; DROP TABLE reports, clusterreports", user="postgres", database=server_database)
+    stderr = from_server(cluster, server_database, code=1).stderr
+    assert f"has nothing of cluster {cluster.uid}, but of {uuid.UUID(int=7)} (there)" in stderr
+    cluster.database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here')", user="postgres", database=server_database)
+    done = from_server(cluster, server_database)
+    assert [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("reports.openreports.io")] == [["not", "at", "the", "source"]]
+
+
+def test_help(cluster):
+    """The help names every flag; the server's help names the command."""
+    binary = f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy"
+    shown = run([binary, "import", "--help"]).out
+    for flag in ("--from-cluster", "--from-reports-server", "--kubeconfig", "--database", "--kinds", "--overwrite", "--prune"):
+        assert flag in shown
+    assert "import" in run([binary, "--help"]).out
+
+
+def test_everything_as_it_is(cluster, capsys):
+    """Some thousand reports of several kinds: each is stored as it is there, results follow, a second run writes nothing."""
+    fill(cluster, 5000, results=6)
+    for number in range(150):
+        cluster.add(WG, "clusterpolicyreports", report(number, namespace=None, kind="ClusterPolicyReport"))
+        cluster.add(KYVERNO, "ephemeralreports", {
+            "kind": "EphemeralReport", "metadata": {"name": f"e-{number:03}", "namespace": "shop", "generation": 1, "finalizers": ["example.com/kept"]},
+            "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": str(uuid.uuid4())}, "results": [],
+                     "summary": {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0}}})
+    began = time.monotonic()
+    done = load(cluster)
+    seconds = time.monotonic() - began
+    with capsys.disabled():
+        print(f"\n  import: 5300 reports in {seconds:.1f} s, {5300 / seconds:.0f}/s", end=" ")
+    assert stored(cluster) == expected(cluster)
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 5000, "imported": 5000, "verified": 5000}
+    assert table(done, "all") == {"read": 5300, "imported": 5300, "verified": 5300}
+    assert changes(cluster) == {"A": 5300}
+    assert "5300 of it is new" in done.stderr
+    assert cluster.database.psql(f"SELECT count(*) FROM kube_reports.typed_result t WHERE t.cluster = '{cluster.uid}'") == str(5000 * 6 + 150 * 3)
+
+    done = load(cluster)
+    assert table(done, "all") == {"read": 5300, "unchanged": 5300, "verified": 5300}
+    assert changes(cluster) == {"A": 5300}
+    assert "was stored before" in done.stderr
+    # The source was read, and nothing else.
+    assert not [entry for entry in cluster.requests if entry.method != "GET"]
