@@ -9,6 +9,7 @@
 #   check             everything that must pass, on throw-away servers
 #   check-clients     Kubernetes clients in Go and JavaScript against the proxy
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
+#   check-pg16, -17, -18  the extension and the proxy with a PostgreSQL of that version
 #   check-sanitizers  regress/sql with the extension under UBSan, regress/http with the proxy under ASan and UBSan
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
 #   layers            includes against .ci/layers
@@ -41,7 +42,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-sanitizers lint fuzz-run format format-check soak bench
+SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -49,7 +50,7 @@ ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 .NOTPARALLEL:
 
 $(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)):
-	@.ci/$@
+	@.ci/$(@:check-pg%=check-pg %)
 
 $(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)):
 	$(MAKE) $@
@@ -98,7 +99,7 @@ OBJS = $(patsubst extension/%.c,extension/build/%.o,$(wildcard extension/*.c) $(
 REGRESS = $(sort $(notdir $(basename $(wildcard regress/sql/*.sql))))
 ISOLATION = $(sort $(notdir $(basename $(wildcard regress/specs/*.spec))))
 # PostgreSQL's headers are system headers: our warnings are about our own code.
-PG_CPPFLAGS = -Iextension -isystem $(shell $(PG_CONFIG) --includedir-server)
+PG_CPPFLAGS = -Iextension -isystem $(shell $(PG_CONFIG) --includedir-server) -DKUBE_REPORTS_VERSION=$(EXTVERSION)
 # Nothing is exported but what PostgreSQL looks up: modules share one space of names.
 PG_CFLAGS = $(WARNINGS) -Wno-declaration-after-statement -fvisibility=hidden
 # The server exports all its functions: ours must not be bound to a namesake there.
@@ -115,8 +116,9 @@ PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
 ifeq (,$(wildcard $(PGXS)))
 $(error $(PG_CONFIG) --pgxs names no file: install the server's development package, or see .ci/packages)
 endif
-# PGXS sets prefix to PostgreSQL's own; the proxy follows the caller's.
+# The caller's prefix is the proxy's; from PostgreSQL 18 on PGXS would put the extension there as well.
 PROXY_PREFIX := $(if $(filter undefined,$(origin prefix)),/usr/local,$(prefix))
+override prefix :=
 .DEFAULT_GOAL := all
 include $(PGXS)
 

@@ -15,37 +15,10 @@
 #ifndef BACKEND_H
 #define BACKEND_H
 
-/* What PostgreSQL looks up in the module; everything else is hidden.  Before 16 this was nothing. */
-#ifndef WIN32
-#define PGDLLEXPORT __attribute__((visibility("default")))
-#endif
+/* In place of postgres.h: what differs between server versions stands there and nowhere else. */
+#include "compat.h"
 
-#include "postgres.h"
-
-#include "fmgr.h"
 #include "access/htup_details.h"
-
-/* What differs between server versions stands here and nowhere else. */
-#if PG_VERSION_NUM >= 160000
-#include "varatt.h"
-#endif
-#if PG_VERSION_NUM < 180000
-#define pg_noreturn pg_attribute_noreturn()
-#endif
-#if PG_VERSION_NUM < 160000
-/* As later versions say it: the function itself is looked up, too. */
-#undef PG_FUNCTION_INFO_V1
-#define PG_FUNCTION_INFO_V1(funcname) \
-extern PGDLLEXPORT Datum funcname(PG_FUNCTION_ARGS); \
-extern PGDLLEXPORT const Pg_finfo_record *CppConcat(pg_finfo_, funcname)(void); \
-const Pg_finfo_record * \
-CppConcat(pg_finfo_, funcname)(void) \
-{ \
-	static const Pg_finfo_record my_finfo = {1}; \
-	return &my_finfo; \
-} \
-extern int no_such_variable
-#endif
 
 #include "engine/schema/definition.h"
 #include "engine/api/request.h"

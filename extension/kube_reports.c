@@ -16,7 +16,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-PG_MODULE_MAGIC;
+PG_MODULE_MAGIC_EXT(.name = "kube_reports", .version = CppAsString2(KUBE_REPORTS_VERSION));
 
 /* Freed memory that a proxy's session keeps for itself, in bytes. */
 #define KEPT_MEMORY (32 * 1024 * 1024)
