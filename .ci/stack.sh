@@ -50,11 +50,35 @@ server_directory()
 	echo "$dir"
 }
 
+# How this PostgreSQL finds extensions outside its own directories: the name of the setting, or nothing.  Debian patches its servers
+# to have one; PostgreSQL 18 has one by itself.
+server_extension_setting()
+{
+	"$($PG_CONFIG --bindir)/postgres" --describe-config | cut -f1 | grep -xE 'extension_destdir|extension_control_path'
+}
+
+# The programs of the server in DIR: a server that finds no extensions elsewhere is copied to where they are installed.
+server_bindir()
+{
+	local bindir
+	bindir=$($PG_CONFIG --bindir)
+	if [ -x "$1/dest$bindir/postgres" ]; then
+		echo "$1/dest$bindir"
+	else
+		echo "$bindir"
+	fi
+}
+
 # Installs what make built: server_install DIR [make variable ...]
 server_install()
 {
-	local dir=$1
+	local dir=$1 tree
 	shift
+	tree=$(dirname "$($PG_CONFIG --bindir)")
+	if [ ! -e "$dir/dest$tree" ] && ! server_extension_setting >/dev/null; then
+		mkdir -p "$dir/dest$tree"
+		cp -a "$tree/." "$dir/dest$tree/"
+	fi
 	make -C "$top" --no-print-directory -s install DESTDIR="$dir/dest" prefix=/usr "$@"
 	# The tree may be made under a strict umask.
 	chmod -R go+rX "$dir/dest"
@@ -87,7 +111,7 @@ server_start()
 (
 	local dir=$1 port=$2 bindir
 	shift 2
-	bindir=$($PG_CONFIG --bindir)
+	bindir=$(server_bindir "$dir")
 	chmod 700 "$dir"
 	cd "$dir"
 	if server_runs "$dir"; then
@@ -113,11 +137,10 @@ server_start()
 		else
 			echo "listen_addresses = ''"
 		fi
-		# Debian patches its servers to find extensions outside the system; PostgreSQL 18 can by itself.
-		case $("$bindir/postgres" --describe-config | cut -f1) in
-			*extension_destdir*)
+		case $(server_extension_setting) in
+			extension_destdir)
 				echo "extension_destdir = '$dir/dest'" ;;
-			*extension_control_path*)
+			extension_control_path)
 				echo "extension_control_path = '$dir/dest$($PG_CONFIG --sharedir):\$system'"
 				echo "dynamic_library_path = '$dir/dest$($PG_CONFIG --pkglibdir):\$libdir'" ;;
 		esac
@@ -136,7 +159,7 @@ server_start()
 server_stop()
 (
 	local dir=$1 bindir
-	bindir=$($PG_CONFIG --bindir)
+	bindir=$(server_bindir "$dir")
 	[ -e "$dir/data/postmaster.pid" ] || return 0
 	cd "$dir"
 	server_runs "$dir" || return 0
