@@ -250,7 +250,8 @@ SELECT pg_temp.old_report('AdmissionReport', 'n1', 'n1', jsonb_build_array(pg_te
 	pg_temp.old_report('AdmissionReport', 'n4-short', 'n4', jsonb_build_array(pg_temp.result('short', 'r', 'pass', 1)), true);
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 6);
 SELECT s.name, s.results, o.labels, o.metadata::jsonb#>>'{ownerReferences,0,name}' AS owner
-	FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name WHERE s.plural = 'admissionreports' AND s.name ~ '^n[1-4]';
+	FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name WHERE s.plural = 'admissionreports' AND s.name ~ '^n[1-4]'
+	ORDER BY s.name;
 SELECT s.name, s.results FROM pg_temp.stored s WHERE s.plural = 'policyreports' AND s.name ~ 'own|short';
 DELETE FROM kube_reports.object WHERE name ~ '^n[1-4]';
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
