@@ -51,21 +51,28 @@ class Database:
     """A PostgreSQL server in a directory of its own."""
 
     def __init__(self):
-        self.directory = stack_command("server_directory")
+        self.directory = self.stack_command("server_directory")
         self.started = False
-        stack_command("server_install", self.directory)
+        self.stack_command("server_install", self.directory)
+
+    def stack_command(self, *arguments):
+        return stack_command(*arguments)
 
     def start(self, *settings):
-        stack_command("server_start", self.directory, "", "fsync = off", *settings)
+        self.stack_command("server_start", self.directory, "", "fsync = off", *settings)
         self.started = True
 
     def stop(self, mode="fast"):
-        stack_command("server_stop", self.directory, mode)
+        self.stack_command("server_stop", self.directory, mode)
         self.started = False
+
+    def bindir(self):
+        """Where its programs are."""
+        return self.stack_command("server_bindir", self.directory)
 
     def prepare(self, cluster):
         """Roles, database, extension, grants."""
-        stack_command("server_database", self.directory, "5432", cluster)
+        self.stack_command("server_database", self.directory, "5432", cluster)
 
     def connection(self, user="kube_reports_owner", database="kube_reports"):
         return f"host={self.directory} user={user} dbname={database}"
@@ -80,8 +87,7 @@ class Database:
 
     def pgbench(self, script, *options):
         """Runs a file of SQL again and again; what pgbench prints."""
-        bindir = run([os.environ.get("PG_CONFIG") or "pg_config", "--bindir"]).out.strip()
-        return run([f"{bindir}/pgbench", "-n", "-f", str(script), *options, self.connection()], timeout=600).out
+        return run([f"{self.bindir()}/pgbench", "-n", "-f", str(script), *options, self.connection()], timeout=600).out
 
     def open_create(self, cluster, document):
         """A create of a policy report as the API does it, in a transaction that stays open; its connection."""
@@ -132,6 +138,14 @@ class Database:
     def remove(self):
         self.stop("immediate")
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class DatabaseBefore(Database):
+    """One of the PostgreSQL version before, for which .ci/check-pg has built a copy of the tree."""
+
+    def stack_command(self, *arguments):
+        return run(["/bin/bash", f"{os.environ['TREE_BEFORE']}/.ci/stack.sh", *map(str, arguments)],
+                   env={**os.environ, "PG_CONFIG": os.environ["PG_CONFIG_BEFORE"]}).out.strip()
 
 
 class Proxy:

@@ -1,45 +1,88 @@
-"""pg_upgrade: everything is there, nothing has to be finished, versions go on above the old server's."""
+"""Another server, perhaps a newer PostgreSQL, takes over the data: by pg_upgrade, and by a dump of the older one."""
 
 import json
 import os
 import uuid
 
+import pytest
+
 from client import report, run
-from conftest import Database, stack_command
-from test_dump import CONTENT, DERIVED, REFERENCES, newest, settle_results
+from conftest import Database, DatabaseBefore, stack_command
+from test_dump import CONTENT, DERIVED, REFERENCES, newest, restore, settle_results
+
+# .ci/check-pg has the version before at hand, make check only one version.
+KINDS = [pytest.param(Database, id="same version"),
+         pytest.param(DatabaseBefore, id="version before",
+                      marks=pytest.mark.skipif("TREE_BEFORE" not in os.environ, reason="make check-pg17 and the like"))]
 
 
-def test_pg_upgrade():
+def create(server, cluster, name, database="kube_reports"):
+    document = json.dumps(report(name, "ns"))
+    stored = server.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}'::kube_reports.report)", database=database)
+    return int(json.loads(stored)["metadata"]["resourceVersion"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pg_upgrade(kind):
     """LC-02: the system identifier is another one, which the first write notices"""
-    old, new, cluster = Database(), Database(), str(uuid.uuid4())
-    bindir = run([os.environ.get("PG_CONFIG") or "pg_config", "--bindir"]).out.strip()
-
-    def create(server, name):
-        document = json.dumps(report(name, "ns"))
-        stored = server.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}'::kube_reports.report)")
-        return int(json.loads(stored)["metadata"]["resourceVersion"])
+    old, new, cluster = kind(), Database(), str(uuid.uuid4())
     try:
+        # PostgreSQL 18 makes checksums by itself; pg_upgrade wants the old server to be like the new one.
+        new.start()
+        checksums = new.psql("SHOW data_checksums", user="postgres", database="postgres")
+        new.stop()
         old.start()
         old.prepare(cluster)
-        create(old, "before")
+        create(old, cluster, "before")
         settle_results(old)
         content, derived, references, last = old.psql(CONTENT), old.psql(DERIVED), old.psql(REFERENCES), newest(old)
+        old_checksums = old.psql("SHOW data_checksums", user="postgres", database="postgres")
         old.stop()
-        new.start()
-        new.stop()
-        stack_command("as_server", "env", "-C", new.directory, f"{bindir}/pg_upgrade", "-b", bindir, "-B", bindir,
+        if old_checksums != checksums:
+            stack_command("as_server", f"{old.bindir()}/pg_checksums", "--enable" if checksums == "on" else "--disable",
+                          "--no-sync", "-D", f"{old.directory}/data")
+        stack_command("as_server", "env", "-C", new.directory, f"{new.bindir()}/pg_upgrade", "-b", old.bindir(), "-B", new.bindir(),
                       "-U", "postgres", "-d", f"{old.directory}/data", "-D", f"{new.directory}/data", "-s", new.directory)
         new.start()
         assert new.psql(CONTENT) == content and new.psql(DERIVED) == derived and new.psql(REFERENCES) == references
         # The extension belongs to the superuser now; the owner of the tables sees and does what it did.
         assert new.psql("SELECT count(*) FROM kube_reports.search_results()") == "1"
         assert new.psql("SELECT restore_pending, results_pending FROM kube_reports.status") == "f|f"
-        assert create(new, "after") > last
+        assert create(new, cluster, "after") > last
         # Watchers of the old server resume: what lies between its last version and the new one is the gap.
         assert new.psql(f"SELECT bool_and(l.lost @> {last + 1}::bigint AND NOT l.lost @> {last}::bigint)"
                         " FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type"
                         " WHERE t.plural = 'policyreports'") == "t"
         assert new.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
+    finally:
+        old.remove()
+        new.remove()
+
+
+@pytest.mark.parametrize("form", ["plain", "custom", "parallel"])
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_dump_of_the_version_before(kind, form, tmp_path):
+    """LC-04: pg_dump of the new version reads the old server, the new server has the same afterwards"""
+    old, new, cluster = kind(), Database(), str(uuid.uuid4())
+    try:
+        old.start()
+        old.prepare(cluster)
+        last = create(old, cluster, "before")
+        settle_results(old)
+        new.start()
+        for role in ("owner", "proxy", "reader", "admin"):
+            new.psql(f"CREATE ROLE kube_reports_{role} LOGIN", user="postgres", database="postgres")
+        file = str(tmp_path / "dump")
+        how = ["--format=directory", "--jobs=4"] if form == "parallel" else [f"--format={form}"]
+        run([f"{new.bindir()}/pg_dump", *how, f"--file={file}", "-d", old.connection()])
+        restore(new, "restored", form, file)
+        assert new.psql(CONTENT, database="restored") == old.psql(CONTENT)
+        new.psql("SELECT kube_reports.after_restore()", database="restored")
+        settle_results(new, "restored")
+        assert new.psql(DERIVED, database="restored") == old.psql(DERIVED)
+        assert new.psql(REFERENCES, database="restored") == old.psql(REFERENCES)
+        assert create(new, cluster, "after", database="restored") > last
+        assert new.psql("SELECT count(*) FROM kube_reports.verify()", database="restored") == "0"
     finally:
         old.remove()
         new.remove()
