@@ -1,0 +1,72 @@
+-- Makes a database ready for the proxies of one cluster, or brings it to the version of the installed files.  Safe to repeat.
+--
+--   psql -d reports -v cluster=<uid of the namespace kube-system> -f database.sql
+--
+-- Run it as a superuser, or as the owner of the database.  A superuser makes what is missing: roles, the owner's right to make the
+-- extension.  Another role becomes the extension's owner itself, and makes missing roles where it may make roles.
+-- Further variables, with their defaults:
+--   owner=kube_reports_owner     what a superuser makes the owner of the extension; no superuser has a use for it
+--   proxy=kube_reports_proxy     the role of this cluster's proxies; each cluster has one of its own
+--   reader=kube_reports_reader   sees the reports of all clusters; empty for none
+--   admin=kube_reports_admin     reads and writes everything; empty for none
+--   update=true                  whether an older extension is updated
+-- The password of the proxies' role is taken from the environment: PROXY_PASSWORD; without it, it stays as it is.
+
+\set ON_ERROR_STOP on
+SET client_min_messages = warning;
+\if :{?owner} \else \set owner kube_reports_owner \endif
+\if :{?proxy} \else \set proxy kube_reports_proxy \endif
+\if :{?reader} \else \set reader kube_reports_reader \endif
+\if :{?admin} \else \set admin kube_reports_admin \endif
+\if :{?update} \else \set update true \endif
+\set proxy_password ''
+\getenv proxy_password PROXY_PASSWORD
+
+SELECT rolsuper AS superuser, rolsuper OR rolcreaterole AS makes_roles FROM pg_catalog.pg_roles WHERE rolname = current_user \gset
+
+-- ---- roles ----
+
+SELECT pg_catalog.format('CREATE ROLE %I %s', role, option)
+	FROM (VALUES (:'proxy', 'LOGIN'), (:'reader', 'LOGIN'), (:'admin', 'LOGIN'),
+		(CASE WHEN :'superuser' THEN :'owner' ELSE '' END, 'NOLOGIN')) wanted(role, option)
+	WHERE role <> '' AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = role) \gexec
+
+SELECT :'makes_roles' AND :'proxy_password' <> '' AS sets_password \gset
+\if :sets_password
+ALTER ROLE :"proxy" PASSWORD :'proxy_password';
+\endif
+
+\if :superuser
+SELECT pg_catalog.format('GRANT CONNECT, CREATE ON DATABASE %I TO %I', current_database(), :'owner') \gexec
+SELECT pg_catalog.format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), role)
+	FROM (VALUES (:'proxy'), (:'reader'), (:'admin')) wanted(role) WHERE role <> '' \gexec
+SELECT pg_catalog.format('ALTER ROLE %I SET statement_timeout = %L; ALTER ROLE %1$I SET jit = off', :'reader', '60s')
+	WHERE :'reader' <> '' \gexec
+-- A reader who held the store's advisory locks would stop its writes.
+SELECT pg_catalog.format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC; GRANT EXECUTE ON FUNCTION %s TO %I', f, f, role)
+	FROM (SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p WHERE p.proname ~ '^pg_(try_)?advisory_') l(f),
+		(VALUES (:'owner'), (:'admin')) wanted(role) WHERE role <> '' \gexec
+SET ROLE :"owner";
+\endif
+
+-- ---- the extension ----
+
+CREATE EXTENSION IF NOT EXISTS kube_reports;
+
+SELECT :'update' AND e.extversion <> a.default_version AS outdated
+	FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_available_extensions a ON a.name = e.extname
+	WHERE e.extname = 'kube_reports' \gset
+\if :outdated
+-- It needs all tables for itself: it gives up when a long query holds one of them, and nothing has changed then.
+BEGIN;
+SET LOCAL lock_timeout = '5s';
+ALTER EXTENSION kube_reports UPDATE;
+SELECT kube_reports.after_update();
+COMMIT;
+\endif
+
+-- ---- grants ----
+
+SELECT kube_reports.grant_proxy(:'proxy', :'cluster'::uuid);
+SELECT kube_reports.grant_reader(:'reader') WHERE :'reader' <> '';
+SELECT kube_reports.grant_admin(:'admin') WHERE :'admin' <> '';

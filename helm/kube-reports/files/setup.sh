@@ -1,0 +1,11 @@
+#!/bin/sh
+# Waits for the database, then runs database.sql in it.
+set -eu
+
+CLUSTER_ID=${CLUSTER_ID:-$(cat /tmp/cluster-id)}
+until message=$(psql -X -A -t -q -d "$SETUP_DATABASE" -c 'SELECT 1' 2>&1); do
+	echo "waiting for the database: $message" >&2
+	sleep 2
+done
+exec psql -X -q -d "$SETUP_DATABASE" -v cluster="$CLUSTER_ID" -v owner="$OWNER_ROLE" -v proxy="$PROXY_ROLE" \
+	-v reader="$READER_ROLE" -v admin="$ADMIN_ROLE" -v update="$UPDATE_EXTENSION" -f "$(dirname "$0")/database.sql"

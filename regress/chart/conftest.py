@@ -1,0 +1,70 @@
+"""The chart, rendered by real helm: .ci/check-chart says which, and where the schemas of Kubernetes are."""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+import yaml
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+CHART = TOP / "helm" / "kube-reports"
+PROXY = TOP / "proxy" / "build" / "kube-reports-proxy"
+HELMS = {"helm3": os.environ["HELM3"], "helm4": os.environ["HELM4"]}
+KUBE_VERSION = "1.31.0"
+
+
+def yaml_documents(text):
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def helm(*arguments, binary="helm3", check=True, **more):
+    done = subprocess.run([HELMS[binary], *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False, **more)
+    if check:
+        assert done.returncode == 0, f"helm {' '.join(map(str, arguments))}: {done.stderr}"
+    return done
+
+
+@functools.lru_cache(maxsize=None)
+def rendered_text(values, binary, kube_version, release):
+    return helm("template", release, CHART, "--namespace", release, "--kube-version", kube_version, "--values", "-", binary=binary,
+                input=values).stdout
+
+
+def render(values=None, binary="helm3", kube_version=KUBE_VERSION, release="kube-reports"):
+    """The objects of the chart with these values, each time anew."""
+    return yaml_documents(rendered_text(json.dumps(values or {}), binary, kube_version, release))
+
+
+def refused(values, binary="helm3"):
+    """What helm says to values that are wrong."""
+    done = helm("template", "kube-reports", CHART, "--kube-version", KUBE_VERSION, "--values", "-", binary=binary, check=False,
+                input=json.dumps(values))
+    assert done.returncode != 0, "helm takes these values"
+    return done.stderr
+
+
+def of_kind(objects, *kinds):
+    return [one for one in objects if one["kind"] in kinds]
+
+
+def named(objects, kind, name):
+    found = [one for one in of_kind(objects, kind) if one["metadata"]["name"] == name]
+    assert len(found) == 1, f"{len(found)} objects are {kind} {name}"
+    return found[0]
+
+
+def pods(objects):
+    """(object, pod) of what makes pods."""
+    return [(one, one["spec"]["template"]) for one in of_kind(objects, "Deployment", "StatefulSet", "Job")]
+
+
+def containers(pod):
+    return pod["spec"].get("initContainers", []) + pod["spec"]["containers"]
+
+
+@pytest.fixture(params=HELMS)
+def binary(request):
+    return request.param

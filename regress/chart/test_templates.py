@@ -1,0 +1,195 @@
+"""Every template with every row of the matrix, by both helms, against the schemas of Kubernetes."""
+
+import collections
+import re
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from conftest import CHART, KUBE_VERSION, TOP, containers, helm, named, of_kind, pods, render
+from matrix import MATRIX
+
+every_values = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+# What operators bring; Kubernetes itself has no schema of it.
+FOREIGN = {"cert-manager.io/v1", "monitoring.coreos.com/v1", "postgresql.cnpg.io/v1"}
+OLDEST = "1.25.0"
+GENERATED = ("tls.crt", "tls.key", "ca.crt", "password", "kube-reports/expires")
+
+
+def schema_versions():
+    return [OLDEST, KUBE_VERSION, kubernetes_validate.latest_version()]
+
+
+def test_lint(binary):
+    said = helm("lint", CHART, "--strict", "--kube-version", KUBE_VERSION, binary=binary).stdout
+    assert "0 chart(s) failed" in said
+    assert "[WARNING]" not in said and "[ERROR]" not in said
+
+
+def test_versions():
+    """The application's version is the extension's; the oldest Kubernetes is one whose schemas are tried."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    control = (TOP / "extension" / "kube_reports.control").read_text()
+    assert chart["appVersion"] == re.search(r"default_version = '(.*)'", control)[1]
+    assert chart["kubeVersion"] == f">={OLDEST}-0"
+    assert helm("template", "kube-reports", CHART, "--kube-version", "1.24.0", check=False).returncode != 0
+
+
+@every_values
+def test_schemas(values):
+    for version in schema_versions():
+        for one in render(values):
+            if one["apiVersion"] in FOREIGN:
+                continue
+            where = f"{one['kind']} {one['metadata']['name']} in Kubernetes {version}"
+            try:
+                kubernetes_validate.validate(one, version, strict=True)
+            except kubernetes_validate.ValidationError as error:
+                pytest.fail(f"{where}: {'.'.join(map(str, error.path))}: {error.message}")
+            except kubernetes_validate.SchemaNotFoundError:
+                pytest.fail(f"{where}: no such kind")
+
+
+def without_generated(one):
+    """Passwords, certificates and names that follow from them are new each time."""
+    if isinstance(one, dict):
+        return {key: "" if key in GENERATED else without_generated(value) for key, value in one.items()}
+    if isinstance(one, list):
+        return [without_generated(part) for part in one]
+    return one
+
+
+@every_values
+def test_both_helms(values):
+    """Helm 4 makes what Helm 3 makes."""
+    def by_name(objects):
+        return {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]): without_generated(one) for one in objects}
+    assert by_name(render(values, "helm3")) == by_name(render(values, "helm4"))
+
+
+@every_values
+def test_references(values):
+    """Names are given once; what an object refers to is there, or is one that the values name."""
+    objects = render(values)
+    names = collections.Counter((one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects)
+    assert [name for name, count in names.items() if count > 1] == []
+    there = {(kind, name) for kind, _, name in names}
+    given = repr(values)
+    # cert-manager and CloudNativePG make these.
+    there |= {("Secret", one["spec"]["secretName"]) for one in of_kind(objects, "Certificate")}
+    there |= {("Secret", f"{one['metadata']['name']}-{end}") for one in of_kind(objects, "Cluster") for end in ("ca", "app")}
+
+    def needs(kind, name):
+        assert (kind, name) in there or f"'{name}'" in given, f"there is no {kind} {name}"
+
+    for owner, pod in pods(objects):
+        spec = pod["spec"]
+        if spec.get("serviceAccountName"):
+            needs("ServiceAccount", spec["serviceAccountName"])
+        volumes = {volume["name"] for volume in spec.get("volumes", [])}
+        volumes |= {claim["metadata"]["name"] for claim in owner["spec"].get("volumeClaimTemplates", [])}
+        for volume in spec.get("volumes", []):
+            if "secret" in volume:
+                needs("Secret", volume["secret"]["secretName"])
+            if "configMap" in volume:
+                needs("ConfigMap", volume["configMap"]["name"])
+        for container in containers(pod):
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            for variable in container.get("env", []):
+                reference = variable.get("valueFrom", {}).get("secretKeyRef")
+                if reference:
+                    needs("Secret", reference["name"])
+    for binding in of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
+        for subject in binding["subjects"]:
+            needs(subject["kind"], subject["name"])
+
+
+@every_values
+def test_selectors(values):
+    """Each selector of pods finds the pods of one object."""
+    objects = render(values)
+    labels = [pod["metadata"]["labels"] for _, pod in pods(objects)]
+
+    def found(selector):
+        return sum(selector.items() <= one.items() for one in labels)
+
+    for one in of_kind(objects, "Service"):
+        assert found(one["spec"]["selector"]) == 1, one["metadata"]["name"]
+    for one in of_kind(objects, "Deployment", "StatefulSet", "PodDisruptionBudget"):
+        assert found(one["spec"]["selector"]["matchLabels"]) == 1, one["metadata"]["name"]
+    for one in of_kind(objects, "NetworkPolicy"):
+        assert found(one["spec"]["podSelector"]["matchLabels"]) == 1, one["metadata"]["name"]
+    services = [one["metadata"]["labels"] for one in of_kind(objects, "Service")]
+    for one in of_kind(objects, "ServiceMonitor"):
+        selector = one["spec"]["selector"]["matchLabels"]
+        assert sum(selector.items() <= labels.items() for labels in services) == 1
+
+
+@every_values
+def test_namespaces(values):
+    """What has a namespace says which; what has none says none."""
+    clusterwide = {"ClusterRole", "ClusterRoleBinding", "APIService"}
+    for one in render(values):
+        if one["metadata"]["name"] in ("kube-reports-more", "text"):
+            continue
+        assert ("namespace" in one["metadata"]) == (one["kind"] not in clusterwide), one["metadata"]["name"]
+
+
+@every_values
+def test_common_labels(values):
+    for one in render(values):
+        if one["metadata"]["name"] in ("kube-reports-more", "text"):
+            continue
+        assert (values.get("commonLabels") or {}).items() <= one["metadata"]["labels"].items()
+        assert (values.get("commonAnnotations") or {}).items() <= one["metadata"].get("annotations", {}).items()
+
+
+@every_values
+def test_never_unverified(values):
+    for one in render(values):
+        assert "insecureSkipTLSVerify" not in repr(one)
+
+
+def test_apiservices():
+    """As objects: one for each group that is on, which kube-apiserver leaves alone where a CRD has the group as well."""
+    objects = render({"apiServices": {"method": "objects", "additionalGroups": ["aquasecurity.github.io/v1alpha1"]}})
+    services = of_kind(objects, "APIService")
+    assert [one["metadata"]["name"] for one in services] == ["v1alpha1.aquasecurity.github.io", "v1alpha1.openreports.io", "v1.reports.kyverno.io",
+                                                             "v1alpha2.wgpolicyk8s.io"]
+    for one in services:
+        assert one["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"] == "false"
+        assert one["metadata"]["name"] == f"{one['spec']['version']}.{one['spec']['group']}"
+        assert one["spec"]["service"] == {"namespace": "kube-reports", "name": "kube-reports", "port": 443}
+    assert [one for one in objects if "hook" in repr(one["metadata"].get("annotations"))] == []
+
+
+def test_one_wait_for_the_database():
+    """The setup is no hook, for helm --wait would wait for proxies that wait for it; each release has a Job of its own."""
+    def job(values):
+        found = [one for one in of_kind(render(values), "Job") if one["metadata"]["labels"]["app.kubernetes.io/component"] == "setup"]
+        assert len(found) == 1
+        assert "annotations" not in found[0]["metadata"]
+        return found[0]["metadata"]["name"]
+    assert job({}) == job({"replicas": 3})
+    assert job({}) != job({"database": {"name": "other"}})
+    assert job({}) != job({"image": {"tag": "other"}})
+
+
+def test_shutdown_has_time():
+    """A pod lives longer than the proxy takes to end."""
+    for delay, timeout, least in (("10s", "30s", 40), ("1m30s", "1m", 150), ("0s", "5s", 5)):
+        spec = named(render({"proxy": {"shutdownDelay": delay, "shutdownTimeout": timeout}}), "Deployment", "kube-reports")["spec"]["template"]["spec"]
+        assert least < spec["terminationGracePeriodSeconds"] <= least + 30
+
+
+def test_notes():
+    """What is printed after an installation fits the values."""
+    def notes(values):
+        said = helm("install", "kube-reports", CHART, "--dry-run", "--namespace", "kube-reports", "--kube-version", KUBE_VERSION, *values,
+                    check=False)
+        return said.stdout.partition("NOTES:")[2]
+    assert "wgpolicyk8s.io/v1alpha2" in notes([])
+    assert "PersistentVolumeClaim data-kube-reports-database-0" in notes([])
+    assert "database.sql" in notes(["--set", "database.type=external,database.secret.name=a,database.setup.enabled=false"])
+    assert "One replica" in notes(["--set", "replicas=1"])
