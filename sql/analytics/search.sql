@@ -146,11 +146,13 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
 
--- Each by its index, whatever the planner thinks of arrays that it does not know.
+-- Each by its index, whatever the planner thinks of arrays that it does not know.  No bitmap: it would hold all results of a
+-- frequent message before the first row, and LIMIT could not end it.
 CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL, details bigint[] DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET enable_bitmapscan = off
 AS $$
 	SELECT CASE WHEN num_nonnulls(origins, subjects, details) > 0 THEN
 		(SELECT count(*) <= 20000 FROM (SELECT 1 FROM kube_reports_internal.result r WHERE r.origin = ANY (origins)
