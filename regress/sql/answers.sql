@@ -182,3 +182,25 @@ SELECT s.setdatabase <> 0 AS here, unnest(s.setconfig) AS setting FROM pg_db_rol
 	'regress_answers'::regrole ORDER BY 2;
 SELECT kube_reports.revoke_reader('regress_answers');
 DROP ROLE regress_answers;
+
+---- what is worst, among many ----
+-- Two thousand vulnerabilities of two hundred scores: the first ten, and equals of the last one, are looked at.
+DELETE FROM kube_reports.object;
+SELECT bool_and(pg_temp.written(:'one', 'ns-' || n % 5, 'many-' || n, (SELECT jsonb_agg(jsonb_build_object('source', 's',
+	'policy', 'CVE-2030-' || 1000 + 100 * n + v, 'result', 'fail', 'severity', 'high', 'properties',
+		jsonb_build_object('score', ((n * 100 + v) / 10 / 20.0)::text))) FROM generate_series(1, 100) v))) AS written
+	FROM generate_series(1, 20) n;
+SELECT kube_reports_internal.fold_rollups(1000000) AS more;
+CREATE TEMP VIEW looked_at AS
+	SELECT sum(pg_stat_get_xact_tuples_returned(r) + pg_stat_get_xact_tuples_fetched(r)) AS rows
+	FROM unnest('{kube_reports_internal.result,kube_reports_internal.rollup}'::regclass[]) r;
+BEGIN;
+SELECT rows AS before FROM looked_at \gset
+SELECT policy, score FROM kube_reports.worst_vulnerabilities(10);
+SELECT rows - :before < 300 AS few FROM looked_at;
+ROLLBACK;
+-- Who sees none of them, and asks for other sources, is answered all the same.
+SELECT count(*) FROM kube_reports.worst_vulnerabilities(3000);
+SELECT count(*), count(DISTINCT policy), min(score) FROM kube_reports.worst_vulnerabilities(100, '{"namespace": "ns-1"}');
+SELECT count(*) FROM kube_reports.worst_vulnerabilities(10, '{"source": "other"}');
+SELECT policy, score FROM kube_reports.worst_vulnerabilities(2, '{"source": "s", "namespace": "ns-1"}');

@@ -697,69 +697,121 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint
 
 -- Which are worst is told by their scores, and these stand in results, not in counts: the distinct pairs of score and criterion are walked
 -- from the highest, each a look into result_score, until there are enough whose results the caller may see.
+-- Of results and counts it looks single ones up, however few rows statistics have seen.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
 	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text, installed_version text,
 		fixed_version text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
+	max_unseen CONSTANT integer := 2000;
 	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of vulnerabilities has',
 		'Members are cluster, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
-	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked, role, seal);
-	cells		text := 'SELECT r.criterion, k.source, k.policy, k.severity, r.cluster_id, r.namespace, sum(r.count) AS count
-		FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count FROM kube_reports_internal.rollup r WHERE r.count <> 0
+	-- Not as criteria, of which a scanner of vulnerabilities has tens of thousands.
+	sources CONSTANT text[] := kube_reports_internal.filter_strings(asked, 'source');
+	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked - 'source', role, seal);
+	conditions CONSTANT text := kube_reports_internal.count_conditions(wanted) || ' AND NOT kube_reports_internal.excluded_from_score(r.native_status)';
+	-- Counts of the criteria $2.
+	cells CONSTANT text := 'SELECT r.criterion, r.cluster_id, r.namespace, sum(r.count) AS count
+		FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count FROM unnest($2) i(id)
+				CROSS JOIN LATERAL (SELECT r.* FROM kube_reports_internal.rollup r WHERE r.criterion = i.id AND r.count <> 0 OFFSET 0) r
 			UNION ALL
 			SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count
-				FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
-			JOIN kube_reports_internal.criterion k ON k.id = r.criterion
-		WHERE k.policy ~ ''^(CVE|GHSA)-'' AND NOT kube_reports_internal.excluded_from_score(r.native_status) AND '
-			|| kube_reports_internal.count_conditions(wanted) || '
-		GROUP BY r.criterion, k.source, k.policy, k.severity, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
-	candidates	jsonb;
+				FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r WHERE r.criterion = ANY ($2)) r
+		WHERE ' || conditions || '
+		GROUP BY r.criterion, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
 	place		record;
-	seen		boolean;
+	unseen		integer := 0;
+	rest		real;
 	worst_sources text[] := '{}';
 	worst_policies text[] := '{}';
 	worst_scores real[] := '{}';
+	found		bigint := 0;
+	criteria	bigint[];
+	level		text;
+	more		bigint;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	EXECUTE 'SELECT jsonb_object_agg(c.criterion, jsonb_build_array(c.source, c.policy))
-		FROM (SELECT DISTINCT c.criterion, c.source, c.policy FROM (' || cells || ') c) c' INTO candidates USING wanted;
-	SELECT nullif(r.score, 0) AS score, r.criterion INTO place FROM kube_reports_internal.result r
-		WHERE nullif(r.score, 0) IS NOT NULL ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1;
-	-- Equals of the last one as well: the number of their results decides.
-	WHILE place.criterion IS NOT NULL AND candidates IS NOT NULL
-		AND (cardinality(worst_scores) < max_rows OR place.score = worst_scores[max_rows]) LOOP
-		IF candidates ? place.criterion::text
-			AND NOT EXISTS (SELECT FROM unnest(worst_sources, worst_policies) w(source, policy)
-				WHERE w.source = candidates->place.criterion::text->>0 AND w.policy = candidates->place.criterion::text->>1) THEN
-			EXECUTE 'SELECT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.criterion = $2 AND nullif(r.score, 0) = $3
-				AND NOT kube_reports_internal.excluded_from_score(r.native_status) AND ' || kube_reports_internal.count_conditions(wanted) || ')'
-				INTO seen USING wanted, place.criterion, place.score;
-			IF seen THEN
-				worst_sources := worst_sources || (candidates->place.criterion::text->>0);
-				worst_policies := worst_policies || (candidates->place.criterion::text->>1);
-				worst_scores := worst_scores || place.score;
+	-- From the highest score on, one look into the index for each score and criterion, as far as the caller fetches.  Equals of the last
+	-- one are taken as well: the number of their results decides.
+	FOR place IN EXECUTE
+		'WITH RECURSIVE scored AS (
+			(SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
+				WHERE nullif(r.score, 0) IS NOT NULL ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1)
+			UNION ALL
+			SELECT n.score, n.criterion
+			FROM scored s CROSS JOIN LATERAL (SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
+				WHERE nullif(r.score, 0) IS NOT NULL AND (nullif(r.score, 0), r.criterion) < (s.score, s.criterion)
+				ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1) n)
+		SELECT s.score, k.source, k.policy, r.seen
+		FROM scored s
+			LEFT JOIN LATERAL (SELECT k.id, k.source, k.policy FROM kube_reports_internal.criterion k
+				WHERE k.id = s.criterion AND k.policy ~ ''^(CVE|GHSA)-'' AND ($2 IS NULL OR k.source = ANY ($2)) OFFSET 0) k ON true
+			LEFT JOIN LATERAL (SELECT true AS seen FROM kube_reports_internal.result r
+				WHERE r.criterion = k.id AND nullif(r.score, 0) = s.score AND ' || conditions || ' LIMIT 1) r ON true'
+		USING wanted, sources
+	LOOP
+		IF place.score < worst_scores[cardinality(worst_scores)] AND cardinality(worst_scores) >= max_rows THEN
+			SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
+			EXIT WHEN found >= max_rows;
+		END IF;
+		IF place.seen THEN
+			worst_sources := worst_sources || place.source;
+			worst_policies := worst_policies || place.policy;
+			worst_scores := worst_scores || place.score;
+		ELSE
+			unseen := unseen + 1;
+			IF unseen > max_unseen THEN
+				rest := place.score;
+				EXIT;
 			END IF;
 		END IF;
-		SELECT nullif(r.score, 0) AS score, r.criterion INTO place FROM kube_reports_internal.result r
-			WHERE nullif(r.score, 0) IS NOT NULL AND (nullif(r.score, 0), r.criterion) < (place.score, place.criterion)
-			ORDER BY nullif(r.score, 0) DESC, r.criterion DESC LIMIT 1;
 	END LOOP;
-	-- Those without a score come last, by their severity.  What else is known stands in each result: a hundred of them tell.
+	-- Most is not for the caller: what is, is read instead.
+	IF rest IS NOT NULL THEN
+		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), $5 || array_agg(v.score)
+			FROM (SELECT k.source, k.policy, max(r.score) AS score
+				FROM (SELECT r.criterion, max(r.score) AS score FROM kube_reports_internal.result r
+						WHERE r.score > 0 AND r.score <= $6 AND ' || conditions || ' GROUP BY r.criterion) r
+					JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				WHERE k.policy ~ ''^(CVE|GHSA)-'' AND ($7 IS NULL OR k.source = ANY ($7))
+				GROUP BY k.source, k.policy ORDER BY score DESC FETCH FIRST $2 ROWS WITH TIES) v'
+			INTO worst_sources, worst_policies, worst_scores USING wanted, max_rows, worst_sources, worst_policies, worst_scores, rest, sources;
+	END IF;
+	SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
+	-- Those without a score come last, by their severity.
+	FOREACH level IN ARRAY ARRAY(SELECT s.word FROM unnest(kube_reports_internal.severity_words()) WITH ORDINALITY s(word, place) ORDER BY s.place DESC)
+	LOOP
+		EXIT WHEN found >= max_rows;
+		SELECT array_agg(k.id) INTO criteria FROM kube_reports_internal.criterion k
+			WHERE k.severity = level AND k.policy ~ '^(CVE|GHSA)-' AND (sources IS NULL OR k.source = ANY (sources));
+		CONTINUE WHEN criteria IS NULL;
+		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), count(*)
+			FROM (SELECT DISTINCT k.source, k.policy FROM (' || cells || ') c JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+				EXCEPT SELECT * FROM unnest($3, $4)) v'
+			INTO worst_sources, worst_policies, more USING wanted, criteria, worst_sources, worst_policies;
+		found := found + more;
+	END LOOP;
+
+	SELECT array_agg(k.id) INTO criteria FROM kube_reports_internal.criterion k
+		WHERE (k.source, k.policy) IN (SELECT * FROM unnest(worst_sources, worst_policies));
+	-- What else is known stands in each result: a hundred of them tell.
 	RETURN QUERY EXECUTE
 		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places, f.package, f.installed_version, f.fixed_version
-		FROM (SELECT c.source, c.policy, w.score, sum(c.count)::bigint AS failing, count(DISTINCT (c.cluster_id, c.namespace)) AS places,
+		FROM (SELECT k.source, k.policy, w.score, sum(c.count)::bigint AS failing, count(DISTINCT (c.cluster_id, c.namespace)) AS places,
 				array_agg(DISTINCT c.criterion) AS criteria,
-				(kube_reports_internal.severity_words())[max(array_position(kube_reports_internal.severity_words(), c.severity))] AS severity
+				(kube_reports_internal.severity_words())[max(array_position(kube_reports_internal.severity_words(), k.severity))] AS severity
 			FROM (' || cells || ') c
-				LEFT JOIN unnest($2, $3, $4) w(source, policy, score) ON w.source = c.source AND w.policy = c.policy
-			GROUP BY c.source, c.policy, w.score
-			ORDER BY w.score DESC NULLS LAST, max(array_position(kube_reports_internal.severity_words(), c.severity)) DESC, failing DESC, c.policy, c.source
-			LIMIT $5) v
+				JOIN kube_reports_internal.criterion k ON k.id = c.criterion
+				JOIN (SELECT w.source, w.policy, max(w.score) AS score FROM unnest($3, $4, $5) w(source, policy, score) GROUP BY w.source, w.policy) w
+					ON w.source = k.source AND w.policy = k.policy
+			GROUP BY k.source, k.policy, w.score
+			ORDER BY w.score DESC NULLS LAST, max(array_position(kube_reports_internal.severity_words(), k.severity)) DESC, failing DESC, k.policy, k.source
+			LIMIT $6) v
 			CROSS JOIN LATERAL (SELECT min(coalesce(d.properties->>''resource'', d.properties->>''pkgName'')) AS package,
 					min(nullif(d.properties->>''installedVersion'', '''')) AS installed_version,
 					max(nullif(d.properties->>''fixedVersion'', '''')) AS fixed_version
@@ -768,7 +820,7 @@ BEGIN
 						AND ' || kube_reports_internal.count_conditions(wanted) || ' LIMIT 100) r
 					JOIN kube_reports_internal.detail d ON d.id = r.detail) f
 		ORDER BY v.score DESC NULLS LAST, array_position(kube_reports_internal.severity_words(), v.severity) DESC, v.failing DESC, v.policy, v.source'
-		USING wanted, worst_sources, worst_policies, worst_scores, max_rows;
+		USING wanted, criteria, worst_sources, worst_policies, worst_scores, max_rows;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.find_vulnerabilities(text, bytea, jsonb, integer)
