@@ -44,6 +44,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "base/notify.h"
 #include "api/result_metrics.h"
 #include "api/api.h"
 #include "api/health.h"
@@ -390,6 +391,7 @@ supervise(const sigset_t *signals)
 			continue;
 		}
 		stopping = true;
+		notify_stopping();
 		kill_at = loop_now() + (uint64_t) (config.shutdown_delay + config.shutdown_timeout) * 1000 + KILL_GRACE;
 		signal_workers(SIGTERM);
 	}
@@ -518,6 +520,7 @@ main(int argc, char **argv)
 	log_line(LOG_NOTICE, "kube-reports-proxy %s listens at %s port %d (HTTPS), for health and metrics at %s port %d (HTTP, 0: not), with %d workers, "
 			 "%s and at most %d database connections", KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.metrics_bind_address,
 			 config.metrics_port, config.workers, config.upkeep ? "the upkeep process" : "no upkeep process", config.connections);
+	notify_ready();
 	code = supervise(&signals);
 	if (config.pid_file[0] != '\0')
 		unlink(config.pid_file);
