@@ -14,6 +14,7 @@
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
 #   layers            includes against .ci/layers
 #   format            format the sources; format-check only checks them
+#   deb               Debian packages, into build/deb; check-deb installs, upgrades and purges them in a clean Debian
 #   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
@@ -42,7 +43,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench
+SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -89,7 +90,7 @@ DATA_built = $(SCRIPT_BUILD)/kube_reports--$(EXTVERSION).sql $(RELEASES:%=$(SCRI
 
 REGRESS_OPTS = --inputdir=regress --load-extension=kube_reports
 ISOLATION_OPTS = --inputdir=regress --outputdir=. --load-extension=kube_reports
-EXTRA_CLEAN = extension/build sql/build proxy/build regress/fuzz/build regress/bench/build
+EXTRA_CLEAN = build extension/build sql/build proxy/build regress/fuzz/build regress/bench/build
 
 ifeq ($(VARIANT),c)
 EXTENSION = extension/kube_reports
