@@ -10,6 +10,7 @@
 #   check-clients     Kubernetes clients in Go and JavaScript against the proxy
 #   check-oracle      the same requests to the proxy and to upstream's CRD server
 #   check-pg16, -17, -18  the extension and the proxy with a PostgreSQL of that version
+#   check-cluster     a real control plane, its aggregator and controllers with the proxy
 #   check-sanitizers  regress/sql with the extension under UBSan, regress/http with the proxy under ASan and UBSan
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
 #   layers            includes against .ci/layers
@@ -18,6 +19,7 @@
 #   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
+#   bench-relief      what reports cost etcd and kube-apiserver, with and without the proxy
 #
 # Variables:
 #   VARIANT=c|sql     the extension in C (default), or in SQL alone
@@ -43,7 +45,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb
+SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 

@@ -1,0 +1,153 @@
+"""Who a client is, and what it may do: told by kube-apiserver, through the aggregator and at the proxy's own port."""
+
+import concurrent.futures
+import json
+
+import pytest
+
+from client import CPOLR, POLR, Api, failure, path_of, report, result, until
+from control_plane import Bearer
+
+RULES = [{"apiGroups": ["wgpolicyk8s.io"], "resources": ["policyreports"], "verbs": ["get", "list", "watch", "create"]}]
+
+
+def role(namespace, name, rules=None):
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name, "namespace": namespace},
+            "rules": rules or RULES}
+
+
+def binding(namespace, name, /, **subject):
+    group = {} if subject["kind"] == "ServiceAccount" else {"apiGroup": "rbac.authorization.k8s.io"}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}, "subjects": [{**group, **subject}]}
+
+
+@pytest.fixture
+def writer(plane, ns):
+    """A user who may create and read policy reports of the namespace, by the group that its certificate names."""
+    plane.apply(role(ns, "writers"), binding(ns, "writers", kind="Group", name=f"team-{ns}"))
+    return plane.user(f"alice-{ns}", f"team-{ns}")
+
+
+@pytest.fixture(scope="module")
+def open_proxy(cluster):
+    """A proxy beside those that the aggregator uses, which takes clients without a certificate: its port."""
+    proxy = cluster.proxy("--require-client-cert=false")
+    yield proxy.port
+    cluster.stack.end_proxies([cluster.first])
+
+
+def may(api, path, **query):
+    """kube-apiserver and the proxy remember what is not allowed for some seconds."""
+    until(lambda: api.get(path, **query).code == 200, 30, f"leave to read {path}")
+
+
+def test_user(writer, cluster, api, ns):
+    """What RBAC allows works and is logged under the user's name; the rest is refused as kube-apiserver refuses it."""
+    may(writer, path_of(POLR, ns))
+    writer.create(POLR, report("one", ns), ns)
+    assert cluster.stack.database.psql(
+        "SELECT DISTINCT actor FROM kube_reports.result_event WHERE namespace = :'ns'", ns=ns) == f"alice-{ns}"
+    refused = failure(writer.delete(path_of(POLR, ns, "one")), 403, "Forbidden")
+    assert refused["message"] == (f'policyreports.wgpolicyk8s.io "one" is forbidden: User "alice-{ns}" cannot delete resource "policyreports" '
+                                  f'in API group "wgpolicyk8s.io" in the namespace "{ns}"')
+    failure(writer.get(path_of(POLR)), 403, "Forbidden")
+    failure(writer.get(path_of(CPOLR)), 403, "Forbidden")
+    failure(writer.get(path_of(POLR, "default")), 403, "Forbidden")
+    assert api.names(POLR, ns) == ["one"]
+
+
+def test_can_i(writer, plane, ns):
+    """kubectl auth can-i, and impersonation."""
+    user = f"alice-{ns}"
+    # kubectl remembers what there was before our groups, and this command does not ask again.
+    plane.kubectl("api-resources")
+    assert plane.kubectl("auth", "can-i", "create", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}").strip() == "yes"
+    assert plane.kubectl("auth", "can-i", "delete", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}", check=False).out.strip() == "no"
+    until(lambda: plane.kubectl("get", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}", check=False).code == 0, 30, "leave to read")
+    refused = plane.kubectl("get", "polr", "-n", ns, f"--as={user}", check=False)
+    assert refused.code != 0 and "Forbidden" in refused.err
+
+
+def test_service_account(plane, open_proxy, api, ns):
+    """A token works through the aggregator and at the proxy's own port, until its account is deleted; others do not work."""
+    plane.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": ns}},
+                role(ns, "robots"), binding(ns, "robots", kind="ServiceAccount", name="robot", namespace=ns))
+    token = plane.token(ns, "robot")
+    robot = plane.bearer(token)
+    may(robot, path_of(POLR, ns))
+    robot.create(POLR, report("one", ns), ns)
+    failure(robot.delete(path_of(POLR, ns, "one")), 403, "Forbidden")
+    kubeconfig = plane.write_kubeconfig(f"robot-{ns}", token=token)
+    assert "one" in plane.kubectl("get", "polr", "-n", ns, kubeconfig=kubeconfig)
+    direct = plane.bearer(token, open_proxy)
+    assert direct.names(POLR, ns) == ["one"]
+    failure(direct.get(path_of(POLR, "default")), 403, "Forbidden")
+    failure(plane.bearer(token + "x", open_proxy).get(path_of(POLR, ns)), 401, "Unauthorized")
+    assert api.delete(f"/api/v1/namespaces/{ns}/serviceaccounts/robot").code == 200
+    for client in (robot, direct):
+        until(lambda one=client: one.get(path_of(POLR, ns)).code == 401, 40, "the end of the token")
+
+
+def test_front_proxy(plane, cluster, open_proxy, ns):
+    """Headers of a front proxy are believed from kube-apiserver alone."""
+    forged = {"X-Remote-User": "kube-reports-admin", "X-Remote-Group": "system:masters"}
+    user = plane.user(f"mallory-{ns}")
+    direct = Api(cluster.first.port, f"{plane.pki}/ca.crt", f"{plane.pki}/user-mallory-{ns}")
+    for client in (user, direct):
+        failure(client.request("GET", path_of(POLR), headers=forged), 403, "Forbidden")
+    failure(Bearer(open_proxy, f"{plane.pki}/ca.crt", **forged).get(path_of(POLR)), 403, "Forbidden")
+    with pytest.raises(OSError):
+        Bearer(cluster.first.port, f"{plane.pki}/ca.crt", **forged).get(path_of(POLR))
+    # The front proxy's own certificate is believed.
+    trusted = Api(cluster.first.port, f"{plane.pki}/ca.crt", f"{plane.directory}/front/front-proxy-client")
+    assert trusted.request("GET", path_of(POLR, ns), headers=forged).code == 200
+
+
+def test_aggregated_roles(plane, api, ns):
+    """A ClusterRole that is aggregated to view, as charts make them, lets those read who may view."""
+    plane.apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                 "metadata": {"name": f"viewers-{ns}", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}, "rules": RULES},
+                {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "viewers", "namespace": ns},
+                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"viewer-{ns}"}]})
+    may(plane.user(f"viewer-{ns}"), path_of(POLR, ns))
+    assert api.delete(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/viewers-{ns}").code == 200
+
+
+def test_priority_and_fairness(plane, api, ns):
+    """kube-apiserver sorts requests for us as any others, and refuses what a level has no place for."""
+    flow = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1"}
+    plane.apply(
+        {**flow, "kind": "PriorityLevelConfiguration", "metadata": {"name": ns},
+         "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+                                                 "limitResponse": {"type": "Reject"}}}},
+        {**flow, "kind": "FlowSchema", "metadata": {"name": ns},
+         "spec": {"matchingPrecedence": 10, "priorityLevelConfiguration": {"name": ns}, "rules": [{
+             "subjects": [{"kind": "User", "user": {"name": f"greedy-{ns}"}}],
+             "resourceRules": [{"verbs": ["*"], "apiGroups": ["wgpolicyk8s.io"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}]}]}})
+    plane.apply(role(ns, "greedy"), binding(ns, "greedy", kind="User", name=f"greedy-{ns}"))
+    greedy = plane.user(f"greedy-{ns}")
+    for number in range(20):
+        api.create(POLR, report(f"r-{number}", ns, results=[result()] * 50), ns)
+    may(greedy, path_of(POLR, ns))
+
+    def crowd():
+        """A level without seats lets one request in at a time."""
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: greedy.get(path_of(POLR, ns)), range(32)))
+        return next((answer for answer in answers if answer.code == 429), None)
+    refused = until(crowd, 60, "a refusal")
+    assert int(refused.headers["Retry-After"]) > 0
+    answer = api.get(path_of(POLR, ns))
+    assert answer.code == 200 and answer.headers["X-Kubernetes-Pf-Flowschema-Uid"]
+    for kind in ("flowschemas", "prioritylevelconfigurations"):
+        assert api.delete(f"/apis/flowcontrol.apiserver.k8s.io/v1/{kind}/{ns}").code == 200
+
+
+def test_large_user(plane, cluster, ns):
+    """A user in 60 groups: the aggregator sends a header for each, and RBAC finds the one that counts."""
+    plane.apply(role(ns, "many"), binding(ns, "many", kind="Group", name="group-59"))
+    many = plane.user(f"many-{ns}", *(f"group-{number}" for number in range(60)))
+    may(many, path_of(POLR, ns))
+    assert json.loads(many.get(path_of(POLR, ns)).body)["items"] == []
