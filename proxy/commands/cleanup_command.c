@@ -42,7 +42,8 @@ static const Flag flags[] =
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
 	"types to clean up, such as policyreports.wgpolicyk8s.io; by default all that the database serves"},
 	{"version", FLAG_STRING, &options.version, "", 0, 0,
-	"version of the CustomResourceDefinitions by which etcd is reached; by default one whose APIService has no service"},
+		"version of the CustomResourceDefinitions by which etcd is reached; by default one whose APIService has no "
+	"service"},
 	{"page-size", FLAG_INTEGER, &options.page_size, "500", 1, 10000, "objects that are read at a time"},
 	{"dry-run", FLAG_BOOLEAN, &options.dry_run, "false", 0, 0, "look and show, delete nothing"},
 	{"yes", FLAG_BOOLEAN, &options.yes, "false", 0, 0, "do not ask; otherwise each group's name has to be typed"},
@@ -52,7 +53,8 @@ static const Flag flags[] =
 
 static const FlagSet flag_set = {
 	.program = "kube-reports-proxy cleanup",
-	.about = "Deletes reports from etcd, through kube-apiserver: only those that import has copied and verified, and that\n"
+	.about = "Deletes reports from etcd, through kube-apiserver: only those that import has copied and verified, and "
+	"that\n"
 	"have not changed since. Deletes nothing from the database.",
 	.usage = "kube-reports-proxy cleanup --database=... [--dry-run] [--yes]",
 	.flags = flags,
@@ -83,7 +85,8 @@ static bool
 run_list(Session *session, const CleanupKind *kind, bool deletes, bool tells, CleanupCounts *counts)
 {
 	Cleanup		cleanup = {
-		.store = &session->store, .kube = session->kube, .kind = kind->kind, .version = kind->version, .page_size = options.page_size,
+		.store = &session->store, .kube = session->kube, .kind = kind->kind, .version = kind->version,
+		.page_size = options.page_size,
 		.deletes = deletes, .also_gone = options.also_gone, .tells = tells
 	};
 	bool		done = cleanup_list(&cleanup);
@@ -128,7 +131,8 @@ show_survey(const Session *session)
 	{
 		const CleanupKind *kind = &session->kinds[i];
 
-		printf("%-46s %-10s %8zu %9zu %8zu %8zu\n", kind->kind->name, kind->version, kind->seen.found, kind->seen.verified,
+		printf("%-46s %-10s %8zu %9zu %8zu %8zu\n", kind->kind->name, kind->version, kind->seen.found,
+			   kind->seen.verified,
 			   kind->seen.gone, kind->seen.found - deletable(kind));
 	}
 	fflush(stdout);
@@ -189,7 +193,8 @@ show_metrics(Session *session, const EtcdMetrics *before)
 
 	if (before->why != NULL || after.why != NULL)
 	{
-		command_tell("kube-apiserver's metrics cannot be read, so etcd's size is not shown: %s", before->why != NULL ? before->why : after.why);
+		command_tell("kube-apiserver's metrics cannot be read, so etcd's size is not shown: %s",
+					 before->why != NULL ? before->why : after.why);
 		return;
 	}
 	printf("\n%-46s %15s %15s\n", "KUBE-APISERVER'S METRICS", "BEFORE", "AFTER");
@@ -198,12 +203,15 @@ show_metrics(Session *session, const EtcdMetrics *before)
 		const ReportKind *kind = session->kinds[i].kind;
 
 		if (session->kinds[i].confirmed)
-			printf("%-46s %15s %15s\n", kind->name, shown(arena, etcd_metrics_objects(before, kind->group, kind->resource), ""),
+			printf("%-46s %15s %15s\n", kind->name, shown(arena, etcd_metrics_objects(before, kind->group,
+																					  kind->resource), ""),
 				   shown(arena, etcd_metrics_objects(&after, kind->group, kind->resource), ""));
 	}
-	printf("%-46s %15s %15s\n", "size of etcd", shown(arena, etcd_metrics_size(before), " B"), shown(arena, etcd_metrics_size(&after), " B"));
+	printf("%-46s %15s %15s\n", "size of etcd", shown(arena, etcd_metrics_size(before), " B"),
+		   shown(arena, etcd_metrics_size(&after), " B"));
 	fflush(stdout);
-	command_tell("kube-apiserver counts objects anew every minute; etcd's file shrinks when it is compacted and then defragmented");
+	command_tell("kube-apiserver counts objects anew every minute; etcd's file shrinks when it is compacted and then "
+				 "defragmented");
 }
 
 /* True when everything that was to go is gone. */
@@ -227,8 +235,10 @@ delete_all(Session *session)
 
 		if (!kind->confirmed)
 			continue;
-		whole = run_list(session, &(CleanupKind) {.kind = kind->kind, .version = kind->version}, false, false, &left) && whole;
-		printf("%-46s %8zu %8zu %8zu %8zu\n", kind->kind->name, kind->done.found, kind->done.deleted, kind->done.failed, left.found);
+		whole = run_list(session, &(CleanupKind) {.kind = kind->kind, .version = kind->version}, false, false,
+						 &left) && whole;
+		printf("%-46s %8zu %8zu %8zu %8zu\n", kind->kind->name, kind->done.found, kind->done.deleted,
+			   kind->done.failed, left.found);
 	}
 	fflush(stdout);
 	return whole;

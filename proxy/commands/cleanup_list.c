@@ -56,10 +56,12 @@ has_resource(Asker *kube, Arena *arena, const ReportKind *kind, const char *vers
 static void
 explain_hidden(const ReportKind *kind, const char *service)
 {
-	command_error("%s: APIService %s.%s points at service %s, and its CustomResourceDefinition has no other version: etcd cannot be reached",
+	command_error("%s: APIService %s.%s points at service %s, and its CustomResourceDefinition has no other version: "
+				  "etcd cannot be reached",
 				  kind->name, kind->version, kind->group, service);
 	command_tell("give the CustomResourceDefinition another served version, or hand the group back for a while "
-				 "(kube-reports-proxy apiservice disable %s/%s): see docs/moving-in.md, \"Clean up etcd\"", kind->group, kind->version);
+				 "(kube-reports-proxy apiservice disable %s/%s): see docs/moving-in.md, \"Clean up etcd\"",
+				 kind->group, kind->version);
 }
 
 const char *
@@ -89,7 +91,8 @@ cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *w
 
 		if (version == NULL || (wanted[0] != '\0' && strcmp(version, wanted) != 0))
 			continue;
-		if (crd_reach(kube, arena, kind->group, version, &ignored) == CRD_STORED && has_resource(kube, arena, kind, version))
+		if (crd_reach(kube, arena, kind->group, version, &ignored) == CRD_STORED &&
+			has_resource(kube, arena, kind, version))
 			return version;
 	}
 	if (reach == CRD_SERVED)
@@ -124,7 +127,8 @@ delete_item(Cleanup *cleanup, Arena *arena, const CleanupItem *item)
 	StrBuf		body;
 
 	strbuf_init(&body, arena);
-	strbuf_puts(&body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":\"Background\",\"preconditions\":{\"uid\":");
+	strbuf_puts(&body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":\"Background\",");
+	strbuf_puts(&body, "\"preconditions\":{\"uid\":");
 	json_write_string(&body, item->uid.bytes, item->uid.len);
 	strbuf_puts(&body, ",\"resourceVersion\":");
 	json_write_string(&body, item->version.bytes, item->version.len);
@@ -167,7 +171,8 @@ forget_items(Cleanup *cleanup, Arena *arena, const CleanupItem *items, size_t co
 	parameters[5] = (PgParameter) {.items = names, .count = count};
 	parameters[6] = (PgParameter) {.items = uids, .count = count};
 	rows = pg_session_query(cleanup->store->session, arena,
-							"SELECT kube_reports_internal.api_cleanup_done(" REPORT_STORE_TYPE ", $5, $6, $7)", parameters, 7, &failure);
+							"SELECT kube_reports_internal.api_cleanup_done(" REPORT_STORE_TYPE ", $5, $6, $7)",
+							parameters, 7, &failure);
 	/* What is left there says nothing of the objects, and the next run takes it away. */
 	if (rows != NULL)
 		pg_rows_free(rows);
@@ -234,7 +239,8 @@ look_at(Cleanup *cleanup, Arena *arena, const CleanupItem *items, size_t count)
 		const CleanupItem *item = &items[atoi(pg_rows_value(rows, row, 0)) - 1];
 
 		cleanup->counts.found++;
-		if (is_deletable(cleanup, arena, item, pg_rows_value(rows, row, 1), pg_rows_value(rows, row, 2)) && cleanup->deletes &&
+		if (is_deletable(cleanup, arena, item, pg_rows_value(rows, row, 1), pg_rows_value(rows, row, 2)) &&
+			cleanup->deletes &&
 			delete_item(cleanup, arena, item))
 			deleted[deleted_count++] = *item;
 		progress_step(&cleanup->progress, cleanup->counts.found);
@@ -264,7 +270,8 @@ look_at_page(Cleanup *cleanup, Arena *arena, const JsonNode *list)
 
 		items[count++] = (CleanupItem)
 		{
-			text_of(metadata, "namespace"), text_of(metadata, "name"), text_of(metadata, "uid"), text_of(metadata, "resourceVersion")
+			text_of(metadata, "namespace"), text_of(metadata, "name"), text_of(metadata, "uid"),
+				text_of(metadata, "resourceVersion")
 		};
 		if (count == CLEANUP_BATCH)
 		{
@@ -280,7 +287,8 @@ bool
 cleanup_list(Cleanup *cleanup)
 {
 	CrdList		list = {
-		.kube = cleanup->kube, .group = cleanup->kind->group, .version = cleanup->version, .resource = cleanup->kind->resource,
+		.kube = cleanup->kube, .group = cleanup->kind->group, .version = cleanup->version,
+		.resource = cleanup->kind->resource,
 		.metadata_only = true, .page_size = cleanup->page_size
 	};
 	CrdStep		step = CRD_PAGE;

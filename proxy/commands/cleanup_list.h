@@ -40,8 +40,8 @@ typedef struct Cleanup
 extern bool cleanup_list(Cleanup *cleanup);
 
 /*
- * A version by which kube-apiserver reaches etcd: the type's own, or another one of the CustomResourceDefinition (wanted, "" any).
- * NULL when there is none, which has been told; *absent: because there is no such type.
+ * A version by which kube-apiserver reaches etcd: the type's own, or another one of the CustomResourceDefinition
+ * (wanted, "" any). NULL when there is none, which has been told; *absent: because there is no such type.
  */
 extern const char *cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *wanted, bool *absent);
 

@@ -28,7 +28,8 @@ cluster_uid(Asker *kube, Arena *arena, const char *given)
 		return given;
 	if (uid == NULL)
 	{
-		command_error("which cluster it is cannot be found out: %s", answer.why != NULL ? answer.why : "the namespace kube-system has no uid");
+		command_error("which cluster it is cannot be found out: %s",
+					  answer.why != NULL ? answer.why : "the namespace kube-system has no uid");
 		return NULL;
 	}
 	if (given[0] != '\0' && strcasecmp(uid, given) != 0)

@@ -25,7 +25,8 @@
 CrdReach
 crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, const char **why)
 {
-	Ask			question = {.path = arena_printf(arena, "/apis/apiregistration.k8s.io/v1/apiservices/%s.%s", version, group)};
+	Ask			question = {.path = arena_printf(arena, "/apis/apiregistration.k8s.io/v1/apiservices/%s.%s", version,
+												 group)};
 	Answer		answer;
 	const JsonNode *document = ask_document(kube, arena, &question, &answer);
 	const JsonNode *service;
@@ -38,7 +39,8 @@ crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, con
 	service = json_path(document, "spec", "service", NULL);
 	if (service == NULL || service->kind != JSON_OBJECT)
 		return CRD_STORED;
-	*why = arena_printf(arena, "%s/%s", json_get_cstring(arena, service, "namespace"), json_get_cstring(arena, service, "name"));
+	*why = arena_printf(arena, "%s/%s", json_get_cstring(arena, service, "namespace"),
+						json_get_cstring(arena, service, "name"));
 	return CRD_SERVED;
 }
 
@@ -74,7 +76,8 @@ CrdStep
 crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, const char **why)
 {
 	Ask			question = {
-		.accept = list->metadata_only ? "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json" : NULL,
+		.accept = list->metadata_only ?
+		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json" : NULL,
 		.timeout_ms = PAGE_TIMEOUT_MS,
 		.answer_limit = PAGE_LIMIT,
 	};
@@ -83,7 +86,8 @@ crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, 
 	const JsonNode *metadata;
 	bool		first = list->token == NULL;
 
-	question.path = arena_printf(arena, "/apis/%s/%s/%s?limit=%d%s%s", list->group, list->version, list->resource, list->page_size,
+	question.path = arena_printf(arena, "/apis/%s/%s/%s?limit=%d%s%s", list->group, list->version, list->resource,
+								 list->page_size,
 								 first ? "" : "&continue=", first ? "" : transfer_escape(arena, list->token));
 	document = ask_document(list->kube, arena, &question, &answer);
 	*status = answer.status;

@@ -21,7 +21,8 @@
 EtcdMetrics
 etcd_metrics_read(Asker *kube, Arena *arena)
 {
-	Ask			question = {.path = "/metrics", .accept = "text/plain", .answer_limit = METRICS_LIMIT, .timeout_ms = METRICS_TIMEOUT_MS};
+	Ask			question = {.path = "/metrics", .accept = "text/plain", .answer_limit = METRICS_LIMIT,
+	.timeout_ms = METRICS_TIMEOUT_MS};
 	Answer		answer = ask(kube, arena, &question);
 
 	return (EtcdMetrics) {.why = answer.why, .text = answer.body};
@@ -38,7 +39,8 @@ find_value(const EtcdMetrics *metrics, const char *name, const char *const *part
 		const char *end = strchr(line, '\n');
 		size_t		len = end != NULL ? (size_t) (end - line) : strlen(line);
 		size_t		name_len = strlen(name);
-		bool		fits = len > name_len && strncmp(line, name, name_len) == 0 && (line[name_len] == '{' || line[name_len] == ' ');
+		bool		fits = len > name_len && strncmp(line, name, name_len) == 0 &&
+		(line[name_len] == '{' || line[name_len] == ' ');
 
 		for (size_t i = 0; fits && parts[i] != NULL; i++)
 			fits = memmem(line, len, parts[i], strlen(parts[i])) != NULL;

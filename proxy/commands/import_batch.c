@@ -94,7 +94,8 @@ text_difference(Arena *arena, const char *prefix, JsonText source, const char *s
 	const JsonNode *right = stored == NULL ? NULL : json_parse(arena, stored, strlen(stored), NULL, NULL, &error);
 	const char *path = import_difference(arena, left, right);
 
-	return path == NULL ? NULL : arena_printf(arena, "%s%s%s", prefix, prefix[0] == '\0' || path[0] == '\0' ? "" : ".", path);
+	return path == NULL ? NULL : arena_printf(arena, "%s%s%s", prefix, prefix[0] == '\0' || path[0] == '\0' ? "" : ".",
+											  path);
 }
 
 /* ---------- lines about objects ---------- */
@@ -148,7 +149,8 @@ hash_of(Arena *arena, const ImportItem *item)
 
 	if (context == NULL || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1 ||
 		EVP_DigestUpdate(context, item->metadata.bytes, item->metadata.len) != 1 ||
-		EVP_DigestUpdate(context, item->body.bytes, item->body.len) != 1 || EVP_DigestFinal_ex(context, hash, NULL) != 1)
+		EVP_DigestUpdate(context, item->body.bytes, item->body.len) != 1 ||
+		EVP_DigestFinal_ex(context, hash, NULL) != 1)
 		abort();
 	EVP_MD_CTX_free(context);
 	for (size_t i = 0; i < HASH_BYTES; i++)
@@ -189,7 +191,8 @@ verify_items(ImportBatch *batch, ImportItem *items, size_t count)
 	parameters[5] = (PgParameter) {.items = names, .count = stored_count};
 	parameters[6] = (PgParameter) {.items = hashes, .count = stored_count};
 	rows = pg_session_query(batch->store->session, arena,
-							"SELECT v.position, v.stored, v.metadata, v.body FROM kube_reports_internal.api_import_verify("
+							"SELECT v.position, v.stored, v.metadata, v.body FROM "
+							"kube_reports_internal.api_import_verify("
 							REPORT_STORE_TYPE ", $5, $6, $7) v", parameters, 7, &failure);
 	if (rows == NULL)
 	{
@@ -269,7 +272,8 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 		return true;
 	}
 	for (int row = 0; row < pg_rows_count(rows); row++)
-		note_outcome(batch, &items[atoi(pg_rows_value(rows, row, 0)) - 1], pg_rows_value(rows, row, 1), pg_rows_value(rows, row, 2));
+		note_outcome(batch, &items[atoi(pg_rows_value(rows, row, 0)) - 1], pg_rows_value(rows, row, 1),
+					 pg_rows_value(rows, row, 2));
 	pg_rows_free(rows);
 	return verify_items(batch, items, count);
 }

@@ -35,7 +35,9 @@ typedef struct ImportItem
 	bool		stored;
 } ImportItem;
 
-/* At most so many objects, or so many bytes, in a transaction: other writers of the type wait for one of these at most. */
+/*
+ * At most so many objects, or so many bytes, in a transaction: other writers of the type wait for one of these at most.
+ */
 #define IMPORT_BATCH_OBJECTS 64
 #define IMPORT_BATCH_BYTES ((size_t) 2 * 1024 * 1024)
 

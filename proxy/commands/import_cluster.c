@@ -13,7 +13,8 @@
 static void
 explain_served(Progress *progress, const ReportKind *kind, const char *service)
 {
-	progress_tell(progress, "APIService %s.%s points at service %s: what etcd holds is hidden behind it, and cannot be read",
+	progress_tell(progress,
+				  "APIService %s.%s points at service %s: what etcd holds is hidden behind it, and cannot be read",
 				  kind->version, kind->group, service);
 	progress_tell(progress, "run import before \"apiservice enable\", or hand the group back for a while: "
 				  "kube-reports-proxy apiservice disable %s/%s", kind->group, kind->version);
@@ -40,7 +41,8 @@ reach(ImportBatch *batch, Asker *kube)
 static void
 begin_again(ImportBatch *batch)
 {
-	progress_tell(&batch->progress, "the list has expired behind %zu objects, which are stored, and begins anew", batch->counts.read);
+	progress_tell(&batch->progress, "the list has expired behind %zu objects, which are stored, and begins anew",
+				  batch->counts.read);
 	batch->counts = (ImportCounts) {0};
 }
 
@@ -59,7 +61,8 @@ ImportEnd
 import_from_cluster(ImportBatch *batch, Asker *kube, int page_size)
 {
 	CrdList		list = {
-		.kube = kube, .group = batch->kind->group, .version = batch->kind->version, .resource = batch->kind->resource, .page_size = page_size
+		.kube = kube, .group = batch->kind->group, .version = batch->kind->version, .resource = batch->kind->resource,
+		.page_size = page_size
 	};
 	ImportEnd	end = reach(batch, kube);
 	CrdStep		step = CRD_PAGE;

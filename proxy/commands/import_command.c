@@ -43,7 +43,8 @@ static const Flag flags[] =
 	"connection string of the PostgreSQL of a reports-server to read"},
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"database", FLAG_STRING, &options.database, "", 0, 0,
-	"connection string of the database to write to, with the role of the cluster's proxies; what it leaves out comes from PGHOST and the like"},
+		"connection string of the database to write to, with the role of the cluster's proxies; PGHOST and the like "
+	"give what it leaves out"},
 	{"cluster-id", FLAG_UUID, &options.cluster, "", 0, 0,
 	"uid of the cluster's namespace kube-system; by default kube-apiserver is asked"},
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
@@ -80,7 +81,8 @@ static const char *
 database_time(Import *import)
 {
 	PgFailure	failure;
-	PgRows	   *rows = pg_session_query(import->store.session, &import->arena, "SELECT clock_timestamp()", NULL, 0, &failure);
+	PgRows	   *rows = pg_session_query(import->store.session, &import->arena, "SELECT clock_timestamp()", NULL, 0,
+										&failure);
 	const char *time = rows == NULL ? NULL : arena_strdup(&import->arena, pg_rows_value(rows, 0, 0));
 
 	if (rows != NULL)
@@ -106,7 +108,8 @@ look_for_gone(Import *import, ImportBatch *batch, const char *since)
 
 		if (rows == NULL)
 		{
-			progress_tell(&batch->progress, "copies that are gone at the source cannot be looked for: %s", failure.message);
+			progress_tell(&batch->progress, "copies that are gone at the source cannot be looked for: %s",
+						  failure.message);
 			return false;
 		}
 		found = strtoull(pg_rows_value(rows, 0, 0), NULL, 10);
@@ -114,7 +117,8 @@ look_for_gone(Import *import, ImportBatch *batch, const char *since)
 		pg_rows_free(rows);
 	} while (options.prune && found > 0);
 	if (batch->counts.gone > 0 && !options.prune)
-		progress_tell(&batch->progress, "%zu copies are gone at the source; --prune deletes them in the database", batch->counts.gone);
+		progress_tell(&batch->progress, "%zu copies are gone at the source; --prune deletes them in the database",
+					  batch->counts.gone);
 	return true;
 }
 
@@ -123,7 +127,8 @@ look_for_gone(Import *import, ImportBatch *batch, const char *since)
 static void
 print_line(const char *name, const ImportCounts *counts)
 {
-	printf("%-46s %8zu %8zu %8zu %9zu %8zu %8zu %8zu %8zu %8zu\n", name, counts->read, counts->imported, counts->updated,
+	printf("%-46s %8zu %8zu %8zu %9zu %8zu %8zu %8zu %8zu %8zu\n", name, counts->read, counts->imported,
+		   counts->updated,
 		   counts->unchanged, counts->kept, counts->refused, counts->altered, counts->verified, counts->gone);
 }
 
@@ -180,7 +185,8 @@ import_all(Import *import)
 		import->complete = import->complete && (ends[i] == IMPORT_WHOLE || ends[i] == IMPORT_ABSENT);
 		add_counts(&import->sum, &counts[i]);
 	}
-	printf("%-46s %8s %8s %8s %9s %8s %8s %8s %8s %8s\n", "TYPE", "READ", "IMPORTED", "UPDATED", "UNCHANGED", "KEPT", "REFUSED",
+	printf("%-46s %8s %8s %8s %9s %8s %8s %8s %8s %8s\n", "TYPE", "READ", "IMPORTED", "UPDATED", "UNCHANGED", "KEPT",
+		   "REFUSED",
 		   "ALTERED", "VERIFIED", "GONE");
 	for (size_t i = 0; i < count; i++)
 	{
@@ -189,7 +195,8 @@ import_all(Import *import)
 		else if (ends[i] != IMPORT_WHOLE && counts[i].read == 0)
 			printf("%-46s not read\n", import->store.kinds[i].name);
 		else
-			print_line(arena_printf(&import->arena, "%s%s", import->store.kinds[i].name, ends[i] == IMPORT_WHOLE ? "" : " (in part)"),
+			print_line(arena_printf(&import->arena, "%s%s", import->store.kinds[i].name,
+									ends[i] == IMPORT_WHOLE ? "" : " (in part)"),
 					   &counts[i]);
 	}
 	if (count > 1)
@@ -225,11 +232,13 @@ conclude(const Import *import)
 	}
 	if (sum->refused + sum->altered > 0)
 	{
-		command_error("%zu objects were refused, %zu are stored as other documents: see above", sum->refused, sum->altered);
+		command_error("%zu objects were refused, %zu are stored as other documents: see above", sum->refused,
+					  sum->altered);
 		return COMMAND_FAILED;
 	}
 	if (sum->imported + sum->updated > 0)
-		command_tell("everything that was read is stored; %zu of it is new: run it again until nothing is", sum->imported + sum->updated);
+		command_tell("everything that was read is stored; %zu of it is new: run it again until nothing is",
+					 sum->imported + sum->updated);
 	else
 		command_tell("everything that was read was stored before");
 	return COMMAND_DONE;

@@ -54,13 +54,15 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	PgFailure	failure;
 	PgRows	   *rows = pg_session_query(source, arena,
 										"SELECT count(a.attname)"
-										" FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'cluster_id'"
+										" FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON "
+										"a.attrelid = c.oid AND a.attname = 'cluster_id'"
 										" WHERE c.oid = to_regclass('policyreports')", NULL, 0, &failure);
 	bool		known;
 
 	if (rows == NULL || strcmp(pg_rows_value(rows, 0, 0), "1") != 0)
 	{
-		command_error("database %s has no tables of a reports-server%s%s", pg_session_database(source), rows == NULL ? ": " : "",
+		command_error("database %s has no tables of a reports-server%s%s", pg_session_database(source),
+					  rows == NULL ? ": " : "",
 					  rows == NULL ? failure.message : "");
 		command_tell("they are policyreports, reports and the like in its search_path, with a column cluster_id: "
 					 "an older reports-server adds that when a newer one has started once");
@@ -70,7 +72,8 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	}
 	pg_rows_free(rows);
 	rows = pg_session_query(source, arena,
-							"SELECT bool_or(c.id = $1::uuid), string_agg(concat(c.id, ' (', c.name, ')'), ', ' ORDER BY c.name) FROM clusters c",
+							"SELECT bool_or(c.id = $1::uuid), string_agg(concat(c.id, ' (', c.name, ')'), ', ' ORDER "
+							"BY c.name) FROM clusters c",
 							&uid, 1, &failure);
 	if (rows == NULL)
 	{

@@ -22,7 +22,8 @@ explain(const PgFailure *failure)
 		return "this database has no kube_reports, or an older one: its owner runs CREATE EXTENSION kube_reports or "
 			"ALTER EXTENSION kube_reports UPDATE";
 	if (strcmp(failure->sqlstate, "42501") == 0)
-		return "the role of --database has to be the one of this cluster's proxies: SELECT kube_reports.grant_proxy(role, cluster)";
+		return "the role of --database has to be the one of this cluster's proxies: SELECT "
+			"kube_reports.grant_proxy(role, cluster)";
 	return NULL;
 }
 
@@ -108,13 +109,15 @@ report_store_open(ReportStore *store, Arena *arena, const char *database, const 
 	if (store->session == NULL)
 		return refuse(store, "the database cannot be reached", &failure);
 	rows = pg_session_query(store->session, arena,
-							"SELECT h.generation FROM kube_reports_internal.api_hello($1::uuid, ''::text, " PROTOCOL ") h",
+							"SELECT h.generation FROM kube_reports_internal.api_hello($1::uuid, ''::text, "
+							"" PROTOCOL ") h",
 							&uid, 1, &failure);
 	if (rows == NULL)
 		return refuse(store, arena_printf(arena, "database %s", pg_session_database(store->session)), &failure);
 	pg_rows_free(rows);
 	rows = pg_session_query(store->session, arena,
-							"SELECT r.\"group\", r.version, r.resource FROM kube_reports_internal.api_registry($1::uuid) r",
+							"SELECT r.\"group\", r.version, r.resource FROM "
+							"kube_reports_internal.api_registry($1::uuid) r",
 							&uid, 1, &failure);
 	if (rows == NULL)
 		return refuse(store, arena_printf(arena, "database %s", pg_session_database(store->session)), &failure);

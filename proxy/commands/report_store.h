@@ -30,12 +30,16 @@ typedef struct ReportStore
 } ReportStore;
 
 /*
- * Connects, introduces itself as a proxy does, and reads which types are served; kinds names those that are wanted, by resource or
- * resource.group, separated by commas, "" all.  False when that cannot be done, which has been told.
+ * Connects, introduces itself as a proxy does, and reads which types are served; kinds names those that are wanted, by
+ * resource or resource.group, separated by commas, "" all.  False when that cannot be done, which has been told.
  */
-extern bool report_store_open(ReportStore *store, Arena *arena, const char *database, const char *cluster, const char *kinds);
+extern bool report_store_open(ReportStore *store, Arena *arena, const char *database, const char *cluster,
+							  const char *kinds);
 
-/* One call; rows NULL: it failed, with the failure.  The first four parameters are those of every function: see report_store_name(). */
+/*
+ * One call; rows NULL: it failed, with the failure.  The first four parameters are those of every function: see
+ * report_store_name().
+ */
 #define REPORT_STORE_TYPE "$1::uuid, $2::text, $3::text, $4::text"
 extern void report_store_name(const ReportStore *store, const ReportKind *kind, PgParameter *parameters);
 

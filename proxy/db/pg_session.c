@@ -143,7 +143,9 @@ binary_array(Arena *arena, const JsonText *items, size_t count)
 
 /* ---------- statements ---------- */
 
-/* Whether the same may go well in a moment: a lost connection, a server that starts or ends, a lock that others hold. */
+/*
+ * Whether the same may go well in a moment: a lost connection, a server that starts or ends, a lock that others hold.
+ */
 static bool
 is_passing(PGconn *conn, const char *sqlstate)
 {

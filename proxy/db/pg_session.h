@@ -37,13 +37,14 @@ extern void pg_session_close(PgSession *session);
 extern const char *pg_session_database(PgSession *session);
 
 /*
- * Runs a statement in a transaction of its own; NULL with failure.  After a lost connection, a deadlock and a lock time-out it is run
- * again, a few times, a second apart: callers send what may be sent twice.
+ * Runs a statement in a transaction of its own; NULL with failure.  After a lost connection, a deadlock and a lock
+ * time-out it is run again, a few times, a second apart: callers send what may be sent twice.
  */
 extern PgRows *pg_session_query(PgSession *session, Arena *arena, const char *statement, const PgParameter *parameters,
 								size_t count, PgFailure *failure);
 
 extern int	pg_rows_count(const PgRows *rows);
+
 /* NULL for a null. */
 extern const char *pg_rows_value(const PgRows *rows, int row, int column);
 extern void pg_rows_free(PgRows *rows);

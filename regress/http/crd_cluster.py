@@ -1,4 +1,6 @@
-"""A stand-in for a cluster whose CustomResourceDefinitions hold reports in etcd: pages, expired lists, deletions, metrics."""
+"""
+A stand-in for a cluster whose CustomResourceDefinitions hold reports in etcd: pages, expired lists, deletions, metrics.
+"""
 
 import base64
 import copy
@@ -21,13 +23,17 @@ def report(number, results=3, namespace="shop", kind="PolicyReport", **metadata)
         "metadata": {
             "name": f"r-{number:06}", "generation": 3, "labels": {"app.kubernetes.io/managed-by": "kyverno"},
             "annotations": {"audit.kyverno.io/last-scan-time": "2026-01-02T03:04:05Z"}, "ownerReferences": [owner],
-            "managedFields": [{"apiVersion": "wgpolicyk8s.io/v1alpha2", "fieldsType": "FieldsV1", "manager": "reports-controller",
-                               "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}, "f:results": {}}, "operation": "Update",
+            "managedFields": [{"apiVersion": "wgpolicyk8s.io/v1alpha2", "fieldsType": "FieldsV1",
+                               "manager": "reports-controller",
+                               "fieldsV1": {"f:metadata": {"f:labels": {".": {}}},
+                                            "f:results": {}}, "operation": "Update",
                                "time": "2026-01-02T03:04:05Z"}],
             **({"namespace": namespace} if namespace else {}), **metadata},
-        "results": [{"policy": f"policy-{place}", "rule": f"rule-{place}", "result": ("pass", "fail", "skip")[(number + place) % 3],
-                     "source": "kyverno", "scored": True, "severity": "medium", "category": "Pod Security Standards (Baseline)",
-                     "message": f"validation rule 'rule-{place}' of r-{number} says \u2028 \"so\" <&> \\ ü {number * 7}",
+        "results": [{"policy": f"policy-{place}", "rule": f"rule-{place}",
+                     "result": ("pass", "fail", "skip")[(number + place) % 3],
+                     "source": "kyverno", "scored": True, "severity": "medium",
+                     "category": "Pod Security Standards (Baseline)",
+                     "message": f"validation rule 'rule-{place}' of r-{number} says \u2028 \"so\" <&> \\ ü {number}",
                      "properties": {"standard": "baseline", "process": "background scan"},
                      "timestamp": {"seconds": 1767323045 + place, "nanos": 0}} for place in range(results)],
         "scope": {**owner, **({"namespace": namespace} if namespace else {})},
@@ -42,7 +48,8 @@ def command(cluster, name, *flags):
 
 def call(cluster, name, *flags, code=0):
     """Runs a command that has to end with that code; its outcome."""
-    done = subprocess.run(command(cluster, name, *flags), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command(cluster, name, *flags), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=300, check=False)
     assert done.returncode == code, f"{done.returncode}: {done.stdout}\n{done.stderr}"
     return done
 
@@ -67,11 +74,12 @@ def table(done, name, which=0):
 
 class CrdCluster(ApiServer):
     """
-    Reports of the types that define() made, the same ones in every version of their group, as long as the version's APIService has
-    no service.  stored is {(group, plural): {(namespace, name): object}}.
+    Reports of the types that define() made, the same ones in every version of their group, as long as the version's
+    APIService has no service.  stored is {(group, plural): {(namespace, name): object}}.
 
-    forbidden: a regular expression of "METHOD path" that is answered with 403.  throttled: how many requests are answered with 429
-    first.  expire_after: the list's token has expired behind so many objects, once; offer_token: the 410 has one that goes on.
+    forbidden: a regular expression of METHOD and path of what is answered with 403.  throttled: how many requests are
+    answered with 429 first.  expire_after: the list's token has expired behind so many objects, once; offer_token: the
+    410 has one that goes on.  page_hook(plural, passed) is called when a page was sent.
     """
 
     def __init__(self, certificates):
@@ -120,7 +128,8 @@ class CrdCluster(ApiServer):
     def versions_of(self, group):
         """Served versions, and whether kube-apiserver keeps them itself."""
         services = self.objects["/apis/apiregistration.k8s.io/v1/apiservices"].values()
-        return {entry["spec"]["version"]: entry["spec"].get("service") is None for entry in services if entry["spec"]["group"] == group}
+        return {entry["spec"]["version"]: entry["spec"].get("service") is None for entry in services
+                if entry["spec"]["group"] == group}
 
     def metrics(self):
         lines = [f'apiserver_storage_objects{{resource="{plural}.{group}"}} {len(objects)}'
@@ -144,7 +153,8 @@ class CrdHandler(Handler):
 
     def place(self):
         """What a path of reports is about: group, version, plural, namespace, name."""
-        match = re.fullmatch(r"/apis/([^/]+)/([^/]+)(?:/namespaces/([^/]+))?/([^/]+)(?:/([^/]+))?", urlsplit(self.path).path)
+        match = re.fullmatch(r"/apis/([^/]+)/([^/]+)(?:/namespaces/([^/]+))?/([^/]+)(?:/([^/]+))?",
+                             urlsplit(self.path).path)
         if not match or (match[1], match[4]) not in self.apiserver.stored:
             return None
         if not self.apiserver.versions_of(match[1]).get(match[2]):
@@ -189,15 +199,18 @@ class CrdHandler(Handler):
                 server.expire_after = None
                 metadata = {"continue": query["continue"]} if server.offer_token else {}
                 self.document(410, {"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
-                                    "message": "The provided continue parameter is too old", "reason": "Expired", "code": 410})
+                                    "message": "The provided continue parameter is too "
+                                               "old", "reason": "Expired", "code": 410})
                 return
             limit = int(query.get("limit", 0)) or len(items)
             page, rest = items[:limit], items[limit:]
             metadata = {"resourceVersion": str(server.version)}
             if rest:
-                metadata |= {"continue": base64.b64encode(json.dumps(page[-1][0]).encode()).decode(), "remainingItemCount": len(rest)}
+                metadata |= {"continue": base64.b64encode(json.dumps(page[-1][0]).encode()).decode(),
+                             "remainingItemCount": len(rest)}
         partial = "PartialObjectMetadataList" in (self.headers["Accept"] or "")
-        found = [{"metadata": item["metadata"]} if partial else {**item, "apiVersion": f"{group}/{version}"} for _, item in page]
+        found = [{"metadata": item["metadata"]} if partial else {**item, "apiVersion": f"{group}/{version}"} for _,
+                 item in page]
         self.document(200, {"kind": "List", "apiVersion": f"{group}/{version}", "metadata": metadata, "items": found})
         if server.page_hook is not None:
             server.page_hook(plural, passed + len(page))
@@ -215,7 +228,8 @@ class CrdHandler(Handler):
             if found is None:
                 self.failure(404, "NotFound", f"{name} not found")
             elif any(found["metadata"][key] != value for key, value in wanted.items()):
-                self.failure(409, "Conflict", "the ResourceVersion in the precondition does not match the one in record")
+                self.failure(409, "Conflict",
+                             "the ResourceVersion in the precondition does not match the one in record")
             else:
                 server.drop(group, plural, namespace, name)
                 self.document(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})

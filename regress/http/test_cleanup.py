@@ -34,12 +34,20 @@ def sql(cluster, statement):
     return cluster.database.psql(statement)
 
 
+def change_here(cluster, name):
+    patch = '{"metadata":{"labels":{"here":"yes"}}}'
+    sql(cluster, f"SELECT kube_reports.patch_report('{cluster.uid}', '{POLR}', 'shop', '{name}', '{patch}')")
+
+
 def delete_here(cluster, name):
     sql(cluster, f"SELECT kube_reports.delete_report('{cluster.uid}', '{POLR}', 'shop', '{name}')")
 
 
 def test_verified_ones_go(moved):
-    """All verified objects of both groups are deleted, each by its uid and version; counts and size fall; the database keeps all."""
+    """
+    All verified objects of both groups are deleted, each by its uid and version; counts and size fall; the database
+    keeps all.
+    """
     done = clean(moved, "--dry-run")
     assert table(done, POLR) == {"found": 6, "verified": 6}
     assert not moved.asked(".*", "DELETE")
@@ -51,18 +59,23 @@ def test_verified_ones_go(moved):
     size = next(line for line in metrics if line[:3] == ["size", "of", "etcd"])
     assert int(size[5]) == int(size[3]) - 7 * 7000
     assert sql(moved, f"SELECT count(*) FROM kube_reports.stored_report WHERE cluster = '{moved.uid}'") == "7"
-    assert sql(moved, "SELECT count(*) FROM kube_reports_internal.imported i JOIN kube_reports_internal.lane l ON l.id = i.lane"
+    assert sql(moved,
+               "SELECT count(*) FROM kube_reports_internal.imported i JOIN kube_reports_internal.lane l ON l.id = "
+               "i.lane"
                       f" JOIN kube_reports.cluster c ON c.id = l.cluster_id WHERE c.uid = '{moved.uid}'") == "0"
     assert "there is nothing to delete" in clean(moved, "--yes").stderr
 
 
 def test_what_is_not_verified_stays(moved):
-    """New and changed objects, recreated ones and altered copies stay and are named; the others go. Changed copies are newer copies."""
+    """
+    New and changed objects, recreated ones and altered copies stay and are named; the others go. Changed copies are
+    newer copies.
+    """
     moved.add(WG, "policyreports", report(7))
     moved.add(WG, "policyreports", report(0, results=5))
     moved.drop(WG, "policyreports", "shop", "r-000001")
     moved.add(WG, "policyreports", report(1))
-    sql(moved, f"""SELECT kube_reports.patch_report('{moved.uid}', '{POLR}', 'shop', 'r-000002', '{{"metadata":{{"labels":{{"a":"b"}}}}}}')""")
+    change_here(moved, "r-000002")
     delete_here(moved, "r-000003")
     sql(moved, "UPDATE kube_reports_internal.imported SET verified = false WHERE name = 'r-000004'")
     done = clean(moved, "--yes", f"--kinds={POLR}")
@@ -122,7 +135,8 @@ def test_confirmation(moved):
 
     def typed(*lines):
         keyboard, terminal = pty.openpty()
-        with subprocess.Popen(command(moved, "cleanup"), stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command(moved, "cleanup"), stdin=terminal, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
             os.close(terminal)
             os.write(keyboard, "".join(f"{line}\n" for line in lines).encode())
             out, err = process.communicate(timeout=60)

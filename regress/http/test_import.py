@@ -16,7 +16,8 @@ from crd_cluster import OPEN, KYVERNO, WG, call, command, load, report, table
 
 def stored(cluster):
     """Documents in the database, by group, plural, namespace and name; without resourceVersion, as SQL has them."""
-    rows = cluster.database.psql(f"SELECT json_build_array(s.\"group\", s.resource, s.namespace, s.name, s.document::json)"
+    rows = cluster.database.psql(f"SELECT json_build_array(s.\"group\", s.resource, s.namespace, s.name, "
+                                 f"s.document::json)"
                                  f" FROM kube_reports.stored_report s WHERE s.cluster = '{cluster.uid}'")
     return {tuple(row[:4]): row[4] for row in map(json.loads, rows.splitlines())}
 
@@ -25,14 +26,17 @@ def expected(cluster):
     """What the cluster holds, likewise."""
     version = {WG: "wgpolicyk8s.io/v1alpha2", OPEN: "openreports.io/v1alpha1", KYVERNO: "reports.kyverno.io/v1"}
     return {(group, plural, *key): {**document, "apiVersion": version[group],
-                                    "metadata": {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}}
+                                    "metadata": {name: value for name, value in document["metadata"].items()
+                                                 if name != "resourceVersion"}}
             for (group, plural), objects in cluster.stored.items() for key, document in objects.items()}
 
 
 def changes(cluster):
     """How often objects were added, modified and deleted in the database."""
-    rows = cluster.database.psql(f"SELECT c.operation, count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l"
-                                 f" ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id WHERE k.uid = '{cluster.uid}' GROUP BY 1")
+    rows = cluster.database.psql(f"SELECT c.operation, count(*) FROM kube_reports_internal.change c JOIN "
+                                 f"kube_reports_internal.lane l"
+                                 f" ON l.id = c.lane JOIN kube_reports.cluster k ON k.id = l.cluster_id WHERE k.uid = "
+                                 f"'{cluster.uid}' GROUP BY 1")
     return {row.split("|")[0]: int(row.split("|")[1]) for row in rows.splitlines()}
 
 
@@ -42,8 +46,9 @@ def fill(cluster, count, **more):
 
 
 def patch(cluster, name, label):
-    cluster.database.psql(f"""SELECT kube_reports.patch_report('{cluster.uid}', 'policyreports.wgpolicyk8s.io', 'shop', '{name}',
-        '{{"metadata":{{"labels":{{"here":"{label}"}}}}}}')""")
+    patched = json.dumps({"metadata": {"labels": {"here": label}}})
+    cluster.database.psql(f"SELECT kube_reports.patch_report('{cluster.uid}', 'policyreports.wgpolicyk8s.io', 'shop',"
+                          f" '{name}', '{patched}')")
 
 
 def test_killed_in_the_middle(cluster):
@@ -75,7 +80,10 @@ def test_killed_in_the_middle(cluster):
 
 @pytest.mark.parametrize("offered", [True, False])
 def test_expired_in_the_middle(cluster, offered):
-    """410 behind 200 objects: goes on by the token that is offered, or from the beginning; either way it says so and all is there."""
+    """
+    410 behind 200 objects: goes on by the token that is offered, or from the beginning; either way it says so and all
+    is there.
+    """
     fill(cluster, 500)
     cluster.expire_after, cluster.offer_token = 200, offered
     done = load(cluster, "--page-size=100")
@@ -86,7 +94,8 @@ def test_expired_in_the_middle(cluster, offered):
         assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 500, "verified": 500}
     else:
         assert "begins anew" in done.stderr
-        assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 300, "unchanged": 200, "verified": 500}
+        assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 500, "imported": 300, "unchanged": 200,
+                                                               "verified": 500}
 
 
 def test_busy_server(cluster):
@@ -98,7 +107,8 @@ def test_busy_server(cluster):
     done = load(cluster, "--page-size=100", "--kinds=policyreports")
     assert time.monotonic() - began >= 2
     cluster.trouble("policyreports.*continue", drop=True, times=1)
-    assert table(load(cluster, "--page-size=100", "--kinds=policyreports"), "policyreports.wgpolicyk8s.io")["unchanged"] == 300
+    assert table(load(cluster, "--page-size=100", "--kinds=policyreports"),
+                 "policyreports.wgpolicyk8s.io")["unchanged"] == 300
     assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 300, "imported": 300, "verified": 300}
     assert stored(cluster) == expected(cluster)
 
@@ -111,7 +121,8 @@ def test_invalid_and_altered(cluster):
     cluster.add(WG, "policyreports", report(22, uid="no-uid-at-all"))
     cluster.add(WG, "policyreports", {**report(23), "surprise": {"a": 1}})
     done = load(cluster, code=1)
-    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 14, "imported": 11, "refused": 3, "altered": 1, "verified": 10}
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 14, "imported": 11, "refused": 3, "altered": 1,
+                                                           "verified": 10}
     lines = done.stderr.splitlines()
     assert [line for line in lines if "shop/r-000020 is refused" in line and 'Unsupported value: "bogus"' in line]
     assert [line for line in lines if "shop/r-000021 is refused" in line and "summary" in line]
@@ -122,12 +133,15 @@ def test_invalid_and_altered(cluster):
 
 
 def test_refused_by_the_cluster(cluster):
-    """A kind that may not be listed is told and stops no other; without the right to read APIServices nothing is read."""
+    """
+    A kind that may not be listed is told and stops no other; without the right to read APIServices nothing is read.
+    """
     fill(cluster, 5)
     cluster.add(OPEN, "reports", {**report(1), "kind": "Report"})
     cluster.forbidden = r"GET /apis/openreports.io/v1alpha1/reports"
     done = load(cluster, code=1)
-    assert "reports.openreports.io: " in done.stderr and "cannot GET /apis/openreports.io/v1alpha1/reports" in done.stderr
+    assert "reports.openreports.io: " in done.stderr
+    assert "cannot GET /apis/openreports.io/v1alpha1/reports" in done.stderr
     assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 5, "imported": 5, "verified": 5}
     assert "not everything was read" in done.stderr
     cluster.forbidden = "GET .*/apiservices/"
@@ -150,12 +164,16 @@ def test_hidden_behind_a_service(cluster):
 
 
 def test_wrong_databases(cluster):
-    """Nobody listens, no extension, a role of another cluster, a role without rights, an unknown kind, a wrong command line."""
+    """
+    Nobody listens, no extension, a role of another cluster, a role without rights, an unknown kind, a wrong command
+    line.
+    """
     database = cluster.database
     binary = f"{database.directory}/dest/usr/bin/kube-reports-proxy"
 
     def fails(connection, *flags, code=1):
-        done = subprocess.run([binary, "import", "--from-cluster", f"--kubeconfig={cluster.config}", f"--database={connection}", *flags],
+        done = subprocess.run([binary, "import", "--from-cluster", f"--kubeconfig={cluster.config}",
+                               f"--database={connection}", *flags],
                               capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == code, done.stderr
         return done.stderr
@@ -171,20 +189,25 @@ def test_wrong_databases(cluster):
 
 
 def test_changed_on_both_sides(cluster):
-    """The source goes on until nobody has changed the copy; what was changed or deleted here is kept, unless --overwrite says otherwise."""
+    """
+    The source goes on until nobody has changed the copy; what was changed or deleted here is kept, unless --overwrite
+    says otherwise.
+    """
     fill(cluster, 6)
     load(cluster)
     first = expected(cluster)
     patch(cluster, "r-000001", "one")
     patch(cluster, "r-000002", "two")
     for name in ("r-000003", "r-000004"):
-        cluster.database.psql(f"SELECT kube_reports.delete_report('{cluster.uid}', 'policyreports.wgpolicyk8s.io', 'shop', '{name}')")
+        cluster.database.psql(f"SELECT kube_reports.delete_report('{cluster.uid}', 'policyreports.wgpolicyk8s.io', "
+                              f"'shop', '{name}')")
     for number in (0, 2, 4):
         cluster.add(WG, "policyreports", report(number, results=4))
     cluster.drop(WG, "policyreports", "shop", "r-000005")
     cluster.add(WG, "policyreports", report(5, results=1))
     done = load(cluster)
-    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 6, "imported": 1, "updated": 2, "kept": 3, "verified": 3}
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 6, "imported": 1, "updated": 2, "kept": 3,
+                                                           "verified": 3}
     now, there = stored(cluster), expected(cluster)
     key = (WG, "policyreports", "shop")
     for number in (0, 4, 5):
@@ -196,13 +219,17 @@ def test_changed_on_both_sides(cluster):
     assert "shop/r-000003 is left as it is: it was deleted here" in done.stderr
     # Once more nothing changes; then the source wins.
     assert table(load(cluster), "all") == {"read": 6, "unchanged": 3, "kept": 3, "verified": 3}
-    assert table(load(cluster, "--overwrite"), "all") == {"read": 6, "imported": 1, "updated": 2, "unchanged": 3, "verified": 6}
+    assert table(load(cluster, "--overwrite"), "all") == {"read": 6, "imported": 1, "updated": 2, "unchanged": 3,
+                                                          "verified": 6}
     assert stored(cluster) == there
     assert cluster.database.psql("SELECT count(*) FROM kube_reports.verify()") == "0"
 
 
 def test_gone_at_the_source(cluster):
-    """Copies of what the source has no more are counted, and deleted here by --prune alone, unless somebody changed them here."""
+    """
+    Copies of what the source has no more are counted, and deleted here by --prune alone, unless somebody changed them
+    here.
+    """
     fill(cluster, 4)
     load(cluster)
     patch(cluster, "r-000001", "kept")
@@ -227,7 +254,8 @@ def test_a_database_that_goes_away(cluster):
 
     def cut(_, passed):
         if passed in (100, 300) and not stop.is_set():
-            cluster.database.psql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{cluster.role}'", user="postgres")
+            cluster.database.psql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "
+                                  f"'{cluster.role}'", user="postgres")
     cluster.page_hook = cut
     done = load(cluster, "--page-size=100")
     cluster.page_hook = None
@@ -237,8 +265,9 @@ def test_a_database_that_goes_away(cluster):
 
 # ---------- reports-server ----------
 
-TABLES = {"policyreports": True, "clusterpolicyreports": False, "ephemeralreports": True, "clusterephemeralreports": False,
-          "reports": True, "clusterreports": False}
+# Whether they have namespaces.
+TABLES = {"policyreports": True, "clusterpolicyreports": False, "ephemeralreports": True,
+          "clusterephemeralreports": False, "reports": True, "clusterreports": False}
 
 
 @pytest.fixture(name="server_database")
@@ -248,31 +277,34 @@ def reports_server_database(cluster):
     database = cluster.database
     database.psql(f"CREATE DATABASE {name}", user="postgres")
     for plural, namespaced in TABLES.items():
-        key = "cluster_id, name, namespace" if namespaced else "cluster_id, name"
-        database.psql(f"CREATE TABLE {plural} (name varchar NOT NULL, {'namespace varchar NOT NULL,' if namespaced else ''} report jsonb NOT NULL,"
-                      f" cluster_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000', PRIMARY KEY ({key}))",
-                      user="postgres", database=name)
+        column, key = ("namespace varchar NOT NULL,", ", namespace") if namespaced else ("", "")
+        database.psql(f"CREATE TABLE {plural} (name varchar NOT NULL, {column} report jsonb NOT NULL,"
+                      " cluster_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',"
+                      f" PRIMARY KEY (cluster_id, name{key}))", user="postgres", database=name)
     database.psql("CREATE TABLE clusters (id uuid PRIMARY KEY, name varchar)", user="postgres", database=name)
-    database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here'), ('{uuid.UUID(int=7)}', 'there')", user="postgres", database=name)
+    database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here'), ('{uuid.UUID(int=7)}', 'there')",
+                  user="postgres", database=name)
     return name
 
 
-def put(cluster, name, plural, document, owner=None):
-    """A row as its Go code writes it: typed, annotated, with a version of its own."""
-    metadata = document["metadata"] = {"uid": str(uuid.uuid4()), "resourceVersion": "17", "creationTimestamp": "2026-02-03T04:05:06Z",
-                                       **document["metadata"]}
-    metadata["annotations"] = {**metadata.get("annotations", {}), "kyverno.reports-server.io/served-by": "reports-server"}
-    columns = ["name", "report", "cluster_id"] + (["namespace"] if TABLES[plural] else [])
-    values = [metadata["name"], json.dumps(document).replace("'", "''"), owner or cluster.uid] + ([metadata["namespace"]] if TABLES[plural] else [])
-    return f"INSERT INTO {plural} ({', '.join(columns)}) VALUES ({', '.join(repr_sql(value) for value in values)});\n"
-
-
-def repr_sql(value):
-    return f"'{value}'"
+def put(cluster, plural, document, owner=None):
+    """The statement that makes a row as its Go code does: typed, annotated, with a version of its own."""
+    metadata = document["metadata"]
+    for member, value in (("uid", str(uuid.uuid4())), ("resourceVersion", "17"), ("annotations", {}),
+                          ("creationTimestamp", "2026-02-03T04:05:06Z")):
+        metadata.setdefault(member, value)
+    metadata["annotations"]["kyverno.reports-server.io/served-by"] = "reports-server"
+    row = {"name": metadata["name"], "report": json.dumps(document).replace("'", "''"),
+           "cluster_id": owner or cluster.uid}
+    if TABLES[plural]:
+        row["namespace"] = metadata["namespace"]
+    values = ", ".join(f"'{value}'" for value in row.values())
+    return f"INSERT INTO {plural} ({', '.join(row)}) VALUES ({values});\n"
 
 
 def from_server(cluster, name, *flags, code=0):
-    return call(cluster, "import", f"--from-reports-server={cluster.database.connection('postgres', name)}", *flags, code=code)
+    return call(cluster, "import", f"--from-reports-server={cluster.database.connection('postgres', name)}", *flags,
+                code=code)
 
 
 def test_from_reports_server(cluster, server_database):
@@ -281,18 +313,24 @@ def test_from_reports_server(cluster, server_database):
     statements = []
     for number in range(130):
         document = {**report(number), "apiVersion": "wgpolicyk8s.io/v1alpha2"}
-        statements.append(put(cluster, server_database, "policyreports", document, None if number % 10 else str(uuid.UUID(int=0))))
+        owner = None if number % 10 else str(uuid.UUID(int=0))
+        statements.append(put(cluster, "policyreports", document, owner))
         documents[WG, "policyreports", "shop", document["metadata"]["name"]] = document
     # Of a document without a type, as typed Go objects are printed.
     bare = report(1, namespace=None)
     del bare["kind"], bare["metadata"]["annotations"]
-    statements.append(put(cluster, server_database, "clusterpolicyreports", bare))
-    documents[WG, "clusterpolicyreports", "", "r-000001"] = {**bare, "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "ClusterPolicyReport"}
-    statements.append(put(cluster, server_database, "reports", report(3), str(uuid.UUID(int=7))))
-    statements.append(put(cluster, server_database, "policyreports", {**report(999), "results": [{"policy": "p", "result": "bogus"}]}))
+    statements.append(put(cluster, "clusterpolicyreports", bare))
+    documents[WG, "clusterpolicyreports", "", "r-000001"] = {**bare, "apiVersion": "wgpolicyk8s.io/v1alpha2",
+                                                             "kind": "ClusterPolicyReport"}
+    statements.append(put(cluster, "reports", report(3), str(uuid.UUID(int=7))))
+    bogus = {**report(999), "results": [{"policy": "p", "result": "bogus"}]}
+    statements.append(put(cluster, "policyreports", bogus))
     cluster.database.psql("".join(statements), user="postgres", database=server_database)
-    before = cluster.database.psql("SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables", user="postgres", database=server_database)
 
+    def writes():
+        return cluster.database.psql("SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables",
+                                     user="postgres", database=server_database)
+    before = writes()
     done = from_server(cluster, server_database, "--page-size=20", code=1)
     assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 131, "imported": 130, "refused": 1, "verified": 130}
     assert "r-000999 is refused" in done.stderr
@@ -304,43 +342,52 @@ def test_from_reports_server(cluster, server_database):
             del document["metadata"]["annotations"]
     assert stored(cluster) == documents
     assert table(from_server(cluster, server_database, code=1), "policyreports.wgpolicyk8s.io")["unchanged"] == 130
-    assert cluster.database.psql("SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables", user="postgres",
-                                 database=server_database) == before
+    assert writes() == before
     # kube-apiserver need not be reached.
-    done = subprocess.run([f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy", "import", f"--cluster-id={cluster.uid}",
-                           f"--from-reports-server={cluster.database.connection('postgres', server_database)}", "--kinds=clusterpolicyreports",
-                           f"--database={cluster.database.connection(cluster.role)}"], capture_output=True, text=True, timeout=60, check=False)
+    source = cluster.database.connection("postgres", server_database)
+    done = subprocess.run([f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy", "import",
+                           f"--cluster-id={cluster.uid}", f"--from-reports-server={source}",
+                           "--kinds=clusterpolicyreports", f"--database={cluster.database.connection(cluster.role)}"],
+                          capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and table(done, "clusterpolicyreports.wgpolicyk8s.io")["unchanged"] == 1, done.stderr
 
 
 def test_not_a_reports_server(cluster, server_database):
     """Another database, another cluster's, none at all, one that lacks newer tables."""
     assert "has no tables of a reports-server" in from_server(cluster, "postgres", code=1).stderr
-    assert "cannot be reached" in call(cluster, "import", f"--from-reports-server=host={cluster.database.directory}/none", code=1).stderr
-    cluster.database.psql(f"DELETE FROM clusters WHERE id = '{cluster.uid}'; DROP TABLE reports, clusterreports", user="postgres", database=server_database)
+    assert "cannot be reached" in call(cluster, "import",
+                                       f"--from-reports-server=host={cluster.database.directory}/none", code=1).stderr
+    cluster.database.psql(f"DELETE FROM clusters WHERE id = '{cluster.uid}'; DROP TABLE reports, clusterreports",
+                          user="postgres", database=server_database)
     stderr = from_server(cluster, server_database, code=1).stderr
     assert f"has nothing of cluster {cluster.uid}, but of {uuid.UUID(int=7)} (there)" in stderr
-    cluster.database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here')", user="postgres", database=server_database)
+    cluster.database.psql(f"INSERT INTO clusters VALUES ('{cluster.uid}', 'here')", user="postgres",
+                          database=server_database)
     done = from_server(cluster, server_database)
-    assert [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("reports.openreports.io")] == [["not", "at", "the", "source"]]
+    assert [line.split()[1:] for line in done.stdout.splitlines()
+            if line.startswith("reports.openreports.io")] == [["not", "at", "the", "source"]]
 
 
 def test_help(cluster):
     """The help names every flag; the server's help names the command."""
     binary = f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy"
     shown = run([binary, "import", "--help"]).out
-    for flag in ("--from-cluster", "--from-reports-server", "--kubeconfig", "--database", "--kinds", "--overwrite", "--prune"):
+    for flag in ("--from-cluster", "--from-reports-server", "--kubeconfig", "--database", "--kinds", "--overwrite",
+                 "--prune"):
         assert flag in shown
     assert "import" in run([binary, "--help"]).out
 
 
 def test_everything_as_it_is(cluster, capsys):
-    """Some thousand reports of several kinds: each is stored as it is there, results follow, a second run writes nothing."""
+    """
+    Some thousand reports of several kinds: each is stored as it is there, results follow, a second run writes nothing.
+    """
     fill(cluster, 5000, results=6)
     for number in range(150):
         cluster.add(WG, "clusterpolicyreports", report(number, namespace=None, kind="ClusterPolicyReport"))
         cluster.add(KYVERNO, "ephemeralreports", {
-            "kind": "EphemeralReport", "metadata": {"name": f"e-{number:03}", "namespace": "shop", "generation": 1, "finalizers": ["example.com/kept"]},
+            "kind": "EphemeralReport", "metadata": {"name": f"e-{number:03}", "namespace": "shop", "generation": 1,
+                                                    "finalizers": ["example.com/kept"]},
             "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": str(uuid.uuid4())}, "results": [],
                      "summary": {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0}}})
     began = time.monotonic()
@@ -353,7 +400,8 @@ def test_everything_as_it_is(cluster, capsys):
     assert table(done, "all") == {"read": 5300, "imported": 5300, "verified": 5300}
     assert changes(cluster) == {"A": 5300}
     assert "5300 of it is new" in done.stderr
-    assert cluster.database.psql(f"SELECT count(*) FROM kube_reports.typed_result t WHERE t.cluster = '{cluster.uid}'") == str(5000 * 6 + 150 * 3)
+    assert cluster.database.psql(f"SELECT count(*) FROM kube_reports.typed_result t WHERE t.cluster = "
+                                 f"'{cluster.uid}'") == str(5000 * 6 + 150 * 3)
 
     done = load(cluster)
     assert table(done, "all") == {"read": 5300, "unchanged": 5300, "verified": 5300}

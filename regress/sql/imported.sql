@@ -1,4 +1,5 @@
--- Copies of a cluster's objects: stored as they are there, compared, followed, and never written over what is newer here.
+-- Copies of a cluster's objects: stored as they are there, compared, followed, and never written over what is newer
+-- here.
 \set VERBOSITY terse
 SET client_min_messages = warning;
 DROP EXTENSION kube_reports;
@@ -7,7 +8,8 @@ CREATE EXTENSION kube_reports;
 SELECT kube_reports.register_cluster(:'one', 'one') > 0 AS known;
 -- What the proxy sends: canonical JSON, metadata without resourceVersion and the rest.
 CREATE FUNCTION pg_temp.meta(name text, uid integer, more text DEFAULT '') RETURNS text LANGUAGE sql AS $$
-	SELECT format('{"annotations":{"a":"b"},"creationTimestamp":"2024-05-06T07:08:09Z","generation":7,"labels":{"l":"%s"},'
+	SELECT format('{"annotations":{"a":"b"},"creationTimestamp":"2024-05-06T07:08:09Z","generation":7,'
+		'"labels":{"l":"%s"},'
 		'"managedFields":[{"apiVersion":"wgpolicyk8s.io/v1alpha2","fieldsType":"FieldsV1","fieldsV1":{"f:results":{}},'
 		'"manager":"reports-controller","operation":"Update","time":"2024-05-06T07:08:09Z"}],'
 		'"name":"%s","namespace":"shop","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p",'
@@ -22,9 +24,11 @@ CREATE FUNCTION pg_temp.import(source_versions text[], metadatas text[], bodies 
 	SELECT * FROM kube_reports_internal.api_import('00000000-0000-0000-0000-000000000001', 'wgpolicyk8s.io', 'v1alpha2',
 		'policyreports', source_versions, metadatas, bodies, overwrite)
 $$;
-CREATE FUNCTION pg_temp.verify(names text[], hashes text[]) RETURNS TABLE (place integer, stored boolean, metadata text, body text)
+CREATE FUNCTION pg_temp.verify(names text[], hashes text[]) RETURNS TABLE (place integer, stored boolean,
+	metadata text, body text)
 	LANGUAGE sql AS $$
-	SELECT * FROM kube_reports_internal.api_import_verify('00000000-0000-0000-0000-000000000001', 'wgpolicyk8s.io', 'v1alpha2',
+	SELECT * FROM kube_reports_internal.api_import_verify('00000000-0000-0000-0000-000000000001', 'wgpolicyk8s.io',
+		'v1alpha2',
 		'policyreports', array_fill('shop'::text, ARRAY[cardinality(names)]), names, hashes)
 $$;
 CREATE FUNCTION pg_temp.hash(metadata text, body text) RETURNS text LANGUAGE sql AS $$
@@ -32,9 +36,11 @@ CREATE FUNCTION pg_temp.hash(metadata text, body text) RETURNS text LANGUAGE sql
 $$;
 CREATE FUNCTION pg_temp.cleanup(names text[], uids integer[], source_versions text[])
 	RETURNS TABLE (place integer, verdict text, reason text) LANGUAGE sql AS $$
-	SELECT * FROM kube_reports_internal.api_cleanup('00000000-0000-0000-0000-000000000001', 'wgpolicyk8s.io', 'v1alpha2',
+	SELECT * FROM kube_reports_internal.api_cleanup('00000000-0000-0000-0000-000000000001', 'wgpolicyk8s.io',
+		'v1alpha2',
 		'policyreports', array_fill('shop'::text, ARRAY[cardinality(names)]), names,
-		ARRAY(SELECT '00000000-0000-0000-0000-' || lpad(u::text, 12, '0') FROM unnest(uids) WITH ORDINALITY x(u, n) ORDER BY n),
+		ARRAY(SELECT '00000000-0000-0000-0000-' || lpad(u::text, 12, '0')
+			FROM unnest(uids) WITH ORDINALITY x(u, n) ORDER BY n),
 		source_versions)
 $$;
 
@@ -42,55 +48,68 @@ $$;
 SELECT * FROM pg_temp.import('{11,12,13,14,15}',
 	ARRAY[pg_temp.meta('a', 1), pg_temp.meta('b', 2), '{"name":', '{"name":"d"}', pg_temp.meta('e', 5)],
 	ARRAY[pg_temp.body('fail'), pg_temp.body('bogus'), '{}', '{}', pg_temp.body('pass')]);
-SELECT o.name, o.uid, o.metadata::text = pg_temp.meta('a', 1) AS same_metadata, o.body::text = pg_temp.body('fail') AS same_body
+SELECT o.name, o.uid, o.metadata::text = pg_temp.meta('a', 1) AS same_metadata,
+	o.body::text = pg_temp.body('fail') AS same_body
 	FROM kube_reports.object o ORDER BY o.name;
 SELECT r.report, r.policy, r.status FROM kube_reports.typed_result r ORDER BY r.report;
 SELECT * FROM kube_reports.verify();
 SELECT c.operation, c.name, c.version > c.old_version AS above FROM kube_reports_internal.change c ORDER BY c.version;
 
 -- Verified is what is the same when it is read again.
-SELECT place, stored, body FROM pg_temp.verify('{a,e,missing}', ARRAY[pg_temp.hash(pg_temp.meta('a', 1), pg_temp.body('fail')), 'x', 'x']);
+SELECT place, stored, body FROM pg_temp.verify('{a,e,missing}', ARRAY[pg_temp.hash(pg_temp.meta('a', 1),
+	pg_temp.body('fail')), 'x', 'x']);
 SELECT i.name, i.verified FROM kube_reports_internal.imported i ORDER BY i.name;
 SELECT * FROM pg_temp.cleanup('{a,a,a,e,z}', '{1,2,1,5,9}', '{11,11,99,15,1}');
 
 -- Again: nothing is written.
 SELECT max(c.version) AS newest FROM kube_reports_internal.change c \gset
-SELECT * FROM pg_temp.import('{11,15}', ARRAY[pg_temp.meta('a', 1), pg_temp.meta('e', 5)], ARRAY[pg_temp.body('fail'), pg_temp.body('pass')]);
+SELECT * FROM pg_temp.import('{11,15}', ARRAY[pg_temp.meta('a', 1), pg_temp.meta('e', 5)],
+	ARRAY[pg_temp.body('fail'), pg_temp.body('pass')]);
 SELECT max(c.version) = :newest AS nothing_written FROM kube_reports_internal.change c;
 
 -- The source goes on: a copy that nobody changed here follows, also to another object of the same name.
-SELECT * FROM pg_temp.import('{21,25}', ARRAY[pg_temp.meta('a', 1), pg_temp.meta('e', 6)], ARRAY[pg_temp.body('pass'), pg_temp.body('warn')]);
+SELECT * FROM pg_temp.import('{21,25}', ARRAY[pg_temp.meta('a', 1), pg_temp.meta('e', 6)],
+	ARRAY[pg_temp.body('pass'), pg_temp.body('warn')]);
 SELECT o.name, o.uid, o.body::text LIKE '%"' || CASE o.name WHEN 'a' THEN 'pass' ELSE 'warn' END || '"%' AS followed
 	FROM kube_reports.object o ORDER BY o.name;
 SELECT c.operation, c.name FROM kube_reports_internal.change c WHERE c.version > :newest ORDER BY c.version;
 SELECT * FROM kube_reports.verify();
 
 -- What was changed or deleted here stays so.
-SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'a', '{"metadata":{"labels":{"here":"yes"}}}') IS NOT NULL AS changed;
+SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'a',
+	'{"metadata":{"labels":{"here":"yes"}}}') IS NOT NULL AS changed;
 SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'e');
-SELECT * FROM pg_temp.import('{31,25}', ARRAY[pg_temp.meta('a', 1), pg_temp.meta('e', 6)], ARRAY[pg_temp.body('error'), pg_temp.body('warn')]);
+SELECT * FROM pg_temp.import('{31,25}', ARRAY[pg_temp.meta('a', 1), pg_temp.meta('e', 6)],
+	ARRAY[pg_temp.body('error'), pg_temp.body('warn')]);
 -- Unless it was deleted here and is still in use there, or the source is to win.
 SELECT * FROM pg_temp.import('{35}', ARRAY[pg_temp.meta('e', 6)], ARRAY[pg_temp.body('skip')]);
 SELECT * FROM pg_temp.import('{31}', ARRAY[pg_temp.meta('a', 1)], ARRAY[pg_temp.body('error')], true);
 SELECT * FROM kube_reports.verify();
 
--- What may be deleted there: what has the version that was copied and verified; changed or deleted here meanwhile or not.
-SELECT * FROM pg_temp.verify('{a,e}', ARRAY[pg_temp.hash(pg_temp.meta('a', 1), pg_temp.body('error')), pg_temp.hash(pg_temp.meta('e', 6), pg_temp.body('skip'))]);
-SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'a', '{"metadata":{"labels":{"here":"yes"}}}') IS NOT NULL AS changed;
+-- What may be deleted there: what has the version that was copied and verified; changed or deleted here meanwhile or
+-- not.
+SELECT * FROM pg_temp.verify('{a,e}', ARRAY[pg_temp.hash(pg_temp.meta('a', 1), pg_temp.body('error')),
+	pg_temp.hash(pg_temp.meta('e', 6), pg_temp.body('skip'))]);
+SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'a',
+	'{"metadata":{"labels":{"here":"yes"}}}') IS NOT NULL AS changed;
 SELECT kube_reports.delete_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'e');
 SELECT * FROM pg_temp.cleanup('{a,e,e}', '{1,6,6}', '{31,35,36}');
-SELECT kube_reports_internal.api_cleanup_done(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{shop,shop}', '{a,e}',
+SELECT kube_reports_internal.api_cleanup_done(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{shop,shop}',
+	'{a,e}',
 	'{00000000-0000-0000-0000-000000000001,00000000-0000-0000-0000-000000000009}');
 SELECT i.name FROM kube_reports_internal.imported i ORDER BY i.name;
 
 -- Copies that are gone at the source: counted, and deleted when asked for, unless they were changed here.
 SELECT * FROM pg_temp.import('{41,42,43}', ARRAY[pg_temp.meta('f', 11), pg_temp.meta('g', 12), pg_temp.meta('h', 13)],
 	ARRAY[pg_temp.body('pass'), pg_temp.body('pass'), pg_temp.body('pass')]);
-SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'g', '{"metadata":{"labels":{"here":"yes"}}}') IS NOT NULL AS changed;
+SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'shop', 'g',
+	'{"metadata":{"labels":{"here":"yes"}}}') IS NOT NULL AS changed;
 SELECT clock_timestamp() AS began \gset
 SELECT * FROM pg_temp.import('{41}', ARRAY[pg_temp.meta('f', 11)], ARRAY[pg_temp.body('pass')]);
-SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', false, 10);
-SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', true, 10);
+SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', false,
+	10);
+SELECT kube_reports_internal.api_import_stale(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', :'began', true,
+	10);
 SELECT o.name FROM kube_reports.object o ORDER BY o.name;
 SELECT * FROM kube_reports.verify();
 
@@ -100,14 +119,18 @@ INSERT INTO kube_reports_internal.namespace (cluster_id, name, uid, state)
 SELECT * FROM pg_temp.import('{51}', ARRAY[pg_temp.meta('n', 20)], ARRAY[pg_temp.body('pass')]);
 
 -- What is not served, and who may not.
-SELECT * FROM kube_reports_internal.api_import(:'one', 'wgpolicyk8s.io', 'v1', 'policyreports', '{}', '{}', '{}', false);
+SELECT * FROM kube_reports_internal.api_import(:'one', 'wgpolicyk8s.io', 'v1', 'policyreports', '{}', '{}', '{}',
+	false);
 CREATE ROLE regress_importer LOGIN;
 SELECT kube_reports.grant_proxy('regress_importer', '00000000-0000-0000-0000-000000000002');
 SELECT current_user AS owner \gset
 \c - regress_importer
-SELECT * FROM kube_reports_internal.api_import(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{}', '{}', '{}', false);
-SELECT count(*) FROM kube_reports_internal.api_import('00000000-0000-0000-0000-000000000002', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{}', '{}', '{}', false);
-SELECT * FROM kube_reports_internal.api_cleanup(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{}', '{}', '{}', '{}');
+SELECT * FROM kube_reports_internal.api_import(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{}', '{}', '{}',
+	false);
+SELECT count(*) FROM kube_reports_internal.api_import('00000000-0000-0000-0000-000000000002', 'wgpolicyk8s.io',
+	'v1alpha2', 'policyreports', '{}', '{}', '{}', false);
+SELECT * FROM kube_reports_internal.api_cleanup(:'one', 'wgpolicyk8s.io', 'v1alpha2', 'policyreports', '{}', '{}',
+	'{}', '{}');
 SELECT count(*) FROM kube_reports_internal.imported;
 \c - :owner
 GRANT regress_importer TO current_user;

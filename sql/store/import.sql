@@ -19,15 +19,19 @@
 -- byte by byte.
 
 CREATE FUNCTION kube_reports_internal.import_target(cluster uuid, "group" text, version text, resource text,
-		caller kube_reports_internal.caller, OUT lane integer, OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean,
-		OUT definition_id bigint, OUT definition kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report,
+		caller kube_reports_internal.caller, OUT lane integer, OUT cluster_id integer, OUT type_id integer,
+			OUT namespaced boolean,
+		OUT definition_id bigint, OUT definition kube_reports.report, OUT mapping_id bigint,
+			OUT mapping kube_reports.report,
 		OUT fill_summary boolean, OUT aggregated boolean)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	SELECT r.lane, r.cluster_id, r.type_id, r.namespaced, r.definition_id, r.definition, r.mapping_id, r.mapping, r.fill_summary, r.aggregated
-		INTO lane, cluster_id, type_id, namespaced, definition_id, definition, mapping_id, mapping, fill_summary, aggregated
+	SELECT r.lane, r.cluster_id, r.type_id, r.namespaced, r.definition_id, r.definition, r.mapping_id, r.mapping,
+		r.fill_summary, r.aggregated
+		INTO lane, cluster_id, type_id, namespaced, definition_id, definition, mapping_id, mapping, fill_summary,
+			aggregated
 		FROM kube_reports_internal.resolve(cluster, "group", version, resource, caller) r;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION '% of %/% are not served for cluster %', resource, "group", version, cluster
@@ -36,7 +40,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.import_target(uuid, text, text, text, kube_reports_internal.caller)
-	IS 'what objects that are imported belong to. Raises 42704 when the type is not served, or the caller may not serve the cluster';
+	IS 'what objects that are imported belong to. Raises 42704 when the type is not served, or the caller may not '
+		'serve the cluster';
 
 CREATE TYPE kube_reports_internal.importing AS (
 	namespace	text,
@@ -51,8 +56,10 @@ COMMENT ON TYPE kube_reports_internal.importing
 	IS 'an object that is imported, as it would be stored; refused: why it cannot be';
 
 -- A subtransaction that writes nothing costs little.
-CREATE FUNCTION kube_reports_internal.import_admit(definition_id bigint, definition kube_reports.report, mapping_id bigint,
-		mapping kube_reports.report, fill_summary boolean, metadata text, body text) RETURNS kube_reports_internal.importing
+CREATE FUNCTION kube_reports_internal.import_admit(definition_id bigint, definition kube_reports.report,
+	mapping_id bigint,
+		mapping kube_reports.report, fill_summary boolean, metadata text, body text)
+			RETURNS kube_reports_internal.importing
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -79,10 +86,12 @@ EXCEPTION WHEN OTHERS THEN
 	RETURN made;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.import_admit(bigint, kube_reports.report, bigint, kube_reports.report, boolean, text, text)
+COMMENT ON FUNCTION kube_reports_internal.import_admit(bigint, kube_reports.report, bigint, kube_reports.report,
+	boolean, text, text)
 	IS 'a document as it would be stored: with its own uid, time of creation, generation and managed fields';
 
-CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer, written_at timestamptz,
+CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id integer, type_id integer,
+	written_at timestamptz,
 		item kube_reports_internal.importing, source_version text, overwrite boolean, OUT outcome text, OUT reason text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -110,7 +119,8 @@ BEGIN
 	untouched := stored.version = known.version;
 	given := stored.version;
 
-	IF stored.uid = item.uid AND (stored.metadata::text, stored.body::text) = (item.metadata::text, item.body::text) THEN
+	IF stored.uid = item.uid AND (stored.metadata::text, stored.body::text) = (item.metadata::text,
+		item.body::text) THEN
 		outcome := 'unchanged';
 	ELSIF stored.version IS NULL AND known.uid = item.uid AND known.source_version = import_object.source_version
 			AND NOT overwrite THEN
@@ -140,11 +150,14 @@ BEGIN
 		outcome := CASE WHEN stored.version IS NULL THEN 'imported' ELSE 'updated' END;
 		-- An object of the same name with another uid is another object: the old one goes first.
 		IF stored.version IS NOT NULL THEN
-			PERFORM kube_reports_internal.import_removal(lane, cluster_id, type_id, written_at, item.namespace, item.name);
+			PERFORM kube_reports_internal.import_removal(lane, cluster_id, type_id, written_at, item.namespace,
+				item.name);
 		END IF;
 		given := nextval('kube_reports_internal.version_seq');
-		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
-			VALUES (import_object.cluster_id, type_id, item.namespace, item.name, item.uid, given, item.metadata, item.body,
+		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body,
+			evaluated_at)
+			VALUES (import_object.cluster_id, type_id, item.namespace, item.name, item.uid, given, item.metadata,
+				item.body,
 				item.evaluated_at);
 		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
 			VALUES (lane, given, 'A', item.namespace, item.name, written_at, session_user);
@@ -152,8 +165,10 @@ BEGIN
 
 	IF outcome IN ('imported', 'updated', 'unchanged') THEN
 		INSERT INTO kube_reports_internal.imported AS i (lane, namespace, name, uid, source_version, version, seen_at)
-			VALUES (import_object.lane, item.namespace, item.name, item.uid, import_object.source_version, given, written_at)
-			ON CONFLICT ON CONSTRAINT imported_pkey DO UPDATE SET uid = excluded.uid, source_version = excluded.source_version,
+			VALUES (import_object.lane, item.namespace, item.name, item.uid, import_object.source_version, given,
+				written_at)
+			ON CONFLICT ON CONSTRAINT imported_pkey DO UPDATE SET uid = excluded.uid,
+				source_version = excluded.source_version,
 				version = excluded.version, verified = false, seen_at = excluded.seen_at;
 	ELSIF known.uid IS NOT NULL THEN
 		UPDATE kube_reports_internal.imported i SET seen_at = written_at
@@ -161,11 +176,13 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.import_object(integer, integer, integer, timestamptz, kube_reports_internal.importing, text, boolean)
+COMMENT ON FUNCTION kube_reports_internal.import_object(integer, integer, integer, timestamptz,
+	kube_reports_internal.importing, text, boolean)
 	IS 'stores one object that is imported, unless it is the same here or newer; the caller holds the lane''s lock. '
 		'outcome: imported, updated, unchanged, kept (the object here is newer), refused';
 
-CREATE FUNCTION kube_reports_internal.import_removal(lane integer, cluster_id integer, type_id integer, written_at timestamptz,
+CREATE FUNCTION kube_reports_internal.import_removal(lane integer, cluster_id integer, type_id integer,
+	written_at timestamptz,
 		namespace text, name text) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
@@ -176,14 +193,16 @@ BEGIN ATOMIC
 	)
 	INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor,
 			old_version, old_metadata, old_body)
-		SELECT $1, nextval('kube_reports_internal.version_seq'), 'D', $5, $6, $4, session_user, g.version, g.metadata, g.body
+		SELECT $1, nextval('kube_reports_internal.version_seq'), 'D', $5, $6, $4, session_user, g.version, g.metadata,
+			g.body
 		FROM gone g;
 END;
 COMMENT ON FUNCTION kube_reports_internal.import_removal(integer, integer, integer, timestamptz, text, text)
 	IS 'deletes a copy here; the caller holds the lane''s lock';
 
 -- Results, history, counts and merges follow what was logged above a version.
-CREATE FUNCTION kube_reports_internal.import_derive(lane integer, mapped boolean, aggregated boolean, before bigint) RETURNS void
+CREATE FUNCTION kube_reports_internal.import_derive(lane integer, mapped boolean, aggregated boolean, before bigint)
+	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -229,7 +248,8 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
 	-- What costs much comes before the lock.
 	FOR n IN 1 .. cardinality(metadatas) LOOP
-		items[n] := kube_reports_internal.import_admit(target.definition_id, target.definition, target.mapping_id, target.mapping,
+		items[n] := kube_reports_internal.import_admit(target.definition_id, target.definition, target.mapping_id,
+			target.mapping,
 			target.fill_summary, metadatas[n], bodies[n]);
 	END LOOP;
 
@@ -240,7 +260,8 @@ BEGIN
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 	FOR n IN 1 .. cardinality(metadatas) LOOP
 		"position" := n;
-		SELECT i.outcome, i.reason INTO outcome, reason FROM kube_reports_internal.import_object(target.lane, target.cluster_id,
+		SELECT i.outcome, i.reason INTO outcome, reason FROM kube_reports_internal.import_object(target.lane,
+			target.cluster_id,
 			target.type_id, written_at, items[n], source_versions[n], overwrite) i;
 		RETURN NEXT;
 	END LOOP;
@@ -254,8 +275,10 @@ BEGIN
 	PERFORM kube_reports_internal.import_derive(target.lane, target.mapping_id IS NOT NULL, target.aggregated, newest);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean, kube_reports_internal.caller)
-	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its metadata without '
+COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, text[], text[], text[], boolean,
+	kube_reports_internal.caller)
+	IS 'stores a batch of objects of one type as they are elsewhere, each with its resourceVersion there, its '
+		'metadata without '
 		'it and the rest of its document. One row for each, see import_object(); one that is refused stops no other. '
 		'overwrite: also what was changed or deleted here';
 
@@ -278,21 +301,26 @@ BEGIN
 	RETURN QUERY
 		WITH compared AS MATERIALIZED (
 			SELECT w.position, w.namespace, w.name, o.version, o.metadata, o.body,
-				encode(sha256(convert_to(concat(o.metadata, o.body), 'UTF8')), 'hex') IS NOT DISTINCT FROM w.hash AS same
+				encode(sha256(convert_to(concat(o.metadata, o.body), 'UTF8')), 'hex') IS NOT DISTINCT
+					FROM w.hash AS same
 			FROM unnest(namespaces, names, hashes) WITH ORDINALITY w(namespace, name, hash, position)
 				LEFT JOIN LATERAL (SELECT o.version, o.metadata, o.body FROM kube_reports.object o
 					WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
 						AND o.namespace = w.namespace AND o.name = w.name LIMIT 1) o ON true
 		), noted AS (
 			UPDATE kube_reports_internal.imported i SET verified = true FROM compared c
-				WHERE i.lane = target.lane AND i.namespace = c.namespace AND i.name = c.name AND i.version = c.version AND c.same
+				WHERE i.lane = target.lane AND i.namespace = c.namespace AND i.name = c.name AND i.version = c.version
+					AND c.same
 		)
-		SELECT c.position::integer, c.version IS NOT NULL, c.metadata::text, c.body::text FROM compared c WHERE NOT c.same
+		SELECT c.position::integer, c.version IS NOT NULL, c.metadata::text, c.body::text FROM compared c
+			WHERE NOT c.same
 			ORDER BY c.position;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_import_verify(uuid, text, text, text, text[], text[], text[], kube_reports_internal.caller)
-	IS 'compares stored objects with the SHA-256 of metadata and document that api_import() was given, in hexadecimal, and '
+COMMENT ON FUNCTION kube_reports_internal.api_import_verify(uuid, text, text, text, text[], text[], text[],
+	kube_reports_internal.caller)
+	IS 'compares stored objects with the SHA-256 of metadata and document that api_import() was given, in '
+		'hexadecimal, and '
 		'notes those that are the same as verified; returns the others';
 
 CREATE FUNCTION kube_reports_internal.api_import_stale(cluster uuid, "group" text, version text, resource text,
@@ -330,7 +358,8 @@ BEGIN
 			WHERE i.lane = target.lane AND i.seen_at < seen_before
 			ORDER BY i.namespace, i.name LIMIT max_rows
 	), removed AS MATERIALIZED (
-		SELECT kube_reports_internal.import_removal(target.lane, target.cluster_id, target.type_id, written_at, s.namespace, s.name)
+		SELECT kube_reports_internal.import_removal(target.lane, target.cluster_id, target.type_id, written_at,
+			s.namespace, s.name)
 			FROM stale s
 	), forgotten AS (
 		DELETE FROM kube_reports_internal.imported i USING stale s
@@ -342,7 +371,8 @@ BEGIN
 	RETURN found_count;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer, kube_reports_internal.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_import_stale(uuid, text, text, text, timestamptz, boolean, integer,
+	kube_reports_internal.caller)
 	IS 'how many copies nobody has changed here that were not seen at the source since a time: they are gone there. '
 		'remove: deletes the next of them here, at most max_rows';
 
@@ -363,7 +393,8 @@ BEGIN
 	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
 	RETURN QUERY
 		SELECT w.position::integer, v.verdict, v.reason
-		FROM unnest(namespaces, names, uids, source_versions) WITH ORDINALITY w(namespace, name, uid, source_version, position)
+		FROM unnest(namespaces, names, uids, source_versions) WITH ORDINALITY w(namespace, name, uid, source_version,
+			position)
 			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.imported i
 				WHERE i.lane = target.lane AND i.namespace = w.namespace AND i.name = w.name LIMIT 1) i ON true
 			LEFT JOIN LATERAL (SELECT o.uid, o.version FROM kube_reports.object o
@@ -380,8 +411,10 @@ BEGIN
 		ORDER BY w.position;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_cleanup(uuid, text, text, text, text[], text[], text[], text[], kube_reports_internal.caller)
-	IS 'which objects, named with the uid and resourceVersion that they have at the source, are stored here: verified (the same, '
+COMMENT ON FUNCTION kube_reports_internal.api_cleanup(uuid, text, text, text, text[], text[], text[], text[],
+	kube_reports_internal.caller)
+	IS 'which objects, named with the uid and resourceVersion that they have at the source, are stored here: verified '
+		'(the same, '
 		'or one that was changed here since), gone (it was deleted here since) or refused, with the reason';
 
 CREATE FUNCTION kube_reports_internal.api_cleanup_done(cluster uuid, "group" text, version text, resource text,
@@ -402,5 +435,6 @@ BEGIN
 		WHERE i.lane = target.lane AND i.namespace = w.namespace AND i.name = w.name AND i.uid::text = w.uid;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_cleanup_done(uuid, text, text, text, text[], text[], text[], kube_reports_internal.caller)
+COMMENT ON FUNCTION kube_reports_internal.api_cleanup_done(uuid, text, text, text, text[], text[], text[],
+	kube_reports_internal.caller)
 	IS 'forgets what was imported of objects that the source does not have any more';

@@ -17,7 +17,8 @@ CREATE TABLE kube_reports_internal.imported (
 );
 COMMENT ON TABLE kube_reports_internal.imported
 	IS 'objects that were copied from a cluster or from a reports-server: see api_import(); never dumped';
-COMMENT ON COLUMN kube_reports_internal.imported.source_version IS 'resourceVersion of the object that was copied, where it came from';
+COMMENT ON COLUMN kube_reports_internal.imported.source_version
+	IS 'resourceVersion of the object that was copied, where it came from';
 COMMENT ON COLUMN kube_reports_internal.imported.version
 	IS 'version of the object here when it was copied: an object that has another one by now was changed here since';
 COMMENT ON COLUMN kube_reports_internal.imported.verified
