@@ -267,6 +267,30 @@ def test_administrator(store, statement):
         assert cursor.fetchone()[0] == 2
 
 
+# ---- maintenance without more, which PostgreSQL 17 brought ----
+
+def test_maintainer(store):
+    """Nobody is given MAINTAIN; whoever has it from elsewhere runs no code but the owner's, and reads nothing"""
+    if int(store.psql("SHOW server_version_num")) < 170000:
+        pytest.skip("PostgreSQL before 17 has no such privilege")
+    ours = "c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
+    assert store.psql(f"SELECT c.oid::regclass, a.grantee::regrole FROM pg_class c, aclexplode(c.relacl) a WHERE {ours}"
+                      " AND a.privilege_type = 'MAINTAIN' AND a.grantee <> c.relowner") == ""
+    store.psql("CREATE ROLE maintainer LOGIN; GRANT pg_maintain TO maintainer;"
+               " GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO maintainer", user="postgres")
+    tables = store.psql(f"SELECT c.oid::regclass FROM pg_class c WHERE {ours} AND c.relkind IN ('r', 'p')").split()
+    assert "kube_reports.object" in tables
+    with session(store, "maintainer") as cursor:
+        for table in tables:
+            # Expressions of indexes are evaluated as the owner, with the server's path.
+            cursor.execute(f"ANALYZE {table}")
+            cursor.execute(f"REINDEX TABLE {table}")
+            for statement in (f"SELECT * FROM {table}", f"DELETE FROM {table}", f"CREATE INDEX ON {table} ((1))"):
+                with pytest.raises(errors.InsufficientPrivilege):
+                    cursor.execute(statement)
+                    pytest.fail(statement)
+
+
 # ---- the class ----
 
 def test_nobody_is_believed_by_session(store):
