@@ -47,9 +47,8 @@ quality_of(const char *parameters, const char *end)
 
 		while (parameter < end && (*parameter == ' ' || *parameter == '\t'))
 			parameter++;
-		parameters = memchr(parameter, ';', (size_t) (end - parameter));
-		if (parameters == NULL)
-			parameters = end;
+		for (parameters = parameter; parameters < end && *parameters != ';';)
+			parameters++;
 		if (parameters - parameter < 2 || strncasecmp(parameter, "q=", 2) != 0)
 			continue;
 		parameter += 2;
