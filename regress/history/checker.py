@@ -14,7 +14,7 @@ TICK = 1000
 # How long the log of a run is kept, in nanoseconds.
 RETENTION = 1_500_000_000
 
-# A floor is visible some time after it was set; a restored database has clients by then.
+# A restored database, whose floors are seen at once, has clients by then.
 SETTLED = 2_000_000_000
 
 
@@ -38,6 +38,12 @@ class Run:
         for record in records:
             if record["what"] in places:
                 places[record["what"]].append(record)
+        # A floor holds for everybody when its transaction has committed, which may be long after it was set: from when somebody saw it.
+        self.seen_floors = defaultdict(list)
+        for record in records:
+            if record["what"] == "floors":
+                for lane, floor in record["floors"].items():
+                    self.seen_floors[lane].append((record["ended"], floor))
         # When something with a version was answered: the newest version at that time, lane by lane.
         self.known = {}
         for lane in histories:
@@ -64,9 +70,10 @@ class Run:
         if not floors:
             return None, None
         low, high = floors[0][1], floors[0][1]
+        for at, floor in self.seen_floors[lane]:
+            if at < begun - SETTLED:
+                low = max(low, floor)
         for at, _, new_floor in floors:
-            if at + TICK < begun - SETTLED:
-                low = new_floor
             if at - TICK <= ended:
                 high = max(high, new_floor)
         return low, high

@@ -123,6 +123,15 @@ def quiet_restore(database, name):
     replace(database, "kube_reports.after_restore(boolean)", ("RETURN kube_reports.new_incarnation(true);", "RETURN 0;"), name=name)
 
 
+def slow_compaction(database):
+    """A floor is set long before it is visible: whoever is served meanwhile is served rightly."""
+    replace(database, "kube_reports_internal.compact(integer)",
+            ("RETURN more;", "PERFORM pg_sleep(5);\n\tRETURN more;"))
+
+
+# What changes the time alone: nothing is to be found.
+HARMLESS = {"slow-compaction": slow_compaction}
+
 # What breaks databases that are restored in the run.
 RESTORE_MUTANTS = {"quiet-restore": quiet_restore}
 
