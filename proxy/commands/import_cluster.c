@@ -11,26 +11,25 @@
 
 /* What can be done about a group that is served already. */
 static void
-explain_served(Progress *progress, const ReportKind *kind, const char *service)
+explain_served(Progress *progress, const ReportKind *kind, const char *version, const char *service)
 {
-	progress_tell(progress,
-				  "APIService %s.%s points at service %s: what etcd holds is hidden behind it, and cannot be read",
-				  kind->version, kind->group, service);
+	progress_tell(progress, "APIService %s.%s points at service %s: what etcd holds is hidden behind it, and cannot "
+				  "be read", version, kind->group, service);
 	progress_tell(progress, "run import before \"apiservice enable\", or hand the group back for a while: "
 				  "kube-reports-proxy apiservice disable %s/%s", kind->group, kind->version);
 }
 
 static ImportEnd
-reach(ImportBatch *batch, Asker *kube)
+reach(ImportBatch *batch, Asker *kube, const char *version)
 {
 	Arena		arena;
 	const char *why = NULL;
 	CrdReach	found;
 
 	arena_init(&arena);
-	found = crd_reach(kube, &arena, batch->kind->group, batch->kind->version, &why);
+	found = crd_reach(kube, &arena, batch->kind->group, version, &why);
 	if (found == CRD_SERVED)
-		explain_served(&batch->progress, batch->kind, why);
+		explain_served(&batch->progress, batch->kind, version, why);
 	if (found == CRD_UNKNOWN)
 		progress_tell(&batch->progress, "%s", why);
 	arena_free(&arena);
@@ -58,13 +57,16 @@ take_items(ImportBatch *batch, Arena *arena, const JsonNode *items)
 }
 
 ImportEnd
-import_from_cluster(ImportBatch *batch, Asker *kube, int page_size)
+import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int page_size)
 {
 	CrdList		list = {
-		.kube = kube, .group = batch->kind->group, .version = batch->kind->version, .resource = batch->kind->resource,
-		.page_size = page_size
+		.kube = kube,
+		.group = batch->kind->group,
+		.version = version[0] != '\0' ? version : batch->kind->version,
+		.resource = batch->kind->resource,
+		.page_size = page_size,
 	};
-	ImportEnd	end = reach(batch, kube);
+	ImportEnd	end = reach(batch, kube, list.version);
 	CrdStep		step = CRD_PAGE;
 
 	while (end == IMPORT_WHOLE && step != CRD_LAST)

@@ -30,6 +30,7 @@ static struct
 	const char *database;
 	const char *cluster;
 	const char *kinds;
+	const char *version;
 	int			page_size;
 	bool		overwrite;
 	bool		prune;
@@ -49,6 +50,8 @@ static const Flag flags[] =
 	"uid of the cluster's namespace kube-system; by default kube-apiserver is asked"},
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
 	"types to copy, such as policyreports.wgpolicyk8s.io; by default all that the database serves"},
+	{"version", FLAG_STRING, &options.version, "", 0, 0,
+	"version of the CustomResourceDefinitions to read by, with the same schema; by default that of the database"},
 	{"page-size", FLAG_INTEGER, &options.page_size, "500", 1, 10000, "objects that are read at a time"},
 	{"overwrite", FLAG_BOOLEAN, &options.overwrite, "false", 0, 0,
 	"also what was changed or deleted in the database since it was copied becomes as it is at the source"},
@@ -157,7 +160,7 @@ import_kind(Import *import, const ReportKind *kind, ImportCounts *counts, Import
 		abort();
 	import_batch_begin(batch, &import->store, kind, options.overwrite);
 	*end = import->source != NULL ? import_from_reports_server(batch, import->source, options.page_size) :
-		import_from_cluster(batch, import->kube, options.page_size);
+		import_from_cluster(batch, import->kube, options.version, options.page_size);
 	if (*end == IMPORT_WHOLE && since != NULL && !look_for_gone(import, batch, since))
 		*end = IMPORT_FAILED;
 	if (*end != IMPORT_ABSENT && batch->counts.read > 0)

@@ -19,8 +19,11 @@ typedef enum ImportEnd
 	IMPORT_STOPPED				/* nothing more can be stored, which has been told */
 } ImportEnd;
 
-/* Reads all objects of the batch's type into it. */
-extern ImportEnd import_from_cluster(ImportBatch *batch, Asker *kube, int page_size);
+/*
+ * Reads all objects of the batch's type into it; by another version of the CustomResourceDefinition than the type's
+ * own, unless version is "".
+ */
+extern ImportEnd import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int page_size);
 
 /*
  * The same of a reports-server's PostgreSQL.  Its rows of this cluster are read, and those that no cluster has claimed

@@ -163,6 +163,23 @@ def test_hidden_behind_a_service(cluster):
     assert stored(cluster) == {}
 
 
+def test_by_another_version(cluster):
+    """While proxies serve our version, another one of the same schema reads what etcd holds; what is newer here stays."""
+    fill(cluster, 3)
+    load(cluster)
+    cluster.register(f"{WG}/v1alpha2")
+    cluster.register(f"{WG}/etcd", service=None)
+    patch(cluster, "r-000001", "newer")
+    late = cluster.add(WG, "policyreports", report(3))
+    cluster.add(WG, "policyreports", report(1, results=1))
+    done = load(cluster, "--version=etcd", "--kinds=policyreports")
+    assert table(done, "policyreports.wgpolicyk8s.io") == {"read": 4, "imported": 1, "unchanged": 2, "kept": 1,
+                                                           "verified": 3}
+    now = stored(cluster)
+    assert now[WG, "policyreports", "shop", "r-000001"]["metadata"]["labels"]["here"] == "newer"
+    assert now[WG, "policyreports", "shop", "r-000003"]["metadata"]["uid"] == late["metadata"]["uid"]
+
+
 def test_wrong_databases(cluster):
     """
     Nobody listens, no extension, a role of another cluster, a role without rights, an unknown kind, a wrong command
