@@ -16,12 +16,14 @@
 #include "commands/api_service_command.h"
 #include "commands/cleanup_command.h"
 #include "commands/import_command.h"
+#include "commands/cluster_id_command.h"
 
 const Command commands[] =
 {
 	{"apiservice", "point kube-apiserver at this server, or back at the CRDs", api_service_command},
 	{"import", "copy reports from a cluster's CRDs, or from a reports-server, into the database", import_command},
 	{"cleanup", "delete from etcd the reports whose copies were verified in the database", cleanup_command},
+	{"cluster-id", "print the uid by which a database knows this cluster", cluster_id_command},
 	{NULL, NULL, NULL}
 };
 

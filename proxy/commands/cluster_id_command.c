@@ -1,0 +1,97 @@
+/*-------------------------------------------------------------------------
+ *
+ * cluster_id_command.c
+ *	  kube-reports-proxy cluster-id: says which cluster this is.
+ *
+ * grant_proxy() takes the uid before the first proxy can connect, and what
+ * sets a database up in a cluster has no other client of kube-apiserver.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/cluster_id_command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/ask.h"
+#include "commands/command.h"
+
+static struct
+{
+	const char *kubeconfig;
+	const char *output;
+}			options;
+
+static const Flag cluster_id_flags[] =
+{
+	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
+	{"output", FLAG_STRING, &options.output, "", 0, 0,
+	"file to write the uid to, instead of standard output"},
+};
+
+static const FlagSet cluster_id_set = {
+	.program = "kube-reports-proxy cluster-id",
+	.about = "Prints the uid of the namespace kube-system, by which a database knows a cluster.",
+	.usage = "kube-reports-proxy cluster-id [flags]",
+	.flags = cluster_id_flags,
+	.count = sizeof(cluster_id_flags) / sizeof(cluster_id_flags[0]),
+};
+
+static bool
+write_line(const char *path, const char *line)
+{
+	FILE	   *file = path[0] == '\0' ? stdout : fopen(path, "we");
+	bool		good = file != NULL && fprintf(file, "%s\n", line) > 0 && fflush(file) == 0;
+	int			error = errno;
+
+	if (file != NULL && file != stdout && fclose(file) != 0 && good)
+	{
+		good = false;
+		error = errno;
+	}
+	if (!good)
+		command_error("the uid cannot be written to %s: %s", path[0] == '\0' ? "standard output" : path, strerror(error));
+	return good;
+}
+
+static int
+tell(Arena *arena, Asker *kube)
+{
+	Ask			question = {.path = "/api/v1/namespaces/kube-system"};
+	Answer		answer;
+	const JsonNode *document = ask_document(kube, arena, &question, &answer);
+	const char *uid;
+
+	if (answer.why != NULL)
+	{
+		command_error("the namespace kube-system cannot be read: %s", answer.why);
+		return COMMAND_FAILED;
+	}
+	uid = json_get_cstring(arena, json_get(document, "metadata"), "uid");
+	if (uid == NULL || uid[0] == '\0')
+	{
+		command_error("the namespace kube-system has no uid: %s is no kube-apiserver", asker_server(kube));
+		return COMMAND_FAILED;
+	}
+	return write_line(options.output, uid) ? COMMAND_DONE : COMMAND_FAILED;
+}
+
+int
+cluster_id_command(int argc, char **argv)
+{
+	Arena		arena;
+	Asker	   *kube;
+	int			code = COMMAND_FAILED;
+
+	flags_parse(&cluster_id_set, argc, argv, NULL, 0);
+	arena_init(&arena);
+	kube = command_kube(&arena, options.kubeconfig);
+	if (kube != NULL)
+	{
+		code = tell(&arena, kube);
+		asker_close(kube);
+	}
+	arena_free(&arena);
+	return code;
+}
