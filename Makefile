@@ -12,6 +12,8 @@
 #   check-pg16, -17, -18  the extension and the proxy with a PostgreSQL of that version
 #   check-cluster     a real control plane, its aggregator and controllers with the proxy
 #   check-sanitizers  regress/sql with the extension under UBSan, regress/http with the proxy under ASan and UBSan
+#   check-chart       the Helm chart without a cluster
+#   install-manifest  install.yaml, the chart as one file for kubectl apply
 #   lint              gcc, clang, clang-tidy, cppcheck and shellcheck
 #   layers            includes against .ci/layers
 #   format            format the sources; format-check only checks them
@@ -45,7 +47,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief
+SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 

@@ -51,7 +51,8 @@ write_line(const char *path, const char *line)
 		error = errno;
 	}
 	if (!good)
-		command_error("the uid cannot be written to %s: %s", path[0] == '\0' ? "standard output" : path, strerror(error));
+		command_error("the uid cannot be written to %s: %s", path[0] == '\0' ? "standard output" : path,
+					  strerror(error));
 	return good;
 }
 

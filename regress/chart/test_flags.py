@@ -45,9 +45,23 @@ def test_a_wrong_flag_is_noticed(extra):
 
 
 def test_values_become_flags():
-    given = flags(render({"proxy": {"workers": 3, "databaseConnections": 30, "requireClientCert": False, "verbosity": 1, "requestTimeout": "2m",
-                                    "resultMetricsSeries": 10, "webhookSecret": "hooks", "extraFlags": {"workers": 4, "http2": True}},
-                          "cluster": {"id": "3b241101-e2bb-4255-8caf-4136c566a962", "name": "production"}}))
+    given = flags(
+        render(
+            {
+                "proxy": {
+                    "workers": 3,
+                    "databaseConnections": 30,
+                    "requireClientCert": False,
+                    "verbosity": 1,
+                    "requestTimeout": "2m",
+                    "resultMetricsSeries": 10,
+                    "webhookSecret": "hooks",
+                    "extraFlags": {"workers": 4, "http2": True},
+                },
+                "cluster": {"id": "3b241101-e2bb-4255-8caf-4136c566a962", "name": "production"},
+            }
+        )
+    )
     assert given["workers"] == "4", "what is said last wins"
     assert given["http2"] == "true"
     assert given["database-connections"] == "30"
@@ -62,8 +76,11 @@ def test_values_become_flags():
 
 def environment(container):
     """Names of variables, and the Secret and key that each is from."""
-    return {one["name"]: tuple(one["valueFrom"]["secretKeyRef"][part] for part in ("name", "key")) for one in container.get("env", [])
-            if "secretKeyRef" in one.get("valueFrom", {})}
+    return {
+        one["name"]: tuple(one["valueFrom"]["secretKeyRef"][part] for part in ("name", "key"))
+        for one in container.get("env", [])
+        if "secretKeyRef" in one.get("valueFrom", {})
+    }
 
 
 def proxy_container(objects):
@@ -71,11 +88,18 @@ def proxy_container(objects):
 
 
 def setup_container(objects):
-    return next(container for one, pod in pods(objects) for container in pod["spec"]["containers"] if container["name"] == "setup")
+    return next(
+        container
+        for one, pod in pods(objects)
+        for container in pod["spec"]["containers"]
+        if container["name"] == "setup"
+    )
 
 
 def setup_database(objects):
-    return psycopg2.extensions.parse_dsn(next(one["value"] for one in setup_container(objects)["env"] if one["name"] == "SETUP_DATABASE"))
+    return psycopg2.extensions.parse_dsn(
+        next(one["value"] for one in setup_container(objects)["env"] if one["name"] == "SETUP_DATABASE")
+    )
 
 
 def database(objects, flag="database"):
@@ -85,29 +109,51 @@ def database(objects, flag="database"):
 
 def test_bundled_database():
     objects = render()
-    wanted = {"host": "kube-reports-database.kube-reports.svc", "port": "5432", "dbname": "kube_reports", "sslmode": "verify-full",
-              "sslrootcert": BUNDLED_CA}
+    wanted = {
+        "host": "kube-reports-database.kube-reports.svc",
+        "port": "5432",
+        "dbname": "kube_reports",
+        "sslmode": "verify-full",
+        "sslrootcert": BUNDLED_CA,
+    }
     assert database(objects) == wanted == setup_database(objects)
-    assert environment(proxy_container(objects)) == {"PGUSER": ("kube-reports-database-proxy", "username"),
-                                                     "PGPASSWORD": ("kube-reports-database-proxy", "password")}
-    assert environment(setup_container(objects)) == {"PGUSER": ("kube-reports-database-superuser", "username"),
-                                                     "PGPASSWORD": ("kube-reports-database-superuser", "password"),
-                                                     "PROXY_PASSWORD": ("kube-reports-database-proxy", "password")}
+    assert environment(proxy_container(objects)) == {
+        "PGUSER": ("kube-reports-database-proxy", "username"),
+        "PGPASSWORD": ("kube-reports-database-proxy", "password"),
+    }
+    assert environment(setup_container(objects)) == {
+        "PGUSER": ("kube-reports-database-superuser", "username"),
+        "PGPASSWORD": ("kube-reports-database-superuser", "password"),
+        "PROXY_PASSWORD": ("kube-reports-database-proxy", "password"),
+    }
 
 
 def test_external_database():
     objects = render({"database": EXTERNAL})
     assert database(objects) == {"dbname": "kube_reports", "host": "db.example.org"}
-    assert environment(proxy_container(objects)) == {"PGUSER": ("db-proxy", "username"), "PGPASSWORD": ("db-proxy", "password")}
-    assert environment(setup_container(objects)) == {"PGUSER": ("db-owner", "username"), "PGPASSWORD": ("db-owner", "password"),
-                                                     "PROXY_PASSWORD": ("db-proxy", "password")}
+    assert environment(proxy_container(objects)) == {
+        "PGUSER": ("db-proxy", "username"),
+        "PGPASSWORD": ("db-proxy", "password"),
+    }
+    assert environment(setup_container(objects)) == {
+        "PGUSER": ("db-owner", "username"),
+        "PGPASSWORD": ("db-owner", "password"),
+        "PROXY_PASSWORD": ("db-proxy", "password"),
+    }
 
 
 def test_any_parameter_of_libpq():
     objects = render(MATRIX["external-everything"])
     mount = "/etc/kube-reports/database"
-    common = {"connect_timeout": "5", "application_name": "it's \\ a proxy", "target_session_attrs": "read-write", "sslmode": "verify-full",
-              "sslrootcert": f"{mount}/ca.crt", "sslcert": f"{mount}/tls.crt", "sslkey": f"{mount}/tls.key"}
+    common = {
+        "connect_timeout": "5",
+        "application_name": "it's \\ a proxy",
+        "target_session_attrs": "read-write",
+        "sslmode": "verify-full",
+        "sslrootcert": f"{mount}/ca.crt",
+        "sslcert": f"{mount}/tls.crt",
+        "sslkey": f"{mount}/tls.key",
+    }
     assert database(objects) == common
     assert database(objects, "read-database") == {**common, "host": "standby.example.org"}
     assert setup_database(objects) == {**common, "host": "primary.example.org", "port": "5433"}
@@ -117,7 +163,9 @@ def test_any_parameter_of_libpq():
 
 def test_key_of_a_client_certificate():
     """libpq refuses a key that others than root's group may read."""
-    volumes = named(render(MATRIX["external-everything"]), "Deployment", "kube-reports")["spec"]["template"]["spec"]["volumes"]
+    volumes = named(render(MATRIX["external-everything"]), "Deployment", "kube-reports")["spec"]["template"]["spec"][
+        "volumes"
+    ]
     assert [volume["secret"]["defaultMode"] for volume in volumes if volume["name"] == "database-tls"] == [0o440]
 
 
@@ -133,25 +181,44 @@ def test_cloudnative_pg():
     objects = render(MATRIX["cloudnative-pg"])
     assert database(objects)["host"] == "kube-reports-database-rw.kube-reports.svc"
     assert database(objects, "read-database")["host"] == "kube-reports-database-ro.kube-reports.svc"
-    assert environment(setup_container(objects)) == {"PGUSER": ("kube-reports-database-app", "username"),
-                                                     "PGPASSWORD": ("kube-reports-database-app", "password")}
+    assert environment(setup_container(objects)) == {
+        "PGUSER": ("kube-reports-database-app", "username"),
+        "PGPASSWORD": ("kube-reports-database-app", "password"),
+    }
     spec = named(objects, "Cluster", "kube-reports-database")["spec"]
     assert spec["instances"] == 3 and spec["backup"] == {"retentionPolicy": "30d"}
     assert spec["storage"] == {"size": "20Gi", "storageClass": "fast"}
     assert spec["bootstrap"]["initdb"]["owner"] == "kube_reports_owner"
-    assert {"name": "kube_reports_proxy", "ensure": "present", "login": True,
-            "passwordSecret": {"name": "kube-reports-database-proxy"}} in spec["managed"]["roles"]
-    assert {one["name"] for one in spec["managed"]["roles"]} == {"kube_reports_proxy", "kube_reports_reader", "kube_reports_admin"}
+    assert {
+        "name": "kube_reports_proxy",
+        "ensure": "present",
+        "login": True,
+        "passwordSecret": {"name": "kube-reports-database-proxy"},
+    } in spec["managed"]["roles"]
+    assert {one["name"] for one in spec["managed"]["roles"]} == {
+        "kube_reports_proxy",
+        "kube_reports_reader",
+        "kube_reports_admin",
+    }
 
 
 def test_hooks():
-    """After an installation groups are taken over, and those that were switched off handed back; before the end, all of them."""
-    jobs = {one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"] for one, pod in pods(render()) if "annotations" in one["metadata"]}
+    """After an installation groups are taken over, those switched off handed back; before the end, all of them."""
+    jobs = {
+        one["metadata"]["annotations"]["helm.sh/hook"]: pod["spec"]
+        for one, pod in pods(render())
+        if "annotations" in one["metadata"]
+    }
     served = ["openreports.io/v1alpha1", "reports.kyverno.io/v1", "wgpolicyk8s.io/v1alpha2"]
 
     def line(container):
         words = container["command"] + container["args"]
-        return words[:3], [word for word in words[3:] if not word.startswith("--")], [word for word in words if word.startswith("--")]
+        return (
+            words[:3],
+            [word for word in words[3:] if not word.startswith("--")],
+            [word for word in words if word.startswith("--")],
+        )
+
     begin = jobs["post-install,post-upgrade"]
     words, groups, given = line(begin["containers"][0])
     assert words == ["kube-reports-proxy", "apiservice", "enable"] and groups == served

@@ -1,4 +1,4 @@
-"""What pods may do, and what the proxies may do in the cluster: Pod Security "restricted", and the roles of docs/security.md."""
+"""What pods may do, and the proxies in the cluster: Pod Security "restricted", and the roles of docs/security.md."""
 
 import re
 
@@ -17,7 +17,9 @@ def violations(pod):
     spec = pod["spec"]
     context = spec.get("securityContext", {})
     found = [f"{name} is set" for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)]
-    found += [f"volume {volume['name']}" for volume in spec.get("volumes", []) if not set(volume) - {"name"} <= VOLUMES]
+    found += [
+        f"volume {volume['name']}" for volume in spec.get("volumes", []) if not set(volume) - {"name"} <= VOLUMES
+    ]
     if "sysctls" in context or "windowsOptions" in context:
         found.append("sysctls or windowsOptions")
     for container in containers(pod):
@@ -33,7 +35,10 @@ def violations(pod):
             found.append(f"{name}: runAsNonRoot")
         if own.get("runAsUser", context.get("runAsUser")) == 0:
             found.append(f"{name}: runAsUser")
-        if own.get("seccompProfile", context.get("seccompProfile", {})).get("type") not in ("RuntimeDefault", "Localhost"):
+        if own.get("seccompProfile", context.get("seccompProfile", {})).get("type") not in (
+            "RuntimeDefault",
+            "Localhost",
+        ):
             found.append(f"{name}: seccompProfile")
         found += [f"{name}: hostPort" for port in container.get("ports", []) if port.get("hostPort")]
     return found
@@ -50,7 +55,10 @@ def test_restricted(values):
 
 def test_restricted_is_noticed():
     """The check above finds what is wrong."""
-    contexts = {"podSecurityContext": {"runAsNonRoot": None, "seccompProfile": None}, "securityContext": {"allowPrivilegeEscalation": True}}
+    contexts = {
+        "podSecurityContext": {"runAsNonRoot": None, "seccompProfile": None},
+        "securityContext": {"allowPrivilegeEscalation": True},
+    }
     found = [violations(pod) for one, pod in pods(render(contexts)) if one["kind"] == "Deployment"]
     assert found == [["proxy: allowPrivilegeEscalation", "proxy: runAsNonRoot", "proxy: seccompProfile"]]
 
@@ -60,20 +68,26 @@ def test_tokens(values):
     """Only pods that ask kube-apiserver have a token."""
     for one, pod in pods(render(values)):
         component = one["metadata"]["labels"]["app.kubernetes.io/component"]
-        asks = component in ("proxy", "apiservices") or (component == "setup" and not values.get("cluster", {}).get("id"))
+        asks = component in ("proxy", "apiservices") or (
+            component == "setup" and not values.get("cluster", {}).get("id")
+        )
         assert pod["spec"]["automountServiceAccountToken"] is asks, one["metadata"]["name"]
 
 
 def roles_of(objects):
     """What is granted to whom, without the words that do not matter."""
+
     def key(one):
         return one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]
 
     def rule(one):
         return tuple(sorted((name, tuple(sorted(value))) for name, value in one.items()))
+
     roles = {key(one): sorted(map(rule, one["rules"])) for one in of_kind(objects, "Role", "ClusterRole")}
-    bindings = {key(one): (sorted(one["roleRef"].items()), sorted(sorted(subject.items()) for subject in one["subjects"]))
-                for one in of_kind(objects, "RoleBinding", "ClusterRoleBinding")}
+    bindings = {
+        key(one): (sorted(one["roleRef"].items()), sorted(sorted(subject.items()) for subject in one["subjects"]))
+        for one in of_kind(objects, "RoleBinding", "ClusterRoleBinding")
+    }
     return roles | bindings
 
 
@@ -83,14 +97,20 @@ def documented():
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
     objects = [document for block in blocks for document in yaml.safe_load_all(block) if document]
     # "bound in the same way"
-    policies = [one for one in objects if one["metadata"]["name"] == "kube-reports-namespaces" and one["kind"] == "ClusterRoleBinding"]
+    policies = [
+        one
+        for one in objects
+        if one["metadata"]["name"] == "kube-reports-namespaces" and one["kind"] == "ClusterRoleBinding"
+    ]
     bound = yaml.safe_load(yaml.safe_dump(policies[0]).replace("kube-reports-namespaces", "kube-reports-policies"))
     return roles_of([*objects, bound])
 
 
 def test_roles_are_those_of_the_page():
     everything = {"rbac": {"policies": True}, "apiServices": {"groups": {"kyverno.io/v1alpha2": True}}}
-    given = roles_of([one for one in render(everything) if not any("aggregate-to" in label for label in one["metadata"]["labels"])])
+    given = roles_of(
+        [one for one in render(everything) if not any("aggregate-to" in label for label in one["metadata"]["labels"])]
+    )
     wanted = documented()
     assert sorted(map(str, set(given) - set(wanted))) == [], "only in the chart"
     assert sorted(map(str, set(wanted) - set(given))) == [], "only in docs/security.md"
@@ -101,19 +121,40 @@ def test_roles_are_those_of_the_page():
 def test_least():
     """Without being asked for, no right to read policies, nor to change APIServices of groups that are not served."""
     objects = render()
-    assert "policies" not in repr([one["rules"] for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == "kube-reports-policies"])
+    assert "policies" not in repr(
+        [one["rules"] for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == "kube-reports-policies"]
+    )
     assert [one for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == "kube-reports-policies"] == []
-    proxy = next(one for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == "kube-reports-apiservices")
+    proxy = next(
+        one for one in of_kind(objects, "ClusterRole") if one["metadata"]["name"] == "kube-reports-apiservices"
+    )
     assert "v1alpha2.kyverno.io" not in proxy["rules"][0]["resourceNames"]
 
 
 def test_roles_for_people():
     """All built-in types, for whoever has the cluster's view or admin."""
     types = {path.stem.partition(".")[::2] for path in (TOP / "sql" / "crds").glob("*.json")}
-    served = {group for resource, group in types} & {"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io", "kyverno.io"}
+    served = {group for resource, group in types} & {
+        "wgpolicyk8s.io",
+        "openreports.io",
+        "reports.kyverno.io",
+        "kyverno.io",
+    }
     types = {one for one in types if one[1] in served}
-    for role, verbs in (("view", {"get", "list", "watch"}), ("admin", {"create", "delete", "deletecollection", "patch", "update"})):
-        found = [one for one in of_kind(render(), "ClusterRole") if one["metadata"]["labels"].get(f"rbac.authorization.k8s.io/aggregate-to-{role}")]
+    for role, verbs in (
+        ("view", {"get", "list", "watch"}),
+        ("admin", {"create", "delete", "deletecollection", "patch", "update"}),
+    ):
+        found = [
+            one
+            for one in of_kind(render(), "ClusterRole")
+            if one["metadata"]["labels"].get(f"rbac.authorization.k8s.io/aggregate-to-{role}")
+        ]
         assert len(found) == 1
-        assert {(resource, group) for rule in found[0]["rules"] for group in rule["apiGroups"] for resource in rule["resources"]} == types
+        assert {
+            (resource, group)
+            for rule in found[0]["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        } == types
         assert all(set(rule["verbs"]) == verbs for rule in found[0]["rules"])

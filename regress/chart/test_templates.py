@@ -1,6 +1,7 @@
 """Every template with every row of the matrix, by both helms, against the schemas of Kubernetes."""
 
 import collections
+import functools
 import re
 
 import kubernetes_validate
@@ -15,6 +16,12 @@ every_values = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
 FOREIGN = {"cert-manager.io/v1", "monitoring.coreos.com/v1", "postgresql.cnpg.io/v1"}
 OLDEST = "1.25.0"
 GENERATED = ("tls.crt", "tls.key", "ca.crt", "password", "kube-reports/expires")
+
+
+# Each call would read the definitions of that version again.
+kubernetes_validate.utils.schema_contents = functools.lru_cache(maxsize=None)(
+    kubernetes_validate.utils.schema_contents
+)
 
 
 def schema_versions():
@@ -63,8 +70,13 @@ def without_generated(one):
 @every_values
 def test_both_helms(values):
     """Helm 4 makes what Helm 3 makes."""
+
     def by_name(objects):
-        return {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]): without_generated(one) for one in objects}
+        return {
+            (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]): without_generated(one)
+            for one in objects
+        }
+
     assert by_name(render(values, "helm3")) == by_name(render(values, "helm4"))
 
 
@@ -72,13 +84,17 @@ def test_both_helms(values):
 def test_references(values):
     """Names are given once; what an object refers to is there, or is one that the values name."""
     objects = render(values)
-    names = collections.Counter((one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects)
+    names = collections.Counter(
+        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects
+    )
     assert [name for name, count in names.items() if count > 1] == []
     there = {(kind, name) for kind, _, name in names}
     given = repr(values)
     # cert-manager and CloudNativePG make these.
     there |= {("Secret", one["spec"]["secretName"]) for one in of_kind(objects, "Certificate")}
-    there |= {("Secret", f"{one['metadata']['name']}-{end}") for one in of_kind(objects, "Cluster") for end in ("ca", "app")}
+    there |= {
+        ("Secret", f"{one['metadata']['name']}-{end}") for one in of_kind(objects, "Cluster") for end in ("ca", "app")
+    }
 
     def needs(kind, name):
         assert (kind, name) in there or f"'{name}'" in given, f"there is no {kind} {name}"
@@ -95,7 +111,7 @@ def test_references(values):
             if "configMap" in volume:
                 needs("ConfigMap", volume["configMap"]["name"])
         for container in containers(pod):
-            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
             for variable in container.get("env", []):
                 reference = variable.get("valueFrom", {}).get("secretKeyRef")
                 if reference:
@@ -152,11 +168,15 @@ def test_never_unverified(values):
 
 
 def test_apiservices():
-    """As objects: one for each group that is on, which kube-apiserver leaves alone where a CRD has the group as well."""
+    """As objects: one for each group that is on, which kube-apiserver leaves alone where a CRD has the group, too."""
     objects = render({"apiServices": {"method": "objects", "additionalGroups": ["aquasecurity.github.io/v1alpha1"]}})
     services = of_kind(objects, "APIService")
-    assert [one["metadata"]["name"] for one in services] == ["v1alpha1.aquasecurity.github.io", "v1alpha1.openreports.io", "v1.reports.kyverno.io",
-                                                             "v1alpha2.wgpolicyk8s.io"]
+    assert [one["metadata"]["name"] for one in services] == [
+        "v1alpha1.aquasecurity.github.io",
+        "v1alpha1.openreports.io",
+        "v1.reports.kyverno.io",
+        "v1alpha2.wgpolicyk8s.io",
+    ]
     for one in services:
         assert one["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"] == "false"
         assert one["metadata"]["name"] == f"{one['spec']['version']}.{one['spec']['group']}"
@@ -165,12 +185,18 @@ def test_apiservices():
 
 
 def test_one_wait_for_the_database():
-    """The setup is no hook, for helm --wait would wait for proxies that wait for it; each release has a Job of its own."""
+    """The setup is no hook: helm --wait would wait for proxies that wait for it; each release has its own Job."""
+
     def job(values):
-        found = [one for one in of_kind(render(values), "Job") if one["metadata"]["labels"]["app.kubernetes.io/component"] == "setup"]
+        found = [
+            one
+            for one in of_kind(render(values), "Job")
+            if one["metadata"]["labels"]["app.kubernetes.io/component"] == "setup"
+        ]
         assert len(found) == 1
         assert "annotations" not in found[0]["metadata"]
         return found[0]["metadata"]["name"]
+
     assert job({}) == job({"replicas": 3})
     assert job({}) != job({"database": {"name": "other"}})
     assert job({}) != job({"image": {"tag": "other"}})
@@ -179,17 +205,31 @@ def test_one_wait_for_the_database():
 def test_shutdown_has_time():
     """A pod lives longer than the proxy takes to end."""
     for delay, timeout, least in (("10s", "30s", 40), ("1m30s", "1m", 150), ("0s", "5s", 5)):
-        spec = named(render({"proxy": {"shutdownDelay": delay, "shutdownTimeout": timeout}}), "Deployment", "kube-reports")["spec"]["template"]["spec"]
+        spec = named(
+            render({"proxy": {"shutdownDelay": delay, "shutdownTimeout": timeout}}), "Deployment", "kube-reports"
+        )["spec"]["template"]["spec"]
         assert least < spec["terminationGracePeriodSeconds"] <= least + 30
 
 
 def test_notes():
     """What is printed after an installation fits the values."""
+
     def notes(values):
-        said = helm("install", "kube-reports", CHART, "--dry-run", "--namespace", "kube-reports", "--kube-version", KUBE_VERSION, *values,
-                    check=False)
-        return said.stdout.partition("NOTES:")[2]
+        # Helm 3 takes no --kube-version here, and believes in 1.20.
+        return helm(
+            "install",
+            "kube-reports",
+            CHART,
+            "--dry-run=client",
+            "--namespace",
+            "kube-reports",
+            *values,
+            binary="helm4",
+        ).stdout.partition("NOTES:")[2]
+
     assert "wgpolicyk8s.io/v1alpha2" in notes([])
     assert "PersistentVolumeClaim data-kube-reports-database-0" in notes([])
-    assert "database.sql" in notes(["--set", "database.type=external,database.secret.name=a,database.setup.enabled=false"])
+    assert "database.sql" in notes(
+        ["--set", "database.type=external,database.secret.name=a,database.setup.enabled=false"]
+    )
     assert "One replica" in notes(["--set", "replicas=1"])

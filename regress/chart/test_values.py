@@ -44,6 +44,7 @@ def test_each_has_a_default():
 
 def test_each_has_a_schema():
     """No part of values.yaml is unknown to the schema, at any depth that the schema describes."""
+
     def check(values, schema, path):
         if "properties" not in schema:
             return
@@ -51,6 +52,7 @@ def test_each_has_a_schema():
             assert name in schema["properties"], f"{path}{name} is not in values.schema.json"
             if isinstance(part, dict):
                 check(part, schema["properties"][name], f"{path}{name}.")
+
     check(VALUES, SCHEMA, "")
 
 
@@ -65,35 +67,44 @@ def test_page():
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("values, named", [
-    ({"proxy": {"worker": 2}}, "worker"),
-    ({"replica": 2}, "replica"),
-    ({"replicas": "two"}, "replicas"),
-    ({"apiServices": {"groups": {"wgpolicyk8s.io/v1": True}}}, "wgpolicyk8s.io/v1"),
-    ({"apiServices": {"additionalGroups": ["trivy"]}}, "additionalGroups"),
-    ({"database": {"type": "mysql"}}, "type"),
-    ({"database": {"secret": {"keys": {"sslkey": "tls.key"}}}}, "sslkey"),
-    ({"database": {"setup": {"roles": {"proxy": ""}}}}, "proxy"),
-    ({"certificate": {"source": "selfsigned"}}, "source"),
-    ({"proxy": {"shutdownDelay": "ten"}}, "shutdownDelay"),
-    ({"cluster": {"id": "production"}}, "id"),
-    ({"postgresql": {"storage": {"size": 20}}}, "size"),
-    ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
-    ({"prometheusRule": {"enabled": "yes"}}, "enabled"),
-])
+@pytest.mark.parametrize(
+    "values, named",
+    [
+        ({"proxy": {"worker": 2}}, "worker"),
+        ({"replica": 2}, "replica"),
+        ({"replicas": "two"}, "replicas"),
+        ({"apiServices": {"groups": {"wgpolicyk8s.io/v1": True}}}, "wgpolicyk8s.io/v1"),
+        ({"apiServices": {"additionalGroups": ["trivy"]}}, "additionalGroups"),
+        ({"database": {"type": "mysql"}}, "type"),
+        ({"database": {"secret": {"keys": {"sslkey": "tls.key"}}}}, "sslkey"),
+        ({"database": {"setup": {"roles": {"proxy": ""}}}}, "proxy"),
+        ({"certificate": {"source": "selfsigned"}}, "source"),
+        ({"proxy": {"shutdownDelay": "ten"}}, "shutdownDelay"),
+        ({"cluster": {"id": "production"}}, "id"),
+        ({"postgresql": {"storage": {"size": 20}}}, "size"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "pullPolicy"),
+        ({"prometheusRule": {"enabled": "yes"}}, "enabled"),
+    ],
+)
 def test_schema_refuses(values, named, binary):
     said = refused(values, binary)
     assert "values don't meet the specifications of the schema" in said
     assert named in said
 
 
-@pytest.mark.parametrize("values, said", [
-    ({"database": {"type": "external"}}, "database.parameters.host, database.secret.name or database.serviceFile.secretName"),
-    ({"database": {"type": "external", "secret": {"name": "db"}}}, "database.setup.secret.name"),
-    ({"certificate": {"source": "secret"}}, "certificate.secretName"),
-    ({"certificate": {"source": "secret", "secretName": "mine"}}, "the bundled database needs a certificate"),
-    ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
-])
+@pytest.mark.parametrize(
+    "values, said",
+    [
+        (
+            {"database": {"type": "external"}},
+            "database.parameters.host, database.secret.name or database.serviceFile.secretName",
+        ),
+        ({"database": {"type": "external", "secret": {"name": "db"}}}, "database.setup.secret.name"),
+        ({"certificate": {"source": "secret"}}, "certificate.secretName"),
+        ({"certificate": {"source": "secret", "secretName": "mine"}}, "the bundled database needs a certificate"),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
+    ],
+)
 def test_templates_refuse(values, said, binary):
     assert said in refused(values, binary)
 

@@ -10,8 +10,13 @@ UID = "3b241101-e2bb-4255-8caf-4136c566a962"
 
 
 def cluster_id(*arguments):
-    return subprocess.run([TOP / "proxy" / "build" / "kube-reports-proxy", "cluster-id", *arguments], capture_output=True, text=True,
-                          timeout=60, check=False)
+    return subprocess.run(
+        [TOP / "proxy" / "build" / "kube-reports-proxy", "cluster-id", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.fixture

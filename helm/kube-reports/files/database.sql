@@ -1,9 +1,10 @@
--- Makes a database ready for the proxies of one cluster, or brings it to the version of the installed files.  Safe to repeat.
+-- Makes a database ready for the proxies of one cluster, or brings it to the version of the installed files.
+-- Safe to repeat.
 --
 --   psql -d reports -v cluster=<uid of the namespace kube-system> -f database.sql
 --
--- Run it as a superuser, or as the owner of the database.  A superuser makes what is missing: roles, the owner's right to make the
--- extension.  Another role becomes the extension's owner itself, and makes missing roles where it may make roles.
+-- Run it as a superuser, or as the owner of the database.  A superuser makes what is missing: roles, the owner's right
+-- to make the extension.  Another role becomes the extension's owner itself, and makes missing roles where it may.
 -- Further variables, with their defaults:
 --   owner=kube_reports_owner     what a superuser makes the owner of the extension; no superuser has a use for it
 --   proxy=kube_reports_proxy     the role of this cluster's proxies; each cluster has one of its own
@@ -22,7 +23,8 @@ SET client_min_messages = warning;
 \set proxy_password ''
 \getenv proxy_password PROXY_PASSWORD
 
-SELECT rolsuper AS superuser, rolsuper OR rolcreaterole AS makes_roles FROM pg_catalog.pg_roles WHERE rolname = current_user \gset
+SELECT rolsuper AS superuser, rolsuper OR rolcreaterole AS makes_roles
+	FROM pg_catalog.pg_roles WHERE rolname = current_user \gset
 
 -- ---- roles ----
 
@@ -53,15 +55,16 @@ SET ROLE :"owner";
 
 CREATE EXTENSION IF NOT EXISTS kube_reports;
 
-SELECT :'update' AND e.extversion <> a.default_version AS outdated
-	FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_available_extensions a ON a.name = e.extname
-	WHERE e.extname = 'kube_reports' \gset
-\if :outdated
+\if :update
+SELECT extversion AS installed FROM pg_catalog.pg_extension WHERE extname = 'kube_reports' \gset
 -- It needs all tables for itself: it gives up when a long query holds one of them, and nothing has changed then.
 BEGIN;
 SET LOCAL lock_timeout = '5s';
 ALTER EXTENSION kube_reports UPDATE;
+SELECT extversion <> :'installed' AS updated FROM pg_catalog.pg_extension WHERE extname = 'kube_reports' \gset
+\if :updated
 SELECT kube_reports.after_update();
+\endif
 COMMIT;
 \endif
 

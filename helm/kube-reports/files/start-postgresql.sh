@@ -10,11 +10,14 @@ fi
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
 	# What an interrupted start has left is begun anew.
 	rm -rf "$PGDATA.new"
-	initdb -D "$PGDATA.new" --username=postgres --pwfile=/etc/kube-reports/superuser/password --encoding=UTF8 --locale=C.UTF-8 \
-		--data-checksums --auth-local=peer --auth-host=scram-sha-256
+	initdb -D "$PGDATA.new" --username=postgres --pwfile=/etc/kube-reports/superuser/password \
+		--encoding=UTF8 --locale=C.UTF-8 --data-checksums --auth-local=peer --auth-host=scram-sha-256
 	echo "CREATE DATABASE \"$DATABASE_NAME\"" | postgres --single -D "$PGDATA.new" postgres >/dev/null
 	mv "$PGDATA.new" "$PGDATA"
 fi
+# A volume of an earlier installation has that one's password.
+password=$(sed "s/'/''/g" /etc/kube-reports/superuser/password)
+echo "ALTER ROLE postgres PASSWORD '$password'" | postgres --single -D "$PGDATA" postgres >/dev/null
 # A certificate that was renewed is read when the server reloads its settings.
 (while sleep 3600; do pg_ctl reload -s -D "$PGDATA"; done) &
 exec postgres -D "$PGDATA" -c hba_file=/etc/kube-reports/scripts/pg_hba.conf "$@"

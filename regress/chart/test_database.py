@@ -1,0 +1,366 @@
+"""The bundled database and the setup, by their own scripts and command lines, on this machine's PostgreSQL."""
+
+import base64
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import psycopg2
+import pytest
+
+from conftest import CHART, TOP, containers, named, of_kind, pods, render
+
+CLUSTER = "3b241101-e2bb-4255-8caf-4136c566a962"
+VERSION = re.search("default_version = '(.*)'", (TOP / "extension" / "kube_reports.control").read_text())[1]
+OTHER = "00000000-0000-4000-8000-000000000001"
+STACK = str(TOP / ".ci" / "stack.sh")
+SETUP = CHART / "files" / "database.sql"
+BINDIR = subprocess.run(
+    [os.environ.get("PG_CONFIG") or "pg_config", "--bindir"], capture_output=True, text=True, check=True
+).stdout.strip()
+SERVER_USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+
+
+def stack_command(*arguments):
+    return subprocess.run(
+        ["/bin/bash", STACK, *map(str, arguments)], capture_output=True, text=True, check=True, timeout=300
+    ).stdout.strip()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """A throw-away server with a database whose owner is no superuser and makes no roles."""
+
+    def __init__(self):
+        self.directory = stack_command("server_directory")
+        stack_command("server_install", self.directory)
+        stack_command("server_start", self.directory, "", "fsync = off")
+
+    def psql(self, sql, user="postgres", database="postgres", check=True):
+        done = subprocess.run(
+            ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(user, database)],
+            input=sql,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout.strip() if check else done
+
+    def connection(self, user, database):
+        return f"host={self.directory} user={user} dbname={database}"
+
+    def setup(self, user, database, password="", check=True, **variables):
+        variables = {"cluster": CLUSTER, **variables}
+        done = subprocess.run(
+            [
+                "psql",
+                "-X",
+                "-q",
+                "-d",
+                self.connection(user, database),
+                *(f"-v{name}={text}" for name, text in variables.items()),
+                "-f",
+                SETUP,
+            ],
+            env={**os.environ, "PROXY_PASSWORD": password},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    def remove(self):
+        stack_command("server_stop", self.directory, "immediate")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def server():
+    one = Server()
+    yield one
+    one.remove()
+
+
+ROLES = ("kube_reports_owner", "kube_reports_proxy", "kube_reports_reader", "kube_reports_admin")
+
+
+@pytest.fixture
+def database(server):
+    """A new database, and none of the roles."""
+    server.psql("CREATE DATABASE reports")
+    yield "reports"
+    server.psql("DROP DATABASE reports")
+    server.psql("".join(f"DROP ROLE IF EXISTS {role};" for role in (*ROLES, "installer", "kube_reports_proxy2")))
+
+
+def test_as_a_superuser(server, database):
+    """Again and again; what is missing is made, and the rest stays."""
+    for password in ("first", "", "it's \\ second"):
+        server.setup("postgres", database, password)
+        assert server.psql(
+            "SELECT rolname FROM pg_roles WHERE rolname ~ '^kube_reports' ORDER BY 1"
+        ).split() == sorted(ROLES)
+        assert (
+            server.psql(
+                "SELECT r.rolname, r.rolsuper FROM pg_extension e JOIN pg_roles r ON r.oid = e.extowner"
+                " WHERE e.extname = 'kube_reports'",
+                database=database,
+            )
+            == "kube_reports_owner|f"
+        )
+        assert server.psql("SELECT rolpassword ~ '^SCRAM' FROM pg_authid WHERE rolname = 'kube_reports_proxy'") == "t"
+    assert server.psql(
+        "SELECT rolcanlogin FROM pg_roles WHERE rolname ~ '^kube_reports' ORDER BY rolname"
+    ).split() == ["t", "f", "t", "t"]
+    # Each may do what it is for.
+    bound = (
+        "SELECT p.role, c.uid FROM kube_reports_internal.proxy_role p"
+        " JOIN kube_reports.cluster c ON c.id = p.cluster_id"
+    )
+    assert server.psql(bound, database=database) == f"kube_reports_proxy|{CLUSTER}"
+    reads = "SELECT count(*) FROM kube_reports.failing_by_policy_namespace"
+    assert server.psql(reads, "kube_reports_reader", database) == "0"
+    assert "permission denied" in server.psql(reads, "kube_reports_proxy", database, check=False).stderr
+    assert server.psql("SELECT count(*) FROM kube_reports.object", "kube_reports_admin", database) == "0"
+    assert server.psql("SHOW statement_timeout", "kube_reports_reader", database) == "1min"
+    assert (
+        server.psql(
+            "SELECT has_function_privilege('kube_reports_reader', 'pg_advisory_lock(bigint)', 'execute')",
+            database=database,
+        )
+        == "f"
+    )
+    assert (
+        server.psql(
+            "SELECT has_function_privilege('kube_reports_admin', 'pg_advisory_lock(bigint)', 'execute')",
+            database=database,
+        )
+        == "t"
+    )
+
+
+def test_as_the_owner(server, database):
+    """Of the database: no superuser, makes no roles; those that it is told of are there."""
+    server.psql("CREATE ROLE installer LOGIN; ALTER DATABASE reports OWNER TO installer")
+    said = server.setup("installer", database, check=False).stderr
+    assert "permission denied to create role" in said
+    server.psql(
+        "CREATE ROLE kube_reports_proxy LOGIN; CREATE ROLE kube_reports_reader LOGIN;"
+        "CREATE ROLE kube_reports_admin LOGIN"
+    )
+    for _ in range(2):
+        server.setup("installer", database, "not set")
+        assert (
+            server.psql("SELECT extowner::regrole FROM pg_extension WHERE extname = 'kube_reports'", database=database)
+            == "installer"
+        )
+    assert server.psql("SELECT rolpassword IS NULL FROM pg_authid WHERE rolname = 'kube_reports_proxy'") == "t"
+
+
+def test_a_role_that_makes_roles(server, database):
+    server.psql("CREATE ROLE installer LOGIN CREATEROLE; ALTER DATABASE reports OWNER TO installer")
+    for _ in range(2):
+        server.setup("installer", database, "secret", reader="", admin="")
+    assert server.psql("SELECT rolname FROM pg_roles WHERE rolname ~ '^kube_reports'") == "kube_reports_proxy"
+    assert server.psql("SELECT rolpassword IS NOT NULL FROM pg_authid WHERE rolname = 'kube_reports_proxy'") == "t"
+
+
+def test_two_clusters(server, database):
+    """One role for each; one role for both is refused."""
+    server.setup("postgres", database)
+    assert (
+        f"bound to cluster {CLUSTER} already" in server.setup("postgres", database, cluster=OTHER, check=False).stderr
+    )
+    server.setup("postgres", database, cluster=OTHER, proxy="kube_reports_proxy2")
+    assert server.psql("SELECT count(*) FROM kube_reports.cluster", database=database) == "2"
+
+
+def test_update(server, database):
+    """An extension of another version is updated, unless that is not wanted."""
+    server.setup("postgres", database)
+    server.psql("UPDATE pg_extension SET extversion = '0.0' WHERE extname = 'kube_reports'", database=database)
+    server.setup("postgres", database, update="false")
+    assert 'no update path from version "0.0"' in server.setup("postgres", database, check=False).stderr
+    server.psql(f"UPDATE pg_extension SET extversion = '{VERSION}' WHERE extname = 'kube_reports'", database=database)
+    server.setup("postgres", database)
+
+
+# ---- the bundled database, and the Job ----
+
+
+class Pod:
+    """A container of the chart as a process here: its files below a directory, its Secrets out of the rendering."""
+
+    def __init__(self, objects, directory, pod, container, extra=()):
+        self.objects, self.directory = objects, pathlib.Path(directory)
+        self.container = next(one for one in containers(pod) if one["name"] == container)
+        for mount in self.container["volumeMounts"]:
+            self.mount(mount, next((one for one in pod["spec"]["volumes"] if one["name"] == mount["name"]), {}))
+        self.environment = {
+            "PATH": f"{BINDIR}:{os.environ['PATH']}",
+            **{one["name"]: self.value(one) for one in self.container.get("env", [])},
+        }
+        self.command = [
+            self.moved(word) for word in self.container["command"] + self.container.get("args", [])
+        ] + list(extra)
+
+    def moved(self, text):
+        places = sorted((one["mountPath"] for one in self.container["volumeMounts"]), key=len, reverse=True)
+        return re.sub(f"(^|[='])({'|'.join(map(re.escape, places))})(?=[/']|$)", rf"\1{self.directory}\2", text)
+
+    def mount(self, mount, volume):
+        place = pathlib.Path(f"{self.directory}{mount['mountPath']}")
+        place.mkdir(parents=True, exist_ok=True)
+        files = {}
+        if "secret" in volume:
+            data = named(self.objects, "Secret", volume["secret"]["secretName"])["data"]
+            files = {name: base64.b64decode(text) for name, text in data.items()}
+        elif "configMap" in volume:
+            files = {
+                name: text.encode()
+                for name, text in named(self.objects, "ConfigMap", volume["configMap"]["name"])["data"].items()
+            }
+        for name, content in files.items():
+            (place / name).write_bytes(
+                content.replace(b"/etc/kube-reports", f"{self.directory}/etc/kube-reports".encode())
+            )
+            (place / name).chmod(0o600)
+        for path in (place, *place.iterdir()):
+            shutil.chown(path, SERVER_USER)
+
+    def value(self, variable):
+        if "value" in variable:
+            return self.moved(variable["value"])
+        reference = variable["valueFrom"].get("secretKeyRef")
+        if not reference:
+            return ""
+        return base64.b64decode(named(self.objects, "Secret", reference["name"])["data"][reference["key"]]).decode()
+
+    def start(self, log):
+        return subprocess.Popen(
+            [
+                "/bin/bash",
+                STACK,
+                "become_server",
+                "env",
+                "-i",
+                *(f"{name}={text}" for name, text in self.environment.items()),
+                *self.command,
+            ],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def test_bundled(tmp_path_factory, server):
+    """From nothing to a database that a proxy's connection string reaches, with TLS; then again with what is there."""
+    directory = pathlib.Path(stack_command("server_directory"))
+    port = free_port()
+    values = {
+        "cluster": {"id": CLUSTER},
+        "postgresql": {"parameters": {"port": port, "shared_buffers": "16MB", "fsync": "off"}},
+    }
+    extension = ["-c", f"extension_destdir={server.directory}/dest"]
+    if (
+        "extension_destdir"
+        not in subprocess.run(
+            [f"{BINDIR}/postgres", "--describe-config"], capture_output=True, text=True, check=True
+        ).stdout
+    ):
+        share, library = (
+            subprocess.run([f"{BINDIR}/pg_config", option], capture_output=True, text=True, check=True).stdout.strip()
+            for option in ("--sharedir", "--pkglibdir")
+        )
+        extension = [
+            "-c",
+            f"extension_control_path={server.directory}/dest{share}:$system",
+            "-c",
+            f"dynamic_library_path={server.directory}/dest{library}:$libdir",
+        ]
+    # The extension's files are in a directory that only the server's user enters, as this one.
+    pathlib.Path(f"{directory}/tmp").mkdir()
+    shutil.chown(f"{directory}/tmp", SERVER_USER)
+    try:
+        for turn in ("made", "kept"):
+            # The second time everything was uninstalled but the volume: passwords and certificates are new.
+            objects = render({**values, "podLabels": {"turn": turn}})
+            template = {one["kind"]: pod for one, pod in pods(objects)}
+            setup = next(
+                pod
+                for one, pod in pods(objects)
+                if one["metadata"]["labels"]["app.kubernetes.io/component"] == "setup"
+            )
+            with open(directory / f"{turn}.log", "wb") as log:
+                running = Pod(objects, directory, template["StatefulSet"], "postgresql", extension).start(log)
+            job = Pod(objects, directory, setup, "setup")
+            # The Service's name leads to this machine; its certificate is verified by that name.
+            job.environment["SETUP_DATABASE"] += f" port={port} hostaddr=127.0.0.1"
+            with open(directory / "setup.log", "wb") as log:
+                code = job.start(log).wait(120)
+            assert code == 0, (directory / "setup.log").read_text() + (directory / f"{turn}.log").read_text()
+            proxy = Pod(objects, directory, template["Deployment"], "proxy")
+            connection = next(word.partition("=")[2] for word in proxy.command if word.startswith("--database="))
+            arguments = {"user": proxy.environment["PGUSER"], "password": proxy.environment["PGPASSWORD"]}
+            with psycopg2.connect(
+                f"{connection} port={port} hostaddr=127.0.0.1", **arguments
+            ) as link, link.cursor() as cursor:
+                cursor.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+                assert cursor.fetchone() == (True,)
+                cursor.execute("SELECT current_user")
+                assert cursor.fetchone() == ("kube_reports_proxy",)
+            link.close()
+            for wrong in ({"sslmode": "disable"}, {"password": "wrong"}):
+                with pytest.raises(psycopg2.OperationalError):
+                    psycopg2.connect(f"{connection} port={port} hostaddr=127.0.0.1", **{**arguments, **wrong})
+            # As the preStop hook does.
+            subprocess.run(
+                [
+                    "/bin/bash",
+                    STACK,
+                    "as_server",
+                    f"{BINDIR}/pg_ctl",
+                    "stop",
+                    "-m",
+                    "fast",
+                    "-s",
+                    "-D",
+                    f"{directory}/var/lib/postgresql/data/pgdata",
+                ],
+                check=True,
+                timeout=60,
+            )
+            assert running.wait(60) == 0
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while (
+            time.monotonic() < deadline and shutil.rmtree(directory, ignore_errors=True) is None and directory.exists()
+        ):
+            time.sleep(0.2)
+
+
+def test_scripts_are_those_of_the_chart():
+    maps = {one["metadata"]["name"]: one["data"] for one in of_kind(render(), "ConfigMap")}
+    files = CHART / "files"
+    assert maps["kube-reports-setup"] == {
+        "setup.sh": (files / "setup.sh").read_text(),
+        "database.sql": SETUP.read_text(),
+    }
+    assert maps["kube-reports-database-scripts"]["start-postgresql.sh"] == (files / "start-postgresql.sh").read_text()

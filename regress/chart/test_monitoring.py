@@ -1,0 +1,193 @@
+"""Alerts name metrics that there are, and point at docs/operations.md; dashboards arrive as they are."""
+
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+
+import pytest
+import yaml
+
+from conftest import CHART, PROXY, TOP, named, of_kind, render
+
+OPERATIONS = (TOP / "docs" / "operations.md").read_text()
+ON = {"prometheusRule": {"enabled": True}, "serviceMonitor": {"enabled": True}}
+FUNCTIONS = {
+    "absent",
+    "avg",
+    "by",
+    "count",
+    "histogram_quantile",
+    "increase",
+    "le",
+    "max",
+    "min",
+    "rate",
+    "sum",
+    "time",
+    "without",
+}
+
+
+def rules(values=None):
+    groups = named(render({**ON, **(values or {})}), "PrometheusRule", "kube-reports")["spec"]["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def documented():
+    """Of the page's table of alerts: for, severity, expression."""
+    rows = re.findall(r"^\| \[(\w+)\]\(#\w+\) \| (\w+) \| (\w+) \| `(.*)` \|$", OPERATIONS, re.M)
+    return {name: rest for name, *rest in rows}
+
+
+def test_alerts_are_those_of_the_page():
+    given = {name: [rule["for"], rule["labels"]["severity"], rule["expr"]] for name, rule in rules().items()}
+    assert given == documented()
+    assert len(given) >= 10
+
+
+def test_runbooks():
+    """Each alert points at a section of the page."""
+    sections = {title.lower() for title in re.findall(r"^#+ (\w+)$", OPERATIONS, re.M)}
+    for name, rule in rules(
+        {"prometheusRule": {"enabled": True, "runbookUrl": "https://wiki.example.org/ops"}}
+    ).items():
+        address, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert address == "https://wiki.example.org/ops"
+        assert anchor == name.lower() and anchor in sections, name
+
+
+def test_job():
+    """The job that alerts name is the one that the ServiceMonitor gives."""
+    for name in ("kube-reports", "other"):
+        objects = render({**ON, "nameOverride": name})
+        monitor = of_kind(objects, "ServiceMonitor")[0]["spec"]
+        services = [one["metadata"]["labels"] for one in of_kind(objects, "Service")]
+        selected = [labels for labels in services if monitor["selector"]["matchLabels"].items() <= labels.items()]
+        job = selected[0][monitor["jobLabel"]]
+        expressions = [rule["expr"] for rule in of_kind(objects, "PrometheusRule")[0]["spec"]["groups"][0]["rules"]]
+        assert {found for expr in expressions for found in re.findall(r'job="([^"]*)"', expr)} == {job} == {name}
+
+
+def test_alerts_can_be_left_out():
+    left = rules(
+        {"prometheusRule": {"enabled": True, "disabled": ["KubeReportsSlow"], "additionalLabels": {"team": "a"}}}
+    )
+    assert set(documented()) - set(left) == {"KubeReportsSlow"}
+    assert all(rule["labels"]["team"] == "a" for rule in left.values())
+
+
+def names(expression):
+    """Metrics of an expression: words that are no function, label or value."""
+    plain = re.sub(r'"[^"]*"', "", expression)
+    plain = re.sub(r"\b(by|without) \([^)]*\)", "", plain)
+    plain = re.sub(r"\{[^}]*\}", "", plain)
+    return set(re.findall(r"\b[a-z_][a-z0-9_]*\b(?!\()", re.sub(r"\[[^]]*\]", "", plain))) - FUNCTIONS
+
+
+def test_names_of_an_expression():
+    assert names('sum by (verb, le) (rate(a_bucket{job="x",code=~"5.."}[5m])) / 2 > time() - max(b_total)') == {
+        "a_bucket",
+        "b_total",
+    }
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory):
+    """/metrics of a proxy whose database is away."""
+    directory = tmp_path_factory.mktemp("proxy")
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "1",
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            directory / "tls.key",
+            "-out",
+            directory / "tls.crt",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    port = free_port()
+    with open(directory / "log", "wb") as log:
+        proxy = subprocess.Popen(
+            [
+                PROXY,
+                "--bind-address=127.0.0.1",
+                f"--secure-port={free_port()}",
+                "--metrics-bind-address=127.0.0.1",
+                f"--metrics-port={port}",
+                f"--tls-cert-file={directory}/tls.crt",
+                f"--tls-private-key-file={directory}/tls.key",
+                f"--client-ca-file={directory}/tls.crt",
+                "--authorization-mode=AlwaysDeny",
+                "--workers=1",
+                f"--database=host={directory} user=nobody",
+                "--cluster-id=3b241101-e2bb-4255-8caf-4136c566a962",
+            ],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            assert proxy.poll() is None, (directory / "log").read_text()
+            with contextlib.suppress(OSError), urllib.request.urlopen(
+                f"http://127.0.0.1:{port}/metrics", timeout=5
+            ) as answer:
+                yield answer.read().decode()
+                return
+            time.sleep(0.1)
+        pytest.fail((directory / "log").read_text())
+    finally:
+        proxy.terminate()
+        proxy.wait(30)
+
+
+def test_metrics_of_alerts_are_there(metrics):
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics, re.M))
+    series = {name for name, kind in kinds.items() if kind != "histogram"}
+    series |= {
+        name + end for name, kind in kinds.items() if kind == "histogram" for end in ("_bucket", "_sum", "_count")
+    }
+    for alert, rule in rules().items():
+        assert names(rule["expr"]), alert
+        assert names(rule["expr"]) <= series, alert
+
+
+def test_summaries():
+    """What a summary says of labels, the expression leaves there."""
+    for alert in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["alerts"]:
+        kept = re.findall(r"(?:sum|max|min|avg) ?(?:by \(([^)]*)\))?", alert["expr"])
+        for label in re.findall(r"\$labels\.(\w+)", alert["summary"]):
+            assert not kept or all(label in by for by in kept if by) and any(kept), f"{alert['alert']} has no {label}"
+
+
+def test_dashboards():
+    files = sorted((CHART / "dashboards").glob("*.json"))
+    maps = of_kind(render({"dashboards": {"enabled": True, "namespace": "grafana"}}), "ConfigMap")
+    maps = [one for one in maps if one["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    assert len(maps) == len(files) > 0
+    given = {name: json.loads(text) for one in maps for name, text in one["data"].items()}
+    assert given == {f"kube-reports-{file.name}": json.loads(file.read_text()) for file in files}
+    assert all(one["metadata"]["namespace"] == "grafana" for one in maps)
+    assert all(one["metadata"]["annotations"]["grafana_folder"] == "Policy reports" for one in maps)

@@ -1,0 +1,250 @@
+"""What the chart makes once is kept: helm asks a stand-in for kube-apiserver what is in the cluster already."""
+
+import base64
+import contextlib
+import datetime
+import http.server
+import json
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import CHART, HELMS, KUBE_VERSION, helm, named, of_kind, yaml_documents
+
+SECRETS = "/api/v1/namespaces/kube-reports/secrets"
+# Helm 4 asks what each kind is called.
+KINDS = {
+    "v1": ["Secret", "Namespace", "ServiceAccount", "ConfigMap", "Service"],
+    "apps/v1": ["Deployment", "StatefulSet"],
+    "batch/v1": ["Job"],
+    "policy/v1": ["PodDisruptionBudget"],
+    "networking.k8s.io/v1": ["NetworkPolicy"],
+    "rbac.authorization.k8s.io/v1": ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"],
+}
+
+
+def discovery():
+    groups = []
+    for version, kinds in KINDS.items():
+        resources = [
+            {
+                "name": f"{kind.lower().removesuffix('y')}{'ies' if kind.endswith('y') else 's'}",
+                "singularName": kind.lower(),
+                "namespaced": not kind.startswith("Cluster") and kind != "Namespace",
+                "kind": kind,
+                "verbs": ["get", "list"],
+            }
+            for kind in kinds
+        ]
+        yield f"/api{'s' if '/' in version else ''}/{version}", {
+            "kind": "APIResourceList",
+            "groupVersion": version,
+            "resources": resources,
+        }
+        if "/" in version:
+            named_version = {"groupVersion": version, "version": "v1"}
+            groups.append(
+                {"name": version.partition("/")[0], "versions": [named_version], "preferredVersion": named_version}
+            )
+    yield "/apis", {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+FIXED = {
+    "/version": {"major": "1", "minor": "31", "gitVersion": "v1.31.0"},
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/api/v1/namespaces/kube-system": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}},
+    **dict(discovery()),
+}
+
+
+class Cluster:
+    """Secrets by their names, over plain HTTP."""
+
+    def __init__(self, directory):
+        self.secrets = {}
+        answers = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                path = self.path.partition("?")[0]
+                document = FIXED.get(path) or answers.secrets.get(path.removeprefix(f"{SECRETS}/"))
+                code = 200 if document else 404
+                text = json.dumps(
+                    document
+                    or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
+                ).encode()
+                self.send_response(code)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.kubeconfig = directory / "kubeconfig"
+        self.kubeconfig.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.server.server_port}"}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                    "users": [{"name": "u", "user": {}}],
+                }
+            )
+        )
+
+    def upgrade(self, binary, *values):
+        """Renders as helm upgrade would, and keeps the Secrets that come of it."""
+        objects = yaml_documents(
+            helm(
+                "template",
+                "kube-reports",
+                CHART,
+                "--namespace",
+                "kube-reports",
+                "--dry-run=server",
+                "--kube-version",
+                KUBE_VERSION,
+                "--disable-openapi-validation",
+                "--kubeconfig",
+                self.kubeconfig,
+                *values,
+                binary=binary,
+            ).stdout
+        )
+        self.secrets = {one["metadata"]["name"]: one for one in of_kind(objects, "Secret")}
+        for one in self.secrets.values():
+            # By these helm knows what is of the release.
+            one["metadata"].setdefault("annotations", {}).update(
+                {"meta.helm.sh/release-name": "kube-reports", "meta.helm.sh/release-namespace": "kube-reports"}
+            )
+        return objects
+
+    def data(self, name):
+        return {key: base64.b64decode(value).decode() for key, value in self.secrets[name]["data"].items()}
+
+
+@pytest.fixture(params=HELMS)
+def cluster(request, tmp_path):
+    one = Cluster(tmp_path)
+    one.binary = request.param
+    yield one
+    one.server.shutdown()
+    one.server.server_close()
+
+
+def certificates(text):
+    return re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", text, re.S)
+
+
+def verify(directory, files, *options):
+    """What openssl says of a certificate by the CAs beside it."""
+    (directory / "ca.crt").write_text(files["ca.crt"])
+    (directory / "tls.crt").write_text(files["tls.crt"])
+    return subprocess.run(
+        ["openssl", "verify", *options, "-CAfile", directory / "ca.crt", directory / "tls.crt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_certificate_and_passwords_are_kept(cluster):
+    cluster.upgrade(cluster.binary)
+    first = cluster.secrets
+    assert len(first) == 4
+    cluster.upgrade(cluster.binary, "--set", "replicas=3")
+    assert cluster.secrets == first
+
+
+def test_without_a_cluster_they_are_new():
+    def secrets():
+        return {
+            one["metadata"]["name"]: one["data"]
+            for one in of_kind(
+                yaml_documents(helm("template", "kube-reports", CHART, "--kube-version", KUBE_VERSION).stdout),
+                "Secret",
+            )
+        }
+
+    first, second = secrets(), secrets()
+    assert set(first) == set(second)
+    assert all(first[name] != second[name] for name in first)
+
+
+def test_certificate_is_good(cluster, tmp_path):
+    """kube-apiserver verifies it by the CA, for the Service's name; likewise libpq the database's."""
+    cluster.upgrade(cluster.binary, "--set", "certificate.days=100")
+    for name, host in (
+        ("kube-reports-tls", "kube-reports.kube-reports.svc"),
+        ("kube-reports-database-tls", "kube-reports-database.kube-reports.svc"),
+    ):
+        files = cluster.data(name)
+        done = verify(tmp_path, files, "-purpose", "sslserver", "-verify_hostname", host)
+        assert done.returncode == 0, done.stderr
+        assert verify(tmp_path, files, "-verify_hostname", "other.kube-reports.svc").returncode != 0
+        key = subprocess.run(
+            ["openssl", "pkey", "-pubout"], input=files["tls.key"], capture_output=True, text=True, check=True
+        ).stdout
+        certified = subprocess.run(
+            ["openssl", "x509", "-pubkey", "-noout", "-enddate"],
+            input=files["tls.crt"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert key in certified
+        ends = datetime.datetime.strptime(re.search("notAfter=(.*) GMT", certified)[1], "%b %d %H:%M:%S %Y")
+        assert 99 <= (ends - datetime.datetime.utcnow()).days <= 100
+        assert (
+            abs(
+                int(cluster.secrets[name]["metadata"]["annotations"]["kube-reports/expires"])
+                - time.time()
+                - 100 * 86400
+            )
+            < 600
+        )
+
+
+def test_certificate_is_renewed_in_time(cluster, tmp_path):
+    """In the last third of its time; the CA before stays beside the new one: older proxies are still believed."""
+    cluster.upgrade(cluster.binary)
+    days = 1095 * 86400
+    for left, renewed in ((days / 3 + 86400, False), (days / 3 - 86400, True)):
+        before = cluster.data("kube-reports-tls")
+        for name in ("kube-reports-tls", "kube-reports-database-tls"):
+            cluster.secrets[name]["metadata"]["annotations"]["kube-reports/expires"] = str(int(time.time() + left))
+        cluster.upgrade(cluster.binary)
+        after = cluster.data("kube-reports-tls")
+        assert (after["tls.crt"] != before["tls.crt"]) is renewed
+    assert certificates(after["ca.crt"])[1:] == certificates(before["ca.crt"])[:1]
+    assert verify(tmp_path, after).returncode == 0
+    assert verify(tmp_path, {**before, "ca.crt": after["ca.crt"]}).returncode == 0
+    # The next one forgets it.
+    cluster.secrets["kube-reports-tls"]["metadata"]["annotations"]["kube-reports/expires"] = "1"
+    cluster.upgrade(cluster.binary)
+    assert len(certificates(cluster.data("kube-reports-tls")["ca.crt"])) == 2
+
+
+def test_lost_secret(cluster):
+    """One of the two is gone: both are made anew, for they have one CA."""
+    cluster.upgrade(cluster.binary)
+    before = cluster.data("kube-reports-tls")
+    del cluster.secrets["kube-reports-database-tls"]
+    with contextlib.suppress(KeyError):
+        del cluster.secrets["kube-reports-database-proxy"]
+    objects = cluster.upgrade(cluster.binary)
+    assert cluster.data("kube-reports-tls")["tls.crt"] != before["tls.crt"]
+    assert (
+        certificates(cluster.data("kube-reports-tls")["ca.crt"])[0]
+        == certificates(cluster.data("kube-reports-database-tls")["ca.crt"])[0]
+    )
+    assert named(objects, "Secret", "kube-reports-database-proxy")
