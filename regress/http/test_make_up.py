@@ -41,6 +41,16 @@ class Checkout:
         pid = (self.run_dir / "server" / "proxy.pid").read_text().strip()
         return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
 
+    def port(self):
+        return re.search(r"server: https://127.0.0.1:(\d+)", (self.run_dir / "kubeconfig").read_text())[1]
+
+    def pids(self):
+        """The proxy and the server that run; nothing when one of them does not."""
+        server = self.run_dir / "server"
+        pids = [(server / file).read_text().split()[0] for file in ("proxy.pid", "data/postmaster.pid")]
+        assert all(pathlib.Path(f"/proc/{pid}").exists() for pid in pids), pids
+        return pids
+
     def end(self):
         self.make("clean-run", check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -82,12 +92,36 @@ def test_what_failed_is_forgotten(checkout):
     checkout.make("up", **ports, CLUSTER_NAME="shop-eu")
     assert "--workers=1" not in checkout.command_line()
 
-    # A stack that runs: settings that fail are gone with the next call, which starts it as it was.
-    wrong = checkout.make("up", check=False, PROXY_FLAGS="--no-such-flag")
-    assert wrong.code != 0 and "no-such-flag" in wrong.err
     again = checkout.make("up").out
     assert f"https://127.0.0.1:{ports['PORT']}," in again
-    assert "--no-such-flag" not in checkout.command_line()
+
+
+def test_what_runs_goes_on(checkout):
+    """A make up that must fail stops nothing; one that fails when all is stopped starts what ran before; both say so"""
+    ready = f"https://127.0.0.1:{checkout.port()}"
+    before = checkout.pids()
+    with socket.create_server(("127.0.0.1", free_port())) as taken:
+        busy = taken.getsockname()[1]
+        for name, value, said in (("PROXY_FLAGS", "--no-such-flag", "unknown flag: --no-such-flag"), ("PROXY_FLAGS", "--workers=many", "workers"),
+                                  ("PORT", busy, f"port {busy} is in use"), ("METRICS_PORT", busy, f"port {busy} is in use"),
+                                  ("PG_PORT", busy, f"port {busy} is in use"), ("PG_PORT", checkout.port(), "have to differ"),
+                                  ("DATABASE", "host=/nowhere", "DATABASE cannot be reached"), ("CLUSTER_ID", "no-uuid", "is no uuid")):
+            wrong = checkout.make("up", check=False, **{name: value})
+            assert wrong.code != 0 and said in wrong.err, (name, wrong.err)
+            assert checkout.pids() == before, name
+    # What only the proxy itself finds out.
+    wrong = checkout.make("up", check=False, PROXY_FLAGS="--database-connections=1")
+    assert wrong.code != 0 and "database-connections" in wrong.err, wrong.err
+    assert f"what ran before runs again, on {ready}" in wrong.err
+    assert checkout.pids() != before and "--database-connections=1" not in checkout.command_line()
+    assert not (checkout.run_dir / "attempt").exists()
+    pids = checkout.pids()
+    assert f"{ready}," in checkout.make("up").out and checkout.pids() == pids
+    # What did not run does not begin to.
+    checkout.make("down")
+    wrong = checkout.make("up", check=False, PROXY_FLAGS="--database-connections=1")
+    assert wrong.code != 0 and "runs again" not in wrong.err
+    checkout.make("up")
 
 
 def test_flags_stay_until_taken_back(checkout):
