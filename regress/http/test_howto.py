@@ -35,13 +35,17 @@ def shell(script, directory, **environment):
 
 
 def test_a_type_from_yaml(stack, tmp_path):
-    """YAML of a CustomResourceDefinition becomes a type that kubectl finds; the APIService is of its group"""
+    """YAML of a CustomResourceDefinition of a megabyte becomes a type that kubectl finds; the APIService is of its group"""
     crd = json.loads(json.dumps(CRD).replace("aquasecurity.github.io", GROUP))
+    # More than a command's argument can have.
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["description"] = "It's \\ a `long` :'description' $HOME. " * 30000
+    assert len(json.dumps(crd)) > 1_000_000
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(crd))
     commands, documents = section("Serve another report-like type")
     database = {"PGHOST": stack.database.directory, "PGUSER": "kube_reports_owner", "PGDATABASE": "kube_reports"}
     try:
-        shell("\n".join(commands[:2]), tmp_path, KUBECONFIG="/dev/null", **database)
+        shell("\n".join(commands[:commands.index("SQL") + 1]), tmp_path, KUBECONFIG="/dev/null", **database)
         kubeconfig = stack.first.kubeconfig()
         listed = "kubectl api-resources --cached=false"
         until(lambda: GROUP in shell(listed, tmp_path, KUBECONFIG=kubeconfig).out, 20, "the type")
