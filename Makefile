@@ -18,6 +18,7 @@
 #   layers            includes against .ci/layers
 #   format            format the sources; format-check only checks them
 #   deb               Debian packages, into build/deb; check-deb installs, upgrades and purges them in a clean Debian
+#   check-images      builds the images of helm/images on a clean Debian, and uses them
 #   fuzz              build the fuzz targets; fuzz-run runs them with libFuzzer
 #   soak              writers, watchers and faults against a checker of histories
 #   bench             benchmarks, each beside its baseline
@@ -47,7 +48,7 @@ PG_CONFIG ?= pg_config
 
 # ---- goals that are scripts: they need no PostgreSQL to be installed yet, and call make themselves ----
 
-SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest
+SCRIPT_GOALS = help up down clean-run check check-clients check-oracle check-pg16 check-pg17 check-pg18 check-sanitizers lint fuzz-run format format-check soak bench deb check-deb check-cluster bench-relief check-chart install-manifest check-images
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
