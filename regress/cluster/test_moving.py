@@ -1,0 +1,157 @@
+"""docs/moving-in.md on a real control plane: CRDs with reports in etcd, the switch without a gap, cleanup, the way back."""
+
+import json
+import os
+import pathlib
+import re
+
+import pytest
+
+from client import run, until
+from conftest import TOP, Cluster, documents
+
+PAGE = (TOP / "docs" / "moving-in.md").read_text(encoding="utf-8")
+POLR, CPOLR = "policyreports.wgpolicyk8s.io", "clusterpolicyreports.wgpolicyk8s.io"
+LIST = "/apis/wgpolicyk8s.io/{}/policyreports"
+SERVED = "wgpolicyk8s.io/v1alpha2"
+
+
+def command(contains):
+    """The commands of the page's block with that text."""
+    return next(block for block in re.findall(r"```\n(.*?)```", PAGE, re.S) if contains in block)
+
+
+class Moving(Cluster):
+    """A cluster with the CRDs of policy reports, a proxy that nothing points at yet, and a user with the rights of the page."""
+
+    def prepare(self):
+        self.grant()
+        self.plane.service()
+        self.first = self.proxy()
+        self.plane.apply(*(json.loads((TOP / "sql" / "crds" / f"{name}.json").read_text()) for name in (POLR, CPOLR)))
+        self.plane.user("mover")
+        self.plane.apply(*documents("security.md", "name: kube-reports-import"), *(
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role},
+             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+             "subjects": [{"kind": "User", "name": "mover", "apiGroup": "rbac.authorization.k8s.io"}]}
+            for role in ("kube-reports-import", "kube-reports-cleanup")))
+        self.mover = self.plane.write_kubeconfig("mover", certificate=f"{self.plane.pki}/user-mover")
+        self.wait_crds("v1alpha2")
+        return self
+
+    def wait_crds(self, version, *others):
+        def stored():
+            answers = [self.plane.api().get(LIST.format(name)) for name in (version, *others)]
+            return all(answer.code == 200 for answer in answers)
+        until(stored, 60, f"{version} of the CRDs")
+
+    def shell(self, script, kubeconfig=None):
+        """Commands of the page, with the programs at hand on the PATH."""
+        database = self.stack.database
+        binaries = pathlib.Path(self.plane.directory) / "bin"
+        binaries.mkdir(exist_ok=True)
+        programs = {"kubectl": self.kubectl_program(),
+                    "kube-reports-proxy": f"{database.directory}/dest/usr/bin/kube-reports-proxy"}
+        for name, program in programs.items():
+            if not (binaries / name).exists():
+                (binaries / name).symlink_to(program)
+        environment = {
+            **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(self.plane.directory),
+            "KUBECONFIG": kubeconfig or self.plane.kubeconfig, "DATABASE": database.connection("kube_reports_proxy"),
+            "OWNER_DATABASE": database.connection(), "CLUSTER": self.stack.cluster}
+        return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=self.plane.directory, env=environment, timeout=300)
+
+    def kubectl_program(self):
+        return self.plane.programs.get("kubectl") or run(["bash", "-c", "command -v kubectl"]).out.strip()
+
+    def reports(self, version="v1alpha2"):
+        """What kube-apiserver answers, by namespace and name; without what differs between etcd and the database."""
+        def listed():
+            """kube-apiserver refuses while a CRD that was changed begins again (429)."""
+            answer = self.plane.api().get(LIST.format(version))
+            assert answer.code in (200, 429), answer
+            return answer if answer.code == 200 else None
+        answer = until(listed, 60, "the list")
+        found = {}
+        for item in answer.json["items"]:
+            del item["metadata"]["resourceVersion"], item["apiVersion"]
+            found[item["metadata"]["namespace"], item["metadata"]["name"]] = item
+        return found
+
+    def create(self, name, owner):
+        answer = self.plane.api().post(LIST.format("v1alpha2").replace("/policyreports", "/namespaces/shop/policyreports"), {
+            "apiVersion": SERVED, "kind": "PolicyReport",
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "kyverno"}, "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]},
+            "results": [{"policy": "p", "rule": f"r{place}", "result": "fail", "message": f"m-{name}"} for place in range(5)],
+            "summary": {"fail": 5}})
+        assert answer.code == 201, answer
+
+
+@pytest.fixture(scope="module")
+def moving():
+    cluster = Moving()
+    try:
+        yield cluster.prepare()
+    finally:
+        cluster.end()
+
+
+def test_in_and_out(moving):
+    plane, api = moving.plane, moving.plane.api()
+    plane.namespace("shop")
+    owner = api.post("/api/v1/namespaces/shop/configmaps",
+                     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}).json
+    for number in range(120):
+        moving.create(f"r-{number:03}", owner)
+    before = moving.reports()
+    assert len(before) == 120
+
+    # Without a gap: the second version, two looks, the switch, what came in between.
+    moving.shell(command("kubectl patch crd policyreports.wgpolicyk8s.io clusterpolicyreports"))
+    moving.wait_crds("etcd", "v1alpha2")
+    load = command("import --from-cluster --kubeconfig")
+    done = moving.shell(load, moving.mover)
+    assert re.search(rf"{POLR} +120 +120 +0 +0 +0 +0 +0 +120 +0", done.out), done.out
+    api.delete(LIST.format("v1alpha2").replace("/policyreports", "/namespaces/shop/policyreports/r-119"))
+    moving.shell(command("import --from-cluster --prune"), moving.mover)
+    assert moving.stack.database.psql("SELECT count(*) FROM kube_reports.stored_report") == "119"
+    moving.create("late", owner)
+    plane.apply(plane.api_service(SERVED, moving.first.port, {"kube-aggregator.kubernetes.io/automanaged": "false"}))
+    plane.wait_available(SERVED)
+    until(lambda: ("shop", "late") not in moving.reports(), 60, "the switch")
+    expected = {key: value for key, value in before.items() if key[1] != "r-119"}
+    assert moving.reports() == expected
+    done = moving.shell(command("import --from-cluster --version=etcd"), moving.mover)
+    assert re.search(rf"{POLR} +120 +1 +0 +119 +0 +0 +0 +120 +0", done.out), done.out
+    now = moving.reports()
+    assert {key: value for key, value in now.items() if key[1] != "late"} == expected and ("shop", "late") in now
+    # The version that clients prefer is still ours.
+    assert api.get("/apis/wgpolicyk8s.io").json["preferredVersion"]["version"] == "v1alpha2"
+
+    # One changes in etcd, and stays there; the others go, and nobody who looks at the group sees anything of it.
+    api.patch(LIST.format("etcd").replace("/policyreports", "/namespaces/shop/policyreports/r-005"),
+              # Without a trace of the version that goes: an apply could not read it later.
+              {"metadata": {"labels": {"changed": "yes"}, "managedFields": [{}]}})
+    done = moving.shell(command("cleanup --dry-run"), moving.mover)
+    assert re.search(rf"{POLR} +etcd +120 +119 +0 +1", done.out), done.out
+    assert "shop/r-005 stays: it has changed since it was imported" in done.err
+    done = moving.shell(command("cleanup --also-gone --yes"), moving.mover)
+    assert re.search(rf"{POLR} +120 +119 +0 +1", done.out), done.out
+    assert re.search(r"size of etcd +[0-9]+ B +[0-9]+ B", done.out), done.out
+    assert [name for _, name in moving.reports("etcd")] == ["r-005"]
+    assert moving.reports() == now
+    moving.shell(command('"op": "remove"'))
+
+    # The way back.
+    moving.shell(command("psql -X -A -t"))
+    api.delete("/apis/apiregistration.k8s.io/v1/apiservices/v1alpha2.wgpolicyk8s.io")
+    until(lambda: list(moving.reports()) == [("shop", "r-005")], 90, "the CRD to be served again")
+    moving.shell(command("kubectl apply --server-side"))
+    back = moving.reports()
+    assert back.keys() == now.keys()
+    for key, document in now.items():
+        for member in ("results", "summary"):
+            assert back[key][member] == document[member]
+        assert back[key]["metadata"]["ownerReferences"] == document["metadata"]["ownerReferences"]
+        assert back[key]["metadata"]["labels"].items() >= document["metadata"]["labels"].items()
