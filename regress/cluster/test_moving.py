@@ -1,4 +1,4 @@
-"""docs/moving-in.md on a real control plane: CRDs with reports in etcd, the switch without a gap, cleanup, the way back."""
+"""docs/moving-in.md on a real control plane: reports in etcd, a switch without a gap, cleanup, the way back."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from conftest import TOP, Cluster, documents
 PAGE = (TOP / "docs" / "moving-in.md").read_text(encoding="utf-8")
 POLR, CPOLR = "policyreports.wgpolicyk8s.io", "clusterpolicyreports.wgpolicyk8s.io"
 LIST = "/apis/wgpolicyk8s.io/{}/policyreports"
+IN_SHOP = "/apis/wgpolicyk8s.io/{}/namespaces/shop/policyreports"
 SERVED = "wgpolicyk8s.io/v1alpha2"
 
 
@@ -22,7 +23,7 @@ def command(contains):
 
 
 class Moving(Cluster):
-    """A cluster with the CRDs of policy reports, a proxy that nothing points at yet, and a user with the rights of the page."""
+    """A cluster with the CRDs of policy reports, a proxy that nothing points at yet, and a user with the rights."""
 
     def prepare(self):
         self.grant()
@@ -59,7 +60,8 @@ class Moving(Cluster):
             **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(self.plane.directory),
             "KUBECONFIG": kubeconfig or self.plane.kubeconfig, "DATABASE": database.connection("kube_reports_proxy"),
             "OWNER_DATABASE": database.connection(), "CLUSTER": self.stack.cluster}
-        return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=self.plane.directory, env=environment, timeout=300)
+        return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=self.plane.directory, env=environment,
+                   timeout=300)
 
     def kubectl_program(self):
         return self.plane.programs.get("kubectl") or run(["bash", "-c", "command -v kubectl"]).out.strip()
@@ -79,11 +81,11 @@ class Moving(Cluster):
         return found
 
     def create(self, name, owner):
-        answer = self.plane.api().post(LIST.format("v1alpha2").replace("/policyreports", "/namespaces/shop/policyreports"), {
+        answer = self.plane.api().post(IN_SHOP.format("v1alpha2"), {
             "apiVersion": SERVED, "kind": "PolicyReport",
             "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "kyverno"}, "ownerReferences": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]},
-            "results": [{"policy": "p", "rule": f"r{place}", "result": "fail", "message": f"m-{name}"} for place in range(5)],
+            "results": [{"policy": "p", "rule": f"r{place}", "result": "fail", "message": name} for place in range(5)],
             "summary": {"fail": 5}})
         assert answer.code == 201, answer
 
@@ -113,7 +115,7 @@ def test_in_and_out(moving):
     load = command("import --from-cluster --kubeconfig")
     done = moving.shell(load, moving.mover)
     assert re.search(rf"{POLR} +120 +120 +0 +0 +0 +0 +0 +120 +0", done.out), done.out
-    api.delete(LIST.format("v1alpha2").replace("/policyreports", "/namespaces/shop/policyreports/r-119"))
+    api.delete(IN_SHOP.format("v1alpha2") + "/r-119")
     moving.shell(command("import --from-cluster --prune"), moving.mover)
     assert moving.stack.database.psql("SELECT count(*) FROM kube_reports.stored_report") == "119"
     moving.create("late", owner)
@@ -130,7 +132,7 @@ def test_in_and_out(moving):
     assert api.get("/apis/wgpolicyk8s.io").json["preferredVersion"]["version"] == "v1alpha2"
 
     # One changes in etcd, and stays there; the others go, and nobody who looks at the group sees anything of it.
-    api.patch(LIST.format("etcd").replace("/policyreports", "/namespaces/shop/policyreports/r-005"),
+    api.patch(IN_SHOP.format("etcd") + "/r-005",
               # Without a trace of the version that goes: an apply could not read it later.
               {"metadata": {"labels": {"changed": "yes"}, "managedFields": [{}]}})
     done = moving.shell(command("cleanup --dry-run"), moving.mover)

@@ -1,0 +1,87 @@
+"""docs/moving-in.md: its commands do what it says; regress/cluster/test_moving.py runs the rest of them."""
+
+import json
+import os
+import pathlib
+import re
+
+from client import run
+from conftest import TOP
+from crd_fixture import crd_certificates, crd_cluster  # noqa: F401 (fixtures)
+from crd_cluster import WG, report
+from test_import import reports_server_database  # noqa: F401 (fixture)
+
+PAGE = (TOP / "docs" / "moving-in.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```\n(.*?)```", PAGE, re.S)
+
+
+def block(contains):
+    return next(text for text in BLOCKS if contains in text)
+
+
+def shell(cluster, script, directory, **environment):
+    """Commands of the page, with the program on the PATH."""
+    binaries = pathlib.Path(directory) / "bin"
+    binaries.mkdir(exist_ok=True)
+    program = binaries / "kube-reports-proxy"
+    if not program.exists():
+        program.symlink_to(f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy")
+    environment = {
+        **os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "KUBECONFIG": cluster.config, "CLUSTER": cluster.uid,
+        "DATABASE": cluster.database.connection(cluster.role), "OWNER_DATABASE": cluster.database.connection(),
+        **environment}
+    return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=directory, env=environment)
+
+
+def test_in_by_the_page(cluster, tmp_path):
+    """Two looks, the one behind the switch, a dry run, the cleanup, and the file for the way back"""
+    for number in range(20):
+        cluster.add(WG, "policyreports", report(number))
+    shell(cluster, block("import --from-cluster --kubeconfig"), tmp_path)
+    cluster.drop(WG, "policyreports", "shop", "r-000003")
+    shell(cluster, block("import --from-cluster --prune"), tmp_path)
+    cluster.register(f"{WG}/v1alpha2")
+    cluster.register(f"{WG}/etcd", service=None)
+    cluster.add(WG, "policyreports", report(50))
+    shell(cluster, block("--version=etcd"), tmp_path)
+    count = f"SELECT count(*) FROM kube_reports.stored_report WHERE cluster = '{cluster.uid}'"
+    assert cluster.database.psql(count) == "20"
+    shell(cluster, block("cleanup --dry-run"), tmp_path)
+    assert cluster.count(WG, "policyreports") == 20
+    shell(cluster, block("cleanup --also-gone --yes"), tmp_path)
+    assert cluster.count(WG, "policyreports") == 0
+    assert cluster.database.psql(count) == "20"
+
+    shell(cluster, block("psql -X -A -t"), tmp_path)
+    lines = (tmp_path / "reports.json").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    assert len(lines) == 20
+    for document in map(json.loads, lines):
+        assert document["apiVersion"] == "wgpolicyk8s.io/v1alpha2" and document["kind"] == "PolicyReport"
+        assert not {"uid", "resourceVersion", "managedFields"} & document["metadata"].keys()
+        assert document["metadata"]["ownerReferences"]
+
+
+def test_reports_server_by_the_page(cluster, server_database, tmp_path):
+    source = cluster.database.connection("postgres", server_database)
+    script = "\n".join(line for line in block("REPORTS_SERVER").splitlines() if not line.startswith("export"))
+    assert "imported" in shell(cluster, script, tmp_path, REPORTS_SERVER=source).out.lower()
+
+
+def test_flags_of_the_page(cluster):
+    """Every flag that the page gives to a command is one of that command's"""
+    binary = f"{cluster.database.directory}/dest/usr/bin/kube-reports-proxy"
+    for name in ("import", "cleanup"):
+        known = run([binary, name, "--help"]).out
+        uses = re.findall(rf"kube-reports-proxy {name} ([^`\n]*)", PAGE) + re.findall(rf"`{name} (--[^`\n]*)`", PAGE)
+        assert uses
+        for flag in re.findall(r"--[a-z-]+", " ".join(uses)):
+            assert f"  {flag}" in known, f"{name} has no {flag}"
+
+
+def test_links_of_the_page():
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        page, _, heading = target.partition("#")
+        text = (TOP / "docs" / page).read_text(encoding="utf-8") if page else PAGE
+        titles = re.findall(r"^#+ (.*)$", text, re.M)
+        anchors = [re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles]
+        assert not heading or heading in anchors, target
