@@ -236,7 +236,7 @@ look_at(Cleanup *cleanup, Arena *arena, const CleanupItem *items, size_t count)
 	}
 	for (int row = 0; row < pg_rows_count(rows); row++)
 	{
-		const CleanupItem *item = &items[atoi(pg_rows_value(rows, row, 0)) - 1];
+		const CleanupItem *item = &items[pg_rows_place(rows, row, 0, count)];
 
 		cleanup->counts.found++;
 		if (is_deletable(cleanup, arena, item, pg_rows_value(rows, row, 1), pg_rows_value(rows, row, 2)) &&

@@ -202,7 +202,7 @@ verify_items(ImportBatch *batch, ImportItem *items, size_t count)
 	batch->counts.verified += stored_count - (size_t) pg_rows_count(rows);
 	for (int row = 0; row < pg_rows_count(rows); row++)
 	{
-		const ImportItem *item = stored[atoi(pg_rows_value(rows, row, 0)) - 1];
+		const ImportItem *item = stored[pg_rows_place(rows, row, 0, stored_count)];
 		const char *where = NULL;
 
 		batch->counts.altered++;
@@ -272,7 +272,7 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 		return true;
 	}
 	for (int row = 0; row < pg_rows_count(rows); row++)
-		note_outcome(batch, &items[atoi(pg_rows_value(rows, row, 0)) - 1], pg_rows_value(rows, row, 1),
+		note_outcome(batch, &items[pg_rows_place(rows, row, 0, count)], pg_rows_value(rows, row, 1),
 					 pg_rows_value(rows, row, 2));
 	pg_rows_free(rows);
 	return verify_items(batch, items, count);

@@ -222,6 +222,17 @@ pg_rows_value(const PgRows *rows, int row, int column)
 	return PQgetisnull(result, row, column) ? NULL : PQgetvalue(result, row, column);
 }
 
+size_t
+pg_rows_place(const PgRows *rows, int row, int column, size_t count)
+{
+	const char *value = pg_rows_value(rows, row, column);
+	unsigned long place = value != NULL ? strtoul(value, NULL, 10) : 0;
+
+	if (place == 0 || place > count)
+		abort();
+	return place - 1;
+}
+
 void
 pg_rows_free(PgRows *rows)
 {

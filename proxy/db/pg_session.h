@@ -47,6 +47,9 @@ extern int	pg_rows_count(const PgRows *rows);
 
 /* NULL for a null. */
 extern const char *pg_rows_value(const PgRows *rows, int row, int column);
+
+/* A number that counts from 1 to count, less one; what is none of these ends the process: the database is not ours. */
+extern size_t pg_rows_place(const PgRows *rows, int row, int column, size_t count);
 extern void pg_rows_free(PgRows *rows);
 
 #endif							/* PG_SESSION_H */
