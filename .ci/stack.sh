@@ -215,7 +215,8 @@ certificates()
 				-addext 'keyUsage=critical,keyCertSign,cRLSign' -keyout "$dir/ca.key" -out "$dir/ca.crt" 2>/dev/null
 		)
 	fi
-	certificate "$dir" serving /CN=kube-reports-proxy serverAuth 'DNS:localhost,IP:127.0.0.1,IP:::1'
+	# The last name is what kube-apiserver asks for, where a Service kube-reports in a namespace of that name stands before it.
+	certificate "$dir" serving /CN=kube-reports-proxy serverAuth 'DNS:localhost,IP:127.0.0.1,IP:::1,DNS:kube-reports.kube-reports.svc'
 	certificate "$dir" admin /O=system:masters/CN=kube-reports-admin clientAuth
 }
 

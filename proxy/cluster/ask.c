@@ -90,6 +90,7 @@ typedef struct Attempt
 	StrBuf		received;
 	size_t		limit;
 	int			status;
+	bool		untrusted;
 	const char *why;
 } Attempt;
 
@@ -117,17 +118,17 @@ static void
 attempt_run(Asker *asker, const Ask *question, Attempt *attempt, long *retry_after)
 {
 	KubeConfig	kubeconfig = *kubeapi_config(asker->kube);
-	const char *headers[2] = {NULL, NULL};
 	TransferRequest request = {
 		.path = question->path,
 		.method = question->method,
 		.accept = question->accept,
 		.body = question->body.bytes,
 		.body_len = question->body.len,
-		.headers = headers,
+		.content_type = question->content_type,
 		.timeout_ms = question->timeout_ms > 0 ? question->timeout_ms : TIMEOUT_MS,
 		.connections = asker->connections,
 		.retry_after = retry_after,
+		.untrusted = &attempt->untrusted,
 		.take = attempt_take,
 		.done = attempt_done,
 		.state = attempt,
@@ -139,8 +140,6 @@ attempt_run(Asker *asker, const Ask *question, Attempt *attempt, long *retry_aft
 		kubeconfig.ca = asker->ca;
 		request.connect_to = asker->connect_to;
 	}
-	if (question->content_type != NULL)
-		headers[0] = arena_printf(attempt->arena, "Content-Type: %s", question->content_type);
 	attempt->received.len = 0;
 	transfer_run(&kubeconfig, &request);
 }
@@ -155,11 +154,11 @@ is_get(const Ask *question)
 
 /* Whether it is worth another attempt, and whether that is safe. */
 static bool
-is_again(const Ask *question, int status, long retry_after)
+is_again(const Ask *question, int status, bool untrusted, long retry_after)
 {
 	if (status == 429 || (status == 503 && retry_after > 0))
 		return true;
-	return is_get(question) && (status == 0 || status >= 500);
+	return is_get(question) && ((status == 0 && !untrusted) || status >= 500);
 }
 
 static void
@@ -202,12 +201,13 @@ ask(Asker *asker, Arena *arena, const Ask *question)
 		long		retry_after = 0;
 
 		attempt_run(asker, question, &attempt, &retry_after);
-		if (--attempts <= 0 || !is_again(question, attempt.status, retry_after))
+		if (--attempts <= 0 || !is_again(question, attempt.status, attempt.untrusted, retry_after))
 			break;
 		wait_ms(retry_after <= 0 ? delay : retry_after > MOST_DELAY_S ? MOST_DELAY_S * 1000 : retry_after * 1000);
 		delay = delay * 3 / 2;
 	}
 	answer.status = attempt.status;
+	answer.untrusted = attempt.untrusted;
 	answer.body.bytes = attempt.received.len > 0 ? attempt.received.bytes : "";
 	answer.body.len = attempt.received.len;
 	if (attempt.status < 200 || attempt.status >= 300)

@@ -47,6 +47,7 @@ typedef struct Ask
 typedef struct Answer
 {
 	int			status;			/* 0: there was none, and why says so */
+	bool		untrusted;		/* because of the server's certificate */
 	JsonText	body;			/* NUL-terminated */
 	const char *why;			/* what went wrong, in one line; NULL with a status below 300 */
 } Answer;

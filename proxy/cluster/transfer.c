@@ -49,7 +49,8 @@ struct Transfer
 	struct curl_slist *headers;
 	struct curl_slist *connect_to;
 	bool		refused;		/* take said no */
-	long	   *retry_after;	/* NULL: nobody asks */
+	long	   *retry_after;	/* NULL: nobody asks; likewise the next */
+	bool	   *untrusted;
 	void		(*begun) (void *state, int status);
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 	void		(*done) (void *state, int status, const char *why);
@@ -181,12 +182,14 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	transfer->done = request->done;
 	transfer->state = request->state;
 	transfer->retry_after = request->retry_after;
+	transfer->untrusted = request->untrusted;
 	arena_init(&arena);
 	add_header(transfer, request->accept == NULL ? "Accept: application/json" : arena_printf(&arena, "Accept: %s", request->accept));
 	add_bearer(transfer, kubeconfig);
 	if (request->body != NULL)
 	{
-		add_header(transfer, request->patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
+		add_header(transfer, request->content_type != NULL ? arena_printf(&arena, "Content-Type: %s", request->content_type) :
+				   request->patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
 		/* No asking for leave to send a long body. */
 		add_header(transfer, "Expect:");
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len);
@@ -251,6 +254,8 @@ transfer_end(Transfer *transfer, CURLcode code)
 		curl_easy_getinfo(transfer->curl, CURLINFO_RETRY_AFTER, &seconds);
 		*transfer->retry_after = (long) seconds;
 	}
+	if (transfer->untrusted != NULL)
+		*transfer->untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
 	if (code == CURLE_OK)
 		transfer->done(transfer->state, transfer_status(transfer), NULL);
 	else

@@ -36,14 +36,17 @@ typedef struct TransferRequest
 	const char *path;			/* with its query; escaped */
 	const char *method;			/* NULL: GET, or POST or PATCH where there is a body */
 	const char *accept;			/* media type; NULL: application/json */
-	const char *body;			/* JSON; NULL: none.  Stays the caller's, until the end */
+	const char *content_type;	/* of the body; NULL: JSON, or a merge patch */
+	const char *body;			/* NULL: none.  Stays the caller's, until the end */
 	size_t		body_len;
 	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
 	bool		patch;			/* the body is a merge patch, and no POST */
 	long		timeout_ms;		/* for all of it */
 	const char *connect_to;		/* HOST:PORT that stands for the server's, whose name is verified all the same; NULL: none */
 	TransferConnections *connections;	/* for transfer_run(): are kept here; NULL: not at all */
-	long	   *retry_after;	/* seconds, set before done; NULL: nobody asks */
+	/* Set before done; NULL: nobody asks. */
+	long	   *retry_after;	/* seconds */
+	bool	   *untrusted;		/* the server's certificate is not that server's, or of no CA that is known */
 	/* The head of the answer has come; NULL: nobody asks.  As for take. */
 	void		(*begun) (void *state, int status);
 	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */

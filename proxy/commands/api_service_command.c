@@ -3,16 +3,359 @@
  * api_service_command.c
  *	  kube-reports-proxy apiservice: takes groups over from CRDs, and gives them back.
  *
+ * Each command may be run again; what is as it should be is left alone.
+ *
  *-------------------------------------------------------------------------
  */
 #include "commands/api_service_command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/loop.h"
+#include "commands/api_service_enable.h"
 #include "commands/command.h"
+
+#define COLLECTION_LIMIT ((size_t) 64 * 1024 * 1024)
+
+/* ---------- flags ---------- */
+
+static ApiServiceOptions options;
+
+static const Flag enable_flags[] =
+{
+	{"service", FLAG_STRING, &options.service_text, "", 0, 0,
+	"NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service of this server; the port is 443 unless it is given"},
+	{"ca-file", FLAG_FILE, &options.ca_file, "", 0, 0,
+	"CAs of the server's certificate, PEM: become the caBundle"},
+	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
+	{"connect-to", FLAG_STRING, &options.connect_to, "", 0, 0,
+		"HOST:PORT at which the server is asked what it serves, such as that of kubectl port-forward; without it, at a "
+	"ready endpoint"},
+	{"database", FLAG_STRING, &options.database, NULL, 0, 0,
+		"ask this database instead (a connection string, which may be empty, as for the server): a server with "
+	"--require-client-cert lets no token in"},
+	{"cluster-id", FLAG_UUID, &options.cluster_id, "", 0, 0,
+	"for --database: as for the server"},
+	{"replace", FLAG_STRING, &options.replace_text, "", 0, 0,
+	"NAMESPACE/NAME of another Service, from which an APIService may be taken"},
+	{"group-priority-minimum", FLAG_INTEGER, &options.group_priority, NULL, 1, 20000,
+	"priority of the group; by default as it is, and 1000 for a new APIService"},
+	{"version-priority", FLAG_INTEGER, &options.version_priority, NULL, 1, 1000,
+	"priority of the version in its group; by default as it is, and 100 for a new APIService"},
+	{"wait", FLAG_BOOLEAN, &options.wait, "true", 0, 0,
+	"wait for a ready endpoint, and until the APIService is available"},
+	{"timeout", FLAG_SECONDS, &options.timeout, "2m0s", 1, 86400,
+	"how long in all"},
+};
+
+static const FlagSet enable_set = {
+	.program = "kube-reports-proxy apiservice enable",
+	.about = "Lets kube-apiserver ask this server for an API group, instead of serving its CRDs out of etcd.",
+	.usage = "kube-reports-proxy apiservice enable GROUP/VERSION... --service=NAMESPACE/NAME --ca-file=FILE [flags]",
+	.flags = enable_flags,
+	.count = sizeof(enable_flags) / sizeof(enable_flags[0]),
+};
+
+static const Flag disable_flags[] =
+{
+	{"service", FLAG_STRING, &options.service_text, "", 0, 0,
+	"NAMESPACE/NAME of the Service of this server; what leads elsewhere is not touched"},
+	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
+	{"all", FLAG_BOOLEAN, &options.all, "false", 0, 0,
+	"every APIService that leads to the Service"},
+	{"wait", FLAG_BOOLEAN, &options.wait, "true", 0, 0,
+	"wait until kube-apiserver serves the CRDs again"},
+	{"timeout", FLAG_SECONDS, &options.timeout, "2m0s", 1, 86400,
+	"how long in all"},
+};
+
+static const FlagSet disable_set = {
+	.program = "kube-reports-proxy apiservice disable",
+	.about = "Gives API groups back: to the CRDs where there are any, otherwise their APIServices are deleted.",
+	.usage = "kube-reports-proxy apiservice disable GROUP/VERSION...|--all --service=NAMESPACE/NAME [flags]",
+	.flags = disable_flags,
+	.count = sizeof(disable_flags) / sizeof(disable_flags[0]),
+};
+
+static const Flag status_flags[] =
+{
+	{"service", FLAG_STRING, &options.service_text, "", 0, 0,
+	"NAMESPACE/NAME: only APIServices that lead to this Service"},
+	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
+};
+
+static const FlagSet status_set = {
+	.program = "kube-reports-proxy apiservice status",
+	.about = "Shows where APIServices lead: those that are named, or all that lead to a Service.",
+	.usage = "kube-reports-proxy apiservice status [GROUP/VERSION...] [flags]",
+	.flags = status_flags,
+	.count = sizeof(status_flags) / sizeof(status_flags[0]),
+};
+
+/* ---------- command lines ---------- */
+
+/* Whether a text may stand in a path as it is: a DNS name. */
+static bool
+is_name(const char *text)
+{
+	return text[0] != '\0' && text[0] != '.' && text[0] != '-' && strlen(text) <= 253 &&
+		strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == strlen(text);
+}
+
+static void
+read_service(Run *run, const char *flag, const char *text, ServiceAddress *service)
+{
+	const char *slash = strchr(text, '/');
+	const char *colon = slash == NULL ? NULL : strchr(slash, ':');
+	char	   *end;
+	long		port = 443;
+
+	if (slash == NULL)
+		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+	service->namespace = arena_strndup(&run->arena, text, (size_t) (slash - text));
+	service->name = colon == NULL ? slash + 1 : arena_strndup(&run->arena, slash + 1, (size_t) (colon - slash) - 1);
+	if (colon != NULL)
+	{
+		port = strtol(colon + 1, &end, 10);
+		if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || port < 1 || port > 65535)
+			flags_refuse(run->set, flag, text, "the port must be between 1 and 65535");
+	}
+	if (!is_name(service->namespace) || !is_name(service->name))
+		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+	service->port = (int) port;
+}
+
+static void
+read_targets(Run *run, const char **operands, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+	{
+		Target	   *target = &run->targets[run->count++];
+		const char *slash = strchr(operands[i], '/');
+
+		target->group = slash == NULL ? "" : arena_strndup(&run->arena, operands[i], (size_t) (slash - operands[i]));
+		target->version = slash == NULL ? "" : slash + 1;
+		if (!is_name(target->group) || !is_name(target->version) || strchr(target->version, '.') != NULL)
+		{
+			fprintf(stderr, "%s: invalid argument \"%s\": must be GROUP/VERSION, such as wgpolicyk8s.io/v1alpha2\n",
+					run->set->program, operands[i]);
+			exit(COMMAND_USAGE);
+		}
+		target->name = registration_name(&run->arena, target->group, target->version);
+	}
+}
+
+/* Reads the command line. */
+static void
+run_begin(Run *run, const FlagSet *set, int argc, char **argv)
+{
+	const char *operands[MOST_TARGETS];
+	size_t		count;
+
+	memset(run, 0, sizeof(*run));
+	run->set = set;
+	arena_init(&run->arena);
+	count = flags_parse(set, argc, argv, operands, MOST_TARGETS);
+	read_targets(run, operands, count);
+	if (options.service_text[0] != '\0')
+		read_service(run, "service", options.service_text, &run->service);
+	else if (set != &status_set)
+		flags_refuse(set, "service", NULL, "is required");
+	run->options = options;
+	run->deadline = loop_now() + (uint64_t) options.timeout * 1000;
+	if (set == &status_set || options.all || count > 0)
+	{
+		if (options.all && count > 0)
+			flags_refuse(set, "all", NULL, "takes no GROUP/VERSION beside it");
+		return;
+	}
+	fprintf(stderr, "%s: name at least one GROUP/VERSION, such as wgpolicyk8s.io/v1alpha2\n", set->program);
+	exit(COMMAND_USAGE);
+}
+
+static bool
+run_reach(Run *run)
+{
+	run->kube = command_kube(&run->arena, options.kubeconfig);
+	return run->kube != NULL;
+}
+
+static void
+run_end(Run *run)
+{
+	X509_STORE_free(run->ca_store);
+	if (run->kube != NULL)
+		asker_close(run->kube);
+	arena_free(&run->arena);
+}
+
+static int
+enable(int argc, char **argv)
+{
+	static Run	run;
+	bool		good;
+
+	run_begin(&run, &enable_set, argc, argv);
+	if (options.ca_file[0] == '\0')
+		flags_refuse(&enable_set, "ca-file", NULL, "is required");
+	if (options.replace_text[0] != '\0')
+		read_service(&run, "replace", options.replace_text, &run.replace);
+	good = run_reach(&run) && api_service_enable(&run);
+	run_end(&run);
+	return good ? COMMAND_DONE : COMMAND_FAILED;
+}
+
+/* ---------- disable and status ---------- */
+
+/* The targets are all that lead to the Service. */
+static bool
+find_all(Run *run)
+{
+	Ask			question = {.path = REGISTRATION_COLLECTION, .answer_limit = COLLECTION_LIMIT};
+	Answer		answer;
+	const JsonNode *items = json_get(ask_document(run->kube, &run->arena, &question, &answer), "items");
+
+	if (answer.why != NULL)
+	{
+		tell_refused("APIServices", &answer);
+		return false;
+	}
+	for (size_t i = 0; items != NULL && items->kind == JSON_ARRAY && i < items->u.array.count; i++)
+	{
+		const JsonNode *spec = json_get(items->u.array.items[i], "spec");
+		Registration registration;
+		Target	   *target = &run->targets[run->count];
+
+		if (!registration_read(&run->arena, items->u.array.items[i], &registration) || !registration.is_remote ||
+			(run->service.name != NULL && !service_is(&registration.service, &run->service)))
+			continue;
+		target->group = json_get_cstring(&run->arena, spec, "group");
+		target->version = json_get_cstring(&run->arena, spec, "version");
+		target->name = registration.name;
+		if (target->group == NULL || target->version == NULL)
+			continue;
+		if (++run->count == MOST_TARGETS)
+		{
+			command_error("more than %d APIServices lead to Services: name them", MOST_TARGETS - 1);
+			return false;
+		}
+	}
+	return true;
+}
+
+static Sent
+try_give_back(Run *run, Arena *arena, Target *target)
+{
+	Registration registration;
+	const JsonNode *document;
+	NameList	crds;
+	Sent		sent;
+
+	switch (read_api_service(run, arena, target->name, &document, &registration))
+	{
+		case FOUND_ERROR:
+			return SENT_ERROR;
+		case FOUND_NONE:
+			command_tell("%s: there is no such APIService", target->name);
+			return SENT;
+		case FOUND:
+			break;
+	}
+	if (!registration.is_remote)
+	{
+		command_tell("%s: kube-apiserver serves it already", target->name);
+		return SENT;
+	}
+	if (!service_is(&registration.service, &run->service))
+	{
+		command_tell("%s: leads to the Service %s/%s and is left alone", target->name, registration.service.namespace,
+					 registration.service.name);
+		return SENT;
+	}
+	if (!crds_of_target(run, target, &crds))
+		return SENT_ERROR;
+	if (crds.count == 0)
+	{
+		sent = send_change(run, arena, target->name, "DELETE", NULL, registration_delete(arena, &registration));
+		if (sent == SENT)
+			command_tell("%s: deleted; there is no CRD of it", target->name);
+		return sent;
+	}
+	sent = send_patch(run, arena, target->name, registration_give_back(arena, &registration));
+	if (sent == SENT)
+	{
+		command_tell("%s: given back to kube-apiserver, which has %zu CRDs of it", target->name, crds.count);
+		target->given_back = true;
+	}
+	return sent;
+}
+
+static int
+disable(int argc, char **argv)
+{
+	static Run	run;
+	bool		looked;
+	bool		good;
+
+	run_begin(&run, &disable_set, argc, argv);
+	looked = good = run_reach(&run) && (!options.all || find_all(&run)) && read_crds(&run);
+	if (good && options.all && run.count == 0)
+		command_tell("no APIService leads to %s/%s", run.service.namespace, run.service.name);
+	for (size_t i = 0; looked && i < run.count; i++)
+		good = repeat(&run, &run.targets[i], try_give_back) && good;
+	for (size_t i = 0; options.wait && i < run.count; i++)
+		if (run.targets[i].given_back)
+			good = wait_available(&run, run.targets[i].name, true) && good;
+	run_end(&run);
+	return good ? COMMAND_DONE : COMMAND_FAILED;
+}
+
+static bool
+print_row(Run *run, const Target *target)
+{
+	Registration registration;
+	const JsonNode *document;
+	Found		found = read_api_service(run, &run->arena, target->name, &document, &registration);
+	NameList	crds;
+	const char *service = "<none>";
+
+	if (found == FOUND_ERROR || !crds_of_target(run, target, &crds))
+		return false;
+	if (found == FOUND && registration.is_remote)
+		service = arena_printf(&run->arena, "%s/%s:%d", registration.service.namespace, registration.service.name,
+							   registration.service.port);
+	else if (found == FOUND)
+		service = "kube-apiserver";
+	printf("%-36s %-36s %-10s %-24s %zu\n", target->name, service,
+		   found == FOUND_NONE ? "<none>" : registration.available ? "True" : "False",
+		   found == FOUND_NONE || registration.reason[0] == '\0' ? "<none>" : registration.reason, crds.count);
+	return true;
+}
+
+static int
+status(int argc, char **argv)
+{
+	static Run	run;
+	bool		good;
+
+	run_begin(&run, &status_set, argc, argv);
+	good = run_reach(&run) && (run.count > 0 || find_all(&run)) &&
+		read_crds(&run);
+	if (good)
+		printf("%-36s %-36s %-10s %-24s %s\n", "APISERVICE", "SERVED BY", "AVAILABLE", "REASON", "CRDS");
+	for (size_t i = 0; good && i < run.count; i++)
+		good = print_row(&run, &run.targets[i]);
+	run_end(&run);
+	return good ? COMMAND_DONE : COMMAND_FAILED;
+}
 
 static const Command actions[] =
 {
+	{"enable", "let kube-apiserver ask this server for a group, instead of serving its CRDs", enable},
+	{"disable", "give groups back to their CRDs, or delete their APIServices", disable},
+	{"status", "show where APIServices lead, and whether they are available", status},
 	{NULL, NULL, NULL}
 };
 

@@ -13,6 +13,9 @@
  * their certificates one after the other, the one that is behind does not
  * undo what the other did.
  *
+ * Nor is an APIService whose Service is another server's, such as one that is about to be replaced by this one:
+ * ours is what has its name in our certificate.  Taking one over is what commands/api_service_command.c is for.
+ *
  * Reference: k8s-conformance AUTHN-12.
  *
  *-------------------------------------------------------------------------
@@ -27,13 +30,13 @@
 #include "trust/ca_bundle.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
+#include "cluster/registration.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "http/tls.h"
 #include "base/watched_file.h"
 #include "db/pg.h"
 
-#define COLLECTION "/apis/apiregistration.k8s.io/v1/apiservices/"
 #define TICK_MS 1000
 #define ROUND_MS 60000
 #define READ_TIMEOUT_MS 10000
@@ -124,7 +127,7 @@ is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 	char		why[512];
 	bool		outdated = true;
 
-	if (bundle != NULL && bundle[0] != '\0' && base64_decode(arena, bundle, &pem) &&
+	if (bundle[0] != '\0' && base64_decode(arena, bundle, &pem) &&
 		ca_bundle_load(&store, NULL, pem, service->name, why, sizeof(why)))
 	{
 		if (is_verified_by(store))
@@ -141,12 +144,6 @@ is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 }
 
 /* ---------- one APIService ---------- */
-
-static const char *
-service_path(Arena *arena, const ApiService *service)
-{
-	return arena_printf(arena, COLLECTION "%s", service->name);
-}
 
 static void
 complain(const ApiService *service, const char *what, int status, const char *why)
@@ -172,28 +169,13 @@ patch_done(void *state, int status, const char *body, size_t len, const char *wh
 		complain(service, "patched", status, why);
 }
 
-static void
-patch_service(ApiService *service, const JsonNode *document)
+/* Whether kube-apiserver, which asks for the name of the Service, would be content with the certificate in use. */
+static bool
+is_ours(Arena *arena, const Registration *registration)
 {
-	Arena		arena;
-	StrBuf		patch;
-	JsonNode   *root;
-	JsonNode   *metadata;
-	JsonNode   *spec;
+	const char *name = arena_printf(arena, "%s.%s.svc", registration->service.name, registration->service.namespace);
 
-	arena_init(&arena);
-	root = json_new_object(&arena);
-	metadata = json_new_object(&arena);
-	spec = json_new_object(&arena);
-	json_set(&arena, metadata, "resourceVersion",
-			 json_new_cstring(&arena, json_get_cstring(&arena, json_get(document, "metadata"), "resourceVersion")));
-	json_set(&arena, spec, "caBundle", json_new_cstring(&arena, base64_encode(&arena, cas.pem)));
-	json_set(&arena, root, "metadata", metadata);
-	json_set(&arena, root, "spec", spec);
-	strbuf_init(&patch, &arena);
-	json_write(&patch, root);
-	service->call = kubeapi_patch(kube_api, service_path(&arena, service), patch.bytes, patch.len, patch_done, service);
-	arena_free(&arena);
+	return X509_check_host(SSL_CTX_get0_certificate(tls_context()), name, strlen(name), 0, NULL) == 1;
 }
 
 static void
@@ -201,9 +183,7 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 {
 	ApiService *service = state;
 	const JsonNode *document;
-	const JsonNode *spec;
-	const JsonNode *target;
-	const JsonNode *insecure;
+	Registration registration;
 	JsonError	error;
 	Arena		arena;
 
@@ -218,16 +198,16 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 	}
 	arena_init(&arena);
 	document = json_parse(&arena, body, len, NULL, NULL, &error);
-	spec = json_get(document, "spec");
-	target = json_get(spec, "service");
-	insecure = json_get(spec, "insecureSkipTLSVerify");
 
-	/* Without a service kube-apiserver serves the group itself. */
-	if (target != NULL && target->kind == JSON_OBJECT &&
-		(insecure == NULL || insecure->kind != JSON_BOOL || !insecure->u.boolean) &&
-		json_get_cstring(&arena, json_get(document, "metadata"), "resourceVersion") != NULL && cas.store != NULL &&
-		is_outdated(&arena, service, json_get_cstring(&arena, spec, "caBundle")))
-		patch_service(service, document);
+	/* Without a Service kube-apiserver serves the group itself; another Service has a certificate and CAs of its own. */
+	if (registration_read(&arena, document, &registration) && registration.is_remote && !registration.insecure &&
+		cas.store != NULL && is_ours(&arena, &registration) && is_outdated(&arena, service, registration.ca_bundle))
+	{
+		JsonText	patch = registration_trust(&arena, &registration, base64_encode(&arena, cas.pem));
+
+		service->call = kubeapi_patch(kube_api, registration_path(&arena, service->name), patch.bytes, patch.len,
+									  patch_done, service);
+	}
 	arena_free(&arena);
 }
 
@@ -254,7 +234,7 @@ look_after(const char *name)
 	if (service->call != NULL)
 		return;
 	arena_init(&arena);
-	service->call = kubeapi_get(kube_api, service_path(&arena, service), read_done, service);
+	service->call = kubeapi_get(kube_api, registration_path(&arena, service->name), read_done, service);
 	arena_free(&arena);
 }
 

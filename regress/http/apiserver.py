@@ -30,8 +30,9 @@ def now(seconds=0):
 class Trouble:
     """What is done to requests of a path that match, instead of answering them, or before."""
 
-    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None, text=None):
+    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None, text=None, retry_after=None):
         self.path = path
+        self.retry_after = retry_after
         self.method = method
         self.code = code
         self.times = times
@@ -69,7 +70,7 @@ class ApiServer:
         self.troubles = []
         self.connections = set()
         self.port = 0
-        self.server = None
+        self.server = self.context = None
         for name in ("default", "kube-system"):
             self.create_namespace(name)
         self.start()
@@ -82,6 +83,7 @@ class ApiServer:
         context.load_cert_chain(f"{self.certificates}/serving.crt", f"{self.certificates}/serving.key")
         context.load_verify_locations(f"{self.certificates}/ca.crt")
         context.verify_mode = ssl.CERT_OPTIONAL
+        self.context = context
         self.server = Listener(("127.0.0.1", self.port), handler_of(self))
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self.server.server_address[1]
@@ -106,6 +108,10 @@ class ApiServer:
                 except OSError:
                     pass
             self.lock.notify_all()
+
+    def trust(self, ca):
+        """Believes clients with certificates of another CA, too, until the next start()."""
+        self.context.load_verify_locations(ca)
 
     def kubeconfig(self, path, ca=None, **user):
         """Writes a kubeconfig with these credentials and returns its path."""
@@ -240,8 +246,8 @@ users:
     def trouble(self, path, **what):
         """
         For requests whose path (with its query) matches the regular expression: hold (an Event) is waited for; then the connection
-        is cut (drop) or the request answered with code (and a document or text, else a Status), for the first so many times; otherwise
-        as usual.  calm() ends it.
+        is cut (drop) or the request answered with code (and a document or text, else a Status, with retry_after in seconds), for the first so
+        many times; otherwise as usual.  calm() ends it.
         """
         with self.lock:
             self.troubles.append(Trouble(re.compile(path), **what))
@@ -291,6 +297,7 @@ class Cut(Exception):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    retry_after = None
     # Headers and body leave in one packet, or Nagle's algorithm delays each answer.
     wbufsize = -1
     apiserver = None
@@ -317,6 +324,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_PATCH(self):
         self.answer_request(self.patch)
 
+    def do_DELETE(self):
+        self.answer_request(self.delete)
+
     def answer_request(self, answer):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         subject = (self.request.getpeercert() or {}).get("subject", ())
@@ -339,6 +349,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.document(trouble.code, trouble.document)
                     return
                 if trouble.code is not None:
+                    self.retry_after = trouble.retry_after
                     self.failure(trouble.code, "Trouble", "trouble of the test")
                     return
             if token is not None and entry.authorization != f"Bearer {token}":
@@ -357,6 +368,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
+        if self.retry_after is not None:
+            self.send_header("Retry-After", str(self.retry_after))
+            self.retry_after = None
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
@@ -472,6 +486,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 server.events.append((path, event))
             self.document(201, event)
             return
+        if path == API_SERVICES:
+            self.create(path, json.loads(body))
+            return
         if path not in reviews:
             self.failure(404, "NotFound", "the server could not find the requested resource")
             return
@@ -482,8 +499,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.document(201, {**review, "status": rule(review["spec"])})
 
 
+    def create(self, collection, document):
+        name = document["metadata"]["name"]
+        server = self.apiserver
+        with server.lock:
+            found = name in server.objects[collection]
+            if not found:
+                document = server.put(collection, document)
+        if found:
+            self.failure(409, "AlreadyExists", f'"{name}" already exists')
+        else:
+            self.document(201, {**document, "kind": KINDS[collection]})
+
     def patch(self, body):
-        """A merge patch of members of an APIService's spec, at a version."""
+        """A merge patch of an APIService, at a version."""
         server = self.apiserver
         collection, _, name = urlsplit(self.path).path.rpartition("/")
         if collection != API_SERVICES or self.headers["Content-Type"] != "application/merge-patch+json":
@@ -491,16 +520,55 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         patch = json.loads(body)
         with server.lock:
-            document = copy.deepcopy(server.objects[collection][name])
+            document = copy.deepcopy(server.objects[collection].get(name))
+            if document is None:
+                self.failure(404, "NotFound", f'"{name}" not found')
+                return
             if patch["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
                 self.failure(409, "Conflict", "the object has been modified")
                 return
-            document["spec"].update(patch["spec"])
+            merge(document, patch)
+            if not document["spec"].get("service") and document["spec"].get("caBundle"):
+                self.failure(422, "Invalid", "local APIServices may not have a caBundle")
+                return
             document = server._change("MODIFIED", collection, name, document)
         self.document(200, {"kind": KINDS[collection], "apiVersion": "apiregistration.k8s.io/v1", **document})
 
+    def delete(self, body):
+        """The deletion of an APIService, with preconditions."""
+        server = self.apiserver
+        collection, _, name = urlsplit(self.path).path.rpartition("/")
+        if collection != API_SERVICES:
+            self.failure(405, "MethodNotAllowed", "the stand-in does not delete this")
+            return
+        wanted = json.loads(body or b"{}").get("preconditions", {})
+        with server.lock:
+            document = server.objects[collection].get(name)
+            if document is None:
+                self.failure(404, "NotFound", f'"{name}" not found')
+                return
+            if any(document["metadata"][key] != value for key, value in wanted.items()):
+                self.failure(409, "Conflict", "the object has been modified")
+                return
+            server.remove(collection, name)
+        self.document(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
+
+
+def merge(document, patch):
+    """RFC 7386, into an object."""
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            if not isinstance(document.get(key), dict):
+                document[key] = {}
+            merge(document[key], value)
+        elif value is None:
+            document.pop(key, None)
+        else:
+            document[key] = value
+
 
 def selected(item, query):
-    """Only metadata.name=x, as informers of one object ask."""
+    """Only metadata.name=x, as informers of one object ask, and one label."""
     field, _, value = query.get("fieldSelector", "").partition("=")
-    return not field or item["metadata"]["name"] == value
+    label, _, wanted = query.get("labelSelector", "").partition("=")
+    return (not field or item["metadata"]["name"] == value) and (not label or item["metadata"].get("labels", {}).get(label) == wanted)

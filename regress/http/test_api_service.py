@@ -108,6 +108,21 @@ def test_left_alone(apiserver, look, cas):
     assert {group_version: apiserver.api_service(group_version) for group_version in before} == before
 
 
+def test_another_server(apiserver, look, cas):
+    """AUTHN-12: an APIService of another Service, whose name is not in the certificate, keeps its own CA"""
+    old, new, _ = cas
+    apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
+    apiserver.register(POLICY_REPORTS, caBundle=bundle(old),
+                       service={"namespace": "kube-reports", "name": "reports-server", "port": 443})
+    before = apiserver.api_service(POLICY_REPORTS)
+    looking = look(new)
+    has(apiserver, OPEN_REPORTS, bundle(new))
+    # Another round, which begins when the one before has been answered.
+    place(f"{new}/ca.crt", looking.directory / "ca.crt")
+    until(lambda: len(apiserver.asked("/v1alpha2.wgpolicyk8s.io$", "GET")) > 1, 20, "a second look")
+    assert apiserver.api_service(POLICY_REPORTS) == before
+
+
 def test_same_second(apiserver, look, stack):
     """AUTHN-12: of two proxies whose CAs were made in the same second one gives way, always the same one"""
     directory = pathlib.Path(tempfile.mkdtemp(dir=stack.pki))

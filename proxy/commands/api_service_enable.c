@@ -1,0 +1,324 @@
+/*-------------------------------------------------------------------------
+ *
+ * api_service_enable.c
+ *	  Taking API groups over from their CRDs.
+ *
+ * The command looks at everything first and changes nothing when something of it is wrong: the Service has a ready
+ * endpoint, its certificate is of the CA and has the name that kube-apiserver verifies, it serves the group and
+ * version, and nothing that a CRD of the cluster serves there would be missing.  Then each APIService is changed with
+ * the version that was looked at, and it is waited until kube-apiserver calls it available.  One that does not become
+ * so gets back what it had: an APIService that does not answer blocks the deletion of every namespace.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/api_service_enable.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/kubeapi.h"
+#include "codec/base64.h"
+#include "commands/backend.h"
+#include "commands/command.h"
+#include "trust/ca_bundle.h"
+
+/* ---------- looking ---------- */
+
+static bool
+read_ca_file(Run *run)
+{
+	char		why[512];
+
+	if (run->options.ca_file[0] == '\0')
+		flags_refuse(run->set, "ca-file", NULL, "is required");
+	if (!ca_bundle_read(&run->arena, run->options.ca_file, &run->ca, why, sizeof(why)) ||
+		!ca_bundle_load(&run->ca_store, NULL, run->ca, run->options.ca_file, why, sizeof(why)))
+	{
+		command_error("--ca-file: %s", why);
+		return false;
+	}
+	run->ca_bundle = base64_encode(&run->arena, run->ca);
+	return true;
+}
+
+/* HOST:PORT of a ready endpoint; NULL, told, when there is none in time. */
+static const char *
+wait_for_endpoint(Run *run)
+{
+	char		told[512] = "";
+
+	for (;;)
+	{
+		Arena		arena;
+		const char *address = NULL;
+		const char *why = "";
+		BackendState state;
+
+		arena_init(&arena);
+		state = backend_look(run->kube, &arena, &run->service, &address, &why);
+		if (state == BACKEND_READY)
+			address = arena_strdup(&run->arena, address);
+		else if (state == BACKEND_WRONG || !run->options.wait || is_late(run))
+			command_error("%s", why);
+		else if (strncmp(told, why, sizeof(told) - 1) != 0)
+		{
+			snprintf(told, sizeof(told), "%s", why);
+			command_tell("waiting for the server: %s", told);
+		}
+		arena_free(&arena);
+		if (state == BACKEND_READY)
+			return address;
+		if (state == BACKEND_WRONG || !run->options.wait || is_late(run))
+			return NULL;
+		pause_for_poll();
+	}
+}
+
+/* Asks the server what it serves; false, told, when its certificate is not good, or only it was to be asked. */
+static bool
+ask_server(Run *run, Asker *server, const Target *target, NameList *plurals)
+{
+	Answer		answer;
+
+	if (backend_served(server, &run->arena, target->group, target->version, plurals, &answer))
+		return true;
+	if (answer.untrusted)
+		command_error("the certificate of the server cannot be verified by %s: %s", run->options.ca_file, answer.why);
+	else if (run->options.database != NULL)
+		return true;
+	else
+		command_error("%s: the server does not say what it serves: %s; where it lets no token in or cannot be reached "
+					  "from here, give --database", target->name, answer.why);
+	return false;
+}
+
+static bool
+ask_database(Run *run, const Target *target, NameList *plurals)
+{
+	const char *why = "";
+
+	if (run->options.cluster_id[0] == '\0')
+	{
+		KubeConfig	kubeconfig;
+
+		run->options.cluster_id = kubeconfig_load(&run->arena, run->options.kubeconfig, &kubeconfig, &why) ?
+			kubeapi_cluster_uid(&run->arena, &kubeconfig, &why) : NULL;
+		if (run->options.cluster_id == NULL)
+		{
+			run->options.cluster_id = "";
+			command_error("the cluster's id is not known: %s; give --cluster-id", why);
+			return false;
+		}
+	}
+	if (backend_registered(&run->arena, run->options.database, run->options.cluster_id, target->group,
+						   target->version, plurals, &why))
+		return true;
+	command_error("the database does not say what is served: %s", why);
+	return false;
+}
+
+/* Whether a group and version can be taken over without losing anything; what stands against it is told. */
+static bool
+look_at_served(Run *run, Asker *server, const Target *target)
+{
+	NameList	served;
+	NameList	crds;
+	bool		good = true;
+
+	if (!ask_server(run, server, target, &served) ||
+		(run->options.database != NULL && !ask_database(run, target, &served)) || !crds_of_target(run, target, &crds))
+		return false;
+	if (served.count == 0)
+	{
+		command_error("%s/%s is not served by %s/%s: register its CRDs with kube_reports.register_crd()", target->group,
+					  target->version, run->service.namespace, run->service.name);
+		return false;
+	}
+	for (size_t i = 0; i < crds.count; i++)
+	{
+		if (name_list_has(&served, crds.names[i]))
+			continue;
+		command_error("the cluster has the CRD %s.%s, which is not registered: nobody would serve it in %s any more; "
+					  "register it with kube_reports.register_crd()", crds.names[i], target->group, target->version);
+		good = false;
+	}
+	return good;
+}
+
+/* Whether an APIService may be taken; the reason is told. */
+static bool
+is_free(const Run *run, const Registration *registration)
+{
+	if (!registration->is_remote || service_is(&registration->service, &run->service) ||
+		(run->replace.name != NULL && service_is(&registration->service, &run->replace)))
+		return true;
+	command_error("%s leads to the Service %s/%s; --replace=%s/%s takes it over from there", registration->name,
+				  registration->service.namespace, registration->service.name, registration->service.namespace,
+				  registration->service.name);
+	return false;
+}
+
+static bool
+look_at_target(Run *run, Asker *server, const Target *target)
+{
+	Registration registration;
+	const JsonNode *document;
+	Found		found = read_api_service(run, &run->arena, target->name, &document, &registration);
+
+	return found != FOUND_ERROR && (found == FOUND_NONE || is_free(run, &registration)) &&
+		look_at_served(run, server, target);
+}
+
+static bool
+look_at_all(Run *run)
+{
+	const char *address = wait_for_endpoint(run);
+	Asker	   *server;
+	bool		good = true;
+
+	if (address == NULL || !read_crds(run))
+		return false;
+	/* The name is that which kube-apiserver verifies. */
+	server = asker_for(run->kube, arena_printf(&run->arena, "https://%s.%s.svc:%d", run->service.name,
+											   run->service.namespace, run->service.port), run->ca,
+					   run->options.connect_to[0] != '\0' ? run->options.connect_to : address);
+	for (size_t i = 0; i < run->count; i++)
+		good = look_at_target(run, server, &run->targets[i]) && good;
+	asker_close(server);
+	return good;
+}
+
+/* ---------- changing ---------- */
+
+/* The caBundle that is to stand there: one of ours with newer CAs than the file stays, as in upkeep/api_service.c. */
+static const char *
+bundle_for(Run *run, Arena *arena, const Registration *registration)
+{
+	X509_STORE *store = NULL;
+	JsonText	pem;
+	char		why[512];
+	bool		newer;
+
+	if (!registration->is_remote || !service_is(&registration->service, &run->service))
+		return run->ca_bundle;
+	newer = registration->ca_bundle[0] != '\0' && base64_decode(arena, registration->ca_bundle, &pem) &&
+		ca_bundle_load(&store, NULL, pem, registration->name, why, sizeof(why)) &&
+		ca_bundle_is_newer(store, run->ca_store);
+	X509_STORE_free(store);
+	if (newer)
+		command_tell("%s: its caBundle is newer than %s and stays", registration->name, run->options.ca_file);
+	return newer ? registration->ca_bundle : run->ca_bundle;
+}
+
+/* One attempt: looks, and changes what was looked at. */
+static Sent
+try_take(Run *run, Arena *arena, Target *target)
+{
+	RegistrationWish wish = {
+		.service = run->service,
+		.ca_bundle = run->ca_bundle,
+		.group_priority = run->options.group_priority,
+		.version_priority = run->options.version_priority,
+	};
+	Registration registration;
+	const JsonNode *document;
+	Sent		sent;
+
+	/* It is kept: it may have to be restored. */
+	switch (read_api_service(run, &run->arena, target->name, &document, &registration))
+	{
+		case FOUND_ERROR:
+			return SENT_ERROR;
+		case FOUND_NONE:
+			sent = send_change(run, arena, target->name, "POST", NULL,
+							   registration_create(arena, target->group, target->version, &wish));
+			if (sent != SENT)
+				return sent;
+			target->created = true;
+			command_tell("%s: created; it leads to %s/%s", target->name, run->service.namespace, run->service.name);
+			return SENT;
+		case FOUND:
+			break;
+	}
+	if (!is_free(run, &registration))
+		return SENT_ERROR;
+	wish.ca_bundle = bundle_for(run, arena, &registration);
+	if (registration_is(&registration, &wish))
+	{
+		command_tell("%s: leads to %s/%s already", target->name, run->service.namespace, run->service.name);
+		return SENT;
+	}
+	sent = send_patch(run, arena, target->name, registration_take(arena, &registration, &wish));
+	if (sent != SENT)
+		return sent;
+	/* What led here before is not made worse by this run: it is not restored. */
+	if (registration.is_remote && service_is(&registration.service, &run->service))
+	{
+		command_tell("%s: leads to %s/%s as before, with what was asked for", target->name, run->service.namespace,
+					 run->service.name);
+		return SENT;
+	}
+	target->before = document;
+	command_tell("%s: leads to %s/%s now, where %s served it", target->name, run->service.namespace, run->service.name,
+				 registration.is_remote ? "another Service" : "kube-apiserver");
+	return SENT;
+}
+
+static Sent
+try_restore(Run *run, Arena *arena, Target *target)
+{
+	Registration registration;
+	const JsonNode *document;
+	Found		found = read_api_service(run, arena, target->name, &document, &registration);
+
+	if (found == FOUND_ERROR)
+		return SENT_ERROR;
+	if (found == FOUND_NONE || !registration.is_remote || !service_is(&registration.service, &run->service))
+		return SENT;
+	if (target->created)
+		return send_change(run, arena, target->name, "DELETE", NULL, registration_delete(arena, &registration));
+	return send_patch(run, arena, target->name, registration_restore(arena, &registration, target->before));
+}
+
+/* An APIService that does not answer is worse than none. */
+static void
+take_back(Run *run, Target *target)
+{
+	if (!target->created && target->before == NULL)
+		return;
+	if (repeat(run, target, try_restore))
+		command_tell("%s: is again what it was", target->name);
+	else
+		command_error("%s: is not what it was; kube-reports-proxy apiservice disable mends it", target->name);
+}
+
+/* All that this run changed. */
+static void
+take_all_back(Run *run)
+{
+	for (size_t i = 0; i < run->count; i++)
+		take_back(run, &run->targets[i]);
+}
+
+bool
+api_service_enable(Run *run)
+{
+	bool		good = true;
+
+	if (!read_ca_file(run) || !look_at_all(run))
+	{
+		command_error("nothing was changed");
+		return false;
+	}
+	for (size_t i = 0; good && i < run->count; i++)
+		good = repeat(run, &run->targets[i], try_take);
+	for (size_t i = 0; good && run->options.wait && i < run->count; i++)
+	{
+		good = wait_available(run, run->targets[i].name, false);
+		if (good)
+			command_tell("%s: available", run->targets[i].name);
+	}
+	if (!good)
+		take_all_back(run);
+	return good;
+}

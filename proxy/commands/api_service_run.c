@@ -1,0 +1,169 @@
+/*-------------------------------------------------------------------------
+ *
+ * api_service_run.c
+ *	  What the commands of kube-reports-proxy apiservice have in common.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/api_service_run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/loop.h"
+#include "commands/command.h"
+#include "commands/crds.h"
+
+#define POLL_MS 500
+/* How often somebody else may be faster. */
+#define MOST_CONFLICTS 10
+
+void
+tell_refused(const char *name, const Answer *answer)
+{
+	command_error("%s: %s%s", name, answer->why,
+				  answer->status == 403 ? "; docs/security.md says which rights this command needs" : "");
+}
+
+void
+pause_for_poll(void)
+{
+	struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+
+	nanosleep(&pause, NULL);
+}
+
+bool
+is_late(const Run *run)
+{
+	return loop_now() >= run->deadline;
+}
+
+Found
+read_api_service(Run *run, Arena *arena, const char *name, const JsonNode **document, Registration *registration)
+{
+	Ask			question = {.path = registration_path(arena, name)};
+	Answer		answer;
+
+	*document = ask_document(run->kube, arena, &question, &answer);
+	if (answer.status == 404)
+		return FOUND_NONE;
+	if (*document != NULL && registration_read(arena, *document, registration))
+		return FOUND;
+	if (*document != NULL)
+		command_error("%s: kube-apiserver's answer is no APIService", name);
+	else
+		tell_refused(name, &answer);
+	return FOUND_ERROR;
+}
+
+Sent
+send_change(Run *run, Arena *arena, const char *name, const char *method, const char *content_type, JsonText body)
+{
+	Ask			question = {.method = method, .content_type = content_type, .body = body};
+	Answer		answer;
+
+	question.path = strcmp(method, "POST") == 0 ? REGISTRATION_COLLECTION : registration_path(arena, name);
+	answer = ask(run->kube, arena, &question);
+	if (answer.why == NULL)
+		return SENT;
+	if (answer.status == 409 || (answer.status == 404 && strcmp(method, "POST") != 0))
+		return SENT_CONFLICT;
+	tell_refused(name, &answer);
+	return SENT_ERROR;
+}
+
+Sent
+send_patch(Run *run, Arena *arena, const char *name, JsonText patch)
+{
+	return send_change(run, arena, name, "PATCH", "application/merge-patch+json", patch);
+}
+
+bool
+wait_available(Run *run, const char *name, bool local)
+{
+	char		told[512] = "";
+
+	for (;;)
+	{
+		Arena		arena;
+		Registration registration;
+		const JsonNode *document;
+		const char *state;
+		bool		good;
+
+		arena_init(&arena);
+		switch (read_api_service(run, &arena, name, &document, &registration))
+		{
+			case FOUND_ERROR:
+				arena_free(&arena);
+				return false;
+			case FOUND_NONE:
+				state = "it is not there";
+				good = false;
+				break;
+			case FOUND:
+			default:
+				good = registration.available && registration.is_remote != local &&
+					(strcmp(registration.reason, "Local") == 0) == local;
+				state = registration.available || registration.reason[0] == '\0' ? "kube-apiserver has not looked yet" :
+					arena_printf(&arena, "%s: %s", registration.reason, registration.message);
+				break;
+		}
+		if (!good && strncmp(told, state, sizeof(told) - 1) != 0)
+		{
+			snprintf(told, sizeof(told), "%s", state);
+			command_tell("%s: waiting until it is available (%s)", name, told);
+		}
+		arena_free(&arena);
+		if (good)
+			return true;
+		if (is_late(run))
+		{
+			command_error("%s: not available after %d s (%s)", name, run->options.timeout, told);
+			return false;
+		}
+		pause_for_poll();
+	}
+}
+
+bool
+read_crds(Run *run)
+{
+	const char *why = "";
+
+	if (crds_list(run->kube, &run->arena, &run->crds, &why))
+		return true;
+	command_error("the CRDs of the cluster cannot be listed: %s", why);
+	return false;
+}
+
+bool
+crds_of_target(Run *run, const Target *target, NameList *plurals)
+{
+	const char *why = "";
+
+	if (crds_of_version(run->kube, &run->arena, &run->crds, target->group, target->version, plurals, &why))
+		return true;
+	command_error("%s: its CRDs cannot be read: %s", target->name, why);
+	return false;
+}
+
+bool
+repeat(Run *run, Target *target, Sent (*attempt) (Run *run, Arena *arena, Target *target))
+{
+	for (int i = 0; i < MOST_CONFLICTS; i++)
+	{
+		Arena		arena;
+		Sent		sent;
+
+		arena_init(&arena);
+		sent = attempt(run, &arena, target);
+		arena_free(&arena);
+		if (sent != SENT_CONFLICT)
+			return sent == SENT;
+	}
+	command_error("%s: somebody else changes it all the time", target->name);
+	return false;
+}

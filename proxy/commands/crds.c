@@ -1,0 +1,127 @@
+/*-------------------------------------------------------------------------
+ *
+ * crds.c
+ *	  The CustomResourceDefinitions of a cluster, as far as commands ask.
+ *
+ * The list asks for metadata alone: the definitions of a large cluster are tens of megabytes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "commands/crds.h"
+
+#include <string.h>
+
+#include "cluster/transfer.h"
+
+#define COLLECTION "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+#define METADATA_ALONE "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+/* One can be half a megabyte even so, with what kubectl apply and managedFields add. */
+#define PAGE_SIZE 20
+#define PAGE_LIMIT ((size_t) 64 * 1024 * 1024)
+/* More than kube-apiserver can bear. */
+#define MOST_CRDS 100000
+
+static void
+add_name(Arena *arena, NameList *list, size_t *capacity, const char *name)
+{
+	list->names = arena_grow(arena, list->names, list->count, sizeof(*list->names), capacity);
+	list->names[list->count++] = name;
+}
+
+/* Adds the names of a page; the position of the next one, NULL after the last. */
+static const char *
+take_page(Arena *arena, const JsonNode *page, NameList *names, size_t *capacity)
+{
+	const JsonNode *items = json_get(page, "items");
+	const char *next = json_get_cstring(arena, json_get(page, "metadata"), "continue");
+
+	for (size_t i = 0; items != NULL && items->kind == JSON_ARRAY && i < items->u.array.count; i++)
+	{
+		const char *name = json_get_cstring(arena, json_get(items->u.array.items[i], "metadata"), "name");
+
+		if (name != NULL)
+			add_name(arena, names, capacity, name);
+	}
+	return next == NULL || next[0] == '\0' ? NULL : next;
+}
+
+bool
+crds_list(Asker *kube, Arena *arena, NameList *names, const char **why)
+{
+	size_t		capacity = 0;
+	const char *next = NULL;
+	Arena		page_arena;
+
+	memset(names, 0, sizeof(*names));
+	do
+	{
+		Ask			question = {.accept = METADATA_ALONE, .answer_limit = PAGE_LIMIT};
+		Answer		answer;
+		const JsonNode *page;
+
+		arena_init(&page_arena);
+		question.path = arena_printf(&page_arena, COLLECTION "?limit=%d%s%s", PAGE_SIZE,
+									 next == NULL ? "" : "&continue=",
+									 next == NULL ? "" : transfer_escape(&page_arena, next));
+		page = ask_document(kube, &page_arena, &question, &answer);
+		if (page == NULL)
+		{
+			*why = arena_strdup(arena, answer.why);
+			arena_free(&page_arena);
+			return false;
+		}
+		next = take_page(arena, page, names, &capacity);
+		arena_free(&page_arena);
+	} while (next != NULL && names->count < MOST_CRDS);
+	if (next == NULL)
+		return true;
+	*why = "the list of CustomResourceDefinitions does not end";
+	return false;
+}
+
+static bool
+serves(const JsonNode *crd, const char *version)
+{
+	const JsonNode *versions = json_path(crd, "spec", "versions", NULL);
+
+	for (size_t i = 0; versions != NULL && versions->kind == JSON_ARRAY && i < versions->u.array.count; i++)
+	{
+		const JsonNode *served = json_get(versions->u.array.items[i], "served");
+
+		if (json_is_string(json_get(versions->u.array.items[i], "name"), version))
+			return served != NULL && served->kind == JSON_BOOL && served->u.boolean;
+	}
+	return false;
+}
+
+bool
+crds_of_version(Asker *kube, Arena *arena, const NameList *names, const char *group, const char *version,
+				NameList *plurals, const char **why)
+{
+	size_t		capacity = 0;
+
+	memset(plurals, 0, sizeof(*plurals));
+	for (size_t i = 0; i < names->count; i++)
+	{
+		const char *dot = strchr(names->names[i], '.');
+		Ask			question = {0};
+		Answer		answer;
+		const JsonNode *crd;
+
+		if (dot == NULL || strcmp(dot + 1, group) != 0)
+			continue;
+		question.path = arena_printf(arena, COLLECTION "/%s", transfer_escape(arena, names->names[i]));
+		crd = ask_document(kube, arena, &question, &answer);
+		if (crd == NULL && answer.status == 404)
+			continue;
+		if (crd == NULL)
+		{
+			*why = answer.why;
+			return false;
+		}
+		if (serves(crd, version))
+			add_name(arena, plurals, &capacity,
+					 arena_strndup(arena, names->names[i], (size_t) (dot - names->names[i])));
+	}
+	return true;
+}
