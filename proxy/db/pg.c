@@ -28,6 +28,7 @@
 #include "db/pg.h"
 #include "db/pg_choice.h"
 #include "db/pg_connect.h"
+#include "db/pg_pooler.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
 #define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
@@ -418,7 +419,7 @@ connection_send(Connection *connection, PgCall *call)
 
 	call->connection = connection;
 	pg_call_sent(call);
-	if (!connection->prepared[call->statement])
+	if (call->statement != PG_WHO && !connection->prepared[call->statement])
 	{
 		sent = PQsendPrepare(connection->conn, statement->name, statement->text, 0, NULL) == 1 &&
 			PQpipelineSync(connection->conn) == 1;
@@ -428,8 +429,9 @@ connection_send(Connection *connection, PgCall *call)
 	for (int i = 0; i < call->parameter_count; i++)
 		values[i] = call->lengths[i] < 0 ? NULL : call->buffer + call->offsets[i];
 	sent = sent &&
-		PQsendQueryPrepared(connection->conn, statement->name, call->parameter_count, values,
-							call->lengths, call->formats, 1) == 1 &&
+		(call->statement == PG_WHO ? PQsendQueryParams(connection->conn, statement->text, 0, NULL, NULL, NULL, NULL, 1) :
+		 PQsendQueryPrepared(connection->conn, statement->name, call->parameter_count, values,
+							 call->lengths, call->formats, 1)) == 1 &&
 		PQpipelineSync(connection->conn) == 1;
 	connection_push_step(connection, call, call->statement);
 
@@ -535,7 +537,9 @@ connection_step_done(Connection *connection)
 		 * After an update of the extension a changed function leaves the prepared statement with the old result type, or there
 		 * is another one in its place.  A new connection learns from the greeting what is understood.
 		 */
-		if ((strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL) || strcmp(error.sqlstate, "42883") == 0)
+		if (strcmp(error.sqlstate, "26000") == 0)
+			pg_pooler_changed();
+		if ((strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL) || strcmp(error.sqlstate, "42883") == 0 || strcmp(error.sqlstate, "26000") == 0)
 			connection_doom(connection, error.message);
 	}
 	/* It was hit in place of the one before it. */

@@ -36,7 +36,8 @@
 
 typedef enum PgStatement
 {
-	PG_SETTINGS,				/* pg.c's own, on every new connection */
+	PG_WHO,						/* these three are pg.c's own, on every new connection */
+	PG_SETTINGS,
 	PG_HELLO,
 	PG_REGISTRY,
 	PG_DOCUMENTS,

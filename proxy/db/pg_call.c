@@ -26,6 +26,8 @@
 #define OID_TEXT 25
 
 const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
+	/* Alone and not prepared: behind a pooler of transactions all else would do harm to others. */
+	[PG_WHO] = {"who", "SELECT pg_catalog.pg_backend_pid()", 1, true, false, true},
 	[PG_SETTINGS] = {"settings",
 		"SELECT pg_catalog.set_config('application_name', 'kube-reports-proxy', false),"
 		" pg_catalog.set_config('idle_in_transaction_session_timeout', '5s', false),"
@@ -187,7 +189,7 @@ pg_call_new(PgStatement statement)
 		abort();
 	call->statement = statement;
 	call->made_at = loop_microseconds();
-	if (statement != PG_SETTINGS)
+	if (statement != PG_WHO && statement != PG_SETTINGS)
 	{
 		/* The only parameter in text form, with its NUL: the server parses the uuid. */
 		call_begin_parameter(call, 0);

@@ -15,6 +15,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "db/pg_pooler.h"
 
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
 #define RESOLVE_MS 1000			/* how long a connection waits for new addresses when there are old ones */
@@ -200,38 +201,88 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	pool_dispatch(connection->pool);
 }
 
+/* Says once in the log what is wrong with the pooler; attempts then come less often. */
+static void
+refuse_pooler(Connection *connection)
+{
+	char		why[300];
+
+	snprintf(why, sizeof(why), "the pooler at %s port %s pools transactions or statements: this proxy needs session pooling"
+			 " (pool_mode = session), because its sessions have settings and prepared statements",
+			 PQhost(connection->conn), PQport(connection->conn));
+	connection->misled = true;
+	if (strcmp(told_trouble, why) != 0)
+		log_line(pg_announces ? LOG_ERROR : LOG_WARNING, "%s", why);
+	snprintf(told_trouble, sizeof(told_trouble), "%s", why);
+	connection_refuse(connection, why);
+}
+
 static void
 connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	pg_result_free(result);
-	if (outcome != PG_OK)
+	/* A session that has just begun has no prepared statement, and keeps what it prepares. */
+	if (error != NULL && (strcmp(error->sqlstate, "26000") == 0 || strcmp(error->sqlstate, "42P05") == 0))
+		refuse_pooler(state);
+	else if (outcome != PG_OK)
 		connection_doom(state, error != NULL ? error->message : "connection lost while greeting");
+}
+
+/* Sends a call of the greeting. */
+static void
+greet_with(Connection *connection, PgCall *call, PgDone done)
+{
+	call->done = done;
+	call->state = connection;
+	call->internal = true;
+	call->urgent = true;
+	call->deadline = connection->connect_deadline;
+	connection_send(connection, call);
+}
+
+static void
+connection_set_up(Connection *connection)
+{
+	PgCall	   *settings = pg_call_new(PG_SETTINGS);
+	PgCall	   *hello = pg_call_new(PG_HELLO);
+
+	if (connection->pool->lock_timeout != NULL)
+		pg_add_text(settings, connection->pool->lock_timeout);
+	else
+		pg_add_null(settings);
+	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
+	pg_add_int4(hello, PROTOCOL_NEWEST);
+	greet_with(connection, settings, connection_set);
+	greet_with(connection, hello, connection_greeted);
+}
+
+/* It is known which of the server's processes is at the other end: not the one that libpq was told of where a pooler is in between. */
+static void
+connection_identified(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	Connection *connection = state;
+	bool		pooled = outcome == PG_OK && pg_int4(result, 0, 0) != PQbackendPID(connection->conn);
+	PoolerMode	mode = pooled ? pg_pooler_mode(connection->conn, connection->pool->database) : POOLER_OF_SESSIONS;
+
+	pg_result_free(result);
+	if (outcome != PG_OK)
+		connection_doom(connection, error != NULL ? error->message : "connection lost while greeting");
+	else if (mode == POOLER_NOT_KNOWN)
+		connection_refuse(connection, "there is a pooler in between, and it is being found out how it pools");
+	else if (mode == POOLER_OF_TRANSACTIONS)
+		refuse_pooler(connection);
+	else
+		connection_set_up(connection);
 }
 
 static void
 connection_greet(Connection *connection)
 {
-	PgCall	   *settings = pg_call_new(PG_SETTINGS);
-	PgCall	   *hello = pg_call_new(PG_HELLO);
-
 	connection->state = CONNECTION_GREETING;
 	PQsetErrorVerbosity(connection->conn, PQERRORS_DEFAULT);
-	if (connection->pool->lock_timeout != NULL)
-		pg_add_text(settings, connection->pool->lock_timeout);
-	else
-		pg_add_null(settings);
 	if (PQsetnonblocking(connection->conn, 1) != 0 || PQenterPipelineMode(connection->conn) != 1)
 		connection_doom(connection, PQerrorMessage(connection->conn));
-	pg_add_text(hello, config.cluster_name != NULL ? config.cluster_name : "");
-	pg_add_int4(hello, PROTOCOL_NEWEST);
-	settings->done = connection_set;
-	hello->done = connection_greeted;
-	settings->state = hello->state = connection;
-	settings->internal = hello->internal = true;
-	settings->urgent = hello->urgent = true;
-	settings->deadline = hello->deadline = connection->connect_deadline;
-	connection_send(connection, settings);
-	connection_send(connection, hello);
+	greet_with(connection, pg_call_new(PG_WHO), connection_identified);
 }
 
 /* Watches libpq's socket; false when there is no descriptor left for that. */
