@@ -123,6 +123,20 @@ class Nemesis:
         self.stack.database, self.stack.spare = standby, database
         self.answers()
 
+    def point_in_time(self):
+        """The server dies for good; a base backup taken under load, and the log written since, take its place."""
+        database, spare = self.stack.database, self.stack.spare
+        database.psql("ALTER SYSTEM SET wal_keep_size = '2GB'", user="postgres")
+        database.psql("SELECT pg_reload_conf()", user="postgres")
+        spare.copy(database, "-X", "none")
+        self.stop.wait(1)
+        # An archive that has everything: nothing that was answered is lost, and the checker may know of one life only.
+        archive = f"{database.directory}/data/pg_wal"
+        database.kill()
+        spare.recover(f"restore_command = 'cp {archive}/%f %p'", *self.stack.settings)
+        self.stack.database, self.stack.spare = spare, database
+        self.answers()
+
     def kill_worker(self):
         workers = self.rng.choice(self.proxies).processes()[1:]
         if workers:
@@ -272,4 +286,4 @@ class Nemesis:
 
 
 ALL = ("half_request", "half_batch", "kill_worker", "restore", "long_reader", "kill_backend", "stopped_writer", "kill_proxy",
-       "open_transaction", "kill_server", "restart_server", "fail_over")
+       "open_transaction", "kill_server", "restart_server", "fail_over", "point_in_time")

@@ -229,7 +229,7 @@ def main():
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     options.nemesis = [name for name in options.nemesis.split(",")
-                       if name and name != "none" and not (options.standby_reads and name == "fail_over")]
+                       if name and name != "none" and not (options.standby_reads and name in ("fail_over", "point_in_time"))]
     failed = False
 
     if options.list_mutants:

@@ -108,12 +108,22 @@ class Database:
         """The backends that hold the lock of a lane or wait for it, a line each; how: a condition on the lock l."""
         return self.psql(f"SELECT l.pid FROM pg_locks l WHERE {LANE_LOCK} AND {how}", user="postgres")
 
-    def follow(self, primary, *settings):
-        """Becomes a streaming standby of another server: copied now, started, caught up."""
+    def copy(self, primary, *options):
+        """Takes a base backup of another server."""
         data = f"{self.directory}/data"
         shutil.rmtree(data, ignore_errors=True)
-        stack_command("as_server", "pg_basebackup", "-h", primary.directory, "-U", "postgres", "-D", data, "-R", "--no-sync",
-                      "--checkpoint=fast", "-X", "stream")
+        stack_command("as_server", "pg_basebackup", "-h", primary.directory, "-U", "postgres", "-D", data, "--no-sync",
+                      "--checkpoint=fast", *options)
+
+    def recover(self, *settings):
+        """Starts a base backup, which takes what it lacks from where the settings say, and serves when it has that."""
+        stack_command("as_server", "touch", f"{self.directory}/data/recovery.signal")
+        self.start(*settings)
+        until(lambda: self.psql("SELECT pg_is_in_recovery()", user="postgres") == "f", 60, "the end of recovery")
+
+    def follow(self, primary, *settings):
+        """Becomes a streaming standby of another server: copied now, started, caught up."""
+        self.copy(primary, "-R", "-X", "stream")
         self.start(*settings)
         until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'", user="postgres") == "1",
               30, "the standby to stream")

@@ -1,0 +1,145 @@
+"""Backups taken under load, and what they are restored to while proxies and watchers run (docs/operations.md)."""
+
+import pathlib
+
+import pytest
+
+from client import POLR, expired, failure, path_of, report, run, until
+from conftest import Database, stack_command
+from crew import Crew
+from test_dump import settle_results
+
+WRONG = "SELECT count(*) FROM kube_reports.verify()"
+
+
+def newest(database):
+    return int(database.psql("SELECT max(version) FROM kube_reports_internal.change"))
+
+
+def test_point_in_time(own_stack, ns, record_property):
+    """A base backup and an archive bring back a moment; who knew of later writes lists again, all others go on"""
+    database = own_stack.database
+    archive = f"{database.directory}/archive"
+    stack_command("as_server", "mkdir", archive)
+    own_stack.begin("archive_mode = on", f"archive_command = 'cp %p {archive}/%f'")
+    proxies = [own_stack.proxy() for _ in range(2)]
+    api, path = proxies[0].api(), path_of(POLR, ns)
+    crew = Crew(lambda: proxies[0].api(), ns, writers=2, watchers=2, pace=0.02)
+    backup = Database()
+    try:
+        until(lambda: crew.written() > 10 and all(crew.events), 30, "load")
+        backup.copy(database, "-X", "none")
+        kept = api.create(POLR, report("kept"), ns)["metadata"]["resourceVersion"]
+        assert newest(database) >= int(kept)
+        database.psql("SELECT pg_create_restore_point('before')", user="postgres")
+        lost = [api.create(POLR, report(f"lost-{n}"), ns)["metadata"]["resourceVersion"] for n in range(3)]
+        until(lambda: all("lost-2" in known for known in crew.known), 20, "watchers to know what will be lost")
+        elsewhere = api.watch(path_of(POLR, ns + "-elsewhere"), resourceVersion=kept)
+
+        # The server is gone; what takes its place has its name.  Its last segment is in the archive as well.
+        database.psql("SELECT pg_switch_wal()", user="postgres")
+        database.psql("CHECKPOINT", user="postgres")
+        segment = database.psql("SELECT pg_walfile_name(pg_current_wal_lsn())", user="postgres")
+        until(lambda: database.psql("SELECT last_archived_wal FROM pg_stat_archiver", user="postgres") >= segment or
+              database.psql("SELECT pg_switch_wal()", user="postgres") is None, 30, "the archive")
+        database.stop("immediate")
+        stack_command("as_server", "rm", "-rf", f"{database.directory}/data")
+        stack_command("as_server", "mv", f"{backup.directory}/data", f"{database.directory}/data")
+        database.recover(f"restore_command = 'cp {archive}/%f %p'", "recovery_target_name = 'before'",
+                         "recovery_target_action = promote")
+        before = crew.written()
+        until(lambda: crew.written() > before + 5, 60, "writes to go on")
+        crew.end_writers()
+
+        # What was written before is there, and nothing of what came after; no version is given twice.
+        stored = crew.names()
+        assert stored["kept"] == kept and not [name for name in stored if name.startswith("lost")]
+        assert all(name in stored for name, version in crew.acknowledged.items() if version and version <= int(kept))
+        after = int(api.create(POLR, report("after"), ns)["metadata"]["resourceVersion"])
+        assert after > int(lost[-1])
+        assert min(int(version) for version in stored.values() if int(version) > int(kept)) > int(kept)
+        for version in lost:
+            expired(api, path, version)
+            failure(api.get(path, resourceVersion=version, resourceVersionMatch="Exact"), 410, "Expired")
+        with api.watch(path, resourceVersion=kept) as watch:
+            assert watch.code == 200 and watch.change()[0] == "ADDED"
+        assert proxies[1].api().get(path + "/kept").code == 200
+        api.create(POLR, report("there"), ns + "-elsewhere")
+        elsewhere.expect(("ADDED", "there"))
+        until(crew.caught_up, 60, "all watchers to know what is stored")
+        crew.end()
+        assert all(count >= 1 for count in crew.relists)
+        settle_results(database)
+        assert database.psql(WRONG) == "0"
+        told = f"point in time: the longest write took {crew.write_gap:.2f} s"
+        print(told)
+        record_property("gaps", told)
+        elsewhere.close()
+    finally:
+        crew.enough.set()
+        crew.stop.set()
+        backup.remove()
+
+
+@pytest.fixture
+def spare():
+    """Another server, with the roles, without the database."""
+    server = Database()
+    server.start()
+    for role in ("kube_reports_owner", "kube_reports_proxy", "kube_reports_reader", "kube_reports_admin"):
+        server.psql(f"CREATE ROLE {role} LOGIN", user="postgres", database="postgres")
+    yield server
+    server.remove()
+
+
+def test_dumps_under_load(own_stack, spare, ns, tmp_path, record_property):
+    """Dumps of all forms, taken under load, restore; one takes the server's place, and informers recover"""
+    own_stack.begin()
+    source = own_stack.database
+    hosts = f"host={source.directory},{spare.directory} port=5432,5432 user=kube_reports_proxy dbname=kube_reports " \
+        "connect_timeout=3"
+    proxies = [own_stack.proxy(connection=hosts) for _ in range(2)]
+    crew = Crew(lambda: proxies[0].api(), ns, writers=2, watchers=3, pace=0.02)
+    try:
+        until(lambda: crew.written() > 10 and all(crew.events), 30, "load")
+        dumps = {}
+        for form, how in (("plain", ["--format=plain"]), ("custom", ["--format=custom"]),
+                          ("directory", ["--format=directory", "--jobs=2"])):
+            acknowledged = {name for name, version in list(crew.acknowledged.items()) if version}
+            dumps[form] = str(pathlib.Path(tmp_path) / form), acknowledged
+            run(["pg_dump", *how, f"--file={dumps[form][0]}", "-d", source.connection()])
+        for form, (file, acknowledged) in dumps.items():
+            name = "kube_reports" if form == "directory" else f"restored_{form}"
+            if form == "directory":
+                # The old server is gone before anybody may find the new one.
+                given = newest(source)
+                source.stop("immediate")
+            spare.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
+            to = ["-d", spare.connection(database=name)]
+            if form == "plain":
+                run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-f", file, *to])
+            else:
+                run(["pg_restore", "--exit-on-error", *(["--jobs=2"] if form == "directory" else []), *to, file])
+            if form != "directory":
+                spare.psql("SELECT kube_reports.after_restore()", database=name)
+                assert spare.psql(WRONG, database=name) == "0"
+            there = set(spare.psql("SELECT name FROM kube_reports.object", database=name).split())
+            assert acknowledged <= there, acknowledged - there
+        before = crew.written()
+        until(lambda: crew.written() > before + 5, 60, "writes to go on")
+        crew.end_writers()
+        assert all(proxy.api().get(path_of(POLR, ns)).code == 200 for proxy in proxies for _ in range(4))
+        until(crew.caught_up, 60, "all informers to know what is stored")
+        after = proxies[1].api().create(POLR, report("after"), ns)["metadata"]["resourceVersion"]
+        assert int(after) > given
+        crew.end()
+        assert all(count >= 1 for count in crew.relists)
+        settle_results(spare)
+        assert spare.psql(WRONG) == "0"
+        told = f"dump and restore: the longest write took {crew.write_gap:.2f} s, with the time that restoring took"
+        print(told)
+        record_property("gaps", told)
+    finally:
+        crew.enough.set()
+        crew.stop.set()
+        own_stack.end_proxies()
