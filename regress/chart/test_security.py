@@ -9,6 +9,7 @@ from conftest import TOP, containers, of_kind, pods, render
 from matrix import MATRIX
 
 every_values = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+NAMESPACES = "kube-reports-namespaces"
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 
 
@@ -97,13 +98,14 @@ def documented():
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
     objects = [document for block in blocks for document in yaml.safe_load_all(block) if document]
     # "bound in the same way"
-    policies = [
-        one
-        for one in objects
-        if one["metadata"]["name"] == "kube-reports-namespaces" and one["kind"] == "ClusterRoleBinding"
-    ]
-    bound = yaml.safe_load(yaml.safe_dump(policies[0]).replace("kube-reports-namespaces", "kube-reports-policies"))
-    return roles_of([*objects, bound])
+    bound = next(one for one in objects if one["kind"] == "ClusterRoleBinding" and one["metadata"]["name"] == NAMESPACES)
+    local = next(one for one in objects if one["kind"] == "RoleBinding" and one["metadata"]["name"] == "kube-reports-events")
+    policies = yaml.safe_load(yaml.safe_dump(bound).replace(NAMESPACES, "kube-reports-policies"))
+    takeover = [yaml.safe_load(yaml.safe_dump(one).replace(name, "kube-reports-takeover"))
+                for one, name in ((bound, NAMESPACES), (local, "kube-reports-events"))]
+    for one in takeover:
+        one["subjects"][0]["name"] = "kube-reports-takeover"
+    return roles_of([*objects, policies, *takeover])
 
 
 def test_roles_are_those_of_the_page():

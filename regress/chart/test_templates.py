@@ -200,6 +200,8 @@ def test_one_wait_for_the_database():
     assert job({}) == job({"replicas": 3})
     assert job({}) != job({"database": {"name": "other"}})
     assert job({}) != job({"image": {"tag": "other"}})
+    # helm template knows one revision only.
+    assert ".Release.Revision" in (CHART / "templates" / "setup.yaml").read_text()
 
 
 def test_shutdown_has_time():
