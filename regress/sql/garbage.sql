@@ -76,6 +76,18 @@ CALL upkeep();
 SELECT (SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
 SELECT count(*) AS wrong FROM kube_reports.verify();
 
+-- So do users, whoever writes again among them.
+SELECT count(*) AS stored, bool_or(a.name = current_user) AS mine, bool_and(a.last_used <= now()) AS past FROM kube_reports_internal.actor a;
+INSERT INTO kube_reports_internal.actor (id, name) SELECT kube_reports_internal.field_hash('actor', u.name), u.name
+	FROM unnest('{gone,there}'::text[]) u(name);
+UPDATE kube_reports_internal.actor SET last_used = last_used - interval '4 months' WHERE name <> 'there';
+SELECT pg_temp.fill('again', 1);
+SELECT bool_and(a.last_used >= date_trunc('month', now())) AS noted FROM kube_reports_internal.actor a WHERE a.name = current_user;
+DELETE FROM kube_reports.object WHERE namespace = 'again';
+SELECT kube_reports_internal.fold_rollups() AS more;
+CALL upkeep();
+SELECT CASE a.name WHEN current_user THEN 'mine' ELSE a.name END AS name FROM kube_reports_internal.actor a ORDER BY 1;
+
 -- What has happened on other days stays as long as days are kept; of what holds still, the last one stays.
 SELECT kube_reports.set_setting('daily_retention', '10 days');
 UPDATE kube_reports_internal.rollup_daily SET day = day - 30;

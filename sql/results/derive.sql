@@ -239,13 +239,15 @@ BEGIN
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
-		INSERT INTO kube_reports_internal.actor (id, name)
+		INSERT INTO kube_reports_internal.actor AS o (id, name)
 			SELECT e.actor_id, e.actor
 			FROM (SELECT DISTINCT e.actor_id, e.actor FROM entry e WHERE NOT e.again) e
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.actor a WHERE a.id = e.actor_id LIMIT 1) a ON true
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.actor a
+					WHERE a.id = e.actor_id AND a.last_used >= date_trunc('month', now()) LIMIT 1) a ON true
 			WHERE a.stored IS NULL AND EXISTS (SELECT FROM history h WHERE h.actor_id = e.actor_id)
 			ORDER BY e.actor_id
-			ON CONFLICT DO NOTHING
+			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
+				WHERE o.last_used < date_trunc('month', now())
 	), new_result AS (
 		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
 			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, a.first_seen, a.since, target.cluster_id, a.score, a.status, a.namespace,
@@ -407,12 +409,14 @@ BEGIN
 			ORDER BY a.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
-		INSERT INTO kube_reports_internal.actor (id, name)
+		INSERT INTO kube_reports_internal.actor AS o (id, name)
 			SELECT DISTINCT ON (e.actor_id) e.actor_id, e.actor
 			FROM entry e WHERE e.origin IN (SELECT a.origin FROM added a)
-				AND NOT EXISTS (SELECT FROM kube_reports_internal.actor a WHERE a.id = e.actor_id OFFSET 0)
+				AND NOT EXISTS (SELECT FROM kube_reports_internal.actor a
+					WHERE a.id = e.actor_id AND a.last_used >= date_trunc('month', now()) OFFSET 0)
 			ORDER BY e.actor_id
-			ON CONFLICT DO NOTHING
+			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
+				WHERE o.last_used < date_trunc('month', now())
 	), new_result AS (
 		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
 			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, written_at, written_at, target.cluster_id, a.score, a.status, a.namespace,
@@ -590,10 +594,12 @@ BEGIN
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_actor AS (
-		INSERT INTO kube_reports_internal.actor (id, name)
+		INSERT INTO kube_reports_internal.actor AS o (id, name)
 			SELECT a.id, written.actor FROM (SELECT kube_reports_internal.field_hash('actor', written.actor) AS id) a
-			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.actor o WHERE o.id = a.id OFFSET 0)
-			ON CONFLICT DO NOTHING RETURNING 1
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.actor s
+				WHERE s.id = a.id AND s.last_used >= date_trunc('month', now()) OFFSET 0)
+			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
+				WHERE o.last_used < date_trunc('month', now()) RETURNING 1
 	)
 	-- These are run in the order in which they are read, which is to be that of every writer.
 	SELECT (SELECT count(*) FROM new_actor) + (SELECT count(*) FROM new_detail) + (SELECT count(*) FROM new_subject)

@@ -298,6 +298,30 @@ COMMENT ON FUNCTION kube_reports_internal.collect_criteria(tid, tid)
 	IS 'removes criteria in a range of places that neither results nor counts refer to, and that history cannot refer '
 		'to';
 
+-- Who writes notes each month that it does.  The month more is for clocks that were set back.
+CREATE FUNCTION kube_reports_internal.collect_actors(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+	begins CONSTANT timestamptz := date_trunc('month', kube_reports_internal.history_begins()) - interval '1 month';
+	candidates	bigint[];
+BEGIN
+	SELECT count(*), array_agg(a.id) FILTER (WHERE a.last_used < begins) INTO looked_at, candidates
+		FROM kube_reports_internal.actor a WHERE a.ctid >= first AND a.ctid < behind;
+	removed := 0;
+	IF candidates IS NOT NULL THEN
+		PERFORM kube_reports_internal.lock_store();
+		DELETE FROM kube_reports_internal.actor a WHERE a.id = ANY (candidates) AND a.last_used < begins;
+		GET DIAGNOSTICS removed = ROW_COUNT;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.collect_actors(tid, tid)
+	IS 'removes actors in a range of places that history cannot refer to any more';
+
 -- A row says that a count has changed on a day: the first one that says 0, and one that says what the row before says,
 -- say nothing. Two statements: what the first one has removed is nobody's row before.
 CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
@@ -484,6 +508,7 @@ BEGIN
 			WHEN 'rollup_policy' THEN step := kube_reports_internal.collect_policies(first, behind);
 			WHEN 'rollup' THEN step := kube_reports_internal.collect_counts(first, behind);
 			WHEN 'criterion' THEN step := kube_reports_internal.collect_criteria(first, behind);
+			WHEN 'actor' THEN step := kube_reports_internal.collect_actors(first, behind);
 		END CASE;
 	EXCEPTION WHEN lock_not_available THEN
 		-- Writers come first; another time.
@@ -496,7 +521,7 @@ BEGIN
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
 	-- History keeps the others; and the server begins to count anew after a crash.
-	much := next.what NOT IN ('origin', 'subject', 'criterion')
+	much := next.what NOT IN ('origin', 'subject', 'criterion', 'actor')
 		AND (changed < next.changes OR changed - next.changes > 2 * busy * live);
 	IF next.place >= pages THEN
 		next.hurry := much OR next.removed > busy * next.looked_at;

@@ -66,9 +66,12 @@ COMMENT ON COLUMN kube_reports_internal.detail.exceptions IS 'names of the excep
 
 CREATE TABLE kube_reports_internal.actor (
 	id			bigint PRIMARY KEY,
-	name		text NOT NULL
+	name		text NOT NULL,
+	last_used	timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE kube_reports_internal.actor IS 'who wrote what history tells of: API users, database roles';
+COMMENT ON COLUMN kube_reports_internal.actor.last_used
+	IS 'when it first wrote something in the newest month in which it did: what history has of later months does not name it';
 
 ---- results ----
 
@@ -338,7 +341,7 @@ COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry IS 'the last whole p
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
 -- Each after those whose rows keep it.
 INSERT INTO kube_reports_internal.garbage_sweep (what)
-	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'), ('criterion');
+	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'), ('criterion'), ('actor');
 
 ---- what pg_dump takes along ----
 
