@@ -60,8 +60,8 @@ explain_hidden(const ReportKind *kind, const char *service)
 				  "etcd cannot be reached",
 				  kind->name, kind->version, kind->group, service);
 	command_tell("give the CustomResourceDefinition another served version, or hand the group back for a while "
-				 "(kube-reports-proxy apiservice disable %s/%s): see docs/moving-in.md, \"Clean up etcd\"",
-				 kind->group, kind->version);
+				 "(kube-reports-proxy apiservice disable %s/%s --service=%s): see docs/moving-in.md, \"Clean up etcd\"",
+				 kind->group, kind->version, service);
 }
 
 const char *

@@ -16,7 +16,7 @@ explain_served(Progress *progress, const ReportKind *kind, const char *version, 
 	progress_tell(progress, "APIService %s.%s points at service %s: what etcd holds is hidden behind it, and cannot "
 				  "be read", version, kind->group, service);
 	progress_tell(progress, "run import before \"apiservice enable\", or hand the group back for a while: "
-				  "kube-reports-proxy apiservice disable %s/%s", kind->group, kind->version);
+				  "kube-reports-proxy apiservice disable %s/%s --service=%s", kind->group, version, service);
 }
 
 static ImportEnd

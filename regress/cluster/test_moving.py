@@ -63,6 +63,12 @@ class Moving(Cluster):
         return run(["bash", "-c", f"set -e -o pipefail\n{script}"], cwd=self.plane.directory, env=environment,
                    timeout=300)
 
+    def here(self, script):
+        """The proxy is on this machine, at a port of its own."""
+        port = self.first.port
+        return script.replace("--service=kube-reports/kube-reports", f"--service=kube-reports/kube-reports:{port} "
+                              f"--connect-to=127.0.0.1:{port}").replace("ca.crt", f"{self.stack.pki}/ca.crt")
+
     def kubectl_program(self):
         return self.plane.programs.get("kubectl") or run(["bash", "-c", "command -v kubectl"]).out.strip()
 
@@ -119,8 +125,7 @@ def test_in_and_out(moving):
     moving.shell(command("import --from-cluster --prune"), moving.mover)
     assert moving.stack.database.psql("SELECT count(*) FROM kube_reports.stored_report") == "119"
     moving.create("late", owner)
-    plane.apply(plane.api_service(SERVED, moving.first.port, {"kube-aggregator.kubernetes.io/automanaged": "false"}))
-    plane.wait_available(SERVED)
+    moving.shell(moving.here(command("apiservice enable")))
     until(lambda: ("shop", "late") not in moving.reports(), 60, "the switch")
     expected = {key: value for key, value in before.items() if key[1] != "r-119"}
     assert moving.reports() == expected
@@ -147,7 +152,7 @@ def test_in_and_out(moving):
 
     # The way back.
     moving.shell(command("psql -X -A -t"))
-    api.delete("/apis/apiregistration.k8s.io/v1/apiservices/v1alpha2.wgpolicyk8s.io")
+    moving.shell(command("apiservice disable"))
     until(lambda: list(moving.reports()) == [("shop", "r-005")], 90, "the CRD to be served again")
     moving.shell(command("kubectl apply --server-side"))
     back = moving.reports()
