@@ -799,9 +799,51 @@ def bench_backlog(bench):
         churned / fresh <= 1.25)
 
 
+def processor_seconds(*processes):
+    """What processes have used so far, with those of their children that have ended."""
+    ticks = 0
+    for pid in processes:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def bench_sizing(bench):
+    """sizing: what a write of each kind costs: log, processor time of the database and of the proxy, and what stays."""
+    count = scaled(10000, 500)
+    server = int(pathlib.Path(bench.database.directory, "data/postmaster.pid").read_text(encoding="ascii").splitlines()[0])
+    times, changed = bench.policy_reports(1800000000), bench.directory / "changed"
+    changed.write_text("".join(line.replace('"pass"', '"fail"', 2) + "\n"
+                               for line in times.read_text(encoding="utf-8").splitlines()), encoding="utf-8")
+    path, merge = path_of(POLR, "sizing", NUMBERED), "--content-type=application/merge-patch+json"
+    kinds = (("an ephemeral report", path_of(EPHR, "create"), ("--method=POST", f"--bodies={bench.bodies()}")),
+             ("19 results", path_of(POLR, "sizing"), ("--method=POST", f"--bodies={bench.policy_reports()}")),
+             ("the same, new times", path, ("--method=PATCH", f"--bodies={times}", merge)),
+             ("two of 19 changed", path, ("--method=PATCH", f"--bodies={changed}", merge)),
+             ("a deletion", path, ("--method=DELETE",)))
+
+    def used():
+        with open(f"/proc/{server}/task/{server}/children", encoding="ascii") as children:
+            backends = children.read().split()
+        return (processor_seconds(server, *backends), processor_seconds(*bench.proxy.processes()),
+                int(bench.database.psql("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")))
+    for kind, target, how in kinds:
+        bench.database.psql("CHECKPOINT", user="postgres")
+        before = used()
+        result = bench.load(target, *how, "--connections=8", f"--requests={count}")
+        database, proxy, log = (then - now for then, now in zip(used(), before))
+        sizes = bench.database.psql("SELECT (object_bytes + log_bytes + result_bytes + history_bytes + count_bytes) / 1e6"
+                                    " FROM kube_reports.status")
+        row("sizing", f"{kind}: {result['per_second']:.0f}/s, store {float(sizes):.0f} MB", log / count / 1024,
+            None, "KB", None, "", None)
+        note(f"{kind}: {database / count * 1000:.2f} ms of the database, {proxy / count * 1000:.2f} ms of the proxy for each;"
+             f" proxy holds {bench.proxy.memory() / MEBIBYTE:.0f} MB")
+
+
 BENCHMARKS = {"list": bench_list, "create": bench_create, "results": bench_results, "disk": bench_disk, "turnover": bench_turnover,
               "analytics": bench_analytics, "score": bench_score, "questions": bench_questions, "page": bench_page,
-              "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog}
+              "lookup": bench_lookup, "watch": bench_watch, "idle": bench_idle, "growth": bench_growth, "backlog": bench_backlog,
+              "sizing": bench_sizing}
 
 
 def main():
