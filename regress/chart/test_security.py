@@ -98,11 +98,17 @@ def documented():
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
     objects = [document for block in blocks for document in yaml.safe_load_all(block) if document]
     # "bound in the same way"
-    bound = next(one for one in objects if one["kind"] == "ClusterRoleBinding" and one["metadata"]["name"] == NAMESPACES)
-    local = next(one for one in objects if one["kind"] == "RoleBinding" and one["metadata"]["name"] == "kube-reports-events")
+    bound = next(
+        one for one in objects if one["kind"] == "ClusterRoleBinding" and one["metadata"]["name"] == NAMESPACES
+    )
+    local = next(
+        one for one in objects if one["kind"] == "RoleBinding" and one["metadata"]["name"] == "kube-reports-events"
+    )
     policies = yaml.safe_load(yaml.safe_dump(bound).replace(NAMESPACES, "kube-reports-policies"))
-    takeover = [yaml.safe_load(yaml.safe_dump(one).replace(name, "kube-reports-takeover"))
-                for one, name in ((bound, NAMESPACES), (local, "kube-reports-events"))]
+    takeover = [
+        yaml.safe_load(yaml.safe_dump(one).replace(name, "kube-reports-takeover"))
+        for one, name in ((bound, NAMESPACES), (local, "kube-reports-events"))
+    ]
     for one in takeover:
         one["subjects"][0]["name"] = "kube-reports-takeover"
     return roles_of([*objects, policies, *takeover])

@@ -19,5 +19,5 @@ fi
 password=$(sed "s/'/''/g" /etc/kube-reports/superuser/password)
 echo "ALTER ROLE postgres PASSWORD '$password'" | postgres --single -D "$PGDATA" postgres >/dev/null
 # A certificate that was renewed is read when the server reloads its settings.
-(while sleep 3600; do pg_ctl reload -s -D "$PGDATA"; done) &
+(while sleep 3600 && pg_ctl reload -s -D "$PGDATA"; do :; done) &
 exec postgres -D "$PGDATA" -c hba_file=/etc/kube-reports/scripts/pg_hba.conf "$@"
