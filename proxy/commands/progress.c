@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,13 +69,21 @@ void
 progress_tell(Progress *progress, const char *format,...)
 {
 	va_list		arguments;
+	char	   *text;
+	int			len;
 
 	clear_line(progress);
-	fprintf(stderr, "%s: ", progress->what);
 	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
+	len = vasprintf(&text, format, arguments);
 	va_end(arguments);
+	if (len < 0)
+		abort();
+	fprintf(stderr, "%s: ", progress->what);
+	/* What a document says must not steer a terminal. */
+	for (int i = 0; i < len; i++)
+		fputc((unsigned char) text[i] < ' ' || text[i] == 0x7f ? '?' : text[i], stderr);
 	fputc('\n', stderr);
+	free(text);
 }
 
 void

@@ -26,7 +26,7 @@ typedef struct Progress
 extern void progress_begin(Progress *progress, const char *what);
 extern void progress_step(Progress *progress, size_t done);
 
-/* A line of its own, above the one that changes. */
+/* A line of its own, above the one that changes; control characters become question marks. */
 extern void progress_tell(Progress *progress, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 /* The last word: how many in what time. */

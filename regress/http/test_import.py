@@ -1,7 +1,10 @@
 """import: reports of a cluster's CRDs, and of a reports-server, come into the database as they are, each verified."""
 
+import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import threading
@@ -164,7 +167,7 @@ def test_hidden_behind_a_service(cluster):
 
 
 def test_by_another_version(cluster):
-    """While proxies serve our version, another one of the same schema reads what etcd holds; what is newer here stays."""
+    """While proxies serve our version, another one of the same schema reads etcd; what is newer here stays."""
     fill(cluster, 3)
     load(cluster)
     cluster.register(f"{WG}/v1alpha2")
@@ -178,6 +181,33 @@ def test_by_another_version(cluster):
     now = stored(cluster)
     assert now[WG, "policyreports", "shop", "r-000001"]["metadata"]["labels"]["here"] == "newer"
     assert now[WG, "policyreports", "shop", "r-000003"]["metadata"]["uid"] == late["metadata"]["uid"]
+
+
+def test_progress_on_a_terminal(cluster):
+    """A line that changes: how many of how many, how fast, how long it will take; the table is not in it."""
+    fill(cluster, 300)
+    held = threading.Event()
+    # The second page is late, so that there is time for a line.
+    cluster.trouble("policyreports.*continue", hold=held, times=1)
+    screen, terminal = pty.openpty()
+    with subprocess.Popen(command(cluster, "import", "--from-cluster", "--page-size=100", "--kinds=policyreports"),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+        os.close(terminal)
+        until(lambda: len(stored(cluster)) > 0, 60, "the first batch")
+        # Longer than between two lines, so that the batch behind it shows one.
+        assert not held.wait(0.3)
+        held.set()
+        shown = b""
+        with contextlib.suppress(OSError):
+            while more := os.read(screen, 4096):
+                shown += more
+        out = process.communicate(timeout=60)[0]
+    os.close(screen)
+    assert process.returncode == 0
+    line = rb"\r\x1b\[K|policyreports.wgpolicyk8s.io: \d+ of 300 \(\d+ %\), \d+/s, about \d+ s left"
+    assert any(b"s left" in found for found in re.findall(line, shown)), shown
+    assert re.search(rb"policyreports.wgpolicyk8s.io: 300 in [0-9.]+ s, \d+/s", shown), shown
+    assert "s left" not in out and "VERIFIED" in out
 
 
 def test_wrong_databases(cluster):
