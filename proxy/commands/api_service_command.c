@@ -107,12 +107,12 @@ is_name(const char *text)
 static void
 read_service(Run *run, const char *flag, const char *text, ServiceAddress *service)
 {
-	const char *slash = strchr(text, '/');
-	const char *colon = slash == NULL ? NULL : strchr(slash, ':');
+	const char *slash = strchrnul(text, '/');
+	const char *colon = strchr(slash, ':');
 	char	   *end;
 	long		port = 443;
 
-	if (slash == NULL)
+	if (*slash == '\0')
 		flags_refuse(run->set, flag, text, "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
 	service->namespace = arena_strndup(&run->arena, text, (size_t) (slash - text));
 	service->name = colon == NULL ? slash + 1 : arena_strndup(&run->arena, slash + 1, (size_t) (colon - slash) - 1);
