@@ -39,23 +39,24 @@ def documents(page, contains):
 class Cluster:
     """A control plane, a database, and proxies that the aggregator reaches."""
 
-    def __init__(self, **control_plane):
+    def __init__(self, settings=(), **control_plane):
+        """settings are of the database."""
         self.stack = HTTP.Stack()
         self.plane = None
         try:
-            self._begin(control_plane)
+            self._begin(settings, control_plane)
         except BaseException:
             self.end()
             raise
 
-    def _begin(self, control_plane):
+    def _begin(self, settings, control_plane):
         stack = self.stack
         HTTP.stack_command("certificate", stack.pki, "service", "/CN=kube-reports", "serverAuth",
                            f"DNS:{SERVICE}.{NAMESPACE}.svc,DNS:localhost,IP:127.0.0.1")
         self.plane = ControlPlane(f"{stack.database.directory}/control-plane", stack.pki, HTTP.stack_command, HTTP.free_port, **control_plane)
         # Only now is it known which cluster it is.
         stack.cluster = self.plane.uid()
-        stack.begin()
+        stack.begin(*settings)
         if os.getuid() == 0:
             owner = pwd.getpwnam("postgres")
             for suffix in ("crt", "key"):

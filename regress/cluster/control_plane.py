@@ -78,7 +78,8 @@ class Bearer(Api):
 class ControlPlane:
     """One in a directory; pki is a directory of .ci/stack.sh's certificates, whose CA becomes that of clients."""
 
-    def __init__(self, directory, pki, stack_command, free_port, etcd_flags=("--unsafe-no-fsync",), apiserver_flags=()):
+    def __init__(self, directory, pki, stack_command, free_port, etcd_flags=("--unsafe-no-fsync",), apiserver_flags=(),
+                 manager_flags=()):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.pki = pki
@@ -99,7 +100,7 @@ class ControlPlane:
             f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
             f"--tls-cert-file={pki}/kube-apiserver.crt", f"--tls-private-key-file={pki}/kube-apiserver.key", f"--client-ca-file={pki}/ca.crt",
             # No address of this machine can be in Endpoints but those of the loopback device, which are refused there.
-            "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC",
+            "--endpoint-reconciler-type=none", "--advertise-address=10.244.255.1", "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC",
             f"--requestheader-client-ca-file={certificates}/front/ca.crt", "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-uid-headers=X-Remote-Uid", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -114,7 +115,7 @@ class ControlPlane:
             f"--kubeconfig={manager}", f"--authentication-kubeconfig={manager}", f"--authorization-kubeconfig={manager}",
             "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={self.directory}", "--leader-elect=false",
             "--use-service-account-credentials=true", f"--service-account-private-key-file={certificates}/tokens.key",
-            f"--root-ca-file={pki}/ca.crt", "--concurrent-gc-syncs=5"])
+            f"--root-ca-file={pki}/ca.crt", "--concurrent-gc-syncs=5", *manager_flags])
 
     def _keys(self):
         self.stack_command("certificate", self.pki, "kube-apiserver", "/CN=kube-apiserver", "serverAuth",

@@ -1,0 +1,275 @@
+"""A node for one namespace: it runs the pods that the control plane wants there, as far as the chart's need it, and leads Services to them.
+
+A container is a process with the pod's volumes, environment, user and service account token, in a mount namespace of its own; images are
+what this tree has built and Debian's PostgreSQL client.  Pods share one network, which has every address of pods and Services (network
+namespace, see .ci/check-cluster): so the proxy of each pod is told to listen at the pod's address, which is all that is changed.
+"""
+
+import base64
+import contextlib
+import os
+import pathlib
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import urllib.request
+
+from client import until
+
+NAME = "here"
+# What the control plane is started with.
+SERVICES = "10.96.0.1"
+PODS = "10.244.0."
+
+
+def has_network():
+    """Whether addresses of Services and pods are this machine's, and its ports all free: in a network namespace."""
+    with socket.socket() as one, contextlib.suppress(OSError):
+        one.bind((SERVICES, 0))
+        return os.getuid() == 0
+    return False
+
+
+class Pod:
+    """One pod: its directory, its processes."""
+
+    def __init__(self, node, document, address):
+        self.node = node
+        self.document = document
+        self.metadata = document["metadata"]
+        self.spec = document["spec"]
+        self.name = self.metadata["name"]
+        self.address = address
+        self.directory = node.directory / self.name
+        self.processes = []
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._live, daemon=True)
+        self.thread.start()
+
+    # --- volumes and environment ---
+
+    def _object(self, kind, name):
+        return until(lambda: (answer := self.node.api.get(f"{self.node.core}/{kind}/{name}")).code == 200 and answer.json, 60, f"{kind} {name}")
+
+    def _volume(self, volume):
+        """A volume's directory, filled."""
+        path = self.directory / "volumes" / volume["name"]
+        path.mkdir(parents=True, exist_ok=True)
+        files, mode = {}, 0o444
+        if "secret" in volume:
+            data = self._object("secrets", volume["secret"]["secretName"])["data"]
+            items = volume["secret"].get("items") or [{"key": key, "path": key} for key in data]
+            files = {item["path"]: base64.b64decode(data[item["key"]]) for item in items}
+            mode = volume["secret"].get("defaultMode", 0o444)
+        elif "configMap" in volume:
+            files = {key: text.encode() for key, text in self._object("configmaps", volume["configMap"]["name"])["data"].items()}
+        elif "emptyDir" in volume:
+            path.chmod(0o777)
+        elif "projected" in volume:
+            account = self.spec["serviceAccountName"]
+            files = {"token": self.node.plane.token(self.node.namespace, account).encode(),
+                     "ca.crt": pathlib.Path(f"{self.node.plane.pki}/ca.crt").read_bytes(), "namespace": self.node.namespace.encode()}
+        else:
+            raise ValueError(f"a volume that this node does not know: {volume}")
+        for name, content in files.items():
+            (path / name).write_bytes(content)
+            os.chown(path / name, 0, self._group())
+            (path / name).chmod(mode)
+        return path
+
+    def _user(self):
+        return self.spec.get("securityContext", {}).get("runAsUser", 65532)
+
+    def _group(self):
+        return self.spec.get("securityContext", {}).get("fsGroup", self._user())
+
+    def _environment(self, container):
+        plane = self.node.plane
+        made = {"PATH": "/mnt:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(plane.port)}
+        for entry in container.get("env", []):
+            source = entry.get("valueFrom", {})
+            if "secretKeyRef" in source:
+                reference = source["secretKeyRef"]
+                made[entry["name"]] = base64.b64decode(self._object("secrets", reference["name"])["data"][reference["key"]]).decode()
+            elif "fieldRef" in source:
+                made[entry["name"]] = self.metadata[source["fieldRef"]["fieldPath"].partition(".")[2]]
+            else:
+                made[entry["name"]] = entry.get("value", "")
+        return made
+
+    # --- containers ---
+
+    def _start(self, container):
+        """Its process, in a mount namespace where volumes are where the container wants them."""
+        etc = self.directory / "etc"
+        if not etc.exists():
+            shutil.copytree("/etc", etc, symlinks=True)
+        mounts = [f"mount --bind {shlex.quote(str(etc))} /etc", f"mount --bind {shlex.quote(self.node.binaries)} /mnt", "mount -t tmpfs none /run"]
+        volumes = {volume["name"]: volume for volume in self.spec.get("volumes", [])}
+        # /tmp last: the directories of volumes are below it.
+        for mount in sorted(container.get("volumeMounts", []), key=lambda entry: entry["mountPath"] == "/tmp"):
+            source, target = self._volume(volumes[mount["name"]]), mount["mountPath"].replace("/var/run/", "/run/")
+            mounts.append(f"mkdir -p {target} && mount --bind {shlex.quote(str(source))} {target}")
+        command = container["command"] + container.get("args", [])
+        if container["name"] == "proxy":
+            command += [f"--bind-address={self.address}", f"--metrics-bind-address={self.address}"]
+        user = self._user()
+        script = " && ".join(["set -e", "cd /", *mounts, f"exec setpriv --reuid {user} --regid {user} --groups {self._group()} -- " + shlex.join(command)])
+        log = open(self.directory / f"{container['name']}.log", "ab")  # pylint: disable=consider-using-with
+        with log:
+            process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=log, env=self._environment(container), start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def _live(self):
+        try:
+            self.directory.mkdir(parents=True)
+            for container in self.spec.get("initContainers", []):
+                if self._start(container).wait(600) != 0:
+                    self._status("Failed", False)
+                    return
+            processes = [self._start(container) for container in self.spec["containers"]]
+            if any(owner["kind"] == "Job" for owner in self.metadata.get("ownerReferences", [])):
+                self._status("Running", True)
+                codes = [process.wait(600) for process in processes]
+                self._status("Succeeded" if not any(codes) else "Failed", False)
+                return
+            self._status("Running", False)
+            ready = False
+            while not self.stopping.wait(0.3):
+                if all(self._probe(container) for container in self.spec["containers"]) != ready:
+                    ready = not ready
+                    self._status("Running", ready)
+        except Exception as error:  # shown with the logs
+            (self.directory / "node.log").write_text(repr(error), encoding="utf-8")
+            with contextlib.suppress(Exception):
+                self._status("Failed", False)
+
+    def _probe(self, container):
+        probe = container["readinessProbe"]["httpGet"]
+        port = next(entry["containerPort"] for entry in container["ports"] if entry["name"] == probe["port"])
+        try:
+            with urllib.request.urlopen(f"http://{self.address}:{port}{probe['path']}", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def _status(self, phase, ready):
+        conditions = [{"type": kind, "status": str(ready)} for kind in ("Ready", "ContainersReady")]
+        conditions += [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized")]
+        self.node.api.patch(f"{self.node.core}/pods/{self.name}/status", {"status": {
+            "phase": phase, "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "10.244.255.1", "conditions": conditions}})
+
+    def log(self):
+        return "\n".join(f"--- {self.name} {path.name}\n{path.read_text(encoding='utf-8')[-1500:]}" for path in sorted(self.directory.glob("*.log")))
+
+    def stop(self):
+        """As a kubelet ends a pod."""
+        self.stopping.set()
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(self.spec.get("terminationGracePeriodSeconds", 30))
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait(10)
+        self.node.api.delete(f"{self.node.core}/pods/{self.name}", {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+
+
+class Node:
+    """The node, and what kube-scheduler and kube-proxy would do for it."""
+
+    def __init__(self, plane, namespace, binaries, directory):
+        self.plane, self.namespace, self.binaries = plane, namespace, binaries
+        self.directory = pathlib.Path(directory)
+        self.core = f"/api/v1/namespaces/{namespace}"
+        self.api = plane.api()
+        self.pods = {}
+        self.listeners = {}
+        self.stopped = threading.Event()
+        plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}})
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.stopped.wait(0.2):
+            with contextlib.suppress(OSError, KeyError):
+                self._pods()
+                self._services()
+
+    def _pods(self):
+        for document in self.api.get(f"{self.core}/pods").json["items"]:
+            uid, name = document["metadata"]["uid"], document["metadata"]["name"]
+            if document["metadata"].get("deletionTimestamp"):
+                pod = self.pods.get(uid)
+                if pod and not pod.stopping.is_set():
+                    pod.stopping.set()
+                    threading.Thread(target=pod.stop, daemon=True).start()
+            elif uid not in self.pods:
+                self.api.post(f"{self.core}/pods/{name}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                                                                  "target": {"apiVersion": "v1", "kind": "Node", "name": NAME}})
+                self.pods[uid] = Pod(self, document, f"{PODS}{len(self.pods) + 1}")
+
+    def _services(self):
+        for document in self.api.get(f"{self.core}/services").json["items"]:
+            address = document["spec"].get("clusterIP", "None")
+            for port in document["spec"].get("ports", []) if address != "None" else []:
+                if (address, port["port"]) not in self.listeners:
+                    listener = socket.create_server((address, port["port"]))
+                    self.listeners[address, port["port"]] = listener
+                    threading.Thread(target=self._accept, args=(listener, document["metadata"]["name"], port["name"]), daemon=True).start()
+
+    def endpoints(self, service, port_name):
+        """(address, port) of ready pods."""
+        found = []
+        slices = self.api.get(f"/apis/discovery.k8s.io/v1/namespaces/{self.namespace}/endpointslices", labelSelector=f"kubernetes.io/service-name={service}")
+        for document in slices.json["items"]:
+            port = next((port["port"] for port in document["ports"] or [] if port["name"] == port_name), None)
+            found += [(address, port) for one in document["endpoints"] or [] if one["conditions"].get("ready") for address in one["addresses"]]
+        return found
+
+    def _accept(self, listener, service, port_name):
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._relay, args=(client, service, port_name), daemon=True).start()
+
+    def _relay(self, client, service, port_name):
+        with client, contextlib.suppress(OSError, KeyError):
+            for target in self.endpoints(service, port_name):
+                with contextlib.suppress(ConnectionRefusedError), socket.create_connection(target, 10) as server:
+                    self._copy(client, server)
+                    return
+
+    @staticmethod
+    def _copy(client, server):
+        other = {client: server, server: client}
+        while other:
+            for source in select.select(list(other), [], [])[0]:
+                data = source.recv(65536)
+                if not data:
+                    return
+                other[source].sendall(data)
+
+    def logs(self):
+        return "\n".join(pod.log() for pod in self.pods.values())
+
+    def stop(self):
+        self.stopped.set()
+        self.thread.join(30)
+        for listener in self.listeners.values():
+            listener.close()
+        for pod in self.pods.values():
+            pod.stopping.set()
+            for process in pod.processes:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait(10)

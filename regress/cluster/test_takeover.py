@@ -1,0 +1,134 @@
+"""A cluster that has the CRDs already, and reports in etcd: taking its groups over, and giving them back."""
+
+import json
+import subprocess
+
+import pytest
+
+from client import POLR, path_of, report, until
+from conftest import TOP, Cluster
+from control_plane import API_SERVICES, NAMESPACE, SERVICE
+
+GROUP_VERSION = "wgpolicyk8s.io/v1alpha2"
+NAME = "v1alpha2.wgpolicyk8s.io"
+AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+CRDS = [TOP / "sql" / "crds" / f"{name}.wgpolicyk8s.io.json" for name in ("policyreports", "clusterpolicyreports")]
+
+
+@pytest.fixture(scope="module")
+def old_cluster():
+    """The CRDs, a report in etcd, and a proxy that nobody asks yet."""
+    own = Cluster()
+    try:
+        for file in CRDS:
+            own.plane.kubectl("apply", "--server-side", "-f", str(file))
+        own.plane.wait_available(GROUP_VERSION)
+        api = own.plane.api()
+        until(lambda: api.post(path_of(POLR, "default"), report("in-etcd", "default")).code in (201, 409), 60, "a report in etcd")
+        own.grant()
+        own.plane.service()
+        own.first = own.proxy()
+        yield own
+    finally:
+        own.end()
+
+
+def api_service(cluster):
+    return cluster.plane.api().get(f"{API_SERVICES}/{NAME}").json
+
+
+def command(cluster, *arguments, check=True):
+    """kube-reports-proxy apiservice, as an administrator."""
+    binary = f"{cluster.stack.database.directory}/dest/usr/bin/kube-reports-proxy"
+    done = subprocess.run([binary, "apiservice", *arguments, f"--kubeconfig={cluster.plane.kubeconfig}"], capture_output=True, text=True,
+                          timeout=180, check=False)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def enable(cluster, *more, check=True, group_version=GROUP_VERSION):
+    return command(cluster, "enable", group_version, f"--service={NAMESPACE}/{SERVICE}:{cluster.first.port}",
+                   f"--ca-file={cluster.stack.pki}/ca.crt", f"--database={cluster.stack.database.connection('kube_reports_proxy')}",
+                   "--timeout=90s", *more, check=check)
+
+
+def disable(cluster, group_version=GROUP_VERSION):
+    return command(cluster, "disable", group_version, f"--service={NAMESPACE}/{SERVICE}")
+
+
+def names(cluster):
+    """What a client sees, or None while it sees nothing."""
+    answer = cluster.plane.api().get(path_of(POLR, "default"))
+    return [item["metadata"]["name"] for item in answer.json["items"]] if answer.code == 200 else None
+
+
+def test_without_the_label(old_cluster):
+    """What happens without the command: an applied APIService is "configured", and put back by kube-apiserver at once."""
+    plane = old_cluster.plane
+    assert api_service(old_cluster)["metadata"]["labels"][AUTOMANAGED] == "true"
+    plane.apply(plane.api_service(GROUP_VERSION, old_cluster.first.port))
+    until(lambda: not api_service(old_cluster)["spec"].get("service"), 60, "kube-apiserver to put it back")
+    assert names(old_cluster) == ["in-etcd"]
+
+
+def test_there_and_back(old_cluster):
+    """enable: reports of the proxy, over a restart of kube-apiserver; disable: those of etcd; both again, and each twice."""
+    plane = old_cluster.plane
+    for _ in range(2):
+        for _ in range(2):
+            enable(old_cluster)
+        taken = api_service(old_cluster)
+        assert taken["spec"]["service"]["name"] == SERVICE and taken["spec"]["caBundle"]
+        assert taken["metadata"].get("labels", {}).get(AUTOMANAGED) not in ("true", "onstart")
+        assert plane.available(GROUP_VERSION)
+        until(lambda: names(old_cluster) in ([], ["in-the-database"]), 30, "lists of the proxy")
+        plane.api().post(path_of(POLR, "default"), report("in-the-database", "default"))
+        assert names(old_cluster) == ["in-the-database"]
+        # What a chart that has the CRDs does at its next upgrade.
+        plane.kubectl("annotate", "crd", "policyreports.wgpolicyk8s.io", "touched=yes", "--overwrite")
+        plane.restart_apiserver()
+        plane.wait_available(GROUP_VERSION)
+        assert names(old_cluster) == ["in-the-database"]
+        for _ in range(2):
+            disable(old_cluster)
+        until(lambda: names(old_cluster) == ["in-etcd"], 60, "lists of etcd")
+        given_back = api_service(old_cluster)
+        assert not given_back["spec"].get("service") and given_back["metadata"]["labels"][AUTOMANAGED] == "true"
+
+
+def test_type_that_is_not_registered(old_cluster):
+    """A CRD of the same group and version that the proxies do not serve would vanish: refused, and nothing is changed."""
+    crd = json.loads(CRDS[0].read_text(encoding="utf-8"))
+    crd["metadata"] = {"name": "exceptions.wgpolicyk8s.io", "annotations": crd["metadata"].get("annotations", {})}
+    crd["spec"]["names"] = {"plural": "exceptions", "singular": "exception", "kind": "Exception", "listKind": "ExceptionList"}
+    old_cluster.plane.apply(crd)
+    try:
+        refused = enable(old_cluster, check=False)
+        assert refused.returncode != 0 and "exceptions" in refused.stderr
+        assert not api_service(old_cluster)["spec"].get("service")
+        assert names(old_cluster) == ["in-etcd"]
+    finally:
+        old_cluster.plane.kubectl("delete", "crd", "exceptions.wgpolicyk8s.io")
+
+
+def test_before_the_proxy_answers(old_cluster):
+    """Nothing is taken over while no proxy can answer."""
+    old_cluster.first.stop()
+    try:
+        # There is no database to ask either: the proxy itself is asked.
+        refused = command(old_cluster, "enable", GROUP_VERSION, f"--service={NAMESPACE}/{SERVICE}:{old_cluster.first.port}",
+                          f"--ca-file={old_cluster.stack.pki}/ca.crt", "--timeout=5s", check=False)
+        assert refused.returncode != 0
+        assert names(old_cluster) == ["in-etcd"]
+    finally:
+        old_cluster.first.start()
+        old_cluster.first.wait_ready(60)
+
+
+def test_without_crds(old_cluster):
+    """A group without CRDs: the APIService is made, and ends with disable."""
+    group_version, name = "openreports.io/v1alpha1", "v1alpha1.openreports.io"
+    enable(old_cluster, group_version=group_version)
+    old_cluster.plane.wait_available(group_version)
+    disable(old_cluster, group_version)
+    until(lambda: old_cluster.plane.api().get(f"{API_SERVICES}/{name}").code == 404, 30, "the end of the APIService")
