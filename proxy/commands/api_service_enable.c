@@ -310,6 +310,8 @@ api_service_enable(Run *run)
 		command_error("nothing was changed");
 		return false;
 	}
+	/* A job that is out of time is ended so. */
+	stop_waiting_at_signals();
 	for (size_t i = 0; good && i < run->count; i++)
 		good = repeat(run, &run->targets[i], try_take);
 	for (size_t i = 0; good && run->options.wait && i < run->count; i++)

@@ -7,6 +7,7 @@
  */
 #include "commands/api_service_run.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -34,10 +35,27 @@ pause_for_poll(void)
 	nanosleep(&pause, NULL);
 }
 
+static volatile sig_atomic_t stopped;
+
+static void
+on_stop(int signal_number)
+{
+	stopped = 1;
+}
+
+void
+stop_waiting_at_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_stop, .sa_flags = (int) SA_RESETHAND};
+
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+}
+
 bool
 is_late(const Run *run)
 {
-	return loop_now() >= run->deadline;
+	return stopped || loop_now() >= run->deadline;
 }
 
 Found
@@ -121,7 +139,10 @@ wait_available(Run *run, const char *name, bool local)
 			return true;
 		if (is_late(run))
 		{
-			command_error("%s: not available after %d s (%s)", name, run->options.timeout, told);
+			if (stopped)
+				command_error("%s: not waited for any longer (%s)", name, told);
+			else
+				command_error("%s: not available after %d s (%s)", name, run->options.timeout, told);
 			return false;
 		}
 		pause_for_poll();

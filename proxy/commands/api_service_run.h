@@ -67,7 +67,15 @@ typedef struct Run
 extern void tell_refused(const char *name, const Answer *answer);
 
 extern void pause_for_poll(void);
+
+/* Whether the time is over, or a signal has ended it. */
 extern bool is_late(const Run *run);
+
+/*
+ * From here on the first SIGTERM or SIGINT ends waiting, so that what was changed can be taken back; the second one
+ * ends the process.
+ */
+extern void stop_waiting_at_signals(void);
 
 typedef enum Found
 {

@@ -279,6 +279,20 @@ def test_not_available(crds):
     assert crds.spec(POLICY_REPORTS)["service"]["name"] == "kube-reports"
 
 
+def test_stopped(crds):
+    """SIGTERM, as of a job that is out of time, ends the wait: what was taken is given back"""
+    crds.aggregation.check = lambda _: ("False", "FailedDiscoveryCheck", "a firewall")
+    with subprocess.Popen(crds.arguments("enable", f"--service={SERVICE}", f"--ca-file={crds.ca}", POLICY_REPORTS),
+                          stderr=subprocess.PIPE, text=True) as process:
+        while "waiting until it is available" not in process.stderr.readline():
+            assert process.poll() is None
+        process.terminate()
+        assert process.wait(30) == 1
+        told = process.stderr.read()
+    assert "not waited for any longer" in told and "is again what it was" in told
+    until(lambda: crds.local(POLICY_REPORTS), 20, "the CRDs")
+
+
 def test_forbidden(crds):
     """403 is said with what kube-apiserver says, and where the rights are listed; what was changed is taken back"""
     crds.server.trouble("/apiservices$", method="POST", code=403)
