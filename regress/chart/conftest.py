@@ -4,6 +4,8 @@ import functools
 import json
 import os
 import pathlib
+import shutil
+import socket
 import subprocess
 
 import pytest
@@ -14,6 +16,9 @@ CHART = TOP / "helm" / "kube-reports"
 PROXY = TOP / "proxy" / "build" / "kube-reports-proxy"
 HELMS = {"helm3": os.environ["HELM3"], "helm4": os.environ["HELM4"]}
 KUBE_VERSION = "1.31.0"
+CLUSTER = "3b241101-e2bb-4255-8caf-4136c566a962"
+STACK = str(TOP / ".ci" / "stack.sh")
+SETUP = CHART / "files" / "database.sql"
 
 
 # The loader in C takes a tenth of the time.
@@ -95,3 +100,75 @@ def containers(pod):
 @pytest.fixture(params=HELMS)
 def binary(request):
     return request.param
+
+
+# ---- a server ----
+
+
+def stack_command(*arguments):
+    return subprocess.run(
+        ["/bin/bash", STACK, *map(str, arguments)], capture_output=True, text=True, check=True, timeout=300
+    ).stdout.strip()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """A throw-away server with a database whose owner is no superuser and makes no roles."""
+
+    def __init__(self):
+        self.directory = stack_command("server_directory")
+        stack_command("server_install", self.directory)
+        stack_command("server_start", self.directory, "", "fsync = off")
+
+    def psql(self, sql, user="postgres", database="postgres", check=True):
+        done = subprocess.run(
+            ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(user, database)],
+            input=sql,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout.strip() if check else done
+
+    def connection(self, user, database):
+        return f"host={self.directory} user={user} dbname={database}"
+
+    def setup(self, user, database, password="", check=True, **variables):
+        variables = {"cluster": CLUSTER, **variables}
+        done = subprocess.run(
+            [
+                "psql",
+                "-X",
+                "-q",
+                "-d",
+                self.connection(user, database),
+                *(f"-v{name}={text}" for name, text in variables.items()),
+                "-f",
+                SETUP,
+            ],
+            env={**os.environ, "PROXY_PASSWORD": password},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    def remove(self):
+        stack_command("server_stop", self.directory, "immediate")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def server():
+    one = Server()
+    yield one
+    one.remove()

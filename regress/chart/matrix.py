@@ -62,6 +62,7 @@ MATRIX = {
         "apiServices": {
             "groups": {"kyverno.io/v1alpha2": True},
             "additionalGroups": ["aquasecurity.github.io/v1alpha1"],
+            "replace": "kyverno/kyverno-reports-server",
         }
     },
     "no-groups": {

@@ -8,92 +8,32 @@ import pwd
 import re
 import shutil
 import signal
-import socket
 import subprocess
 
 import psycopg2
 import pytest
 
-from conftest import CHART, TOP, containers, named, of_kind, pods, render
+from conftest import (
+    CHART,
+    CLUSTER,
+    SETUP,
+    STACK,
+    TOP,
+    containers,
+    free_port,
+    named,
+    of_kind,
+    pods,
+    render,
+    stack_command,
+)
 
-CLUSTER = "3b241101-e2bb-4255-8caf-4136c566a962"
 VERSION = re.search("default_version = '(.*)'", (TOP / "extension" / "kube_reports.control").read_text())[1]
 OTHER = "00000000-0000-4000-8000-000000000001"
-STACK = str(TOP / ".ci" / "stack.sh")
-SETUP = CHART / "files" / "database.sql"
 BINDIR = subprocess.run(
     [os.environ.get("PG_CONFIG") or "pg_config", "--bindir"], capture_output=True, text=True, check=True
 ).stdout.strip()
 SERVER_USER = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-
-
-def stack_command(*arguments):
-    return subprocess.run(
-        ["/bin/bash", STACK, *map(str, arguments)], capture_output=True, text=True, check=True, timeout=300
-    ).stdout.strip()
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    """A throw-away server with a database whose owner is no superuser and makes no roles."""
-
-    def __init__(self):
-        self.directory = stack_command("server_directory")
-        stack_command("server_install", self.directory)
-        stack_command("server_start", self.directory, "", "fsync = off")
-
-    def psql(self, sql, user="postgres", database="postgres", check=True):
-        done = subprocess.run(
-            ["psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(user, database)],
-            input=sql,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0 or not check, done.stderr
-        return done.stdout.strip() if check else done
-
-    def connection(self, user, database):
-        return f"host={self.directory} user={user} dbname={database}"
-
-    def setup(self, user, database, password="", check=True, **variables):
-        variables = {"cluster": CLUSTER, **variables}
-        done = subprocess.run(
-            [
-                "psql",
-                "-X",
-                "-q",
-                "-d",
-                self.connection(user, database),
-                *(f"-v{name}={text}" for name, text in variables.items()),
-                "-f",
-                SETUP,
-            ],
-            env={**os.environ, "PROXY_PASSWORD": password},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0 or not check, done.stderr
-        return done
-
-    def remove(self):
-        stack_command("server_stop", self.directory, "immediate")
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def server():
-    one = Server()
-    yield one
-    one.remove()
 
 
 ROLES = ("kube_reports_owner", "kube_reports_proxy", "kube_reports_reader", "kube_reports_admin")

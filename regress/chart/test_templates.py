@@ -213,6 +213,15 @@ def test_shutdown_has_time():
         assert least < spec["terminationGracePeriodSeconds"] <= least + 30
 
 
+def test_in_the_place_of_reports_server():
+    """The Service that Kyverno's chart waits for has endpoints in its namespace: those of the proxies."""
+    objects = render({"fullnameOverride": "kyverno-reports-server"}, release="kyverno")
+    service = named(objects, "Service", "kyverno-reports-server")
+    assert service["metadata"]["namespace"] == "kyverno"
+    labels = named(objects, "Deployment", "kyverno-reports-server")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+
+
 def test_notes():
     """What is printed after an installation fits the values."""
 
