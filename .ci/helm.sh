@@ -1,6 +1,6 @@
 #!/bin/bash
-# Helm, built as a Go module with the machine's own go command (Debian 12's is too old) and kept by its version in ~/.cache/kube-reports;
-# sourced by .ci/check-chart and .ci/install-manifest.
+# Helm, built as a Go module with the machine's own go command (Debian 12's is too old) and kept by its version in
+# ~/.cache/kube-reports; sourced by .ci/check-chart and .ci/install-manifest.
 
 helm3_version=v3.22.0 helm4_version=v4.3.1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kube-reports
