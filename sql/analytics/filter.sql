@@ -1,0 +1,463 @@
+-- filter.sql
+--	  The filter of searches: what callers give, checked, and its conditions as fragments of statements.
+--
+-- A filter is a JSON object.  Members are a string or an array of strings
+-- (one of them has to match), unless said otherwise:
+--	  cluster (uid or name), namespace, report, source, policy, rule, category,
+--	  severity, status, native_status, subject_kind, subject_namespace,
+--	  subject_name, subject_uid, exception; exempted (boolean: has exceptions);
+--	  score_from, score_to (numbers, inclusive); properties (object, contained
+--	  in the result's); since_from, since_to, first_seen_from, first_seen_to
+--	  (times, the first inclusive, in UTC unless they name a zone); text (string: found in policy, rule, subject
+--	  or message, whatever the case).
+
+CREATE TYPE kube_reports_internal.result_filter AS (
+	clusters	integer[],
+	namespaces	text[],
+	reports		text[],
+	criteria	bigint[],
+	statuses	"char"[],
+	native_statuses text[],
+	subject_kinds text[],
+	subject_namespaces text[],
+	subject_names text[],
+	subject_uids text[],
+	exceptions	text[],
+	exempted	boolean,
+	score_from	real,
+	score_to	real,
+	properties	jsonb,
+	since_from	timestamptz,
+	since_to	timestamptz,
+	first_seen_from timestamptz,
+	first_seen_to timestamptz,
+	pattern		text,
+	text_criteria bigint[],
+	text_subjects bigint[],
+	text_details bigint[],
+	text_detail_criteria bigint[],
+	origins		bigint[],
+	subjects	bigint[],
+	details		bigint[],
+	way			text,
+	scope_clusters integer[],
+	scope_namespace_clusters integer[],
+	scope_namespaces text[]
+);
+COMMENT ON TYPE kube_reports_internal.result_filter IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
+
+CREATE FUNCTION kube_reports_internal.filter_strings(filter jsonb, member text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		jsonb := filter->member;
+BEGIN
+	CASE jsonb_typeof(given)
+		WHEN 'string' THEN
+			RETURN ARRAY[filter->>member];
+		WHEN 'array' THEN
+			IF NOT EXISTS (SELECT FROM jsonb_array_elements(given) e WHERE jsonb_typeof(e) <> 'string') THEN
+				RETURN ARRAY(SELECT jsonb_array_elements_text(given));
+			END IF;
+		WHEN 'null' THEN
+			RETURN NULL;
+		ELSE
+			IF given IS NULL THEN
+				RETURN NULL;
+			END IF;
+	END CASE;
+	RAISE EXCEPTION 'member "%" of the filter is neither a string nor an array of strings', member
+		USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
+	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
+
+CREATE FUNCTION kube_reports_internal.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	unknown		text;
+BEGIN
+	filter := coalesce(filter, '{}');
+	IF jsonb_typeof(filter) <> 'object' THEN
+		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value', HINT = checked_filter.hint;
+	END IF;
+	SELECT m INTO unknown FROM jsonb_object_keys(filter) m WHERE m <> ALL (members) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION '% no member "%"', holder, unknown USING ERRCODE = 'invalid_parameter_value', HINT = checked_filter.hint;
+	END IF;
+	RETURN filter;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.checked_filter(jsonb, text[], text, text)
+	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who does not have them, such as "the filter has"; hint: which there are';
+
+CREATE FUNCTION kube_reports_internal.status_words() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN ARRAY['pass', 'warn', 'fail', 'error', 'skip'];
+COMMENT ON FUNCTION kube_reports_internal.status_words() IS 'the statuses of results';
+
+CREATE FUNCTION kube_reports_internal.severity_words() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical'];
+COMMENT ON FUNCTION kube_reports_internal.severity_words() IS 'the severities of results; unknown: none is given';
+
+CREATE FUNCTION kube_reports_internal.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	given		text[] := kube_reports_internal.filter_strings(filter, member);
+	unknown		text;
+BEGIN
+	SELECT g INTO unknown FROM unnest(given) g WHERE g <> ALL (words) LIMIT 1;
+	IF FOUND THEN
+		RAISE EXCEPTION 'there is no % "%"', member, unknown USING ERRCODE = 'invalid_parameter_value',
+			HINT = format('It can be %s.', (SELECT string_agg(to_json(w)::text, ', ') FROM unnest(words) w));
+	END IF;
+	RETURN given;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.filter_words(jsonb, text, text[])
+	IS 'a member of a filter as filter_strings() gives it, that knows only some words. Raises 22023 for any other';
+
+-- A look into result_detail for each pair of them.
+CREATE FUNCTION kube_reports_internal.criteria_of_details(details bigint[]) RETURNS bigint[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT array_agg(DISTINCT n.criterion)
+	FROM unnest(details) d(id), LATERAL (
+		WITH RECURSIVE found AS (
+			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id ORDER BY r.criterion LIMIT 1) AS criterion
+			UNION ALL
+			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id AND r.criterion > f.criterion ORDER BY r.criterion LIMIT 1)
+				FROM found f WHERE f.criterion IS NOT NULL
+		) SELECT f.criterion FROM found f WHERE f.criterion IS NOT NULL) n;
+END;
+COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
+
+-- Each by its index, whatever the planner thinks of arrays that it does not know.  No bitmap: it would hold all results of a
+-- frequent message before the first row, and LIMIT could not end it.
+CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL, details bigint[] DEFAULT NULL) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $$
+	SELECT CASE WHEN num_nonnulls(origins, subjects, details) > 0 THEN
+		(SELECT count(*) <= 20000 FROM (SELECT 1 FROM kube_reports_internal.result r WHERE r.origin = ANY (origins)
+			UNION ALL SELECT 1 FROM kube_reports_internal.result r WHERE r.subject = ANY (subjects)
+			UNION ALL SELECT 1 FROM kube_reports_internal.result r WHERE r.detail = ANY (details)
+			LIMIT 20001) r) END;
+$$;
+COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint[])
+	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to walk to the first ones; null: none are given';
+
+-- Times mean the same for everybody who gives them.  What is looked up is planned for what a filter has: a plan for all of them would
+-- walk through every subject.
+CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports_internal.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_custom_plan
+SET timezone = 'UTC'
+SET datestyle = 'ISO, MDY'
+AS $$
+#variable_conflict use_column
+DECLARE
+	-- More than these are not looked up: a walk over the results finds the first of many soon.
+	max_ids CONSTANT integer := 1000;
+	wanted		kube_reports_internal.result_filter;
+	scope		record := kube_reports_internal.caller_scope(role, seal);
+	few			boolean := false;
+	given		text[];
+	statuses	text[];
+	severities	text[];
+BEGIN
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+		'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted', 'score_from', 'score_to', 'properties',
+		'since_from', 'since_to', 'first_seen_from', 'first_seen_to', 'text'],
+		'the filter has', 'docs/analytics.md lists the members of a filter.');
+	wanted.scope_clusters := scope.clusters;
+	wanted.scope_namespace_clusters := scope.namespace_clusters;
+	wanted.scope_namespaces := scope.namespaces;
+	given := kube_reports_internal.filter_strings(filter, 'cluster');
+	IF given IS NOT NULL THEN
+		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given) OR c.name = ANY (given));
+	END IF;
+	wanted.namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
+	wanted.reports := kube_reports_internal.filter_strings(filter, 'report');
+	wanted.native_statuses := kube_reports_internal.filter_strings(filter, 'native_status');
+	wanted.subject_kinds := kube_reports_internal.filter_strings(filter, 'subject_kind');
+	wanted.subject_namespaces := kube_reports_internal.filter_strings(filter, 'subject_namespace');
+	wanted.subject_names := kube_reports_internal.filter_strings(filter, 'subject_name');
+	wanted.subject_uids := kube_reports_internal.filter_strings(filter, 'subject_uid');
+	wanted.exceptions := kube_reports_internal.filter_strings(filter, 'exception');
+	statuses := kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
+	IF statuses IS NOT NULL THEN
+		wanted.statuses := ARRAY(SELECT left(g, 1)::"char" FROM unnest(statuses) g);
+	END IF;
+	severities := kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words());
+	BEGIN
+		wanted.exempted := (filter->>'exempted')::boolean;
+		wanted.score_from := (filter->>'score_from')::real;
+		wanted.score_to := (filter->>'score_to')::real;
+		wanted.since_from := (filter->>'since_from')::timestamptz;
+		wanted.since_to := (filter->>'since_to')::timestamptz;
+		wanted.first_seen_from := (filter->>'first_seen_from')::timestamptz;
+		wanted.first_seen_to := (filter->>'first_seen_to')::timestamptz;
+	EXCEPTION WHEN data_exception THEN
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+	END;
+
+	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
+		wanted.criteria := ARRAY(SELECT k.id
+			FROM (SELECT kube_reports_internal.filter_strings(filter, 'source') AS sources, kube_reports_internal.filter_strings(filter, 'policy') AS policies,
+					kube_reports_internal.filter_strings(filter, 'rule') AS rules, kube_reports_internal.filter_strings(filter, 'category') AS categories) f,
+				kube_reports_internal.criterion k
+			WHERE (f.sources IS NULL OR k.source = ANY (f.sources)) AND (f.policies IS NULL OR k.policy = ANY (f.policies))
+				AND (f.rules IS NULL OR k.rule = ANY (f.rules)) AND (f.categories IS NULL OR k.category = ANY (f.categories))
+				AND (severities IS NULL OR k.severity = ANY (severities)));
+	END IF;
+
+	IF filter ? 'properties' THEN
+		IF jsonb_typeof(filter->'properties') <> 'object' THEN
+			RAISE EXCEPTION 'member "properties" of the filter is no object' USING ERRCODE = 'invalid_parameter_value';
+		END IF;
+		wanted.properties := nullif(filter->'properties', '{}');
+	END IF;
+	-- One statement for each, so that each is planned for what it has.
+	CASE
+		WHEN wanted.exceptions IS NOT NULL THEN
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
+				WHERE d.exceptions <> '{}' AND d.exceptions && wanted.exceptions LIMIT max_ids + 1);
+		WHEN wanted.properties IS NOT NULL THEN
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
+				WHERE d.properties <> '{}' AND d.properties @> wanted.properties LIMIT max_ids + 1);
+		WHEN wanted.exempted THEN
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d WHERE d.exceptions <> '{}' LIMIT max_ids + 1);
+		ELSE
+			NULL;
+	END CASE;
+	IF cardinality(wanted.details) > max_ids THEN
+		wanted.details := NULL;
+	ELSIF kube_reports_internal.few_results(details => wanted.details) THEN
+		few := true;
+	ELSIF wanted.details IS NOT NULL THEN
+		-- The first of many are soon found by the counts, of the criteria that have such results at all.
+		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports_internal.criteria_of_details(wanted.details)) c
+			WHERE wanted.criteria IS NULL OR c = ANY (wanted.criteria));
+	END IF;
+	IF wanted.reports IS NOT NULL THEN
+		wanted.origins := ARRAY(SELECT g.id FROM kube_reports_internal.origin g
+			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces)) LIMIT max_ids + 1);
+		IF cardinality(wanted.origins) > max_ids THEN
+			wanted.origins := NULL;
+		ELSIF kube_reports_internal.few_results(origins => wanted.origins) THEN
+			few := true;
+		END IF;
+	END IF;
+	IF wanted.subject_uids IS NOT NULL THEN
+		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
+			WHERE s.uid <> '' AND s.uid = ANY (wanted.subject_uids) LIMIT max_ids + 1);
+	ELSIF wanted.subject_names IS NOT NULL OR wanted.subject_namespaces IS NOT NULL THEN
+		wanted.subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
+			WHERE s.cluster_id = ANY (coalesce(wanted.clusters, ARRAY(SELECT c.id FROM kube_reports.cluster c)))
+				AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
+				AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
+				AND (wanted.subject_names IS NULL OR s.name = ANY (wanted.subject_names)) LIMIT max_ids + 1);
+	END IF;
+	IF cardinality(wanted.subjects) > max_ids THEN
+		wanted.subjects := NULL;
+	ELSIF kube_reports_internal.few_results(subjects => wanted.subjects) THEN
+		few := true;
+	END IF;
+
+	IF coalesce(filter->>'text', '') <> '' THEN
+		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
+		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports_internal.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
+	END IF;
+	wanted.way := CASE WHEN few THEN 'ids'
+		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
+		WHEN (wanted.since_from IS NOT NULL OR wanted.since_to IS NOT NULL OR wanted.first_seen_from IS NOT NULL OR wanted.first_seen_to IS NOT NULL)
+			AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
+		ELSE 'counts' END;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.read_filter(jsonb, text, bytea)
+	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
+
+-- There are few criteria; of subjects and details only few are worth looking up.
+CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer, last_step integer) RETURNS kube_reports_internal.result_filter
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	max_ids CONSTANT integer := 1000;
+BEGIN
+	IF wanted.pattern IS NULL THEN
+		RETURN wanted;
+	END IF;
+	IF 2 BETWEEN first_step AND last_step THEN
+		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_subjects) > max_ids OR NOT kube_reports_internal.few_results(subjects => wanted.text_subjects) THEN
+			wanted.text_subjects := NULL;
+		END IF;
+	END IF;
+	IF 3 BETWEEN first_step AND last_step THEN
+		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_details) > max_ids THEN
+			wanted.text_details := NULL;
+		ELSIF NOT kube_reports_internal.few_results(details => wanted.text_details) THEN
+			wanted.text_detail_criteria := kube_reports_internal.criteria_of_details(wanted.text_details);
+		END IF;
+	END IF;
+	RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.look_up_text(kube_reports_internal.result_filter, integer, integer)
+	IS 'a filter that has been read, with ids for what steps of a search for its text, if it has one, look for: of subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; the first pages of a search often need neither';
+
+-- Only constants: $1 is the filter.
+CREATE FUNCTION kube_reports_internal.count_conditions(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).scope_clusters IS NOT NULL THEN
+			'(r.cluster_id = ANY (($1).scope_clusters) OR (r.cluster_id, r.namespace) IN'
+			' (SELECT * FROM unnest(($1).scope_namespace_clusters, ($1).scope_namespaces)))' END,
+		-- The same once more, where it can be looked up.
+		CASE WHEN (wanted).scope_clusters = '{}' THEN
+			'r.cluster_id = ANY (($1).scope_namespace_clusters) AND r.namespace = ANY (($1).scope_namespaces)' END,
+		CASE WHEN (wanted).clusters IS NOT NULL THEN 'r.cluster_id = ANY (($1).clusters)' END,
+		CASE WHEN (wanted).namespaces IS NOT NULL THEN 'r.namespace = ANY (($1).namespaces)' END,
+		CASE WHEN (wanted).criteria IS NOT NULL THEN 'r.criterion = ANY (($1).criteria)' END,
+		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END);
+END;
+COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal.result_filter)
+	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the filter as $1: constants only';
+
+CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
+	'coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)) = ANY (($1).native_statuses)' END;
+COMMENT ON FUNCTION kube_reports_internal.native_condition(kube_reports_internal.result_filter)
+	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; null: it has none';
+
+CREATE FUNCTION kube_reports_internal.score_conditions(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).score_from IS NOT NULL OR (wanted).score_to IS NOT NULL THEN 'r.score > 0' END,
+		CASE WHEN (wanted).score_from IS NOT NULL THEN 'r.score >= ($1).score_from' END,
+		CASE WHEN (wanted).score_to IS NOT NULL THEN 'r.score <= ($1).score_to' END);
+END;
+COMMENT ON FUNCTION kube_reports_internal.score_conditions(kube_reports_internal.result_filter)
+	IS 'the conditions of a filter on the score of r (result), with the filter as $1: constants only';
+
+-- By the expression of result_score, which has no other condition.
+CREATE FUNCTION kube_reports_internal.score_range(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', 'true',
+		CASE WHEN (wanted).score_from IS NOT NULL THEN 'nullif(r.score, 0) >= ($1).score_from' END,
+		CASE WHEN (wanted).score_to IS NOT NULL THEN 'nullif(r.score, 0) <= ($1).score_to' END);
+END;
+COMMENT ON FUNCTION kube_reports_internal.score_range(kube_reports_internal.result_filter)
+	IS 'score_conditions() in the words of the index result_score: what is few is found by it, whatever statistics say';
+
+CREATE FUNCTION kube_reports_internal.filter_conditions(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT concat_ws(' AND ', kube_reports_internal.score_conditions(wanted), kube_reports_internal.native_condition(wanted),
+		CASE WHEN (wanted).way = 'index' THEN kube_reports_internal.score_range(wanted) END,
+		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
+			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
+		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
+		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' END,
+		-- Subjects by name or namespace have been looked up by all of these.
+		CASE WHEN (wanted).subjects IS NULL OR (wanted).subject_uids IS NOT NULL THEN concat_ws(' AND ', 'true',
+			CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
+			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
+			CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
+			CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END) END,
+		CASE WHEN (wanted).details IS NOT NULL THEN 'r.detail = ANY (($1).details)' END,
+		CASE WHEN (wanted).properties IS NOT NULL THEN 'd.properties @> ($1).properties' END,
+		CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END,
+		CASE WHEN (wanted).exempted IS NOT NULL THEN '(d.exceptions <> ''{}'') = ($1).exempted' END,
+		CASE WHEN (wanted).exempted THEN 'd.exceptions <> ''{}''' END,
+		CASE WHEN (wanted).since_from IS NOT NULL THEN 'r.since >= ($1).since_from' END,
+		CASE WHEN (wanted).since_to IS NOT NULL THEN 'r.since < ($1).since_to' END,
+		CASE WHEN (wanted).first_seen_from IS NOT NULL THEN 'r.first_seen >= ($1).first_seen_from' END,
+		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
+END;
+COMMENT ON FUNCTION kube_reports_internal.filter_conditions(kube_reports_internal.result_filter)
+	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with the filter as $1: constants only; text aside';
+
+-- A text is looked for in one place after the other, each with what it takes: the first pages often need no more than the first.
+CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_internal.result_filter, step integer) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (wanted).pattern IS NOT NULL THEN
+	CASE step WHEN 1 THEN 'r.criterion = ANY (($1).text_criteria)'
+		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL THEN 's.name ILIKE ($1).pattern' ELSE 'r.subject = ANY (($1).text_subjects)' END
+		ELSE CASE WHEN (wanted).text_details IS NULL THEN 'd.message ILIKE ($1).pattern' ELSE 'r.detail = ANY (($1).text_details)' END END END;
+COMMENT ON FUNCTION kube_reports_internal.text_condition(kube_reports_internal.result_filter, integer)
+	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter has none';
+
+CREATE FUNCTION kube_reports_internal.result_conditions(wanted kube_reports_internal.result_filter) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports_internal.filter_conditions(wanted) || coalesce(' AND (' || kube_reports_internal.text_condition(wanted, 1) || ' OR '
+	|| kube_reports_internal.text_condition(wanted, 2) || ' OR ' || kube_reports_internal.text_condition(wanted, 3) || ')', '');
+COMMENT ON FUNCTION kube_reports_internal.result_conditions(kube_reports_internal.result_filter) IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
+
+-- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort
+-- of all.  There are three ways:
+--	  counts: each of their cells is one look into that index, and none is looked at that has nothing to offer;
+--	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted;
+--	  index: of scores or times, or else that of the order, as the planner likes.
+-- OFFSET keeps the planner from mixing another one in.
+CREATE FUNCTION kube_reports_internal.filter_rows(wanted kube_reports_internal.result_filter, step integer, after boolean) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE t.way WHEN 'counts' THEN
+		'SELECT p.criterion, p.status, p.cluster_id, p.namespace, p.origin, p.key
+		FROM (SELECT DISTINCT r.criterion, r.status, r.cluster_id, r.namespace
+			FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status FROM kube_reports_internal.rollup r WHERE r.count <> 0
+				UNION ALL
+				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
+					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
+			WHERE ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), kube_reports_internal.native_condition(wanted), t.criterion,
+				CASE WHEN step = 3 AND (wanted).text_detail_criteria IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
+				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
+				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
+					' >= (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace)' END) || '
+			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace) c
+			CROSS JOIN LATERAL (' WHEN 'ids' THEN 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key FROM (' ELSE '' END
+		|| 'SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key
+			FROM ' || CASE t.way WHEN 'counts' THEN '(SELECT * FROM kube_reports_internal.result r WHERE r.criterion = c.criterion AND r.status = c.status
+					AND r.cluster_id = c.cluster_id AND r.namespace = c.namespace OFFSET 0) r' ELSE 'kube_reports_internal.result r' END || '
+				LEFT JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+				LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
+				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
+				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
+			WHERE ' || concat_ws(' AND ', CASE WHEN t.way <> 'counts' THEN concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), t.criterion) END,
+				kube_reports_internal.filter_conditions(wanted), CASE WHEN step > 1 THEN kube_reports_internal.text_condition(wanted, step) END,
+				CASE WHEN step > 2 THEN 'NOT ' || kube_reports_internal.text_condition(wanted, 2) END,
+				CASE WHEN t.way <> 'ids' THEN t.place END)
+		|| CASE t.way WHEN 'counts' THEN '
+			ORDER BY r.origin, r.key LIMIT $2) p
+		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
+			-- What is behind the place is asked of what was found: no reason to walk there.  The criterion alone is cheaper, for most rows.
+			ELSE CASE t.way WHEN 'ids' THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
+			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
+	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END || kube_reports_internal.text_condition(wanted, 1) AS criterion,
+		CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
+			' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' END AS place,
+		CASE WHEN step = 2 AND (wanted).text_subjects IS NOT NULL
+			OR step = 3 AND (wanted).text_details IS NOT NULL AND (wanted).text_detail_criteria IS NULL THEN 'ids' ELSE (wanted).way END AS way) t;
+END;
+COMMENT ON FUNCTION kube_reports_internal.filter_rows(kube_reports_internal.result_filter, integer, boolean)
+	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none before, after the place $3 of the same step; constants only';
