@@ -90,7 +90,8 @@ class Moving(Cluster):
         answer = self.plane.api().post(IN_SHOP.format("v1alpha2"), {
             "apiVersion": SERVED, "kind": "PolicyReport",
             "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "kyverno"}, "ownerReferences": [
-                {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}]},
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"],
+                 "uid": owner["metadata"]["uid"]}]},
             "results": [{"policy": "p", "rule": f"r{place}", "result": "fail", "message": name} for place in range(5)],
             "summary": {"fail": 5}})
         assert answer.code == 201, answer
@@ -162,3 +163,25 @@ def test_in_and_out(moving):
             assert back[key][member] == document[member]
         assert back[key]["metadata"]["ownerReferences"] == document["metadata"]["ownerReferences"]
         assert back[key]["metadata"]["labels"].items() >= document["metadata"]["labels"].items()
+
+
+def test_in_with_one_version(moving):
+    """Copies of before are replaced; etcd is cleaned up before the switch, which shows the copies."""
+    plane, api = moving.plane, moving.plane.api()
+    if api.get("/api/v1/namespaces/shop").code == 404:
+        plane.namespace("shop")
+    owner = api.post("/api/v1/namespaces/shop/configmaps", {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "another"}}).json
+    for number in range(10):
+        moving.create(f"s-{number}", owner)
+    before = moving.reports()
+    moving.shell(command("import --from-cluster --prune").replace("--prune", "--prune --overwrite"), moving.mover)
+    done = moving.shell(command("cleanup --also-gone --yes"), moving.mover)
+    assert re.search(rf"{POLR} +{len(before)} +{len(before)} +0 +0", done.out), done.out
+    assert moving.reports() == {}
+    moving.shell(moving.here(command("apiservice enable")))
+    until(lambda: moving.reports() == before, 60, "the copies behind the aggregator")
+    # Garbage collection knows the copies by the uids that they kept, as soon as its watch has left etcd.
+    moving.shell(command('"categories"'))
+    api.delete("/api/v1/namespaces/shop/configmaps/another")
+    until(lambda: all(not name.startswith("s-") for _, name in moving.reports()), 180, "the end of what was owned")
