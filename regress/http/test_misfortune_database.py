@@ -151,9 +151,19 @@ def limit_files(database, size):
         run(["/bin/bash", STACK, "as_server", "prlimit", f"--pid={pid}", f"--fsize={size}:"], check=pid == server)
 
 
-def test_no_room(own_stack):
+def preloaded(stack, name):
+    """The library made of a file of preload/, beside the server's data."""
+    library = f"{stack.database.directory}/{name}.so"
+    run(["cc", "-shared", "-fPIC", "-o", library, str(pathlib.Path(__file__).parent / "preload" / f"{name}.c"), "-ldl"])
+    os.chmod(library, 0o755)
+    return library
+
+
+def test_no_room(own_stack, monkeypatch):
     """What does not fit on the database's disk is 503; what does is written, all is read, and nothing acknowledged is lost"""
-    own_stack.begin()
+    with monkeypatch.context() as environment:
+        environment.setenv("LD_PRELOAD", preloaded(own_stack, "full_disk"))
+        own_stack.begin()
     proxy = own_stack.proxy()
     api, path, acknowledged = proxy.api(), path_of(EPHR, "large"), {}
     # Not a multiple of a page: the page that does not fit is cut, as on a disk that is full.  Segments of the log are smaller.
@@ -318,9 +328,7 @@ def test_a_slow_database(own_stack, relay, ns):
 @pytest.fixture
 def hanging_dns(own_stack):
     """What makes a proxy's DNS hang while a file exists: its environment, and the file."""
-    library, control = f"{own_stack.database.directory}/hanging_dns.so", pathlib.Path(f"{own_stack.database.directory}/hanging_dns")
-    run(["cc", "-shared", "-fPIC", "-o", library, str(pathlib.Path(__file__).parent / "preload" / "hanging_dns.c"), "-ldl"])
-    os.chmod(library, 0o755)
+    library, control = preloaded(own_stack, "hanging_dns"), pathlib.Path(f"{own_stack.database.directory}/hanging_dns")
     yield {"LD_PRELOAD": library, "HANGING_DNS": str(control)}, control
     control.unlink(missing_ok=True)
 
