@@ -92,6 +92,20 @@ CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
 COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'made up';
 """
 
+FUNCTION_IN_SQL = """
+CREATE FUNCTION kube_reports_internal.terms(metadata kube_reports.report) RETURNS text[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN '{}'::text[];
+COMMENT ON FUNCTION kube_reports_internal.terms(kube_reports.report) IS 'made up';
+CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT set_config('synchronous_commit', 'on', true)
+$$;
+COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'made up';
+"""
+
 
 class Tree:
     """A copy of this tree, built objects included, in which a file is changed by what stands in it."""
@@ -126,7 +140,25 @@ def build(directory):
     # The proxy of the next version, which speaks with the extension of this one as well.
     tree.change("proxy/db/pg_call.h", "#define PROTOCOL_NEWEST 1", "#define PROTOCOL_NEWEST 2")
     tree.make("proxy/build/kube-reports-proxy")
+    change_sql(tree)
+    tree.change("sql/types/functions_c.sql", "---- results ----\n", FUNCTION_IN_C)
+    tree.make(NEW_MODULE, f"sql/build/c/kube_reports--{NEXT}.sql", f"sql/build/c/kube_reports--{VERSION}--{NEXT}.sql")
+    return tree
 
+
+def build_sql_variant(directory):
+    """The tree of the next version, whose scripts without C are built."""
+    tree = Tree(directory)
+    change_sql(tree)
+    file = tree.path / "sql" / "types" / "functions_sql.sql"
+    file.write_text(file.read_text(encoding="utf-8") + FUNCTION_IN_SQL, encoding="utf-8")
+    tree.make("VARIANT=sql", "sql/build/sql/kube_reports.control", f"sql/build/sql/kube_reports--{NEXT}.sql",
+              f"sql/build/sql/kube_reports--{VERSION}--{NEXT}.sql")
+    return tree
+
+
+def change_sql(tree):
+    """Changes of every kind in the parts."""
     tree.change("extension/kube_reports.control", f"default_version = '{VERSION}'", f"default_version = '{NEXT}'")
     (tree.path / "sql" / "migrations" / f"{VERSION}--{NEXT}.sql").write_text(MIGRATION, encoding="utf-8")
     tables = "sql/tables/store.sql"
@@ -137,7 +169,6 @@ def build(directory):
     tree.change(tables, "	store		uuid,\n", "	store		uuid,\n	CONSTRAINT lane_floor CHECK (floor <> 7),\n")
     tree.change("sql/store/update.sql", "SELECT 1, 1;", "SELECT 1, 2;")
     tree.change("sql/store/sql_api.sql", "CREATE VIEW", FUNCTIONS + "\nCREATE VIEW")
-    tree.change("sql/types/functions_c.sql", "---- results ----\n", FUNCTION_IN_C)
     tree.change("sql/script/grants.sql", "'cve', ", "'cve', 'forecast', 'terms', ")
     tree.remove("sql/analytics/trends.sql",
                 r"CREATE FUNCTION kube_reports\.flapping\(.*?COMMENT ON FUNCTION kube_reports\.flapping[^;]*;\n")
@@ -156,17 +187,27 @@ def build(directory):
                 "WHERE o.cluster_id = c.id AND o.resource_type = t.id), 0::bigint\n")
     tree.change("sql/store/read.sql", "-- read.sql", "-- read.sql, made up")
     tree.change("sql/crds/policyreports.wgpolicyk8s.io.json", '"description": "', '"description": "Made up. ')
-    tree.make(NEW_MODULE, f"sql/build/c/kube_reports--{NEXT}.sql", f"sql/build/c/kube_reports--{VERSION}--{NEXT}.sql")
-    return tree
+
+
+def directory_of(database, option):
+    """Where pg_config would put something, in the directory of a server."""
+    config = os.environ.get("PG_CONFIG") or "pg_config"
+    return pathlib.Path(database.directory) / "dest" / run([config, option]).out.strip().lstrip("/")
+
+
+def install_sql_variant(tree, database):
+    """Puts the scripts of the next version beside those of this one."""
+    for file in (tree.path / "sql" / "build" / "sql").glob("kube_reports*"):
+        shutil.copy(file, directory_of(database, "--sharedir") / "extension")
+    run(["chmod", "-R", "go+rX", f"{database.directory}/dest"])
 
 
 def install(tree, database):
     """Puts the next version beside this one; the proxy of this one stays."""
     destination = pathlib.Path(database.directory) / "dest"
-    config = os.environ.get("PG_CONFIG") or "pg_config"
 
     def directory(option):
-        return destination / run([config, option]).out.strip().lstrip("/")
+        return directory_of(database, option)
     shutil.copy(tree.path / "extension" / "kube_reports.control", directory("--sharedir") / "extension")
     for script in (tree.path / "sql" / "build" / "c").glob(f"kube_reports--*{NEXT}.sql"):
         shutil.copy(script, directory("--sharedir") / "extension")
