@@ -93,7 +93,7 @@ def roles_of(objects):
 
 
 def documented():
-    """The objects of docs/security.md in the sections on what the proxies and the hooks may do; others are for people."""
+    """The objects of docs/security.md in the sections about proxies and hooks; others are for people."""
     sections = (TOP / "docs" / "security.md").read_text().split("\n## ")
     ours = ("Who believes the proxy\n", "What the proxy may do in the cluster\n")
     page = "\n".join(section for section in sections if section.startswith(ours))
