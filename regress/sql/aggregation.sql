@@ -265,7 +265,7 @@ DELETE FROM kube_reports.object WHERE name ~ '^(held|u7)';
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
 SELECT kube_reports.set_active_policies(:'one', '[{"policy": "p", "rules": ["a"], "version": "77"}, {"policy": "ns/q", "version": "78"}]');
 SELECT count(*) FILTER (WHERE kube_reports.aggregate(:'one', at_once => true)) > 0 AS merged FROM generate_series(1, 4);
-SELECT s.plural, s.name, s.results, o.metadata::jsonb->'labels' AS labels FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name AND o.resource_type = 1;
+SELECT s.plural, s.name, s.results, o.metadata::jsonb->'labels' AS labels FROM pg_temp.stored s JOIN kube_reports.object o ON o.name = s.name AND o.resource_type = 1 ORDER BY s.plural, s.name;
 -- Another group, another kind of report: what there was before goes, step by step, unless somebody else manages it; so it does after a way round.
 DELETE FROM kube_reports.object;
 SELECT kube_reports.set_active_policies(:'one', NULL);
