@@ -46,7 +46,10 @@ extern text *text_of_json(Arena *arena, const JsonNode *node);
 extern Datum text_array(const JsonText *texts, size_t count);
 extern Datum uuid_datum(const char *uid);
 
-/* Bytes of these arguments, texts or arrays, counted from 0 and ended by -1: what a budget is for.  Nulls count nothing. */
+/*
+ * Bytes of these arguments, texts or arrays, counted from 0 and ended by -1: what a budget is for.  Nulls count
+ * nothing.
+ */
 extern size_t argument_bytes(FunctionCallInfo fcinfo,...);
 
 /*

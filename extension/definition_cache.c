@@ -114,7 +114,8 @@ parse_definition(Arena *arena, Datum document)
 	if (made == NULL)
 		damaged();
 	made = json_get(made, "versions")->u.array.items[0];
-	json_set(arena, made, "storage", json_new_bool(arena, storage != NULL && storage->kind == JSON_BOOL && storage->u.boolean));
+	json_set(arena, made, "storage", json_new_bool(arena, storage != NULL && storage->kind == JSON_BOOL &&
+												   storage->u.boolean));
 	return made;
 }
 
@@ -163,7 +164,8 @@ lookup(int64 id, Datum document, void *(*compile) (Arena *, Datum))
 
 	if (cached_documents == NULL)
 	{
-		HASHCTL		control = {.keysize = sizeof(CachedKey), .entrysize = sizeof(CachedDocument), .hcxt = CacheMemoryContext};
+		HASHCTL		control = {.keysize = sizeof(CachedKey), .entrysize = sizeof(CachedDocument),
+		.hcxt = CacheMemoryContext};
 
 		cached_documents = hash_create("kube_reports definitions", 32, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}

@@ -51,7 +51,8 @@ backend_exceeded(ArenaLimit limit, uint64_t allowed)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 limit == ARENA_MEMORY ? errmsg("document takes too much memory") : errmsg("document takes too much work"),
-			 limit == ARENA_MEMORY ? errdetail("For its size it may take %llu bytes of memory.", (unsigned long long) allowed)
+			 limit == ARENA_MEMORY ? errdetail("For its size it may take %llu bytes of memory.",
+											   (unsigned long long) allowed)
 			 : errdetail("For its size it may take %llu steps.", (unsigned long long) allowed),
 			 errhint("Split the report into smaller ones, or repeat less in it.")));
 }
@@ -66,7 +67,8 @@ end_of_transaction(XactEvent event, void *arg)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has written reports"),
-						 errdetail("A prepared transaction would keep its lane locked, even over a restart of the server.")));
+						 errdetail("A prepared transaction would keep its lane locked, even over a restart of the "
+								   "server.")));
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
@@ -91,8 +93,9 @@ _PG_init(void)
 PG_FUNCTION_INFO_V1(keep_memory);
 
 /*
- * Pieces of lists are a few megabytes that are copied from one level of the executor to the next.  By default glibc gives each
- * copy back to the system at once and gets it again page by page, which cost more than all the rest of a list (measured).
+ * Pieces of lists are a few megabytes that are copied from one level of the executor to the next.  By default glibc
+ * gives each copy back to the system at once and gets it again page by page, which cost more than all the rest of a
+ * list (measured).
  */
 Datum
 keep_memory(PG_FUNCTION_ARGS)

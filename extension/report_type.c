@@ -138,7 +138,7 @@ report_from_jsonb(PG_FUNCTION_ARGS)
 
 /* What is at a path of members, NULL when there is none. */
 static const JsonNode *
-node_at(Arena *arena, Datum document, ArrayType *path)
+node_at(Arena *arena, Datum document, ArrayType * path)
 {
 	const JsonNode *node = parse_document(arena, datum_text(document));
 	Datum	   *keys;

@@ -64,7 +64,8 @@ member_datum(Arena *arena, const JsonNode *result, const char *key)
 {
 	const JsonNode *node = json_get(result, key);
 
-	return PointerGetDatum(node != NULL && node->kind == JSON_STRING ? text_of_string(arena, node->u.string) : text_of("", 0));
+	return PointerGetDatum(node != NULL && node->kind == JSON_STRING ? text_of_string(arena, node->u.string) :
+						   text_of("", 0));
 }
 
 Datum
@@ -159,7 +160,8 @@ sql_list_results(PG_FUNCTION_ARGS)
 		values[COLUMN_POLICY] = member_datum(&arena, result, "policy");
 		values[COLUMN_RULE] = member_datum(&arena, result, "rule");
 		values[COLUMN_STATUS] = member_datum(&arena, result, "result");
-		values[COLUMN_SECONDS] = Int64GetDatum(seconds != NULL && seconds->kind == JSON_INTEGER ? seconds->u.integer : 0);
+		values[COLUMN_SECONDS] = Int64GetDatum(seconds != NULL &&
+											   seconds->kind == JSON_INTEGER ? seconds->u.integer : 0);
 		values[COLUMN_CONTENT] = PointerGetDatum(text_of_json(&arena, result));
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 		CHECK_FOR_INTERRUPTS();

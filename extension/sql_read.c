@@ -105,7 +105,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	else
 	{
 		static const char match_letter[] = {
-			[VERSION_MOST_RECENT] = 'r', [VERSION_ANY] = 'a', [VERSION_NOT_OLDER] = 'n', [VERSION_EXACT] = 'e'
+			[VERSION_MOST_RECENT] = 'r',[VERSION_ANY] = 'a',[VERSION_NOT_OLDER] = 'n',[VERSION_EXACT] = 'e'
 		};
 		const char *error;
 		JsonText   *terms = NULL;
@@ -150,7 +150,10 @@ statement_time(void)
 	return (int64_t) timestamptz_to_time_t(GetCurrentStatementStartTimestamp());
 }
 
-/* What to render: every rendering function begins with (definition_id, definition, transform).  ...: the documents' numbers. */
+/*
+ * What to render: every rendering function begins with (definition_id, definition, transform).  ...: the documents'
+ * numbers.
+ */
 #define RENDER_BEGIN(...) \
 	const Definition *definition; \
 	Arena		arena; \

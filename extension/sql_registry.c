@@ -139,7 +139,8 @@ sql_check_document(PG_FUNCTION_ARGS)
 			json_set(&arena, metadata, "namespace", json_new_cstring(&arena, "default"));
 		prefix = json_get_cstring(&arena, metadata, "generateName");
 		if (prefix != NULL && json_get(metadata, "name") == NULL)
-			json_set(&arena, metadata, "name", json_new_cstring(&arena, metadata_generate_name(&arena, prefix, no_chance)));
+			json_set(&arena, metadata, "name", json_new_cstring(&arena,
+																metadata_generate_name(&arena, prefix, no_chance)));
 		document_validate(&arena, definition, document, NULL, &errors);
 	}
 	else

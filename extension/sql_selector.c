@@ -90,7 +90,8 @@ matches_fields(PG_FUNCTION_ARGS)
 	CompiledSelector *selector = compiled_selector(fcinfo, datum_text(PG_GETARG_DATUM(2)), true);
 
 	arena_begin_work(argument_bytes(fcinfo, 0, 1, 2, -1));
-	PG_RETURN_BOOL(field_selector_matches(selector->fields, datum_text(PG_GETARG_DATUM(0)), datum_text(PG_GETARG_DATUM(1))));
+	PG_RETURN_BOOL(field_selector_matches(selector->fields, datum_text(PG_GETARG_DATUM(0)),
+										  datum_text(PG_GETARG_DATUM(1))));
 }
 
 Datum
@@ -118,7 +119,8 @@ compiled_selector(FunctionCallInfo fcinfo, JsonText source, bool fields)
 	const char *error = NULL;
 	MemoryContext caller;
 
-	if (compiled != NULL && compiled->source_len == source.len && memcmp(compiled->source, source.bytes, source.len) == 0)
+	if (compiled != NULL && compiled->source_len == source.len &&
+		memcmp(compiled->source, source.bytes, source.len) == 0)
 		return compiled;
 
 	caller = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);

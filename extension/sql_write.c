@@ -64,7 +64,7 @@ sql_write_admit(PG_FUNCTION_ARGS)
 Datum
 sql_write_decide(PG_FUNCTION_ARGS)
 {
-	AskedWrite	asked = {.document = {"", 0},.decide = true};
+	AskedWrite	asked = {.document = {"", 0}, .decide = true};
 	Arena		arena;
 	StoredObject stored = {0};
 	TupleDesc	row = result_row(fcinfo);
@@ -96,8 +96,13 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
 	WriteOutcome admitted;
 
 	memset(outcome, 0, sizeof(*outcome));
-	/* When deciding, admission is repeated: it is cheaper than handing a parsed document from one SQL function to the next. */
-	write_admit(arena, asked->definition, &asked->request, asked->document.bytes, asked->document.len, &asked->context, outcome);
+
+	/*
+	 * When deciding, admission is repeated: it is cheaper than handing a parsed document from one SQL function to the
+	 * next.
+	 */
+	write_admit(arena, asked->definition, &asked->request, asked->document.bytes, asked->document.len,
+				&asked->context, outcome);
 	if (!asked->decide)
 		return;
 	/* A name that was generated the first time is the one that is taken. */
@@ -111,8 +116,8 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
 }
 
 /*
- * A document that goes over its budget gets an answer of its own: the rest of its batch is not its fault.  The error may be
- * caught without a subtransaction, because nothing but the engine runs here, which has no state but the arena.
+ * A document that goes over its budget gets an answer of its own: the rest of its batch is not its fault.  The error
+ * may be caught without a subtransaction, because nothing but the engine runs here, which has no state but the arena.
  */
 static Datum
 ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
@@ -130,7 +135,7 @@ ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
 	{
 		ErrorData  *error;
 		StrBuf		status;
-		WriteOutcome refusal = {.action = WRITE_ANSWER,.code = 413};
+		WriteOutcome refusal = {.action = WRITE_ANSWER, .code = 413};
 
 		MemoryContextSwitchTo(caller);
 		if (geterrcode() != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
@@ -139,7 +144,8 @@ ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
 		FlushErrorState();
 		strbuf_init(&status, arena);
 		status_failure(&status, 413, "RequestEntityTooLarge",
-					   error->detail != NULL ? arena_printf(arena, "Request entity too large: %s: %s", error->message, error->detail) :
+					   error->detail != NULL ? arena_printf(arena, "Request entity too large: %s: %s",
+															error->message, error->detail) :
 					   arena_printf(arena, "Request entity too large: %s", error->message), NULL);
 		refusal.status = status.bytes;
 		refusal.status_len = status.len;
@@ -149,7 +155,10 @@ ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
 	return result;
 }
 
-/* The key columns are the truth: a document that names another object is refused, one that names none gets their names. */
+/*
+ * The key columns are the truth: a document that names another object is refused, one that names none gets their
+ * names.
+ */
 static void
 agree_on_key(Arena *arena, JsonNode *metadata, const char *member, Datum column, FieldErrorList *errors)
 {

@@ -69,7 +69,10 @@
 
 #define MAX_OPEN_FILES 1048576
 
-/* How often kube-apiserver is asked for what the proxy cannot start without, a second apart, before the proxy gives up. */
+/*
+ * How often kube-apiserver is asked for what the proxy cannot start without, a second apart, before the proxy gives
+ * up.
+ */
 #define ASK_ATTEMPTS 60
 
 /* A child; the upkeep process is the one behind the workers. */
@@ -311,10 +314,12 @@ on_worker_gone(int index, int status, bool stopping)
 	if (now - worker->started_at >= LONG_LIFE)
 		worker->delay = 0;
 	if (WIFSIGNALED(status))
-		log_line(LOG_ERROR, "%s was killed by signal %d and is started again in %d ms", child_name(index), WTERMSIG(status),
+		log_line(LOG_ERROR, "%s was killed by signal %d and is started again in %d ms", child_name(index),
+				 WTERMSIG(status),
 				 (int) worker->delay);
 	else
-		log_line(LOG_ERROR, "%s ended with code %d and is started again in %d ms", child_name(index), WEXITSTATUS(status),
+		log_line(LOG_ERROR, "%s ended with code %d and is started again in %d ms", child_name(index),
+				 WEXITSTATUS(status),
 				 (int) worker->delay);
 	worker->start_at = now + worker->delay;
 	worker->delay = worker->delay == 0 ? FIRST_RESTART_DELAY : worker->delay * 2;
@@ -356,7 +361,7 @@ start_due_workers(void)
 
 /* Keeps the workers alive until a signal, then sees them off; the exit code. */
 static int
-supervise(const sigset_t *signals)
+supervise(const sigset_t * signals)
 {
 	bool		stopping = false;
 	uint64_t	kill_at = 0;
@@ -450,8 +455,9 @@ learn_cluster_id(void)
 static void
 learn_authentication(void)
 {
-	static const char what[] = "cannot learn from kube-apiserver whose certificates to believe; see --authentication-skip-lookup and "
-		"--authentication-tolerate-lookup-failure";
+	static const char what[] = "cannot learn from kube-apiserver whose certificates to believe; see "
+	"--authentication-skip-lookup and "
+	"--authentication-tolerate-lookup-failure";
 	const char *why = "";
 	Arena		arena;
 
@@ -500,7 +506,10 @@ main(int argc, char **argv)
 	raise_file_limit();
 	mallopt(M_MMAP_THRESHOLD, LARGE_ALLOCATION);
 	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
-	/* The few threads share one heap: each of their own would reserve 64 MB of address space, whose limit may be low. */
+
+	/*
+	 * The few threads share one heap: each of their own would reserve 64 MB of address space, whose limit may be low.
+	 */
 	mallopt(M_ARENA_MAX, 1);
 	metrics_init(config.workers, config.upkeep);
 	result_metrics_init();
@@ -517,9 +526,12 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	log_line(LOG_NOTICE, "kube-reports-proxy %s listens at %s port %d (HTTPS), for health and metrics at %s port %d (HTTP, 0: not), with %d workers, "
-			 "%s and at most %d database connections", KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.metrics_bind_address,
-			 config.metrics_port, config.workers, config.upkeep ? "the upkeep process" : "no upkeep process", config.connections);
+	log_line(LOG_NOTICE, "kube-reports-proxy %s listens at %s port %d (HTTPS), for health and metrics at %s port %d "
+			 "(HTTP, 0: not), with %d workers, "
+			 "%s and at most %d database connections", KUBE_REPORTS_VERSION, config.bind_address, config.secure_port,
+			 config.metrics_bind_address,
+			 config.metrics_port, config.workers, config.upkeep ? "the upkeep process" : "no upkeep process",
+			 config.connections);
 	notify_ready();
 	code = supervise(&signals);
 	if (config.pid_file[0] != '\0')

@@ -231,7 +231,8 @@ member_moved(Exchange *exchange)
 	if (exchange->namespace_moves++ < NAMESPACE_MOVES)
 		namespaces_ask_again(exchange, exchange->route->namespace_name, exchange_again);
 	else
-		reply_status(exchange, 503, "ServiceUnavailable", "the namespace keeps changing", &(StatusDetails) {.retry_after_seconds = 1});
+		reply_status(exchange, 503, "ServiceUnavailable", "the namespace keeps changing",
+					 &(StatusDetails) {.retry_after_seconds = 1});
 }
 
 /* Each member gets its element of the answer. */
@@ -281,7 +282,8 @@ batch_answer(Batch *batch, const PgResult *result)
 		}
 		if (!there || pg_array_int4(code) < 200 || pg_array_int4(code) > 599)
 		{
-			reply_status(write->exchange, 500, "InternalError", "Internal error occurred: a batch was answered in part", NULL);
+			reply_status(write->exchange, 500, "InternalError",
+						 "Internal error occurred: a batch was answered in part", NULL);
 			continue;
 		}
 		reply.code = pg_array_int4(code);
@@ -363,7 +365,8 @@ batch_note_times(const Batch *batch)
 		const Member *write = batch->writes[i];
 
 		if (write != NULL)
-			http_add_database_time(write->exchange->http, (double) (now - write->waits_since) / 1e6 - times.taken, times.taken);
+			http_add_database_time(write->exchange->http,
+								   (double) (now - write->waits_since) / 1e6 - times.taken, times.taken);
 	}
 }
 
@@ -470,7 +473,8 @@ lane_send(BatchLane *lane)
 		return;
 	batch = allocate(sizeof(Batch));
 	batch->lane = lane;
-	for (Member *write = lane->first; write != NULL && batch->count < BATCH_WRITES && looked++ < LOOK_AHEAD; write = next)
+	for (Member *write = lane->first; write != NULL && batch->count < BATCH_WRITES &&
+		 looked++ < LOOK_AHEAD; write = next)
 	{
 		next = write->next;
 
@@ -504,8 +508,9 @@ lane_deferred(void *state)
 }
 
 /*
- * A batch is sent at the end of the turn of the loop, with all that this turn has brought.  Right after a batch of several its clients
- * are given a moment to come back, or the first of them would start a batch of one.  An idle lane adds no wait.
+ * A batch is sent at the end of the turn of the loop, with all that this turn has brought.  Right after a batch of
+ * several its clients are given a moment to come back, or the first of them would start a batch of one.  An idle lane
+ * adds no wait.
  */
 static void
 lane_ready(BatchLane *lane)
@@ -616,7 +621,10 @@ costly_insert(Member *write)
 	costly_ready();
 }
 
-/* The store did nothing: the write costs much and was among others, or somebody else has changed the object while it was decided on. */
+/*
+ * The store did nothing: the write costs much and was among others, or somebody else has changed the object while it
+ * was decided on.
+ */
 static void
 member_costs(Member *write)
 {
@@ -629,7 +637,8 @@ member_costs(Member *write)
 		return;
 	}
 	reply_status(exchange, 409, "Conflict",
-				 arena_printf(&exchange->arena, "Operation cannot be fulfilled on %s.%s %s: the object has been modified; "
+				 arena_printf(&exchange->arena,
+							  "Operation cannot be fulfilled on %s.%s %s: the object has been modified; "
 							  "please apply your changes to the latest version and try again",
 							  type->resource, type->group, quoted(&exchange->arena, exchange->route->name)),
 				 &(StatusDetails) {.name = exchange->route->name, .group = type->group, .kind = type->resource});

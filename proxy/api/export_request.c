@@ -147,11 +147,15 @@ wanted_format(const Route *route, const char *accept, int *code, const char **wh
 
 /* ---------- the filter ---------- */
 
-/* The parameter of that key if it can stand only once, as those that are not texts or arrays of texts; else NULL.  A literal. */
+/*
+ * The parameter of that key if it can stand only once, as those that are not texts or arrays of texts; else NULL.  A
+ * literal.
+ */
 static const char *
 single_key(JsonText key)
 {
-	static const char *const keys[] = {"format", "after", "exempted", "score_from", "score_to", "properties", "since_from", "since_to",
+	static const char *const keys[] = {"format", "after", "exempted", "score_from", "score_to", "properties",
+		"since_from", "since_to",
 	"first_seen_from", "first_seen_to", "text", "from", "to"};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -181,7 +185,8 @@ query_filter(Arena *arena, const Route *route, const char **why)
 			*why = arena_printf(arena, "parameter \"%s\" is given more than once", single);
 			return NULL;
 		}
-		if (json_text_is(parameter->key, "format") || json_text_is(parameter->key, "after") || json_text_is(parameter->key, "timeout"))
+		if (json_text_is(parameter->key, "format") || json_text_is(parameter->key, "after") ||
+			json_text_is(parameter->key, "timeout"))
 			continue;
 		if (json_text_is(parameter->key, "properties"))
 		{
@@ -237,7 +242,8 @@ export_request(Arena *arena, const Route *route, const char *accept, int *code, 
 	json_set(arena, request, "what", json_new_cstring(arena, target.what));
 	json_set(arena, request, "format", json_new_cstring(arena, format));
 	if (target.namespace_name.bytes != NULL)
-		json_set(arena, request, "namespace", json_new_string(arena, target.namespace_name.bytes, target.namespace_name.len));
+		json_set(arena, request, "namespace", json_new_string(arena, target.namespace_name.bytes,
+															  target.namespace_name.len));
 	if (after != NULL)
 		json_set(arena, request, "after", json_new_string(arena, after->bytes, after->len));
 	json_set(arena, request, "filter", filter);

@@ -17,8 +17,8 @@
 extern bool export_path(const char *path);
 
 /*
- * The request of api_export() for such a path, its query and the Accept header (NULL: none).  bytes NULL, with *code (400, 406) and
- * *why, when it cannot be one; which members a filter may have, the database knows.
+ * The request of api_export() for such a path, its query and the Accept header (NULL: none).  bytes NULL, with *code
+ * (400, 406) and *why, when it cannot be one; which members a filter may have, the database knows.
  */
 extern JsonText export_request(Arena *arena, const Route *route, const char *accept, int *code, const char **why);
 

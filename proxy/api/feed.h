@@ -92,11 +92,14 @@ struct Changes
 extern Changes *changes_new(PgResult *result, const int *representations, size_t representation_count);
 extern void changes_release(Changes *changes);
 
-/* The frame of an event, which stays the event's; NULL when the event does not carry the object in the representation. */
+/*
+ * The frame of an event, which stays the event's; NULL when the event does not carry the object in the
+ * representation.
+ */
 extern Frame *event_frame(Event *event, EventType type, int representation);
 
 /* Tokens of representations, as small numbers that stay valid for the worker's life. */
-extern int representation_number(JsonText token);
+extern int	representation_number(JsonText token);
 extern JsonText representation_token(int number);
 
 typedef struct Feed Feed;
@@ -136,6 +139,7 @@ extern bool feed_database_answers(void);
 
 /* A write of this worker was committed. */
 extern void feed_wake(int lane, int64_t version);
+
 /* One of another worker was. */
 extern void feed_note_version(int lane, int64_t version);
 
@@ -144,6 +148,7 @@ extern void feed_detach(Follower *follower);
 
 /* Follows the ring if it reaches back to position, in the follower's representations. */
 extern bool feed_follow(Follower *follower, int64_t position);
+
 /* Stops asking for the first representation. */
 extern void feed_first_sent(Follower *follower);
 
@@ -152,7 +157,7 @@ extern Event *feed_next(Follower *follower);
 
 /* -1 while it is not known. */
 extern int64_t feed_position(const Feed *feed);
-extern int feed_lane(const Feed *feed);
+extern int	feed_lane(const Feed *feed);
 
 /* The frame for wants_bookmark comes through FeedEvents.bookmark, now or later. */
 extern void feed_bookmark(Follower *follower);

@@ -55,7 +55,10 @@ extern PgResult *pieces_take(Pieces *pieces);
 
 extern void pieces_end(Pieces *pieces);
 
-/* The bytes of a piece, those of its rows one behind the other: in the result or, when there are several, in the arena. */
+/*
+ * The bytes of a piece, those of its rows one behind the other: in the result or, when there are several, in the
+ * arena.
+ */
 extern JsonText piece_bytes(const PgResult *piece, Arena *arena);
 
 /* A piece on its way to the client, 256 KB at a time: TLS copies what it is given. */

@@ -48,7 +48,10 @@
 /* Settlings that nobody waits for, at a time. */
 #define BACKGROUND 4
 
-/* Those that somebody waits for.  More are refused: names that there are not must not take all connections to kube-apiserver. */
+/*
+ * Those that somebody waits for.  More are refused: names that there are not must not take all connections to
+ * kube-apiserver.
+ */
 #define FOREGROUND 16
 
 /* How often one settling may begin again before it gives up. */
@@ -183,7 +186,8 @@ namespace_release(Namespace *namespace)
 {
 	Namespace **link = bucket_of(namespace->name);
 
-	if (namespace->uid != NULL || namespace->waiters != NULL || namespace->settling || namespace->wanted || namespace->grace.running)
+	if (namespace->uid != NULL || namespace->waiters != NULL || namespace->settling || namespace->wanted ||
+		namespace->grace.running)
 		return;
 	while (*link != namespace)
 		link = &(*link)->next;
@@ -222,7 +226,8 @@ waiter_fail(Waiter *waiter, const char *why)
 		waiter->then(exchange);
 	else
 		reply_status(exchange, 503, "ServiceUnavailable",
-					 arena_printf(&exchange->arena, "namespace %s could not be looked up: %s", quoted(&exchange->arena, name), why),
+					 arena_printf(&exchange->arena, "namespace %s could not be looked up: %s",
+								  quoted(&exchange->arena, name), why),
 					 &(StatusDetails) {.retry_after_seconds = 1});
 }
 
@@ -269,7 +274,10 @@ tell(Exchange *exchange, const Namespace *namespace)
 		exchange->namespace_uid = arena_strdup(&exchange->arena, namespace->uid);
 }
 
-/* Whether nothing has to be asked.  Also while it is being settled: the store looks at the uid again, under the lane's lock. */
+/*
+ * Whether nothing has to be asked.  Also while it is being settled: the store looks at the uid again, under the
+ * lane's lock.
+ */
 static bool
 is_known(const Namespace *namespace)
 {
@@ -277,7 +285,10 @@ is_known(const Namespace *namespace)
 		(namespace->terminating || trust == UNTRUSTED || same_text(namespace->uid, namespace->stored));
 }
 
-/* Tells those for whom what is known is fresh enough: that which the store confirms, or (looked) a round that has ended. */
+/*
+ * Tells those for whom what is known is fresh enough: that which the store confirms, or (looked) a round that has
+ * ended.
+ */
 static void
 waiters_tell(Namespace *namespace, bool looked)
 {
@@ -407,7 +418,8 @@ settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *er
 	}
 	uid = pg_text(result, 0, 0).bytes;
 	active = json_text_is(pg_text(result, 0, 1), "active");
-	same = namespace->uid == NULL ? pg_is_null(result, 0, 0) : !pg_is_null(result, 0, 0) && same_text(uid, namespace->uid);
+	same = namespace->uid == NULL ? pg_is_null(result, 0, 0) : !pg_is_null(result, 0, 0) &&
+		same_text(uid, namespace->uid);
 	pg_result_free(result);
 
 	/*
@@ -432,7 +444,8 @@ says_not_found(const Namespace *namespace, const JsonNode *status)
 {
 	const JsonNode *details = json_get(status, "details");
 
-	return json_is_string(json_get(status, "reason"), "NotFound") && json_is_string(json_get(details, "name"), namespace->name) &&
+	return json_is_string(json_get(status, "reason"), "NotFound") &&
+		json_is_string(json_get(details, "name"), namespace->name) &&
 		json_is_string(json_get(details, "kind"), "namespaces");
 }
 
@@ -472,7 +485,8 @@ settle_found(void *state, int status, const char *body, size_t len, const char *
 		set_text(&namespace->uid, NULL);
 	else
 	{
-		settle_failed(namespace, status == 0 ? why : arena_printf(&arena, "kube-apiserver answered with status %d", status));
+		settle_failed(namespace, status == 0 ? why :
+					  arena_printf(&arena, "kube-apiserver answered with status %d", status));
 		arena_free(&arena);
 		return;
 	}
@@ -555,7 +569,8 @@ settle_trusted(void *state, int status, const char *body, size_t len, const char
 	if (trust == TRUST_UNKNOWN && status == 200 && uid != NULL)
 		trust = strcasecmp(uid, config.cluster_id) == 0 ? TRUSTED : UNTRUSTED;
 	if (trust == TRUST_UNKNOWN)
-		settle_failed(namespace, status == 0 ? why : arena_printf(&arena, "kube-apiserver answered with status %d", status));
+		settle_failed(namespace, status == 0 ? why :
+					  arena_printf(&arena, "kube-apiserver answered with status %d", status));
 	else
 		settle_read(namespace);
 	arena_free(&arena);
@@ -647,7 +662,8 @@ namespace_changed(Namespace *namespace, const char *uid, bool terminating)
 {
 	bool		was_stored = namespace->stored != NULL;
 
-	if ((uid == NULL && namespace->uid == NULL) || (same_text(uid, namespace->uid) && terminating == namespace->terminating))
+	if ((uid == NULL && namespace->uid == NULL) ||
+		(same_text(uid, namespace->uid) && terminating == namespace->terminating))
 		return;
 	set_text(&namespace->uid, uid);
 	namespace->terminating = terminating;
@@ -709,7 +725,8 @@ list_end(void *state)
 		log_line(LOG_INFO, "kube-apiserver tells of the namespaces again");
 	failing = false;
 	if (!list_trusted)
-		log_line(LOG_ERROR, "the kube-apiserver is not that of cluster %s, by the uid of its namespace " SYSTEM_NAMESPACE
+		log_line(LOG_ERROR,
+				 "the kube-apiserver is not that of cluster %s, by the uid of its namespace " SYSTEM_NAMESPACE
 				 ": objects of namespaces that are gone are not deleted", config.cluster_id);
 	trust = list_trusted ? TRUSTED : UNTRUSTED;
 	for (size_t i = 0; i < BUCKETS; i++)

@@ -277,7 +277,8 @@ registry_types(const Registry *registry, size_t *count)
 }
 
 const RegistryType *
-registry_find(const Registry *registry, const char *group, const char *version, const char *resource, bool *version_known)
+registry_find(const Registry *registry, const char *group, const char *version, const char *resource,
+			  bool *version_known)
 {
 	*version_known = false;
 	for (size_t i = 0; i < registry->type_count; i++)
@@ -363,7 +364,10 @@ question_done(void)
 	question_ask();
 }
 
-/* A reading ended, well or not.  One that was under way when the question was answered may be too old; another one follows it. */
+/*
+ * A reading ended, well or not.  One that was under way when the question was answered may be too old; another one
+ * follows it.
+ */
 static void
 question_reading_ended(void)
 {
@@ -487,7 +491,9 @@ parse_media_type(const char *begin, const char *end)
 	return media;
 }
 
-/* Media types compare without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the same. */
+/*
+ * Media types compare without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the same.
+ */
 static bool
 same_type(JsonText a, JsonText b)
 {
@@ -512,7 +518,8 @@ same_type(JsonText a, JsonText b)
 static bool
 clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
 {
-	MediaClause offered = parse_media_type(document->content_type, document->content_type + strlen(document->content_type));
+	MediaClause offered = parse_media_type(document->content_type,
+										   document->content_type + strlen(document->content_type));
 
 	*yaml = false;
 	if (json_text_is(clause->type, "*/*") || json_text_is(clause->type, "application/*"))
@@ -582,7 +589,8 @@ registry_answer_unknown(Exchange *exchange)
 	StatusDetails details = {.retry_after_seconds = 5};
 
 	reply_status(exchange, 503, "ServiceUnavailable",
-				 "the request has been made before all known HTTP paths have been installed, please try again", &details);
+				 "the request has been made before all known HTTP paths have been installed, please try again",
+				 &details);
 }
 
 /* Whether the request came through an index entry whose hash is still that of the document (OAPI-02). */
@@ -618,7 +626,8 @@ send_document(Exchange *exchange, Document *document, bool yaml)
 	HttpHeader	headers[7] = {{"content-type", document->content_type}, {"vary", "Accept"}};
 	size_t		count = 2;
 	DocumentForm form;
-	bool		gzip = document->forms[FORM_COMPACT].len >= GZIP_FROM && encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
+	bool		gzip = document->forms[FORM_COMPACT].len >= GZIP_FROM &&
+	encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
 	JsonText	body;
 
 	/* application/json with its parameters, under the other name. */
@@ -657,7 +666,8 @@ send_document(Exchange *exchange, Document *document, bool yaml)
 	form = yaml ? FORM_YAML : document->discovery && reply_is_pretty(exchange, 200) ? FORM_INDENTED : FORM_COMPACT;
 	body = document_form(document, form, gzip);
 	current_documents->references++;
-	http_reply_borrowed(exchange->http, 200, headers, count, body.bytes, body.len, documents_release, current_documents);
+	http_reply_borrowed(exchange->http, 200, headers, count, body.bytes, body.len, documents_release,
+						current_documents);
 }
 
 void

@@ -43,12 +43,15 @@ extern Registry *registry_acquire(void);
 extern void registry_release(Registry *registry);
 extern bool registry_known(void);
 
-/* Whether the last reading has the resource or the document; true before the first one, which has an answer of its own. */
+/*
+ * Whether the last reading has the resource or the document; true before the first one, which has an answer of its
+ * own.
+ */
 extern bool registry_serves(const struct Route *route);
 
 /*
- * The exchange goes on (exchange_next()) once there is a reading at least as new as this call, or none can be had: never from inside.
- * Until then the registry holds it.
+ * The exchange goes on (exchange_next()) once there is a reading at least as new as this call, or none can be had:
+ * never from inside.  Until then the registry holds it.
  */
 extern void registry_refresh(struct Exchange *exchange);
 

@@ -34,7 +34,8 @@ typedef struct SqlStatus
 static const SqlStatus sql_statuses[] = {
 	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
 	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
-	{"54000", 413, "RequestEntityTooLarge", "Request entity too large: it takes more memory or work than its size allows", 0},
+	{"54000", 413, "RequestEntityTooLarge",
+	"Request entity too large: it takes more memory or work than its size allows", 0},
 	{"55000", 503, "ServiceUnavailable", "a dump is being restored, please try again", 1},
 	{"55P03", 503, "ServiceUnavailable", "the operation waited too long for another one, please try again", 1},
 	{"57014", 504, "Timeout", "Timeout: request did not complete within the allotted timeout", 1},
@@ -253,11 +254,15 @@ reply_is_pretty(Exchange *exchange, int code)
 							 http_header(exchange->http, "user-agent"));
 }
 
-/* Whether it falls to the proxy to indent an answer: the extension indents objects, lists and the Status of one deletion. */
+/*
+ * Whether it falls to the proxy to indent an answer: the extension indents objects, lists and the Status of one
+ * deletion.
+ */
 static bool
 wants_indent(Exchange *exchange, const char *content_type, int code)
 {
-	return (code >= 400 || strcmp(exchange->route->verb, "deletecollection") == 0) && strcmp(content_type, "application/json") == 0 &&
+	return (code >= 400 || strcmp(exchange->route->verb, "deletecollection") == 0) &&
+		strcmp(content_type, "application/json") == 0 &&
 		reply_is_pretty(exchange, code);
 }
 
@@ -445,7 +450,8 @@ reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (voi
 
 /* allow: methods, or NULL. */
 static void
-send_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details, const char *allow)
+send_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details,
+			const char *allow)
 {
 	HttpHeader	headers[5] = {{"content-type", "application/json"}};
 	size_t		count = 1;
@@ -467,7 +473,8 @@ send_status(Exchange *exchange, int code, const char *reason, const char *messag
 		headers[count++] = (HttpHeader) {"x-content-type-options", "nosniff"};
 	append_deprecation(exchange, headers, &count);
 	if (details != NULL && details->retry_after_seconds > 0)
-		headers[count++] = (HttpHeader) {"retry-after", arena_printf(&exchange->arena, "%d", details->retry_after_seconds)};
+		headers[count++] = (HttpHeader) {"retry-after",
+			arena_printf(&exchange->arena, "%d", details->retry_after_seconds)};
 	if (allow != NULL)
 		headers[count++] = (HttpHeader) {"allow", allow};
 	exchange_answered(exchange, code);
@@ -486,7 +493,8 @@ reply_method_not_allowed(Exchange *exchange, const char *allow)
 {
 	StatusDetails details = {0};
 
-	send_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource", &details, allow);
+	send_status(exchange, 405, "MethodNotAllowed", "the server does not allow this method on the requested resource",
+				&details, allow);
 }
 
 void
@@ -536,10 +544,12 @@ reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error)
 			break;
 		case PG_LOST:
 			reply_status(exchange, 503, "ServiceUnavailable",
-						 "the connection to the database was lost; whether the operation took effect is not known", &details);
+						 "the connection to the database was lost; whether the operation took effect is not known",
+						 &details);
 			break;
 		default:
-			reply_status(exchange, 503, "ServiceUnavailable", "the database is not available, please try again", &details);
+			reply_status(exchange, 503, "ServiceUnavailable",
+						 "the database is not available, please try again", &details);
 	}
 }
 

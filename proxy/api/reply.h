@@ -31,7 +31,10 @@ typedef struct Reply
 /* Columns 0 to 4 of a row; what it points to lives in the result and in the arena. */
 extern Reply reply_read(Arena *arena, const PgResult *result, size_t row);
 
-/* A whole answer, in the form that the client asked for.  With a result, the body is borrowed from it and the result is freed when it has been sent; else it is copied. */
+/*
+ * A whole answer, in the form that the client asked for.  With a result, the body is borrowed from it and the result
+ * is freed when it has been sent; else it is copied.
+ */
 extern void reply_send(Exchange *exchange, const Reply *given, PgResult *result);
 
 /* Whether the client wants an answer of this code indented, if it is JSON. */
@@ -50,7 +53,10 @@ extern void reply_stream_begin(Exchange *exchange, const Reply *reply, void (*wr
 extern void reply_status(Exchange *exchange, int code, const char *reason, const char *message,
 						 const StatusDetails *details);
 
-/* The Status of a path that has no such method.  allow: the methods that it has; NULL on paths of kube-apiserver, which does not say. */
+/*
+ * The Status of a path that has no such method.  allow: the methods that it has; NULL on paths of kube-apiserver,
+ * which does not say.
+ */
 extern void reply_method_not_allowed(Exchange *exchange, const char *allow);
 
 /* The answer to a call that gave no result. */

@@ -94,7 +94,8 @@ result_metrics_init(void)
 	if (config.result_series == 0)
 		return;
 	/* Pages that are not written to cost nothing. */
-	board = mmap(NULL, sizeof(Board) + 2 * TEXT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	board = mmap(NULL, sizeof(Board) + 2 * TEXT_BYTES, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	asked_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (board == MAP_FAILED || asked_fd < 0)
 	{
@@ -134,7 +135,8 @@ write_metric(char *text, size_t *len, Arena *arena, const PgResult *result, bool
 	if (namespaced)
 		metrics_write_head(&line, "policy_report_result", "gauge", "Results of reports in namespaces, by policy.");
 	else
-		metrics_write_head(&line, "cluster_policy_report_result", "gauge", "Results of reports of cluster scope, by policy.");
+		metrics_write_head(&line, "cluster_policy_report_result", "gauge",
+						   "Results of reports of cluster scope, by policy.");
 	for (size_t row = 0; row <= pg_rows(result); row++)
 	{
 		/* The head, then the line of the row before. */
@@ -324,8 +326,10 @@ result_metrics_write(StrBuf *buf)
 	metrics_write_head(buf, "kube_reports_result_series", "gauge",
 					   "Series that policy_report_result and cluster_policy_report_result have together.");
 	strbuf_printf(buf, "kube_reports_result_series %lld\n", copy.series);
-	metrics_write_head(buf, "kube_reports_result_series_cut", "gauge", "How many of them are left out, see --result-metrics-series.");
+	metrics_write_head(buf, "kube_reports_result_series_cut", "gauge",
+					   "How many of them are left out, see --result-metrics-series.");
 	strbuf_printf(buf, "kube_reports_result_series_cut %lld\n", copy.cut);
-	metrics_write_head(buf, "kube_reports_result_read_timestamp_seconds", "gauge", "When they were read from the database.");
+	metrics_write_head(buf, "kube_reports_result_read_timestamp_seconds", "gauge",
+					   "When they were read from the database.");
 	strbuf_printf(buf, "kube_reports_result_read_timestamp_seconds %.3f\n", copy.read_time);
 }

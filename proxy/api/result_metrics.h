@@ -32,15 +32,19 @@ typedef struct ResultScrape
 } ResultScrape;
 
 /*
- * Sees to it that the reading is new enough; then ready runs, once, maybe before this returns.  It does not wait for a database that is
- * away, nor for longer than three seconds, nor where another worker has asked already: what has been read before will do then.
+ * Sees to it that the reading is new enough; then ready runs, once, maybe before this returns.  It does not wait for
+ * a database that is away, nor for longer than three seconds, nor where another worker has asked already: what has
+ * been read before will do then.
  */
 extern void result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state);
 
 /* ready will not run. */
 extern void result_metrics_cancel(ResultScrape *scrape);
 
-/* The Prometheus text of the last reading; nothing when it is too old to be shown, or when --result-metrics-series is 0. */
+/*
+ * The Prometheus text of the last reading; nothing when it is too old to be shown, or when --result-metrics-series is
+ * 0.
+ */
 extern void result_metrics_write(StrBuf *buf);
 
 #endif							/* RESULT_METRICS_H */

@@ -172,8 +172,8 @@ event_type(const Watch *watch, const Event *event)
 }
 
 /*
- * Looks at an event and moves the position over it; the frame to send, or NULL.  An event that concerns the watch but cannot be
- * shown (the watched version is served no more) ends the stream.
+ * Looks at an event and moves the position over it; the frame to send, or NULL.  An event that concerns the watch but
+ * cannot be shown (the watched version is served no more) ends the stream.
  */
 static Frame *
 watch_take(Watch *watch, Event *event)
@@ -250,8 +250,9 @@ watch_expire(Watch *watch, const char *message)
 }
 
 /*
- * The position is no version that the log knows.  It may have gone on over events that do not concern this watch, into what a failed
- * server gave last: the client knows of nothing behind sent, and up to the floor nothing concerned it.
+ * The position is no version that the log knows.  It may have gone on over events that do not concern this watch,
+ * into what a failed server gave last: the client knows of nothing behind sent, and up to the floor nothing concerned
+ * it.
  */
 static void
 watch_lost(Watch *watch, int64_t floor)
@@ -265,7 +266,8 @@ watch_lost(Watch *watch, int64_t floor)
 		watch->must_read = true;
 		return;
 	}
-	snprintf(message, sizeof(message), "too old resource version: %lld (%lld)", (long long) watch->position, (long long) floor);
+	snprintf(message, sizeof(message), "too old resource version: %lld (%lld)", (long long) watch->position,
+			 (long long) floor);
 	watch_expire(watch, message);
 }
 
@@ -397,7 +399,10 @@ watch_read(Watch *watch)
 	pg_send(watch->call, false, READ_TIMEOUT_MS, read_done, watch);
 }
 
-/* The next event that the watch has not looked at, from the ring or from its own reading; NULL when there is none now. */
+/*
+ * The next event that the watch has not looked at, from the ring or from its own reading; NULL when there is none
+ * now.
+ */
 static Event *
 watch_next_event(Watch *watch)
 {

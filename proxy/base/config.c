@@ -83,7 +83,8 @@ static const Flag flags[] =
 	{"tls-private-key-file", FLAG_FILE, &config.tls_private_key_file, "", 0, 0,
 	"private key of the server, PEM; read again when it changes"},
 	{"apiservice-ca-file", FLAG_FILE, &config.apiservice_ca_file, "", 0, 0,
-	"CAs of the server's certificate, PEM: become the caBundle of APIServices by whose own it cannot be verified any more; read again when it changes"},
+		"CAs of the server's certificate, PEM: become the caBundle of APIServices by whose own it cannot be verified any "
+	"more; read again when it changes"},
 	{"client-ca-file", FLAG_FILE, &config.client_ca_file, "", 0, 0,
 	"CAs of client certificates (user is the CN, groups are the O values), PEM; read again when it changes"},
 	{"require-client-cert", FLAG_BOOLEAN, &config.require_client_cert, "false", 0, 0,
@@ -98,13 +99,15 @@ static const Flag flags[] =
 	"headers in which the front proxy names the user's uid; X-Remote-Uid from Kubernetes 1.32 on"},
 	{"requestheader-group-headers", FLAG_NAMES, &config.requestheader_group_headers, "X-Remote-Group", 0, 0,
 	"headers in which the front proxy names the user's groups"},
-	{"requestheader-extra-headers-prefix", FLAG_NAMES, &config.requestheader_extra_headers_prefix, "X-Remote-Extra-", 0, 0,
+	{"requestheader-extra-headers-prefix", FLAG_NAMES, &config.requestheader_extra_headers_prefix,
+		"X-Remote-Extra-", 0, 0,
 	"prefixes of the headers in which the front proxy tells more of the user"},
 	{"authentication-kubeconfig", FLAG_FILE, &config.authentication_kubeconfig, "", 0, 0,
 	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"},
 	{"authentication-skip-lookup", FLAG_BOOLEAN, &config.authentication_skip_lookup, "false", 0, 0,
 	"do not ask kube-apiserver for the CAs that --client-ca-file and --requestheader-client-ca-file do not give"},
-	{"authentication-tolerate-lookup-failure", FLAG_BOOLEAN, &config.authentication_tolerate_lookup_failure, "false", 0, 0,
+	{"authentication-tolerate-lookup-failure", FLAG_BOOLEAN,
+		&config.authentication_tolerate_lookup_failure, "false", 0, 0,
 	"start although they cannot be had yet: nobody is believed until they can"},
 	{"authentication-token-webhook-cache-ttl", FLAG_MILLISECONDS, &config.token_cache_ttl, "10s", 0, 3600000,
 	"how long the answer to a TokenReview is remembered; 0 for not at all"},
@@ -120,34 +123,42 @@ static const Flag flags[] =
 	"how long it is remembered that something is allowed; 0 for not at all"},
 	{"authorization-webhook-cache-unauthorized-ttl", FLAG_MILLISECONDS, &config.unauthorized_ttl, "10s", 0, 3600000,
 	"how long it is remembered that something is not allowed; 0 for not at all"},
-	{"authorization-always-allow-paths", FLAG_STRING, &config.authorization_always_allow_paths, "/healthz,/livez,/readyz", 0, 0,
+	{"authorization-always-allow-paths", FLAG_STRING, &config.authorization_always_allow_paths,
+		"/healthz,/livez,/readyz", 0, 0,
 	"paths that need no authorization, separated by commas; a trailing * stands for any rest"},
 	{"database", FLAG_STRING, &config.database, "", 0, 0,
 	"connection string; what it leaves out comes from the environment (PGHOST, PGUSER ...)"},
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
 	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
-	"connections of the whole proxy to the database, at most; 3 for each worker and 2 for upkeep are needed; by default 6 for each worker and 2 for upkeep, but no more than 40, so that two proxies fit into max_connections = 100"},
+		"connections of the whole proxy to the database, at most; 3 for each worker and 2 for upkeep are needed; by "
+		"default 6 for each worker and 2 for upkeep, but no more than 40, so that two proxies fit into "
+	"max_connections = 100"},
 	{"disable-admission-plugins", FLAG_PARSED, &plugins_parser, "", 0, 0,
-	"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that exists and is not being deleted"},
+		"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that "
+	"exists and is not being deleted"},
 	{"cluster-id", FLAG_UUID, &config.cluster_id, "", 0, 0,
 	"uid of the cluster that is served; without it, the uid of the namespace kube-system is asked from kube-apiserver"},
 	{"cluster-name", FLAG_STRING, &config.cluster_name, "", 0, 0,
 	"name of the cluster, for people"},
 	{"upkeep", FLAG_BOOLEAN, &config.upkeep, "true", 0, 0,
-	"run the upkeep process: maintenance, merging, namespaces, webhooks, the caBundle of APIServices, counts for metrics; one proxy of a cluster has to"},
+		"run the upkeep process: maintenance, merging, namespaces, webhooks, the caBundle of APIServices, counts for "
+	"metrics; one proxy of a cluster has to"},
 	{"workers", FLAG_INTEGER, &config.workers, NULL, 1, 64,
 	"worker processes; by default one for each processor, at most 8"},
 	{"max-request-body-bytes", FLAG_SIZE, &config.max_request_body_bytes, "3145728", 1024, 67108864,
 	"larger request bodies are refused with code 413"},
 	{"max-connections", FLAG_SIZE, &config.max_connections, "8192", 16, 1048576,
-		"clients' connections of each worker; a quarter of them may be of clients that nobody knows, of which the idlest makes "
+		"clients' connections of each worker; a quarter of them may be of clients that nobody knows, of which the "
+		"idlest makes "
 	"room for another"},
 	{"max-buffered-body-bytes", FLAG_SIZE, &config.max_buffered_body_bytes, "134217728", 1048576, 1099511627776,
-		"bytes of request bodies that each worker holds, by their announced length, a quarter of them for clients that nobody "
+		"bytes of request bodies that each worker holds, by their announced length, a quarter of them for clients "
+		"that nobody "
 	"knows; what is beyond is refused with code 429"},
 	{"max-buffered-answer-bytes", FLAG_SIZE, &config.max_buffered_answer_bytes, "268435456", 1048576, 1099511627776,
-	"bytes of answers that each worker holds for clients; beyond it, the clients are cut that take nothing for a second"},
+		"bytes of answers that each worker holds for clients; beyond it, the clients are cut that take nothing for a "
+	"second"},
 	{"http2", FLAG_BOOLEAN, &config.http2, "false", 0, 0,
 	"offer HTTP/2; this version of libh2o has known weaknesses there: only for clients that are trusted"},
 	{"request-timeout", FLAG_SECONDS, &config.request_timeout, "1m0s", 1, 3600,
@@ -159,7 +170,8 @@ static const Flag flags[] =
 	{"watch-poll-interval", FLAG_MILLISECONDS, &config.poll_interval, "30ms", 1, 60000,
 	"how often the change log is looked at"},
 	{"result-metrics-series", FLAG_INTEGER, &config.result_series, "0", 0, 50000,
-	"at most so many series of policy_report_result and cluster_policy_report_result at /metrics, failing ones first; 0 for none"},
+		"at most so many series of policy_report_result and cluster_policy_report_result at /metrics, failing ones "
+	"first; 0 for none"},
 	{"result-metrics-interval", FLAG_MILLISECONDS, &config.result_interval, "15s", 1000, 3600000,
 	"how often they are read from the database at most"},
 	{"webhooks", FLAG_BOOLEAN, &config.webhooks, "true", 0, 0,
@@ -211,7 +223,8 @@ check_connections(void)
 	}
 	if (config.connections >= least)
 		return;
-	snprintf(reason, sizeof(reason), "%d are too few for %d workers%s: at least %d are needed, or fewer --workers", config.connections,
+	snprintf(reason, sizeof(reason), "%d are too few for %d workers%s: at least %d are needed, or fewer --workers",
+			 config.connections,
 			 config.workers, config.upkeep ? " and the upkeep process" : "", least);
 	usage_error("database-connections", NULL, reason);
 }
@@ -224,11 +237,14 @@ check_all(void)
 		usage_error("tls-cert-file", NULL, "is required");
 	if (config.tls_private_key_file[0] == '\0')
 		usage_error("tls-private-key-file", NULL, "is required");
-	if (config.require_client_cert && config.client_ca_file[0] == '\0' && config.requestheader_client_ca_file[0] == '\0' &&
+	if (config.require_client_cert && config.client_ca_file[0] == '\0' &&
+		config.requestheader_client_ca_file[0] == '\0' &&
 		(config.authentication_skip_lookup || !config_has_kubeapi(config.authentication_kubeconfig)))
-		usage_error("require-client-cert", NULL, "needs --client-ca-file, --requestheader-client-ca-file or a kube-apiserver");
+		usage_error("require-client-cert", NULL,
+					"needs --client-ca-file, --requestheader-client-ca-file or a kube-apiserver");
 	if (config.authorization_mode == AUTHORIZATION_WEBHOOK && !config_has_kubeapi(config_authorization_kubeconfig()))
-		usage_error("authorization-mode", "Webhook", "needs --authorization-kubeconfig, --authentication-kubeconfig or a pod");
+		usage_error("authorization-mode", "Webhook",
+					"needs --authorization-kubeconfig, --authentication-kubeconfig or a pod");
 	if (config.apiservice_ca_file[0] != '\0' && !config_has_kubeapi(config.authentication_kubeconfig))
 		usage_error("apiservice-ca-file", config.apiservice_ca_file, "needs --authentication-kubeconfig or a pod");
 	check_connections();
@@ -247,7 +263,8 @@ config_has_kubeapi(const char *kubeconfig)
 const char *
 config_authorization_kubeconfig(void)
 {
-	return config.authorization_kubeconfig[0] != '\0' ? config.authorization_kubeconfig : config.authentication_kubeconfig;
+	return config.authorization_kubeconfig[0] != '\0' ? config.authorization_kubeconfig :
+		config.authentication_kubeconfig;
 }
 
 void

@@ -77,7 +77,8 @@ static struct
 	bool		writing;		/* a line was taken out, and is not written yet */
 	bool		started;		/* this process has its thread */
 	unsigned long dropped;		/* since the log last said how many */
-}			ring = {.lock = PTHREAD_MUTEX_INITIALIZER,.filled = PTHREAD_COND_INITIALIZER,.emptied = PTHREAD_COND_INITIALIZER};
+}			ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER,
+.emptied = PTHREAD_COND_INITIALIZER};
 
 static void
 append_raw(Line *line, const char *text)
@@ -354,7 +355,8 @@ log_flush(void)
 	until.tv_sec += FLUSH_MS / 1000 + until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&ring.lock);
-	while (ring.started && (ring.len > 0 || ring.writing) && pthread_cond_timedwait(&ring.emptied, &ring.lock, &until) == 0)
+	while (ring.started && (ring.len > 0 || ring.writing) &&
+		   pthread_cond_timedwait(&ring.emptied, &ring.lock, &until) == 0)
 		;
 	pthread_mutex_unlock(&ring.lock);
 }
@@ -418,7 +420,7 @@ void
 log_access(const LogAccess *access)
 {
 	bool		slow = config.slow_request_threshold > 0 && !access->lasting &&
-		access->latency * 1000 >= config.slow_request_threshold;
+	access->latency * 1000 >= config.slow_request_threshold;
 	Line		line;
 	char		number[40];
 

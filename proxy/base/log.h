@@ -24,15 +24,18 @@ typedef enum LogLevel
 } LogLevel;
 
 /*
- * One line {"time":...,"level":...,"worker":N,"message":...}, or with --logging-format=text one as klog writes it.  --v=0 shows
- * errors and notices, --v=1 warnings and information too, --v=2 everything.
+ * One line {"time":...,"level":...,"worker":N,"message":...}, or with --logging-format=text one as klog writes it.
+ * --v=0 shows errors and notices, --v=1 warnings and information too, --v=2 everything.
  */
 extern void log_line(LogLevel level, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 /* The number that lines carry from now on; -1, the default, is the parent process. */
 extern void log_set_worker(int worker);
 
-/* Waits until everything has been written, for a second at most.  An exit() does it; before an abort() it has to be called. */
+/*
+ * Waits until everything has been written, for a second at most.  An exit() does it; before an abort() it has to be
+ * called.
+ */
 extern void log_flush(void);
 
 /* A request that has ended; strings may be NULL. */

@@ -41,13 +41,16 @@ extern void loop_defer(void (*run) (void *state), void *state);
 typedef struct LoopSocket LoopSocket;
 
 extern LoopSocket *loop_socket_open(int fd, void (*readable) (void *state), void *state);
+
 /* Calls writable once, when the descriptor takes bytes again. */
 extern void loop_socket_notify_write(LoopSocket *foreign, void (*writable) (void *state));
+
 /* No callback comes afterwards. */
 extern void loop_socket_close(LoopSocket *foreign);
 
 /* For the loop itself: runs the timers that are due, and the functions deferred before this call. */
 extern void loop_run_due(void);
+
 /* For the loop itself: milliseconds until there is something to run, at most max_wait. */
 extern uint64_t loop_next_due(uint64_t max_wait);
 

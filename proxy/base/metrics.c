@@ -22,10 +22,12 @@
 #include "base/config.h"
 
 /* As kube-apiserver has them, so that its dashboards fit. */
-const double metric_duration_bounds[DURATION_BUCKETS] = {0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15,
+const double metric_duration_bounds[DURATION_BUCKETS] =
+{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15,
 20, 30, 45, 60};
 const double metric_lag_bounds[LAG_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
-const double metric_call_bounds[CALL_BUCKETS] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+const double metric_call_bounds[CALL_BUCKETS] =
+{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
 
 WorkerBlock *metric_blocks;
 int			metric_block_count;
@@ -50,7 +52,8 @@ metrics_init(int workers, bool upkeep)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	metric_start_time = (double) now.tv_sec + (double) now.tv_nsec / 1e9;
-	metric_blocks = mmap(NULL, sizeof(WorkerBlock) * (size_t) count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	metric_blocks = mmap(NULL, sizeof(WorkerBlock) * (size_t) count, PROT_READ | PROT_WRITE,
+						 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (metric_blocks == MAP_FAILED)
 	{
 		perror("kube-reports-proxy: shared memory for metrics");
@@ -70,7 +73,8 @@ clear_gauges(WorkerBlock *block)
 		atomic_store_explicit(&block->lasting[i].open, 0, memory_order_relaxed);
 	atomic_store_explicit(&block->resident, 0, memory_order_relaxed);
 	atomic_store_explicit(&block->certificate_expires_at, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&block->processor_before, atomic_exchange_explicit(&block->processor, 0, memory_order_relaxed), memory_order_relaxed);
+	atomic_fetch_add_explicit(&block->processor_before,
+							  atomic_exchange_explicit(&block->processor, 0, memory_order_relaxed), memory_order_relaxed);
 }
 
 void
@@ -98,7 +102,8 @@ metrics_tick(void)
 	long		resident;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	atomic_store_explicit(&mine->processor, (uint64_t) used.tv_sec * 1000000000 + (uint64_t) used.tv_nsec, memory_order_relaxed);
+	atomic_store_explicit(&mine->processor, (uint64_t) used.tv_sec * 1000000000 + (uint64_t) used.tv_nsec,
+						  memory_order_relaxed);
 	if (statm == NULL)
 		return;
 	/* NOLINTNEXTLINE(cert-err34-c): the kernel wrote these numbers */
@@ -218,7 +223,8 @@ observe(Histogram *histogram, const double *bounds, size_t bound_count, double s
 }
 
 void
-metrics_request(const char *verb, const char *group, const char *version, const char *resource, int code, double seconds)
+metrics_request(const char *verb, const char *group, const char *version, const char *resource,
+				int code, double seconds)
 {
 	Key			key;
 	bool		fits = make_key(&key, verb, group, version, resource, code);
@@ -415,7 +421,8 @@ metrics_maintained(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	atomic_store_explicit(&mine->maintained_at, (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000, memory_order_relaxed);
+	atomic_store_explicit(&mine->maintained_at, (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000,
+						  memory_order_relaxed);
 }
 
 void

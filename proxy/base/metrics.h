@@ -4,8 +4,8 @@
  *	  Counters, gauges and histograms in memory shared by all processes of the proxy.
  *
  * Whichever worker is asked answers for the whole proxy.  Every worker, and the
- * upkeep process as if it were one more, adds to its own slots; a scrape sums them up.  The slots of a worker that died stay counted
- * (counters) or are cleared (gauges).
+ * upkeep process as if it were one more, adds to its own slots; a scrape sums them up.  The slots of a worker that
+ * died stay counted (counters) or are cleared (gauges).
  *
  *-------------------------------------------------------------------------
  */
@@ -16,17 +16,30 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Called by the parent before it forks.  upkeep: there is an upkeep process, whose number is the one behind the last worker's. */
+/*
+ * Called by the parent before it forks.  upkeep: there is an upkeep process, whose number is the one behind the last
+ * worker's.
+ */
 extern void metrics_init(int workers, bool upkeep);
+
 /* Called by a worker first of all; clears the gauges of its slots. */
 extern void metrics_attach(int worker);
+
 /* Called by a worker about once a second: notes the memory it holds. */
 extern void metrics_tick(void);
-/* Called by the parent when a worker is gone: clears its gauges and, unless it is meant to stay away, counts a restart. */
+
+/*
+ * Called by the parent when a worker is gone: clears its gauges and, unless it is meant to stay away, counts a
+ * restart.
+ */
 extern void metrics_worker_gone(int worker, bool restarting);
 
-/* verb as in the audit log (get list watch create update patch delete deletecollection, or "" for non-resource paths). */
-extern void metrics_request(const char *verb, const char *group, const char *version, const char *resource, int code, double seconds);
+/*
+ * verb as in the audit log (get list watch create update patch delete deletecollection, or "" for non-resource
+ * paths).
+ */
+extern void metrics_request(const char *verb, const char *group, const char *version, const char *resource, int code,
+							double seconds);
 
 /* A watch, or whatever else lasts, has begun (1) or ended (-1). */
 extern void metrics_lasting(const char *verb, const char *group, const char *version, const char *resource, long delta);
@@ -73,6 +86,7 @@ typedef enum MetricCounter
 	COUNTER_COUNT
 } MetricCounter;
 extern void metrics_count(MetricCounter counter, unsigned long delta);
+
 /* The sum of all processes. */
 extern uint64_t metrics_total(MetricCounter counter);
 
@@ -87,7 +101,10 @@ extern void metrics_webhook_sent(const char *target, unsigned long events);
 extern void metrics_webhook_failed(const char *target);
 extern void metrics_webhook_state(const char *target, double lag_seconds, int failures, bool paused);
 
-/* A call of the database has ended.  number: below 32, always the same for a call; seconds waited for a connection, and on it. */
+/*
+ * A call of the database has ended.  number: below 32, always the same for a call; seconds waited for a connection,
+ * and on it.
+ */
 extern void metrics_database_call(size_t number, const char *call, double waited, double taken);
 
 /* Of the upkeep process: what waits to be done; a step of maintenance was. */

@@ -42,7 +42,7 @@ static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static JobList waiting;			/* these two are behind the lock */
 static JobList finished;
 static int	finished_fd = -1;
-static LoopSocket *finished_socket;	/* to the end of the process */
+static LoopSocket *finished_socket; /* to the end of the process */
 
 static void
 list_append(JobList *list, OffloadJob *job)

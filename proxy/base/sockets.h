@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 /*
- * Opens count listening sockets that share a port by SO_REUSEPORT.  False, with the reason, when that fails, also when anybody
- * listens there already.
+ * Opens count listening sockets that share a port by SO_REUSEPORT.  False, with the reason, when that fails, also
+ * when anybody listens there already.
  */
 extern bool sockets_listen(const char *address, int port, int *fds, int count, char *why, size_t why_size);
 

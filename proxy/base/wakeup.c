@@ -51,7 +51,7 @@ wakeup_init(int workers)
 			fprintf(stderr, "kube-reports-proxy: sockets between workers: %s\n", strerror(errno));
 			exit(1);
 		}
-		mailboxes[i] = (Mailbox) {.read_fd = ends[0],.write_fd = ends[1]};
+		mailboxes[i] = (Mailbox) {.read_fd = ends[0], .write_fd = ends[1]};
 	}
 }
 
@@ -75,7 +75,7 @@ wakeup_attach(int worker, void (*heard) (int lane, int64_t version))
 void
 wakeup_tell(int lane, int64_t version)
 {
-	Wakeup		wakeup = {.version = version,.lane = lane};
+	Wakeup		wakeup = {.version = version, .lane = lane};
 
 	for (int i = 0; i < mailbox_count; i++)
 	{

@@ -16,8 +16,10 @@
 
 /* Called by the parent before it forks; exits when the system has no sockets left. */
 extern void wakeup_init(int workers);
+
 /* Called by a worker whose loop is there: heard runs for each write that another worker tells of. */
 extern void wakeup_attach(int worker, void (*heard) (int lane, int64_t version));
+
 /* A write of this worker was committed. */
 extern void wakeup_tell(int lane, int64_t version);
 

@@ -145,7 +145,8 @@ call_take(void *state, int status, const char *bytes, size_t len)
 static void
 call_finish(KubeCall *call, int status, const char *why)
 {
-	call->answer(call->state, status, status == 0 ? NULL : call->received.len > 0 ? call->received.bytes : "", call->received.len, why);
+	call->answer(call->state, status, status == 0 ? NULL : call->received.len > 0 ? call->received.bytes : "",
+				 call->received.len, why);
 	call_free(call);
 }
 
@@ -183,7 +184,8 @@ call_refuse(void *state)
 }
 
 static KubeCall *
-call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, TransferBudget budget, KubeAnswer answer, void *state)
+call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, TransferBudget budget,
+		   KubeAnswer answer, void *state)
 {
 	KubeCall   *call = calloc(1, sizeof(*call));
 
@@ -214,7 +216,8 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, bool pa
 }
 
 KubeCall *
-kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget, KubeAnswer answer, void *state)
+kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget,
+			 KubeAnswer answer, void *state)
 {
 	return call_start(api, path, body, len, false, budget, answer, state);
 }
@@ -274,7 +277,7 @@ kubeapi_read(Arena *arena, const KubeConfig *kubeconfig, const char *path, int *
 {
 	Question	question = {.arena = arena};
 	TransferRequest request = {
-		.path = path,.timeout_ms = CALL_TIMEOUT_MS,.take = question_take,.done = question_done,.state = &question
+		.path = path, .timeout_ms = CALL_TIMEOUT_MS, .take = question_take, .done = question_done, .state = &question
 	};
 	const JsonNode *document;
 	JsonError	error;

@@ -85,13 +85,15 @@ answer_begun(void *state, int status)
 }
 
 static void
-watch_transfer(KubeWatch *watch, const char *path, long timeout_ms, bool (*take) (void *state, int status, const char *bytes, size_t len),
+watch_transfer(KubeWatch *watch, const char *path, long timeout_ms,
+			   bool (*take) (void *state, int status, const char *bytes, size_t len),
 			   void (*done) (void *state, int status, const char *why))
 {
 	watch->status = 0;
 	strbuf_init(&watch->received, &watch->arena);
 	transfer_start(kubeapi_config(watch->api),
-				   &(TransferRequest) {.path = path,.timeout_ms = timeout_ms,.begun = answer_begun,.take = take,.done = done,.state = watch});
+				   &(TransferRequest) {.path = path, .timeout_ms = timeout_ms, .begun = answer_begun, .take = take,
+				   	.done = done, .state = watch});
 }
 
 static void
@@ -169,7 +171,8 @@ page_done(void *state, int status, const char *why)
 	{
 		/* Pages expire as well: from the beginning. */
 		replace(&watch->next_page, NULL);
-		watch_failed(watch, status, status == 0 ? why : arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
+		watch_failed(watch, status, status == 0 ? why :
+					 arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
 		return;
 	}
 	page = json_parse(arena, watch->received.bytes, watch->received.len, NULL, NULL, &error);
@@ -234,8 +237,9 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 		status = code != NULL && code->kind == JSON_INTEGER ? (int) code->u.integer : 0;
 		watch_set_live(watch, false);
 		if (status != 410)
-			watch->handler->failed(watch->state, status, arena_printf(&arena, "the watch of %s has ended with %.*s", watch->path,
-																	  (int) (len < 200 ? len : 200), line));
+			watch->handler->failed(watch->state, status,
+								   arena_printf(&arena, "the watch of %s has ended with %.*s", watch->path,
+												(int) (len < 200 ? len : 200), line));
 		watch->lost = true;
 	}
 	else
@@ -309,7 +313,8 @@ watch_done(void *state, int status, const char *why)
 	if (status == 0)
 		watch_failed(watch, status, why);
 	else if (status != 200 && status != 410)
-		watch_failed(watch, status, arena_printf(&watch->arena, "the watch of %s was answered with status %d", watch->path, status));
+		watch_failed(watch, status, arena_printf(&watch->arena, "the watch of %s was answered with status %d",
+												 watch->path, status));
 	else
 		watch_later(watch);
 }
@@ -318,7 +323,8 @@ static void
 watch_begin(KubeWatch *watch)
 {
 	int			seconds = WATCH_LEAST_S + (int) arc4random_uniform(WATCH_SPREAD_S);
-	const char *path = arena_printf(&watch->arena, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s",
+	const char *path = arena_printf(&watch->arena,
+									"%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s",
 									watch->path, seconds, transfer_escape(&watch->arena, watch->version), watch->query);
 
 	watch->lost = false;

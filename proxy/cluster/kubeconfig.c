@@ -68,7 +68,8 @@ load_in_cluster(Arena *arena, KubeConfig *kubeconfig, const char **why)
 		*why = "this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set";
 		return false;
 	}
-	kubeconfig->server = arena_printf(arena, strchr(host, ':') != NULL ? "https://[%s]:%s" : "https://%s:%s", host, port);
+	kubeconfig->server = arena_printf(arena,
+									  strchr(host, ':') != NULL ? "https://[%s]:%s" : "https://%s:%s", host, port);
 	kubeconfig->token_file = ACCOUNT "token";
 	return read_file(arena, ACCOUNT "ca.crt", &kubeconfig->ca, why);
 }
@@ -77,7 +78,7 @@ load_in_cluster(Arena *arena, KubeConfig *kubeconfig, const char **why)
 
 /* Scalars are strings: nothing that is looked at in a kubeconfig is of another type. */
 static JsonNode *
-convert(Arena *arena, yaml_document_t *document, int index, int depth)
+convert(Arena *arena, yaml_document_t * document, int index, int depth)
 {
 	yaml_node_t *node = yaml_document_get_node(document, index);
 	JsonNode   *result;
@@ -87,16 +88,17 @@ convert(Arena *arena, yaml_document_t *document, int index, int depth)
 	switch (node->type)
 	{
 		case YAML_SCALAR_NODE:
-			return json_new_string(arena, arena_strndup(arena, (const char *) node->data.scalar.value, node->data.scalar.length),
+			return json_new_string(arena, arena_strndup(arena, (const char *) node->data.scalar.value,
+														node->data.scalar.length),
 								   node->data.scalar.length);
 		case YAML_SEQUENCE_NODE:
 			result = json_new_array(arena);
-			for (yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+			for (yaml_node_item_t * item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
 				json_append(arena, result, convert(arena, document, *item, depth + 1));
 			return result;
 		case YAML_MAPPING_NODE:
 			result = json_new_object(arena);
-			for (yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++)
+			for (yaml_node_pair_t * pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++)
 			{
 				JsonNode   *key = convert(arena, document, pair->key, depth + 1);
 

@@ -24,9 +24,13 @@
 
 #include "base/loop.h"
 
-/* Connections of each budget: further transfers wait for one of them.  So many stay open while there is nothing to send. */
+/*
+ * Connections of each budget: further transfers wait for one of them.  So many stay open while there is nothing to
+ * send.
+ */
 static const long most_connections[TRANSFER_BUDGET_COUNT] = {
-	[TRANSFER_OTHER] = 48,[TRANSFER_TOKENS] = 16,[TRANSFER_STRANGE_TOKENS] = 16,[TRANSFER_ACCESS] = 32,[TRANSFER_STRANGE_ACCESS] = 8
+	[TRANSFER_OTHER] = 48,[TRANSFER_TOKENS] = 16,[TRANSFER_STRANGE_TOKENS] = 16,[TRANSFER_ACCESS] = 32,
+	[TRANSFER_STRANGE_ACCESS] = 8
 };
 
 #define MAX_IDLE_CONNECTIONS 8L
@@ -130,7 +134,7 @@ set_socket_options(void *state, curl_socket_t fd, curlsocktype purpose)
 static void
 set_blob(CURL *curl, CURLoption option, JsonText pem)
 {
-	struct curl_blob blob = {.data = (void *) pem.bytes,.len = pem.len,.flags = CURL_BLOB_COPY};
+	struct curl_blob blob = {.data = (void *) pem.bytes, .len = pem.len, .flags = CURL_BLOB_COPY};
 
 	if (pem.len > 0)
 		curl_easy_setopt(curl, option, &blob);
@@ -184,11 +188,13 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	transfer->retry_after = request->retry_after;
 	transfer->untrusted = request->untrusted;
 	arena_init(&arena);
-	add_header(transfer, request->accept == NULL ? "Accept: application/json" : arena_printf(&arena, "Accept: %s", request->accept));
+	add_header(transfer, request->accept == NULL ? "Accept: application/json" :
+			   arena_printf(&arena, "Accept: %s", request->accept));
 	add_bearer(transfer, kubeconfig);
 	if (request->body != NULL)
 	{
-		add_header(transfer, request->content_type != NULL ? arena_printf(&arena, "Content-Type: %s", request->content_type) :
+		add_header(transfer, request->content_type != NULL ?
+				   arena_printf(&arena, "Content-Type: %s", request->content_type) :
 				   request->patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
 		/* No asking for leave to send a long body. */
 		add_header(transfer, "Expect:");

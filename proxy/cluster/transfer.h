@@ -18,7 +18,8 @@ typedef struct Transfer Transfer;
 typedef struct TransferConnections TransferConnections;
 
 /*
- * Each budget has connections of its own, so that one kind of transfers never waits for another.  Who is a stranger, review.c says.
+ * Each budget has connections of its own, so that one kind of transfers never waits for another.  Who is a stranger,
+ * review.c says.
  */
 typedef enum TransferBudget
 {
@@ -42,14 +43,18 @@ typedef struct TransferRequest
 	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
 	bool		patch;			/* the body is a merge patch, and no POST */
 	long		timeout_ms;		/* for all of it */
-	const char *connect_to;		/* HOST:PORT that stands for the server's, whose name is verified all the same; NULL: none */
+	/* HOST:PORT that stands for the server's, whose name is verified all the same; NULL: none */
+	const char *connect_to;
 	TransferConnections *connections;	/* for transfer_run(): are kept here; NULL: not at all */
 	/* Set before done; NULL: nobody asks. */
 	long	   *retry_after;	/* seconds */
 	bool	   *untrusted;		/* the server's certificate is not that server's, or of no CA that is known */
 	/* The head of the answer has come; NULL: nobody asks.  As for take. */
 	void		(*begun) (void *state, int status);
-	/* Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here. */
+
+	/*
+	 * Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here.
+	 */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 	/* The end, from the loop.  status 0: there was no whole answer, and why says so.  The transfer is gone. */
 	void		(*done) (void *state, int status, const char *why);
@@ -57,8 +62,10 @@ typedef struct TransferRequest
 } TransferRequest;
 
 extern Transfer *transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request);
+
 /* No callback comes afterwards. */
 extern void transfer_cancel(Transfer *transfer);
+
 /* Waits for the end, calling take and done: not in a worker. */
 extern void transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request);
 

@@ -89,7 +89,7 @@ encoding_accepts_gzip(const char *header)
 /* --- gzip --- */
 
 static void
-gzip_begin(z_stream *deflater)
+gzip_begin(z_stream * deflater)
 {
 	memset(deflater, 0, sizeof(*deflater));
 	if (deflateInit2(deflater, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -97,7 +97,7 @@ gzip_begin(z_stream *deflater)
 }
 
 static void
-gzip_append(z_stream *deflater, JsonText text, bool last, StrBuf *out)
+gzip_append(z_stream * deflater, JsonText text, bool last, StrBuf *out)
 {
 	deflater->next_in = (unsigned char *) text.bytes;
 	deflater->avail_in = (unsigned) text.len;

@@ -32,8 +32,8 @@ typedef struct Encoding Encoding;
 extern Encoding *encoding_new(bool yaml, bool gzip);
 
 /*
- * What the next bytes of the JSON become, which may be nothing; valid until the next call.  last: with the end of the answer.
- * False when they cannot be encoded.
+ * What the next bytes of the JSON become, which may be nothing; valid until the next call.  last: with the end of the
+ * answer.  False when they cannot be encoded.
  */
 extern bool encoding_next(Encoding *encoding, JsonText json, bool last, JsonText *bytes);
 extern void encoding_free(Encoding *encoding);

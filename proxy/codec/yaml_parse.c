@@ -64,7 +64,7 @@ typedef struct Source
 static bool
 parser_failed(Source *source)
 {
-	const yaml_parser_t *parser = &source->parser;
+	const		yaml_parser_t *parser = &source->parser;
 	const char *problem = parser->problem != NULL ? parser->problem : "unknown problem parsing YAML content";
 	size_t		line = parser->problem_mark.line;
 
@@ -82,7 +82,7 @@ static int
 feed(void *state, unsigned char *buffer, size_t size, size_t *size_read)
 {
 	Source	   *source = state;
-	const yaml_parser_t *parser = &source->parser;
+	const		yaml_parser_t *parser = &source->parser;
 	size_t		left = source->reader->len - source->fed;
 
 	if (parser->tag_directives.top - parser->tag_directives.start > TAG_DIRECTIVES)
@@ -133,7 +133,7 @@ find_anchor(const Source *source, const char *name)
 
 /* The latest node of a name counts, and takes the place of the one before: a chain has no name twice. */
 static void
-set_anchor(Source *source, const yaml_char_t *name, YamlNode *node)
+set_anchor(Source *source, const yaml_char_t * name, YamlNode *node)
 {
 	YamlReader *reader = source->reader;
 	Anchor	   *anchor;
@@ -164,7 +164,7 @@ set_anchor(Source *source, const yaml_char_t *name, YamlNode *node)
 /* --- Nodes --- */
 
 static bool
-read_tag(Source *source, const yaml_char_t *tag, YamlNode *node)
+read_tag(Source *source, const yaml_char_t * tag, YamlNode *node)
 {
 	static const struct
 	{
@@ -301,7 +301,7 @@ build_document(Source *source, YamlNode **root)
 bool
 yaml_parse(YamlReader *reader, const char *text, YamlNode **root)
 {
-	Source		source = {.reader = reader,.text = text};
+	Source		source = {.reader = reader, .text = text};
 	bool		built;
 
 	if (yaml_parser_initialize(&source.parser) == 0)

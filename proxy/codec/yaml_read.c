@@ -20,7 +20,10 @@
 
 #include "engine/api/status.h"
 
-/* Upstream's measure of aliases: how large a share of all decoded nodes may come out of them, falling with their number. */
+/*
+ * Upstream's measure of aliases: how large a share of all decoded nodes may come out of them, falling with their
+ * number.
+ */
 #define ALIASES_FREE 100
 #define DECODES_FREE 1000
 #define RATIO_LOW 400000
@@ -431,7 +434,8 @@ merge_alias(Writer *writer, YamlNode *node, const Via *via, int depth)
 	bool		merged;
 
 	if (node->open)
-		return fail(writer, arena_printf(writer->reader.arena, "anchor '%s' value contains itself", node->u.alias.name));
+		return fail(writer, arena_printf(writer->reader.arena, "anchor '%s' value contains itself",
+			node->u.alias.name));
 	inner = yaml_take(&writer->reader, sizeof(Via));
 	*inner = (Via) {node, via, via != NULL ? via->depth + 1 : 0};
 	node->open = true;
@@ -662,7 +666,8 @@ write_alias(Writer *writer, YamlNode *node, int depth)
 	bool		written;
 
 	if (node->open)
-		return fail(writer, arena_printf(writer->reader.arena, "anchor '%s' value contains itself", node->u.alias.name));
+		return fail(writer, arena_printf(writer->reader.arena, "anchor '%s' value contains itself",
+			node->u.alias.name));
 	node->open = true;
 	writer->alias_depth++;
 	written = write_node(writer, node->u.alias.target, depth);
@@ -693,7 +698,8 @@ write_node(Writer *writer, YamlNode *node, int depth)
 }
 
 bool
-yaml_to_json(Arena *arena, const char *text, size_t len, size_t limit, StrBuf *json, JsonNode *duplicates, const char **error)
+yaml_to_json(Arena *arena, const char *text, size_t len, size_t limit, StrBuf *json, JsonNode *duplicates,
+	const char **error)
 {
 	Writer		writer = {
 		.reader = {.arena = arena,.len = len,.most = YAML_BYTES_FLOOR + len * YAML_BYTES_PER_BYTE},

@@ -47,10 +47,11 @@ extern Scalar scalar_resolve(Arena *arena, JsonText text);
 extern bool scalar_is_ambiguous(Arena *arena, JsonText text);
 
 /*
- * Appends the first document of a YAML text as JSON; an empty text is null.  The members of an object stand in the order of the text,
- * the last of equal keys wins.  False with *error, upstream's words beginning with "yaml: ", for what is no YAML, what JSON cannot
- * hold (.nan, a null key), aliases without measure, nesting deeper than JSON_MAX_DEPTH, JSON larger than limit bytes, and whatever
- * would take more memory or work than a text of its length may.
+ * Appends the first document of a YAML text as JSON; an empty text is null.  The members of an object stand in the
+ * order of the text, the last of equal keys wins.  False with *error, upstream's words beginning with "yaml: ", for
+ * what is no YAML, what JSON cannot hold (.nan, a null key), aliases without measure, nesting deeper than
+ * JSON_MAX_DEPTH, JSON larger than limit bytes, and whatever would take more memory or work than a text of its length
+ * may.
  *
  * duplicates is an array or NULL; to it are appended, as strings, upstream's complaints about keys that are set twice
  * (line 5: key "a" already set in map), at most 100.
@@ -62,8 +63,8 @@ extern bool yaml_to_json(Arena *arena, const char *text, size_t len, size_t limi
 extern void yaml_write(StrBuf *buf, const JsonNode *node);
 
 /*
- * A JSON object that comes in pieces, turned into YAML as it comes: of it no more is held than one member or one element of an array
- * that is a member.  The order of its members stays; below it, keys are sorted.
+ * A JSON object that comes in pieces, turned into YAML as it comes: of it no more is held than one member or one
+ * element of an array that is a member.  The order of its members stays; below it, keys are sorted.
  */
 typedef struct YamlStream
 {
@@ -79,8 +80,8 @@ typedef struct YamlStream
 extern void yaml_stream_begin(YamlStream *stream, Arena *arena);
 
 /*
- * Appends to out what has become complete.  False when the text is not such an object, or an array in it has a key of more than 512
- * bytes.
+ * Appends to out what has become complete.  False when the text is not such an object, or an array in it has a key of
+ * more than 512 bytes.
  */
 extern bool yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out);
 

@@ -41,10 +41,10 @@ struct YamlNode
 {
 	uint8_t		kind;
 	uint8_t		tag;
-	bool		implicit : 1;	/* a scalar without quotes and tag */
-	bool		open : 1;		/* an alias that is being written */
-	bool		resolved : 1;	/* a scalar that has been looked at: text is what it stands for */
-	bool		is_value : 1;	/* then, of one that is no string, value is */
+	bool		implicit:1;		/* a scalar without quotes and tag */
+	bool		open:1;			/* an alias that is being written */
+	bool		resolved:1;		/* a scalar that has been looked at: text is what it stands for */
+	bool		is_value:1;		/* then, of one that is no string, value is */
 	uint32_t	line;			/* from 1 */
 	union
 	{

@@ -270,8 +270,8 @@ connection_retry(void *state)
 }
 
 /*
- * Ends a connection.  When we closed it ourselves because a call took too long, the brief reads on it that still have time are
- * sent again elsewhere.
+ * Ends a connection.  When we closed it ourselves because a call took too long, the brief reads on it that still have
+ * time are sent again elsewhere.
  */
 static void
 connection_end(Connection *connection)
@@ -328,7 +328,8 @@ note_trouble(const char *why)
 		size_t		line = strcspn(why, "\n");
 
 		if (strncmp(why, "LOCATION:", 9) != 0)
-			len += (size_t) snprintf(trouble + len, sizeof(trouble) - len, "%s%.*s", len > 0 ? " " : "", (int) line, why);
+			len += (size_t) snprintf(trouble + len, sizeof(trouble) - len, "%s%.*s", len > 0 ? " " : "",
+									 (int) line, why);
 		why += line + strspn(why + line, "\n");
 	}
 }
@@ -429,7 +430,8 @@ connection_send(Connection *connection, PgCall *call)
 	for (int i = 0; i < call->parameter_count; i++)
 		values[i] = call->lengths[i] < 0 ? NULL : call->buffer + call->offsets[i];
 	sent = sent &&
-		(call->statement == PG_WHO ? PQsendQueryParams(connection->conn, statement->text, 0, NULL, NULL, NULL, NULL, 1) :
+		(call->statement == PG_WHO ? PQsendQueryParams(connection->conn, statement->text, 0, NULL, NULL,
+													   NULL, NULL, 1) :
 		 PQsendQueryPrepared(connection->conn, statement->name, call->parameter_count, values,
 							 call->lengths, call->formats, 1)) == 1 &&
 		PQpipelineSync(connection->conn) == 1;
@@ -491,8 +493,10 @@ connection_step_done(Connection *connection)
 			const char *message = result != NULL ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
 
 			connection->prepared[step.statement] = false;
-			snprintf(connection->unprepared, sizeof(connection->unprepared), "%s", sqlstate != NULL ? sqlstate : "XX000");
-			snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s", message != NULL ? message : "no answer");
+			snprintf(connection->unprepared, sizeof(connection->unprepared), "%s",
+					 sqlstate != NULL ? sqlstate : "XX000");
+			snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s",
+					 message != NULL ? message : "no answer");
 			/* A greeting's own errors say what is to be done. */
 			if (connection->state == CONNECTION_READY)
 				log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name, connection->unprepared_why);
@@ -534,16 +538,18 @@ connection_step_done(Connection *connection)
 		}
 
 		/*
-		 * After an update of the extension a changed function leaves the prepared statement with the old result type, or there
-		 * is another one in its place.  A new connection learns from the greeting what is understood.
+		 * After an update of the extension a changed function leaves the prepared statement with the old result type,
+		 * or there is another one in its place.  A new connection learns from the greeting what is understood.
 		 */
 		if (strcmp(error.sqlstate, "26000") == 0)
 			pg_pooler_changed();
-		if ((strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL) || strcmp(error.sqlstate, "42883") == 0 || strcmp(error.sqlstate, "26000") == 0)
+		if ((strcmp(error.sqlstate, "0A000") == 0 && strstr(error.message, "cached plan") != NULL) ||
+			strcmp(error.sqlstate, "42883") == 0 || strcmp(error.sqlstate, "26000") == 0)
 			connection_doom(connection, error.message);
 	}
 	/* It was hit in place of the one before it. */
-	if (connection->interrupted_at != 0 && step.call->done != NULL && statement->brief && strcmp(error.sqlstate, "57014") == 0)
+	if (connection->interrupted_at != 0 && step.call->done != NULL && statement->brief &&
+		strcmp(error.sqlstate, "57014") == 0)
 	{
 		queue_insert(connection->pool, step.call, true);
 		PQclear(result);
@@ -568,7 +574,10 @@ connection_drain(Connection *connection)
 	{
 		PGresult   *result = PQgetResult(connection->conn);
 
-		/* One NULL ends the results of a statement; a second one means that a broken connection has nothing more to give. */
+		/*
+		 * One NULL ends the results of a statement; a second one means that a broken connection has nothing more to
+		 * give.
+		 */
 		if (result == NULL)
 		{
 			if (ended)
@@ -711,14 +720,15 @@ connection_interrupt(Connection *connection, PgCall *call)
 	}
 	else if (now - connection->interrupted_at <= INTERRUPT_MS)
 		return;
-	log_line(LOG_WARNING, "database: %s cannot be stopped, and its connection is closed", pg_statements[call->statement].name);
+	log_line(LOG_WARNING, "database: %s cannot be stopped, and its connection is closed",
+			 pg_statements[call->statement].name);
 	connection_doom(connection, NULL);
 	connection->broken = false;
 }
 
 /*
- * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang while it is prepared.  An
- * abandoned one costs something only while it runs.
+ * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang
+ * while it is prepared.  An abandoned one costs something only while it runs.
  */
 static void
 connection_check_calls(Connection *connection, uint64_t now)
@@ -794,7 +804,8 @@ sweep(void *state)
 }
 
 static void
-pool_start(Pool *pool, const char *database, PgTarget *target, int count, int kept, MetricGauge use, const char *lock_timeout)
+pool_start(Pool *pool, const char *database, PgTarget *target, int count, int kept, MetricGauge use,
+		   const char *lock_timeout)
 {
 	pool->database = database;
 	pool->standby = pool == &standby;

@@ -9,9 +9,9 @@
  * so that batches that wait for a commit never starve reads: 2 of 3 connections
  * are for reads, 3 of 4 or 5, all but 2 of more.  One of those for reads is kept from
  * lists, and from 3 on one more is for urgent calls alone.  A third pool goes to a standby
- * when there is one (--read-database), with one connection less than the one for reads; what it cannot answer is asked of the primary.
- * Connections are opened when they are first needed, one of each pool always.  A call waits
- * in its pool's queue (at most 1,000 requests, then PG_BUSY) until a
+ * when there is one (--read-database), with one connection less than the one for reads; what it cannot answer is
+ * asked of the primary.  Connections are opened when they are first needed, one of each pool always.  A call waits in
+ * its pool's queue (at most 1,000 requests, then PG_BUSY) until a
  * connection is free; brief reads may follow each other on one connection
  * without waiting for the answer (at most 4).  Every statement is prepared,
  * schema-qualified and binary; no text is ever pasted into SQL.
@@ -111,8 +111,8 @@ extern void pg_start_upkeep(void);
 extern bool pg_connected(const char **why);
 
 /*
- * What the connections lead to, for the log: database, host, role, versions.  NULL in all processes but the first worker, so that a proxy says
- * once what concerns all of it.
+ * What the connections lead to, for the log: database, host, role, versions.  NULL in all processes but the first
+ * worker, so that a proxy says once what concerns all of it.
  */
 extern const char *pg_announcement(void);
 
@@ -131,13 +131,16 @@ extern void pg_add_text_array(PgCall *call, const JsonText *values, size_t count
 extern void pg_add_bytea_array(PgCall *call, const JsonText *values, size_t count);
 
 /*
- * A standby may be behind: the asker must be able to tell from the answer, and to ask again without this.  The store of the
- * standby is known to be the same one.
+ * A standby may be behind: the asker must be able to tell from the answer, and to ask again without this.  The store
+ * of the standby is known to be the same one.
  */
 extern bool pg_standby_ready(void);
 extern void pg_use_standby(PgCall *call);
 
-/* The queue has another 1,000 places for such calls: system:masters must get through to a proxy that is too busy for others. */
+/*
+ * The queue has another 1,000 places for such calls: system:masters must get through to a proxy that is too busy for
+ * others.
+ */
 extern void pg_exempt(PgCall *call);
 
 /* What a piece of a list or an export is expected to take, a bit more than a megabyte. */
@@ -150,7 +153,10 @@ extern void pg_exempt(PgCall *call);
  */
 extern void pg_answer_for(PgCall *call, uint64_t user);
 
-/* urgent calls (the feeds') go before all others, are not counted by the limit of the queue, and when brief have a connection kept for them. */
+/*
+ * urgent calls (the feeds') go before all others, are not counted by the limit of the queue, and when brief have a
+ * connection kept for them.
+ */
 extern void pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done, void *state);
 
 /* done will not run.  What has been sent may still take effect. */
@@ -158,8 +164,10 @@ extern void pg_cancel(PgCall *call);
 
 extern size_t pg_rows(const PgResult *result);
 extern bool pg_is_null(const PgResult *result, size_t row, int column);
-extern JsonText pg_text(const PgResult *result, size_t row, int column);	/* text and bytea; empty for NULL; NUL-terminated */
-extern int32_t pg_int4(const PgResult *result, size_t row, int column);	/* 0 for NULL */
+
+/* text and bytea; empty for NULL; NUL-terminated */
+extern JsonText pg_text(const PgResult *result, size_t row, int column);
+extern int32_t pg_int4(const PgResult *result, size_t row, int column); /* 0 for NULL */
 extern int64_t pg_int8(const PgResult *result, size_t row, int column);
 extern bool pg_bool(const PgResult *result, size_t row, int column);
 extern size_t pg_result_bytes(const PgResult *result);	/* all that it takes */

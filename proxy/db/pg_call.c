@@ -34,49 +34,64 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 		" pg_catalog.set_config('client_connection_check_interval', '1s', false),"
 		" pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),"
 		" pg_catalog.set_config('jit', 'off', false),"
-	" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)", 1, true, false, true},
+		" pg_catalog.set_config('lock_timeout', coalesce($1::text, pg_catalog.current_setting('lock_timeout')), false)",
+	1, true, false, true},
 	[PG_HELLO] = {"hello",
 		"SELECT h.generation, h.store, pg_catalog.current_setting('transaction_read_only')::boolean,"
 		" h.oldest_protocol, h.newest_protocol,"
 		" (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports')"
 	" FROM kube_reports_internal.api_hello($1::uuid, $2::text, $3::int4) h", 6, true, false, false},
 	[PG_REGISTRY] = {"registry", "SELECT * FROM kube_reports_internal.api_registry($1::uuid)", 8, false, false, false},
-	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4, false, false, false},
+	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4,
+	false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
-	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6,
+	true, false, false},
 	[PG_WRITE] = {"write",
-		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, NULL, NULL, NULL)",
+		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, "
+		"NULL, NULL, NULL)",
 	6, true, true, false},
 	[PG_DELETE_COLLECTION] = {"delete_collection",
 		"CALL kube_reports_internal.api_delete_collection($1::uuid, $2::text, $3::bytea, $4::text,"
 	" NULL, NULL, NULL, NULL, NULL, NULL)", 6, true, true, false},
-	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6, true, false, false},
+	[PG_EXPORT] = {"export", "SELECT * FROM kube_reports_internal.api_export($1::uuid, $2::text, $3::text)", 6,
+	true, false, false},
 	[PG_WATCH] = {"watch", "SELECT * FROM kube_reports_internal.api_watch($1::uuid, $2::text)", 16, true, false, true},
 	[PG_CHANGES] = {"changes",
 		"SELECT * FROM kube_reports_internal.api_changes($1::uuid, $2::int4, $3::int8, $4::text[], $5::int4)",
 	9, false, false, true},
 	[PG_BOOKMARK] = {"bookmark",
-		"SELECT kube_reports_internal.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
+	"SELECT kube_reports_internal.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports_internal.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
 	/* The steps of upkeep.c: in its process they have the pool for writes to themselves. */
 	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports_internal.api_counts($1::uuid)", 3, false, true, false},
-	[PG_RESULT_COUNTS] = {"result_counts", "SELECT * FROM kube_reports_internal.api_result_counts($1::uuid, $2::int4)", 8, false, false, false},
-	[PG_WEBHOOK_NEXT] = {"webhook_next", "SELECT * FROM kube_reports_internal.api_webhook_next($1::uuid, $2::text[])", 12, false, false, false},
+	[PG_RESULT_COUNTS] =
+	{"result_counts", "SELECT * FROM kube_reports_internal.api_result_counts($1::uuid, $2::int4)", 8,
+	false, false, false},
+	[PG_WEBHOOK_NEXT] =
+	{"webhook_next", "SELECT * FROM kube_reports_internal.api_webhook_next($1::uuid, $2::text[])", 12,
+	false, false, false},
 	[PG_WEBHOOK_DONE] = {"webhook_done",
-		"SELECT kube_reports_internal.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, $7::text, $8::int4 = 1)",
+		"SELECT kube_reports_internal.api_webhook_done($1::uuid, $2::text, $3::text, $4::int8, $5::int8, $6::int4, "
+		"$7::text, $8::int4 = 1)",
 	1, true, false, false},
 	[PG_WEBHOOKS] = {"webhooks", "SELECT * FROM kube_reports_internal.api_webhooks($1::uuid)", 4, false, false, false},
 	[PG_PENDING] = {"pending", "SELECT * FROM kube_reports_internal.api_pending($1::uuid)", 3, false, false, false},
 	[PG_MAINTAIN] = {"maintain", "SELECT kube_reports_internal.api_maintain($1::uuid)", 1, true, true, false},
 	[PG_CATCH_UP] = {"catch_up", "SELECT kube_reports_internal.api_catch_up($1::uuid)", 1, true, true, false},
-	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports_internal.api_aggregate($1::uuid, kube_reports_internal.api_may_merge($1::uuid, $2::int8), NULL, NULL, NULL)",
+	[PG_AGGREGATE] = {"aggregate", "CALL kube_reports_internal.api_aggregate($1::uuid, "
+		"kube_reports_internal.api_may_merge($1::uuid, $2::int8), NULL, NULL, NULL)",
 	3, true, true, false},
-	[PG_ACTIVE_POLICIES] = {"active_policies", "SELECT kube_reports_internal.api_tell_policies($1::uuid, $2::text)", 1, true, false, false},
-	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports_internal.api_namespaces($1::uuid, $2::text)", 3, false, false, false},
+	[PG_ACTIVE_POLICIES] = {"active_policies", "SELECT kube_reports_internal.api_tell_policies($1::uuid, $2::text)",
+	1, true, false, false},
+	[PG_NAMESPACES] = {"namespaces", "SELECT * FROM kube_reports_internal.api_namespaces($1::uuid, $2::text)", 3,
+	false, false, false},
 	[PG_NAMESPACE] = {"namespace",
-	"SELECT * FROM kube_reports_internal.api_namespace($1::uuid, $2::text, $3::text, $4::text, $5::int4 = 1)", 2, true, false, false},
+		"SELECT * FROM kube_reports_internal.api_namespace($1::uuid, $2::text, $3::text, $4::text, $5::int4 = 1)", 2,
+	true, false, false},
 	[PG_SWEEP] = {"sweep",
-		"CALL kube_reports_internal.api_sweep($1::uuid, $2::text, $3::text, $4::text, pg_catalog.to_timestamp($5::int8), NULL)",
+		"CALL kube_reports_internal.api_sweep($1::uuid, $2::text, $3::text, $4::text, "
+		"pg_catalog.to_timestamp($5::int8), NULL)",
 	1, true, true, false},
 };
 
@@ -106,7 +121,8 @@ pg_call_ended(const PgCall *call)
 	last_times.waited = (double) (sent_at - call->made_at) / 1e6;
 	last_times.taken = (double) (now - sent_at) / 1e6;
 	if (call->sent_at != 0)
-		metrics_database_call(call->statement, pg_statements[call->statement].name, last_times.waited, last_times.taken);
+		metrics_database_call(call->statement, pg_statements[call->statement].name, last_times.waited,
+							  last_times.taken);
 }
 
 PgTimes

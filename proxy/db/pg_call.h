@@ -17,8 +17,9 @@
 #define PG_PARAMETERS 8			/* of one statement, at most */
 
 /*
- * Which versions of the extension the statements are for, those too that PROTOCOL_OLDEST stands for: the extension tells
- * which protocols it understands (kube_reports_internal.protocols()).  docs/contributing.md says when there is a new one.
+ * Which versions of the extension the statements are for, those too that PROTOCOL_OLDEST stands for: the extension
+ * tells which protocols it understands (kube_reports_internal.protocols()).  docs/contributing.md says when there is
+ * a new one.
  */
 #define PROTOCOL_NEWEST 1
 #define PROTOCOL_OLDEST 1
@@ -45,7 +46,7 @@ struct PgCall
 	PgStatement statement;
 	PgDone		done;			/* NULL when nobody wants the answer any more */
 	void	   *state;
-	struct PgConnection *connection;		/* NULL while it waits */
+	struct PgConnection *connection;	/* NULL while it waits */
 	bool		urgent;
 	bool		standby;		/* goes to the standby's pool */
 	bool		exempt;			/* has further places in the queue */
@@ -64,7 +65,7 @@ struct PgCall
 	PgCall	   *next;
 	int			parameter_count;
 	int			formats[PG_PARAMETERS];
-	int			lengths[PG_PARAMETERS];	/* -1 is NULL */
+	int			lengths[PG_PARAMETERS]; /* -1 is NULL */
 	size_t		offsets[PG_PARAMETERS];
 	char	   *buffer;
 	size_t		size;

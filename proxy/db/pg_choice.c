@@ -32,7 +32,10 @@ connection_rank(const Connection *connection)
 /* A call that is not answered after so long may wait for a lock: others go elsewhere. */
 #define SLOW_MS 500
 
-/* Whether another brief read may follow those on a connection: not behind one that nobody waits for, or that takes long. */
+/*
+ * Whether another brief read may follow those on a connection: not behind one that nobody waits for, or that takes
+ * long.
+ */
 static bool
 connection_takes_more(const Connection *connection)
 {
@@ -62,8 +65,8 @@ connection_ready(const Connection *connection)
 }
 
 /*
- * On how many connections there may be calls of this rank or lower ones.  Lists must not starve gets, and neither of them the feeds,
- * whose answers are what watches and readyz wait for: of those that are up, one is kept for each.
+ * On how many connections there may be calls of this rank or lower ones.  Lists must not starve gets, and neither of
+ * them the feeds, whose answers are what watches and readyz wait for: of those that are up, one is kept for each.
  */
 static int
 rank_limit(const Pool *pool, CallRank rank)

@@ -99,12 +99,15 @@ typedef enum CallRank
 extern CallRank call_rank(const PgCall *call);
 
 /*
- * The connection for a call of this rank: an idle one, else one that can be given another brief read; NULL when it has to wait.  *closed:
- * one that may be opened because all that the call could have are busy, or NULL.
+ * The connection for a call of this rank: an idle one, else one that can be given another brief read; NULL when it
+ * has to wait.  *closed: one that may be opened because all that the call could have are busy, or NULL.
  */
 extern Connection *pool_choose(const Pool *pool, CallRank rank, Connection **closed);
 
-/* Whether a lasting call that has no connection may have one as soon as one is idle: then it waits for others, not for its own kind. */
+/*
+ * Whether a lasting call that has no connection may have one as soon as one is idle: then it waits for others, not
+ * for its own kind.
+ */
 extern bool pool_owes_idle(const Pool *pool);
 
 #endif							/* PG_CHOICE_H */

@@ -65,7 +65,8 @@ announce(const Connection *connection, const PgResult *hello)
 
 	if (!pg_announces || connection->pool->standby || announcement[0] != '\0')
 		return;
-	snprintf(announcement, sizeof(announcement), "database \"%s\" at %s port %s as role \"%s\"; PostgreSQL %s, extension %s",
+	snprintf(announcement, sizeof(announcement),
+			 "database \"%s\" at %s port %s as role \"%s\"; PostgreSQL %s, extension %s",
 			 PQdb(conn), PQhost(conn), PQport(conn), PQuser(conn), version != NULL ? version : "of unknown version",
 			 pg_is_null(hello, 0, 5) ? "installed by a script" : pg_text(hello, 0, 5).bytes);
 }
@@ -77,8 +78,8 @@ pg_announcement(void)
 }
 
 /*
- * Why a greeting failed.  Where the server has to be set up first, the first worker says at once, and once, what is to be done; attempts
- * then come less often.
+ * Why a greeting failed.  Where the server has to be set up first, the first worker says at once, and once, what is
+ * to be done; attempts then come less often.
  */
 static const char *
 greeting_trouble(Connection *connection, const PgError *error)
@@ -96,13 +97,15 @@ greeting_trouble(Connection *connection, const PgError *error)
 	}
 	else if (strcmp(error->sqlstate, "42883") == 0)
 	{
-		snprintf(why, sizeof(why), "database \"%s\" has the extension in another version than this proxy's, which is %s",
+		snprintf(why, sizeof(why),
+				 "database \"%s\" has the extension in another version than this proxy's, which is %s",
 				 PQdb(conn), KUBE_REPORTS_VERSION);
 		hint = "In that database its owner runs: ALTER EXTENSION kube_reports UPDATE";
 	}
 	else if (strcmp(error->sqlstate, "42501") == 0 && hint == NULL)
 	{
-		snprintf(advice, sizeof(advice), "The owner grants it: SELECT kube_reports.grant_proxy('%s', '%s')", PQuser(conn), config.cluster_id);
+		snprintf(advice, sizeof(advice), "The owner grants it: SELECT kube_reports.grant_proxy('%s', '%s')",
+				 PQuser(conn), config.cluster_id);
 		hint = advice;
 	}
 	connection->misled = hint != NULL;
@@ -113,8 +116,8 @@ greeting_trouble(Connection *connection, const PgError *error)
 }
 
 /*
- * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and count
- * its versions differently.
+ * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and
+ * count its versions differently.
  */
 static bool
 is_same_store(const Connection *connection, const PgResult *hello)
@@ -150,9 +153,11 @@ is_understood(const PgResult *hello, const char **why)
 		told = false;
 		return true;
 	}
-	snprintf(refusal, sizeof(refusal), "this proxy is too %s for the extension in the database: it speaks protocols %d to %d, the extension %d to %d: %s",
+	snprintf(refusal, sizeof(refusal), "this proxy is too %s for the extension in the database: it speaks protocols "
+			 "%d to %d, the extension %d to %d: %s",
 			 newest < PROTOCOL_OLDEST ? "new" : "old", PROTOCOL_OLDEST, PROTOCOL_NEWEST, oldest, newest,
-			 newest < PROTOCOL_OLDEST ? "update the extension (ALTER EXTENSION kube_reports UPDATE)" : "use a newer proxy");
+			 newest < PROTOCOL_OLDEST ? "update the extension (ALTER EXTENSION kube_reports UPDATE)" :
+			 "use a newer proxy");
 	/* Each attempt to connect fails alike. */
 	if (!told)
 		log_line(LOG_ERROR, "%s", refusal);
@@ -188,7 +193,8 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	if (!same)
 	{
 		connection_doom(connection, error != NULL ? greeting_trouble(connection, error) :
-						outcome != PG_OK ? "connection lost while greeting" : "not a standby of the database, or that is not known yet");
+						outcome != PG_OK ? "connection lost while greeting" :
+						"not a standby of the database, or that is not known yet");
 		return;
 	}
 	connection->misled = false;
@@ -207,7 +213,8 @@ refuse_pooler(Connection *connection)
 {
 	char		why[300];
 
-	snprintf(why, sizeof(why), "the pooler at %s port %s pools transactions or statements: this proxy needs session pooling"
+	snprintf(why, sizeof(why),
+			 "the pooler at %s port %s pools transactions or statements: this proxy needs session pooling"
 			 " (pool_mode = session), because its sessions have settings and prepared statements",
 			 PQhost(connection->conn), PQport(connection->conn));
 	connection->misled = true;
@@ -256,7 +263,10 @@ connection_set_up(Connection *connection)
 	greet_with(connection, hello, connection_greeted);
 }
 
-/* It is known which of the server's processes is at the other end: not the one that libpq was told of where a pooler is in between. */
+/*
+ * It is known which of the server's processes is at the other end: not the one that libpq was told of where a pooler
+ * is in between.
+ */
 static void
 connection_identified(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -310,8 +320,10 @@ connection_refused(const char *why)
 	if (told_at != 0 && now - told_at < REFUSAL_LOG_MS)
 		return;
 	told_at = now;
-	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the limit of the role or the database, "
-			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that are open", config.connections);
+	log_line(LOG_ERROR, "the database refuses further connections (SQLSTATE 53300): raise max_connections, or the "
+			 "limit of the role or the database, "
+			 "or lower --database-connections, which is %d for this proxy; requests wait for the connections that "
+			 "are open", config.connections);
 }
 
 /* One step of connecting; libpq may have changed the socket, so it is watched anew. */
@@ -360,7 +372,8 @@ connection_start(Connection *connection)
 {
 	const char *keywords[] = {"fallback_application_name", "keepalives_idle", "keepalives_interval", "keepalives_count",
 	"tcp_user_timeout", "client_encoding", "dbname", "host", "hostaddr", "port", NULL};
-	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL, NULL, NULL, NULL};
+	const char *values[] = {"kube-reports-proxy", "10", "5", "3", "10000", "UTF8", connection->pool->database, NULL,
+	NULL, NULL, NULL};
 	PgAddresses addresses;
 	const char *why;
 
@@ -409,7 +422,10 @@ connection_open(Connection *connection)
 	connection->resolving_since = pg_target_resolve(connection->pool->target);
 }
 
-/* Goes on with the connections of a pool that wait for addresses: with new ones, or when new ones have been waited for long enough. */
+/*
+ * Goes on with the connections of a pool that wait for addresses: with new ones, or when new ones have been waited
+ * for long enough.
+ */
 void
 pool_resolved(Pool *pool, bool fresh)
 {
@@ -421,7 +437,8 @@ pool_resolved(Pool *pool, bool fresh)
 		Connection *connection = &pool->connections[i];
 
 		if (connection->state == CONNECTION_RESOLVING && !connection->doomed &&
-			(fresh || (loop_now() - connection->resolving_since >= RESOLVE_MS && pg_target_addresses(pool->target, &addresses, &why))))
+			(fresh || (loop_now() - connection->resolving_since >= RESOLVE_MS &&
+					   pg_target_addresses(pool->target, &addresses, &why))))
 			connection_start(connection);
 	}
 }

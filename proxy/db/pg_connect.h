@@ -16,10 +16,16 @@
 /* pg_connect.c: begins to open a connection that is closed; it is READY some time later, or doomed. */
 extern void connection_open(Connection *connection);
 
-/* Goes on with the connections of a pool that wait for addresses: with fresh ones, or when those have been waited for long enough. */
+/*
+ * Goes on with the connections of a pool that wait for addresses: with fresh ones, or when those have been waited for
+ * long enough.
+ */
 extern void pool_resolved(Pool *pool, bool fresh);
 
-/* Ends the proxy, as a wrong command line does, where libpq does not understand a connection string; what has no "=" names a database. */
+/*
+ * Ends the proxy, as a wrong command line does, where libpq does not understand a connection string; what has no "="
+ * names a database.
+ */
 extern void pg_check_connection_string(const char *flag, const char *text);
 
 /* Tells an operator, now and then, when the server had no room for a connection; why is what libpq said. */

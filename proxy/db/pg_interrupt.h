@@ -16,8 +16,8 @@
 typedef struct PgInterrupt PgInterrupt;
 
 /*
- * Tells the server to stop what a connection is doing; done runs from the loop when it has been told, or cannot be: then no signal is on its
- * way any more.  NULL when too many are under way.
+ * Tells the server to stop what a connection is doing; done runs from the loop when it has been told, or cannot be:
+ * then no signal is on its way any more.  NULL when too many are under way.
  */
 extern PgInterrupt *pg_interrupt(PGconn *conn, void (*done) (void *state), void *state);
 

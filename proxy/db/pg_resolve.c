@@ -100,10 +100,11 @@ pg_targets_init(void)
 
 /* A keyword of a connection string, with libpq's defaults: the service file and the environment. */
 static const char *
-option_value(const PQconninfoOption *given, const PQconninfoOption *defaults, const char *keyword)
+option_value(const PQconninfoOption * given, const PQconninfoOption * defaults, const char *keyword)
 {
 	for (int pass = 0; pass < 2; pass++)
-		for (const PQconninfoOption *option = pass == 0 ? given : defaults; option != NULL && option->keyword != NULL; option++)
+		for (const PQconninfoOption * option = pass == 0 ? given : defaults; option != NULL &&
+			 option->keyword != NULL; option++)
 			if (strcmp(option->keyword, keyword) == 0 && option->val != NULL && option->val[0] != '\0')
 				return option->val;
 	return "";
@@ -138,7 +139,7 @@ take_entry(char *target, size_t size, const char *list, int number, bool single)
 static bool
 is_address(const char *name)
 {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST,.ai_socktype = SOCK_STREAM};
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
 	bool		numeric = getaddrinfo(name, NULL, &hints, &found) == 0;
 
@@ -213,13 +214,15 @@ read_database(PgTarget *target, const char *database)
 static int
 resolve_name(const char *name, HostAddresses *result)
 {
-	struct addrinfo hints = {.ai_family = AF_UNSPEC,.ai_socktype = SOCK_STREAM};
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *found = NULL;
 	int			error = getaddrinfo(name, NULL, &hints, &found);
 
 	result->count = 0;
-	for (struct addrinfo *each = error == 0 ? found : NULL; each != NULL && result->count < MAX_ADDRESSES; each = each->ai_next)
-		if (getnameinfo(each->ai_addr, each->ai_addrlen, result->addresses[result->count], ADDRESS_SIZE, NULL, 0, NI_NUMERICHOST) == 0)
+	for (struct addrinfo *each = error == 0 ? found : NULL; each != NULL && result->count < MAX_ADDRESSES;
+		 each = each->ai_next)
+		if (getnameinfo(each->ai_addr, each->ai_addrlen, result->addresses[result->count], ADDRESS_SIZE, NULL, 0,
+						NI_NUMERICHOST) == 0)
 			result->count++;
 	if (error == 0)
 		freeaddrinfo(found);
@@ -252,7 +255,8 @@ resolve_all(PgTarget *target)
 		code = resolve_name(host->name, &found);
 		if (code != 0)
 		{
-			snprintf(error, sizeof(error), "could not translate host name \"%s\" to address: %s", host->name, gai_strerror(code));
+			snprintf(error, sizeof(error), "could not translate host name \"%s\" to address: %s", host->name,
+					 gai_strerror(code));
 			continue;
 		}
 		pthread_mutex_lock(&target->lock);

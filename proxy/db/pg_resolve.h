@@ -33,15 +33,19 @@ typedef struct PgAddresses
 extern void pg_targets_init(void);
 
 /*
- * standby: the string is --read-database, else --database.  resolved is called from the loop whenever names have been resolved, or could not
- * be.  NULL when there is nothing to resolve: sockets, addresses, or a string that libpq has to complain about.
+ * standby: the string is --read-database, else --database.  resolved is called from the loop whenever names have been
+ * resolved, or could not be.  NULL when there is nothing to resolve: sockets, addresses, or a string that libpq has
+ * to complain about.
  */
 extern PgTarget *pg_target_new(const char *database, bool standby, void (*resolved) (void *state), void *state);
 
 /* Begins to resolve the names anew, unless that is under way; when it began, by loop_now(). */
 extern uint64_t pg_target_resolve(PgTarget *target);
 
-/* What is known by now, be it old; false when there is no address, and then *why says why.  Valid until the next call. */
+/*
+ * What is known by now, be it old; false when there is no address, and then *why says why.  Valid until the next
+ * call.
+ */
 extern bool pg_target_addresses(PgTarget *target, PgAddresses *addresses, const char **why);
 
 #endif							/* PG_RESOLVE_H */

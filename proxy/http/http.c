@@ -101,8 +101,8 @@ request_fd(HttpRequest *request)
 /* --- Requests --- */
 
 /*
- * libh2o offers no way to send GOAWAY over one connection.  Its client has had time to take the last answer, and a request that comes now
- * would be one too late.
+ * libh2o offers no way to send GOAWAY over one connection.  Its client has had time to take the last answer, and a
+ * request that comes now would be one too late.
  */
 static void
 end_connection(void *state)
@@ -133,7 +133,7 @@ close_request(void *pointer)
 
 /* libh2o took what was sent, or failed to send it. */
 static void
-on_proceed(h2o_generator_t *self, h2o_req_t *req)
+on_proceed(h2o_generator_t * self, h2o_req_t *req)
 {
 	http_answer_taken(&H2O_STRUCT_FROM_MEMBER(HttpRequest, generator, self)->answer);
 }
@@ -144,7 +144,7 @@ header_lines(const h2o_req_t *req)
 {
 	for (size_t i = 0; i < req->headers.size; i++)
 	{
-		const h2o_header_t *header = &req->headers.entries[i];
+		const		h2o_header_t *header = &req->headers.entries[i];
 
 		if (h2o_memis(header->name->base, header->name->len, H2O_STRLIT(HEAD_LINES_NAME)))
 			return (HttpText) {header->value.base, header->value.len};
@@ -165,7 +165,7 @@ begin_exchange(HttpRequest *request)
 	for (size_t i = 0; i < lines.len; i++)
 		count += lines.bytes[i] == '\n';
 	http_message_init(exchange, req->input.method.base, req->input.method.len, req->input.path.base,
-					   req->input.path.len, count);
+					  req->input.path.len, count);
 	if (!is_http2(req))
 	{
 		while (http_head_next(&lines, &field))
@@ -176,7 +176,7 @@ begin_exchange(HttpRequest *request)
 		http_message_add_header(exchange, "host", 4, req->input.authority.base, req->input.authority.len);
 	for (size_t i = 0; i < req->headers.size; i++)
 	{
-		const h2o_header_t *header = &req->headers.entries[i];
+		const		h2o_header_t *header = &req->headers.entries[i];
 
 		http_message_add_header(exchange, header->name->base, header->name->len, header->value.base, header->value.len);
 	}
@@ -221,7 +221,7 @@ http_last_of_http2(HttpRequest *request)
 
 /* Makes a text of the request follow when the input moves. */
 static void
-follow(h2o_iovec_t *text, const h2o_buffer_t *from, h2o_buffer_t *to)
+follow(h2o_iovec_t *text, const h2o_buffer_t * from, h2o_buffer_t * to)
 {
 	if (text->base >= from->bytes && text->base < from->bytes + from->size)
 		text->base = to->bytes + (text->base - from->bytes);
@@ -367,7 +367,7 @@ on_linger_read(h2o_socket_t *socket, const char *err)
  * has been taken.
  */
 static void
-send_refusal(h2o_ostream_t *self, h2o_req_t *req, h2o_iovec_t *bufs, size_t count, h2o_send_state_t state)
+send_refusal(h2o_ostream_t * self, h2o_req_t *req, h2o_iovec_t *bufs, size_t count, h2o_send_state_t state)
 {
 	RefusalStream *stream = (RefusalStream *) self;
 	HttpRequest *request = stream->request;
@@ -415,7 +415,7 @@ make_refusal(HttpRequest *request, HttpRefusal refusal, int status, RefusalHead 
 
 /* libh2o's filter on all answers that it makes itself, and on those of refuse_request(). */
 static void
-refuse(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
+refuse(h2o_filter_t * self, h2o_req_t *req, h2o_ostream_t * *slot)
 {
 	HttpRequest *request = new_request(req);
 	Connection *connection = request->connection;
@@ -477,7 +477,7 @@ judge_http2(h2o_req_t *req, Connection *connection)
 }
 
 static int
-on_request(h2o_handler_t *self, h2o_req_t *req)
+on_request(h2o_handler_t * self, h2o_req_t *req)
 {
 	Connection *connection = connection_socket(req)->on_close.data;
 	HttpRefusal refusal = is_http2(req) ? judge_http2(req, connection) : connection->refusal;
@@ -541,7 +541,7 @@ sweep(uint64_t now)
 		polled = h2o_mem_realloc(polled, sizeof(*polled) * capacity);
 		owners = h2o_mem_realloc(owners, sizeof(*owners) * capacity);
 	}
-	for (h2o_linklist_t *link = open_requests.next; link != &open_requests; link = link->next)
+	for (h2o_linklist_t * link = open_requests.next; link != &open_requests; link = link->next)
 	{
 		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
 
@@ -585,7 +585,7 @@ relieve(uint64_t now)
 	if (now - relieved_at < RELIEF_INTERVAL || !answer_room_short(0))
 		return;
 	relieved_at = now;
-	for (h2o_linklist_t *link = open_requests.next; link != &open_requests && cut < RELIEF_CUTS; link = link->next)
+	for (h2o_linklist_t * link = open_requests.next; link != &open_requests && cut < RELIEF_CUTS; link = link->next)
 	{
 		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
 		HttpAnswer *answer = &request->answer;
@@ -660,9 +660,11 @@ http_server_run(void (*tick) (void), bool (*drained) (void))
 		}
 		relieve(now);
 		loop_run_due();
+
 		/*
-		 * What was sent here may have completed at once.  Its callbacks must run before libh2o waits again: it would not look at
-		 * them first, and it could leave the socket waiting to write without a callback, which ends the process.
+		 * What was sent here may have completed at once.  Its callbacks must run before libh2o waits again: it would
+		 * not look at them first, and it could leave the socket waiting to write without a callback, which ends the
+		 * process.
 		 */
 		h2o_timeout__do_post_callback(http_context.loop);
 		if (stopping && is_drained(drained))

@@ -24,20 +24,21 @@
 typedef struct HttpRequest HttpRequest;
 
 extern const char *http_method(HttpRequest *request);
-extern const char *http_path(HttpRequest *request);		/* as sent, still percent-encoded, without the query */
+extern const char *http_path(HttpRequest *request); /* as sent, still percent-encoded, without the query */
 extern const char *http_query(HttpRequest *request);	/* as sent, without the ?; "" when there is none */
 extern const char *http_header(HttpRequest *request, const char *lower_case_name);	/* first value or NULL */
 extern const char *http_body(HttpRequest *request, size_t *len);
+
 /* What the peer proved to have in the TLS handshake (client_certificate.h); NULL for none. */
 extern struct ClientCertificate *http_peer(HttpRequest *request);
-extern Arena *http_arena(HttpRequest *request);		/* freed when the request ends */
+extern Arena *http_arena(HttpRequest *request); /* freed when the request ends */
 
 /* Every header, in order. */
 extern const HttpHeader *http_headers(HttpRequest *request, size_t *count);
 
 /*
- * Makes the request the last of its connection when that speaks HTTP/2: one connection of a client that nobody knows must not carry a
- * flood of requests (AUTHN-08).
+ * Makes the request the last of its connection when that speaks HTTP/2: one connection of a client that nobody knows
+ * must not carry a flood of requests (AUTHN-08).
  */
 extern void http_last_of_http2(HttpRequest *request);
 
@@ -64,8 +65,10 @@ typedef struct HttpTarget
 
 extern void http_set_target(HttpRequest *request, const HttpTarget *target);
 extern void http_set_user(HttpRequest *request, const char *user, const char *const *groups, size_t group_count);
+
 /* Seconds that the request waited for a connection to the database, and that a call of the database took. */
 extern void http_add_database_time(HttpRequest *request, double waited, double taken);
+
 /* Whose share of the room for answers is used (answer_room.h); 0 before the user is known. */
 extern uint64_t http_user_number(HttpRequest *request);
 
@@ -73,8 +76,8 @@ extern uint64_t http_user_number(HttpRequest *request);
 extern void http_on_close(HttpRequest *request, void (*closed) (void *state), void *state);
 
 /*
- * A whole answer.  body is copied.  content-length is set; audit-id, date and cache-control are added when headers do not
- * have them.  HEAD sends no body.  429 and 503 should carry retry-after.
+ * A whole answer.  body is copied.  content-length is set; audit-id, date and cache-control are added when headers do
+ * not have them.  HEAD sends no body.  429 and 503 should carry retry-after.
  */
 extern void http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
 					   const char *body, size_t len);
@@ -84,18 +87,21 @@ extern void http_reply_borrowed(HttpRequest *request, int status, const HttpHead
 								const char *body, size_t len, void (*release) (void *state), void *state);
 
 /*
- * A chunked answer.  writable(state) is called whenever the client has taken what was sent; one send at a time, never of zero bytes.
- * The bytes of a send must stay until the next writable() (or on_close).
+ * A chunked answer.  writable(state) is called whenever the client has taken what was sent; one send at a time, never
+ * of zero bytes.  The bytes of a send must stay until the next writable() (or on_close).
  */
 extern void http_stream_begin(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
 							  void (*writable) (void *state), void *state);
 extern void http_stream_send(HttpRequest *request, const char *bytes, size_t len);
 extern bool http_stream_busy(HttpRequest *request);
+
 /*
- * Frees what is known of the request, but for what the log will say: for a stream that goes on for long, once something of it has been
- * taken.  Afterwards the functions above have no path, no query and no header but user-agent; what was in the arena is gone.
+ * Frees what is known of the request, but for what the log will say: for a stream that goes on for long, once
+ * something of it has been taken.  Afterwards the functions above have no path, no query and no header but
+ * user-agent; what was in the arena is gone.
  */
 extern void http_forget_request(HttpRequest *request);
+
 /* Ends cleanly; not while a send is in flight. */
 extern void http_stream_end(HttpRequest *request);
 

@@ -88,7 +88,8 @@ hold(HttpAnswer *answer, size_t in_flight)
 /* --- Sending --- */
 
 void
-http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHeader *headers, size_t header_count, size_t length)
+http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHeader *headers,
+				  size_t header_count, size_t length)
 {
 	AnswerHead	head;
 

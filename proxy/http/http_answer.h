@@ -61,12 +61,16 @@ typedef struct HttpAnswer
 } HttpAnswer;
 
 /* Settles status and headers; length is SIZE_MAX when it is not known. */
-extern void http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHeader *headers, size_t header_count,
+extern void http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHeader *headers,
+							  size_t header_count,
 							  size_t length);
+
 /* The library took what was sent, or failed to send it.  The request may be gone afterwards. */
 extern void http_answer_taken(HttpAnswer *answer);
+
 /* Resets the connection; the loop ends the request. */
 extern void http_answer_cut(HttpAnswer *answer);
+
 /* The request is gone: tells its owners, frees what it holds. */
 extern void http_answer_end(HttpAnswer *answer);
 
@@ -93,9 +97,14 @@ typedef enum HttpSendState
 
 /* Hands over the head; it goes out with the first bytes that are sent. */
 extern void http_send_head(HttpAnswer *answer, const AnswerHead *head);
+
 /* Hands over up to MAX_PIECES pieces.  When they are the last, the request may be gone afterwards. */
 extern void http_send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendState state);
-/* Makes the peer see a reset; the connection will not be used again.  Where an answer is a stream among others, a send of HTTP_SEND_ERROR does it. */
+
+/*
+ * Makes the peer see a reset; the connection will not be used again.  Where an answer is a stream among others, a
+ * send of HTTP_SEND_ERROR does it.
+ */
 extern void http_reset(HttpAnswer *answer);
 
 #endif							/* HTTP_ANSWER_H */

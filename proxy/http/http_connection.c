@@ -348,7 +348,7 @@ connections_start(void)
 }
 
 static Listener *
-listener_of(h2o_linklist_t *link)
+listener_of(h2o_linklist_t * link)
 {
 	return H2O_STRUCT_FROM_MEMBER(Listener, link, link);
 }
@@ -360,7 +360,7 @@ connections_reload_tls(void)
 
 	authentication_config_poll();
 	tls_reload();
-	for (h2o_linklist_t *link = listeners.next; link != &listeners; link = link->next)
+	for (h2o_linklist_t * link = listeners.next; link != &listeners; link = link->next)
 		if (listener_of(link)->config.tls)
 			listener_of(link)->accept.ssl_ctx = tls_context();
 	if (config.http2)
@@ -405,7 +405,7 @@ close_listener(Listener *listener)
 void
 http_server_unlisten(int fd)
 {
-	for (h2o_linklist_t *link = listeners.next; link != &listeners; link = link->next)
+	for (h2o_linklist_t * link = listeners.next; link != &listeners; link = link->next)
 		if (listener_of(link)->config.fd == fd)
 		{
 			close_listener(listener_of(link));
@@ -419,7 +419,7 @@ connections_stop_accepting(void)
 	h2o_linklist_t *next;
 
 	stopped = true;
-	for (h2o_linklist_t *link = listeners.next; link != &listeners; link = next)
+	for (h2o_linklist_t * link = listeners.next; link != &listeners; link = next)
 	{
 		Listener   *listener = listener_of(link);
 

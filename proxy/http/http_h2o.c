@@ -68,6 +68,7 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 	h2o_req_t  *req = H2O_STRUCT_FROM_MEMBER(h2o_req_t, input.method.base, method);
 	Connection *connection = connection_socket(req)->on_close.data;
 	HttpHead	head;
+
 	/* A head that was looked at in vain because of a question is whole; else there is nothing in what was seen. */
 	HttpHeadOutcome outcome = http_head_read(bytes, len, connection->verdict != HEAD_NOT_ASKED ? 0 : seen, &head);
 	bool		readable = head.method.bytes != NULL;
@@ -88,7 +89,8 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 	*minor_version = readable ? head.minor_version : 1;
 	if (connection->refusal != REFUSAL_NONE)
 	{
-		add_header(headers, header_count, (HttpText) {connection_name, sizeof(connection_name) - 1}, (HttpText) {"close", 5});
+		add_header(headers, header_count, (HttpText) {connection_name, sizeof(connection_name) - 1},
+				   (HttpText) {"close", 5});
 		return (int) (head.size > 0 ? head.size : len);
 	}
 	add_field(headers, header_count, &head.host);
@@ -104,14 +106,14 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 /* --- Time-outs --- */
 
 void
-h2o_timeout_link(h2o_loop_t *loop, h2o_timeout_t *timeout, h2o_timeout_entry_t *entry)
+h2o_timeout_link(h2o_loop_t * loop, h2o_timeout_t * timeout, h2o_timeout_entry_t * entry)
 {
 	h2o_linklist_insert(&timeout->_entries, &entry->_link);
 	entry->registered_at = loop_now();
 }
 
 void
-h2o_timeout_run(h2o_loop_t *loop, h2o_timeout_t *timeout, uint64_t now)
+h2o_timeout_run(h2o_loop_t * loop, h2o_timeout_t * timeout, uint64_t now)
 {
 	/* What is handed over is the wall clock's. */
 	now = loop_now();
@@ -130,7 +132,7 @@ h2o_timeout_run(h2o_loop_t *loop, h2o_timeout_t *timeout, uint64_t now)
 
 /* The library would compare it with the wall clock: http_server_run() waits no longer than h2o_next_due() says. */
 uint64_t
-h2o_timeout_get_wake_at(h2o_linklist_t *timeouts)
+h2o_timeout_get_wake_at(h2o_linklist_t * timeouts)
 {
 	return UINT64_MAX;
 }
@@ -141,13 +143,13 @@ h2o_next_due(uint64_t max_wait)
 	h2o_linklist_t *timeouts = &http_context.loop->_timeouts;
 	uint64_t	now = loop_now();
 
-	for (h2o_linklist_t *link = timeouts->next; link != timeouts; link = link->next)
+	for (h2o_linklist_t * link = timeouts->next; link != timeouts; link = link->next)
 	{
-		const h2o_timeout_t *timeout = H2O_STRUCT_FROM_MEMBER(h2o_timeout_t, _link, link);
-		const h2o_timeout_entry_t *first;
+		const		h2o_timeout_t *timeout = H2O_STRUCT_FROM_MEMBER(h2o_timeout_t, _link, link);
+		const		h2o_timeout_entry_t *first;
 		uint64_t	due;
 
-		if (h2o_linklist_is_empty((h2o_linklist_t *) &timeout->_entries))
+		if (h2o_linklist_is_empty((h2o_linklist_t *) & timeout->_entries))
 			continue;
 		first = H2O_STRUCT_FROM_MEMBER(h2o_timeout_entry_t, _link, timeout->_entries.next);
 		due = first->registered_at + timeout->timeout;

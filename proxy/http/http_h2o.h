@@ -77,12 +77,16 @@ extern h2o_context_t http_context;
 /* --- http_connection.c --- */
 
 extern void connections_start(void);
+
 /* Makes new connections use the files as they are now. */
 extern void connections_reload_tls(void);
+
 /* Closes the sockets of the API; those for health and metrics go on. */
 extern void connections_stop_accepting(void);
+
 /* Looks at all connections, about once a second: cuts those whose head takes too long. */
 extern void connections_check_heads(uint64_t now);
+
 /* For what close_request() and the end of connections let go; an estimate of what could be given back to the system. */
 extern size_t http_freed_bytes;
 
@@ -91,10 +95,13 @@ extern size_t http_freed_bytes;
  * bytes that have come so far.
  */
 extern HttpRefusal connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead *head, size_t len);
+
 /* Stops reading until the question that connection_judge() asked is answered. */
 extern void connection_suspend(Connection *connection, h2o_socket_t *socket);
+
 /* The peer's certificate may tell who it is; the refusal when it does and there are too many. */
 extern HttpRefusal connection_recognize(Connection *connection);
+
 /* Counts and logs a refusal. */
 extern void connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri);
 

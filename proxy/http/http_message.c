@@ -153,7 +153,8 @@ http_message_ready(HttpMessage *exchange)
 	exchange->audit_id = arena_printf(&exchange->arena,
 									  "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
 									  bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
-									  bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]);
+									  bytes[8], bytes[9], bytes[10], bytes[11], bytes[12], bytes[13],
+									  bytes[14], bytes[15]);
 }
 
 double
@@ -354,9 +355,11 @@ status_reason(int status)
 	}			reasons[] =
 	{
 		{200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"}, {304, "Not Modified"},
-		{400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"},
+		{400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"},
+		{405, "Method Not Allowed"},
 		{406, "Not Acceptable"}, {409, "Conflict"}, {410, "Gone"}, {413, "Request Entity Too Large"},
-		{415, "Unsupported Media Type"}, {417, "Expectation Failed"}, {422, "Unprocessable Entity"}, {429, "Too Many Requests"},
+		{415, "Unsupported Media Type"}, {417, "Expectation Failed"}, {422, "Unprocessable Entity"},
+		{429, "Too Many Requests"},
 		{431, "Request Header Fields Too Large"},
 		{500, "Internal Server Error"}, {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
 		{504, "Gateway Timeout"},
@@ -499,7 +502,8 @@ http_message_refusal(HttpMessage *exchange, HttpRefusal refusal, int status, siz
 
 /* The copy is in the arena: nobody has to release it. */
 void
-http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count, const char *body, size_t len)
+http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
+		   const char *body, size_t len)
 {
 	const char *copy = arena_strndup(http_arena(request), body, http_message_of(request)->is_head ? 0 : len);
 

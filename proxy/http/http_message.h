@@ -41,7 +41,8 @@ typedef struct HttpMessage
 } HttpMessage;
 
 /* header_capacity: how many headers will be added at most. */
-extern void http_message_init(HttpMessage *exchange, const char *method, size_t method_len, const char *target, size_t target_len,
+extern void http_message_init(HttpMessage *exchange, const char *method, size_t method_len, const char *target,
+							  size_t target_len,
 							  size_t header_capacity);
 extern void http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len, const char *value,
 									size_t value_len);
@@ -63,7 +64,8 @@ typedef struct AnswerHead
 	bool		close;			/* connection: close was asked for */
 } AnswerHead;
 
-extern void http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers, size_t header_count, size_t length,
+extern void http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers,
+								size_t header_count, size_t length,
 								AnswerHead *head);
 
 /* Why a request is refused before a handler sees it. */

@@ -13,7 +13,10 @@
 /* In the parent, before it forks: opens the sockets of all workers.  False, with the reason, when that fails. */
 extern bool listeners_open(char *why, size_t why_size);
 
-/* In the parent: a worker is gone.  The others are to be sent SIGUSR1; they accept in its place until another attaches. */
+/*
+ * In the parent: a worker is gone.  The others are to be sent SIGUSR1; they accept in its place until another
+ * attaches.
+ */
 extern void listeners_worker_gone(int worker);
 
 /* In a child that serves nobody. */

@@ -353,7 +353,8 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 	{
 		const char *name;
 		double		milliseconds;
-	}			units[] = {{"ns", 1e-6}, {"us", 1e-3}, {"\xC2\xB5s", 1e-3}, {"ms", 1}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}};
+	}			units[] = {{"ns", 1e-6}, {"us", 1e-3}, {"\xC2\xB5s", 1e-3}, {"ms", 1}, {"s", 1e3}, {"m", 6e4},
+	{"h", 3.6e6}};
 	const JsonText *value = route_parameter(route, "timeout");
 	const char *next;
 	const char *end;

@@ -32,8 +32,13 @@ typedef struct Route
 	bool		resource;		/* else only path and method count: discovery, health, unknown */
 	const char *method;
 	const char *path;			/* decoded, without slashes at its end; "/" for the root */
-	const char *verb;			/* get list watch create update patch delete deletecollection; "" when not allowed here */
-	/* From here on, and not in the path, a byte that is no UTF-8 is a character of its own: see FOREIGN_BYTE in engine/api/status.h. */
+	/* get list watch create update patch delete deletecollection; "" when not allowed here */
+	const char *verb;
+
+	/*
+	 * From here on, and not in the path, a byte that is no UTF-8 is a character of its own: see FOREIGN_BYTE in
+	 * engine/api/status.h.
+	 */
 	const char *group;			/* strings are never NULL; "" when absent */
 	const char *version;
 	const char *resource_name;

@@ -53,7 +53,7 @@ typedef struct Retired
 } Retired;
 
 static SSL_CTX *current;
-static unsigned current_generation;	/* of the CAs that it asks for */
+static unsigned current_generation; /* of the CAs that it asks for */
 static WatchedFile certificate_file;
 static WatchedFile key_file;
 static bool reload_failed;
@@ -89,7 +89,7 @@ is_good(ClientCertificate *certificate)
 
 /* OpenSSL's hook for the whole verification of a peer's certificate; 1 lets the handshake go on. */
 static int
-note_peer(X509_STORE_CTX *ctx, void *arg)
+note_peer(X509_STORE_CTX * ctx, void *arg)
 {
 	SSL		   *ssl = X509_STORE_CTX_get_ex_data(ctx, SSL_get_ex_data_X509_STORE_CTX_idx());
 	ClientCertificate **peer = peer_lookup(BIO_get_data(SSL_get_rbio(ssl)));
@@ -131,12 +131,14 @@ on_ssl_event(const SSL *ssl, int where, int value)
 
 /* HTTP/1.1 alone is offered. */
 static int
-select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *offered, unsigned int offered_len,
+select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *offered,
+				unsigned int offered_len,
 				void *arg)
 {
 	static const unsigned char ours[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-	if (SSL_select_next_proto((unsigned char **) out, out_len, ours, sizeof(ours), offered, offered_len) != OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto((unsigned char **) out, out_len, ours, sizeof(ours), offered, offered_len) !=
+		OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	return SSL_TLSEXT_ERR_OK;
 }
@@ -168,7 +170,8 @@ load_key_pair(SSL_CTX *ctx, char *why, size_t why_size)
 	SSL_CTX_set_default_passwd_cb(ctx, no_pass_phrase);
 	if (SSL_CTX_use_certificate_chain_file(ctx, config.tls_cert_file) != 1)
 		return explain(why, why_size, config.tls_cert_file);
-	if (SSL_CTX_use_PrivateKey_file(ctx, config.tls_private_key_file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+	if (SSL_CTX_use_PrivateKey_file(ctx, config.tls_private_key_file, SSL_FILETYPE_PEM) != 1 ||
+		SSL_CTX_check_private_key(ctx) != 1)
 		return explain(why, why_size, config.tls_private_key_file);
 	return true;
 }
@@ -177,7 +180,7 @@ load_key_pair(SSL_CTX *ctx, char *why, size_t why_size)
 static bool
 ask_for_certificates(SSL_CTX *ctx, const AuthenticationConfig *in_force)
 {
-	STACK_OF(X509_NAME) *names = sk_X509_NAME_deep_copy(in_force->ca_names, X509_NAME_dup, X509_NAME_free);
+	STACK_OF(X509_NAME) * names = sk_X509_NAME_deep_copy(in_force->ca_names, X509_NAME_dup, X509_NAME_free);
 
 	if (names == NULL)
 		return false;

@@ -22,14 +22,16 @@ extern bool tls_start(char *why, size_t why_size);
 extern SSL_CTX *tls_context(void);
 
 /*
- * Looks whether the key pair or the CAs in force are others.  Then tls_context() is another one from then on; the old one stays valid
- * for a minute.  When the new files are of no use the old context stays in force and the reason is logged.
+ * Looks whether the key pair or the CAs in force are others.  Then tls_context() is another one from then on; the old
+ * one stays valid for a minute.  When the new files are of no use the old context stays in force and the reason is
+ * logged.
  */
 extern void tls_reload(void);
 
 /*
- * Sets the function that tells where the certificate of a connection's peer is kept (NULL as long as there is none), given what is
- * attached to the connection's BIO.  It is called during the handshake; the connection frees the certificate.
+ * Sets the function that tells where the certificate of a connection's peer is kept (NULL as long as there is none),
+ * given what is attached to the connection's BIO.  It is called during the handshake; the connection frees the
+ * certificate.
  */
 extern void tls_set_peer_lookup(ClientCertificate **(*lookup) (void *bio_data));
 

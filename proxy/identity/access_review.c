@@ -49,7 +49,8 @@ static const char *
 selected_name(Arena *arena, const JsonText *selector)
 {
 	const char *error;
-	const FieldSelector *fields = selector != NULL ? field_selector_parse(arena, selector->bytes, selector->len, &error) : NULL;
+	const FieldSelector *fields = selector != NULL ?
+	field_selector_parse(arena, selector->bytes, selector->len, &error) : NULL;
 
 	for (size_t i = 0; fields != NULL && i < fields->count; i++)
 	{
@@ -98,7 +99,8 @@ access_attributes(Arena *arena, const Route *route, AccessAttributes *attributes
 		return;
 	}
 	if (route->name[0] != '\0' ||
-		(strcmp(route->verb, "list") != 0 && strcmp(route->verb, "watch") != 0 && strcmp(route->verb, "deletecollection") != 0))
+		(strcmp(route->verb, "list") != 0 && strcmp(route->verb, "watch") != 0 &&
+		 strcmp(route->verb, "deletecollection") != 0))
 		return;
 	attributes->name = selected_name(arena, fields);
 	/* Paths with /watch/ in them take no part in authorization by selectors. */
@@ -128,7 +130,8 @@ text_array(Arena *arena, const char *const *texts, size_t count)
 }
 
 static void
-append_requirement(Arena *arena, JsonNode *requirements, JsonText key, const char *operator, const JsonText *values, size_t count)
+append_requirement(Arena *arena, JsonNode *requirements, JsonText key, const char *operator,
+				   const JsonText *values, size_t count)
 {
 	JsonNode   *requirement = json_new_object(arena);
 
@@ -156,7 +159,8 @@ static void
 append_labels(Arena *arena, JsonNode *requirements, const char *text)
 {
 	static const char *const operators[] = {
-		[SELECTOR_EXISTS] = "Exists",[SELECTOR_NOT_EXISTS] = "DoesNotExist",[SELECTOR_IN] = "In",[SELECTOR_NOT_IN] = "NotIn",
+		[SELECTOR_EXISTS] = "Exists",[SELECTOR_NOT_EXISTS] = "DoesNotExist",[SELECTOR_IN] = "In",
+		[SELECTOR_NOT_IN] = "NotIn",
 		[SELECTOR_GREATER] = NULL,[SELECTOR_LESS] = NULL,
 	};
 	const char *error;
@@ -170,7 +174,8 @@ append_labels(Arena *arena, JsonNode *requirements, const char *text)
 		const SelectorRequirement *requirement = &selector->requirements[i];
 
 		if (operators[requirement->operator] != NULL)
-			append_requirement(arena, requirements, requirement->key, operators[requirement->operator], requirement->values,
+			append_requirement(arena, requirements, requirement->key, operators[requirement->operator],
+							   requirement->values,
 							   requirement->value_count);
 	}
 }
@@ -186,7 +191,8 @@ append_fields(Arena *arena, JsonNode *requirements, const char *text)
 		const FieldTerm *term = &selector->terms[i];
 		const char *key = term->is_namespace ? "metadata.namespace" : "metadata.name";
 
-		append_requirement(arena, requirements, (JsonText) {key, strlen(key)}, term->negated ? "NotIn" : "In", &term->value, 1);
+		append_requirement(arena, requirements, (JsonText) {key, strlen(key)}, term->negated ? "NotIn" : "In",
+						   &term->value, 1);
 	}
 }
 
@@ -243,7 +249,8 @@ review_spec(Arena *arena, const User *user, const AccessAttributes *asked)
 	if (user->group_count > 0)
 		json_set(arena, spec, "groups", text_array(arena, user->groups, user->group_count));
 	for (size_t i = 0; i < user->extra_count; i++)
-		json_set(arena, extra, user->extra[i].key, text_array(arena, user->extra[i].values, user->extra[i].value_count));
+		json_set(arena, extra, user->extra[i].key,
+				 text_array(arena, user->extra[i].values, user->extra[i].value_count));
 	if (user->extra_count > 0)
 		json_set(arena, spec, "extra", extra);
 	return spec;
@@ -257,7 +264,8 @@ attributes_length(const AccessAttributes *asked)
 }
 
 void
-access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes, ReviewWaiter *waiter, ReviewDone done,
+access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,
+				  ReviewWaiter *waiter, ReviewDone done,
 				  void *state)
 {
 	JsonNode   *review = json_new_object(arena);
@@ -269,7 +277,8 @@ access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAtt
 	json_set(arena, review, "spec", review_spec(arena, user, attributes));
 	strbuf_init(&text, arena);
 	json_write(&text, review);
-	review_ask(cache, text.bytes, text.len, attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger, waiter, done, state);
+	review_ask(cache, text.bytes, text.len, attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger,
+			   waiter, done, state);
 }
 
 /* --- What comes back --- */

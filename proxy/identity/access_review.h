@@ -34,8 +34,12 @@ extern void access_attributes(Arena *arena, const Route *route, AccessAttributes
 
 extern void access_reviews_start(KubeApi *api);
 
-/* done is told of a positive answer when it is allowed; the text is the reviewer's reason.  stranger: see review_ask(). */
-extern void access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes, ReviewWaiter *waiter,
+/*
+ * done is told of a positive answer when it is allowed; the text is the reviewer's reason.  stranger: see
+ * review_ask().
+ */
+extern void access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,
+							  ReviewWaiter *waiter,
 							  ReviewDone done, void *state);
 
 #endif							/* ACCESS_REVIEW_H */

@@ -59,7 +59,8 @@ take(const JsonNode *config_map)
 	char		why[512];
 
 	if (!authentication_config_publish(config_map, why, sizeof(why)))
-		log_line(LOG_ERROR, "the ConfigMap %s changed but cannot be used, what it said before stays in force: %s", NAME, why);
+		log_line(LOG_ERROR, "the ConfigMap %s changed but cannot be used, what it said before stays in force: %s",
+				 NAME, why);
 	else if (authentication_config()->generation != before)
 		log_line(LOG_INFO, "the ConfigMap %s has changed and is in force", NAME);
 }

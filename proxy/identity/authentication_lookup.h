@@ -27,7 +27,10 @@ typedef enum LookupResult
 /* Looks once; blocks for at most ten seconds, therefore not in the loop.  *why unless DONE. */
 extern LookupResult authentication_lookup(Arena *arena, const char **why);
 
-/* Follows the ConfigMap from the loop, for ever.  When it is deleted, what it said stays in force: kube-apiserver makes it again. */
+/*
+ * Follows the ConfigMap from the loop, for ever.  When it is deleted, what it said stays in force: kube-apiserver
+ * makes it again.
+ */
 extern void authentication_lookup_follow(KubeApi *api);
 
 #endif							/* AUTHENTICATION_LOOKUP_H */

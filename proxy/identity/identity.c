@@ -98,7 +98,8 @@ authenticated(IdentityQuestion *question, User *user)
 static void
 refuse(IdentityQuestion *question, const char *why)
 {
-	question->refusal = question->refusal == NULL ? why : arena_printf(question->arena, "%s, %s", question->refusal, why);
+	question->refusal = question->refusal == NULL ? why :
+		arena_printf(question->arena, "%s, %s", question->refusal, why);
 }
 
 static void
@@ -200,7 +201,8 @@ identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *ques
 	if (authorization != NULL && token_reviews_possible())
 		token = bearer_token(arena, authorization, &spaced);
 	if (authorization != NULL && spaced)
-		http_set_warning(request, "the provided Authorization header contains extra space before the bearer token, and is ignored");
+		http_set_warning(request, "the provided Authorization header contains extra space before the bearer token, "
+						 "and is ignored");
 	if (token != NULL)
 		token_review_ask(arena, token, &question->waiter, token_reviewed, question);
 	else
@@ -272,7 +274,8 @@ access_reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 	switch (outcome)
 	{
 		case REVIEW_ANSWERED:
-			question->authorized(question->state, answer->positive ? DECISION_ALLOW : DECISION_DENY, answer->text.bytes);
+			question->authorized(question->state, answer->positive ? DECISION_ALLOW : DECISION_DENY,
+								 answer->text.bytes);
 			break;
 		case REVIEW_FAILED:
 			question->authorized(question->state, DECISION_ERROR, NULL);
@@ -284,7 +287,8 @@ access_reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 }
 
 void
-identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes, IdentityQuestion *question, AuthorizeDone done,
+identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes, IdentityQuestion *question,
+				   AuthorizeDone done,
 				   void *state)
 {
 	bool		reading = strcmp(attributes->verb, "get") == 0 || strcmp(attributes->verb, "head") == 0;
@@ -298,10 +302,12 @@ identity_authorize(Arena *arena, const User *user, const AccessAttributes *attri
 		allowed = true;
 	else if (config.authorization_mode == AUTHORIZATION_WEBHOOK)
 	{
-		access_review_ask(arena, user, identity_is_anonymous(user), attributes, &question->waiter, access_reviewed, question);
+		access_review_ask(arena, user, identity_is_anonymous(user), attributes, &question->waiter,
+						  access_reviewed, question);
 		return;
 	}
-	else if (!attributes->resource && reading && path_is_discovery(attributes->path) && user_has_group(user, GROUP_AUTHENTICATED))
+	else if (!attributes->resource && reading && path_is_discovery(attributes->path) &&
+			 user_has_group(user, GROUP_AUTHENTICATED))
 		allowed = true;
 	done(state, allowed ? DECISION_ALLOW : DECISION_DENY, NULL);
 }
@@ -348,7 +354,7 @@ identity_denial(Arena *arena, const User *user, const AccessAttributes *attribut
 	if (attributes->resource)
 	{
 		const char *resource = attributes->subresource[0] == '\0' ? attributes->resource_name :
-			arena_printf(arena, "%s/%s", attributes->resource_name, attributes->subresource);
+		arena_printf(arena, "%s/%s", attributes->resource_name, attributes->subresource);
 
 		strbuf_puts(&cannot, "resource ");
 		append_quoted(&cannot, resource);

@@ -53,9 +53,11 @@ typedef struct IdentityQuestion
 } IdentityQuestion;
 
 /* The user lives in the arena; NULL unless AUTHENTICATED. */
-extern void identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *question, IdentityDone done, void *state);
+extern void identity_authenticate(HttpRequest *request, Arena *arena, IdentityQuestion *question,
+								  IdentityDone done, void *state);
 
-extern void identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes, IdentityQuestion *question,
+extern void identity_authorize(Arena *arena, const User *user, const AccessAttributes *attributes,
+							   IdentityQuestion *question,
 							   AuthorizeDone done, void *state);
 
 /* Whether nobody knows who that is. */
@@ -65,8 +67,9 @@ extern bool identity_is_anonymous(const User *user);
 extern bool identity_is_master(const User *user);
 
 /*
- * Whether the request asks to be taken for one of somebody else, which is not offered here: kube-apiserver does it, before it forwards
- * a request.  *attributes are what the user would have to be allowed then; their strings live as long as the request.
+ * Whether the request asks to be taken for one of somebody else, which is not offered here: kube-apiserver does it,
+ * before it forwards a request.  *attributes are what the user would have to be allowed then; their strings live as
+ * long as the request.
  */
 extern bool identity_impersonates(HttpRequest *request, AccessAttributes *attributes);
 

@@ -336,13 +336,15 @@ start(ReviewCache *cache, const char *document, size_t len, const unsigned char 
 	review->stranger = stranger;
 	cache->under_way[stranger]++;
 	loop_timer_start(&review->timeout, REVIEW_TIMEOUT, on_timeout, review);
-	review->call = kubeapi_post(cache->api, cache->kind->path, document, len, stranger ? cache->kind->strange_budget : cache->kind->budget,
+	review->call = kubeapi_post(cache->api, cache->kind->path, document, len,
+								stranger ? cache->kind->strange_budget : cache->kind->budget,
 								on_answer, review);
 	return review;
 }
 
 void
-review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger, ReviewWaiter *waiter, ReviewDone done,
+review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger, ReviewWaiter *waiter,
+		   ReviewDone done,
 		   void *state)
 {
 	unsigned char digest[DIGEST_SIZE];

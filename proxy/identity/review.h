@@ -41,7 +41,11 @@ typedef struct ReviewKind
 	uint64_t	negative_ms;
 	size_t		capacity;		/* answers remembered; the one not used for longest makes room */
 	size_t		most_under_way; /* reviews beyond that are refused; those of strangers are counted apart */
-	/* Reads the document that came back; false with *why when it makes no sense.  What answer points to may lie in the arena. */
+
+	/*
+	 * Reads the document that came back; false with *why when it makes no sense.  What answer points to may lie in the
+	 * arena.
+	 */
 	bool		(*read) (Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why);
 } ReviewKind;
 
@@ -64,12 +68,15 @@ typedef struct ReviewWaiter
 } ReviewWaiter;
 
 /*
- * Asks; done runs once, maybe before this returns, unless the waiter is cancelled.  document is copied where needed.  remember: whether the
- * answer may be remembered.  stranger: nobody vouches for the asker.  Such reviews have limits of their own, so that their number delays
- * nobody else, until the same question is answered well: then it is not a stranger's any more.
+ * Asks; done runs once, maybe before this returns, unless the waiter is cancelled.  document is copied where needed.
+ * remember: whether the answer may be remembered.  stranger: nobody vouches for the asker.  Such reviews have limits
+ * of their own, so that their number delays nobody else, until the same question is answered well: then it is not a
+ * stranger's any more.
  */
-extern void review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger, ReviewWaiter *waiter,
+extern void review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger,
+					   ReviewWaiter *waiter,
 					   ReviewDone done, void *state);
+
 /* done will not run.  The review goes on: its answer is remembered. */
 extern void review_cancel(ReviewWaiter *waiter);
 

@@ -191,7 +191,8 @@ void
 token_review_user(Arena *arena, const ReviewAnswer *answer, User *user)
 {
 	JsonError	error;
-	const JsonNode *given = json_parse(arena, arena_strndup(arena, answer->text.bytes, answer->text.len), answer->text.len, NULL, NULL,
+	const JsonNode *given = json_parse(arena, arena_strndup(arena, answer->text.bytes, answer->text.len),
+									   answer->text.len, NULL, NULL,
 									   &error);
 	const JsonNode *extra = json_get(given, "extra");
 

@@ -14,6 +14,7 @@
 #include "trust/user.h"
 
 extern void token_reviews_start(KubeApi *api);
+
 /* False: tokens cannot be reviewed and say nothing. */
 extern bool token_reviews_possible(void);
 

@@ -56,7 +56,7 @@ load_names(Arena *arena, NameList *list, const JsonNode *data, const char *key, 
 
 /* A bundle of the ConfigMap; one that is absent or empty is none. */
 static bool
-load_published_bundle(AuthenticationConfig *fresh, X509_STORE **store, const JsonNode *data, const char *key, char *why,
+load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const JsonNode *data, const char *key, char *why,
 					  size_t why_size)
 {
 	const char *pem = json_get_cstring(&fresh->arena, data, key);
@@ -119,7 +119,8 @@ renew(const char *from, char *why, size_t why_size)
 	fresh->generation = in_force != NULL ? in_force->generation + 1 : 1;
 	if (from != NULL)
 		data = json_parse(&fresh->arena, from, strlen(from), NULL, NULL, &error);
-	if (fresh->ca_names == NULL || !load_front_proxy(fresh, data, why, why_size) || !load_clients(fresh, data, why, why_size))
+	if (fresh->ca_names == NULL || !load_front_proxy(fresh, data, why, why_size) ||
+		!load_clients(fresh, data, why, why_size))
 	{
 		configuration_free(fresh);
 		return false;

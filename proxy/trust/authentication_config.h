@@ -26,14 +26,17 @@ typedef struct AuthenticationConfig
 	NameList	allowed_names;	/* common names of the front proxy; empty: any */
 	RequestHeaderNames headers;
 	X509_STORE *clients;		/* CAs of clients; NULL: client certificates say nothing */
-	STACK_OF(X509_NAME) *ca_names;	/* of both bundles: what a server asks clients for */
+				STACK_OF(X509_NAME) * ca_names; /* of both bundles: what a server asks clients for */
 	Arena		arena;
 } AuthenticationConfig;
 
 /* That in force. */
 extern const AuthenticationConfig *authentication_config(void);
 
-/* Reads the files of the flags; false, with the reason, when they are of no use.  The parent calls it before it forks. */
+/*
+ * Reads the files of the flags; false, with the reason, when they are of no use.  The parent calls it before it
+ * forks.
+ */
 extern bool authentication_config_start(char *why, size_t why_size);
 
 /* Reads files again that have changed.  When they are of no use the old ones stay in force, and the log says why. */
@@ -43,8 +46,8 @@ extern void authentication_config_poll(void);
 extern bool authentication_config_incomplete(void);
 
 /*
- * Takes what the ConfigMap extension-apiserver-authentication says.  The same again changes nothing.  False, with the reason, when
- * it makes no sense: then what was in force stays so.
+ * Takes what the ConfigMap extension-apiserver-authentication says.  The same again changes nothing.  False, with the
+ * reason, when it makes no sense: then what was in force stays so.
  */
 extern bool authentication_config_publish(const JsonNode *config_map, char *why, size_t why_size);
 

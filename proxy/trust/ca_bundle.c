@@ -41,7 +41,7 @@ ca_bundle_read(Arena *arena, const char *path, JsonText *pem, char *why, size_t 
 }
 
 static bool
-add_subject(STACK_OF(X509_NAME) *names, const X509 *certificate)
+add_subject(STACK_OF(X509_NAME) * names, const X509 *certificate)
 {
 	X509_NAME  *subject = X509_NAME_dup(X509_get_subject_name(certificate));
 
@@ -52,7 +52,8 @@ add_subject(STACK_OF(X509_NAME) *names, const X509 *certificate)
 }
 
 bool
-ca_bundle_load(X509_STORE **store, STACK_OF(X509_NAME) *names, JsonText pem, const char *name, char *why, size_t why_size)
+ca_bundle_load(X509_STORE * *store, STACK_OF(X509_NAME) * names, JsonText pem, const char *name, char *why,
+			   size_t why_size)
 {
 	BIO		   *bio = BIO_new_mem_buf(pem.bytes, (int) pem.len);
 	int			count = 0;
@@ -93,9 +94,9 @@ compare_ages(const X509 *a, const X509 *b)
 }
 
 static const X509 *
-newest(X509_STORE *store)
+newest(X509_STORE * store)
 {
-	STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(store);
+	STACK_OF(X509_OBJECT) * objects = X509_STORE_get0_objects(store);
 	const X509 *found = NULL;
 
 	for (int i = 0; i < sk_X509_OBJECT_num(objects); i++)
@@ -109,7 +110,7 @@ newest(X509_STORE *store)
 }
 
 bool
-ca_bundle_is_newer(X509_STORE *store, X509_STORE *other)
+ca_bundle_is_newer(X509_STORE * store, X509_STORE * other)
 {
 	return compare_ages(newest(store), newest(other)) > 0;
 }

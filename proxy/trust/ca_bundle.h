@@ -16,15 +16,16 @@
 extern bool ca_bundle_read(Arena *arena, const char *path, JsonText *pem, char *why, size_t why_size);
 
 /*
- * Every certificate of a text, at least one, becomes an anchor of *store, which is the caller's to free whatever the result; subjects
- * are added to names unless that is NULL.  False, with the reason, which begins with name.
+ * Every certificate of a text, at least one, becomes an anchor of *store, which is the caller's to free whatever the
+ * result; subjects are added to names unless that is NULL.  False, with the reason, which begins with name.
  */
-extern bool ca_bundle_load(X509_STORE **store, STACK_OF(X509_NAME) *names, JsonText pem, const char *name, char *why, size_t why_size);
+extern bool ca_bundle_load(X509_STORE * *store, STACK_OF(X509_NAME) * names, JsonText pem, const char *name, char *why,
+						   size_t why_size);
 
 /*
- * Whether the newest certificate of a store that was loaded is newer than that of another.  Of two different ones that begin to be valid
- * in the same second one is, too, and it is always the same one.
+ * Whether the newest certificate of a store that was loaded is newer than that of another.  Of two different ones
+ * that begin to be valid in the same second one is, too, and it is always the same one.
  */
-extern bool ca_bundle_is_newer(X509_STORE *store, X509_STORE *other);
+extern bool ca_bundle_is_newer(X509_STORE * store, X509_STORE * other);
 
 #endif							/* CA_BUNDLE_H */

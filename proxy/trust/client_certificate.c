@@ -31,7 +31,7 @@
 struct ClientCertificate
 {
 	X509	   *certificate;	/* references */
-	STACK_OF(X509) *chain;
+				STACK_OF(X509) * chain;
 	int			security_level;
 	unsigned	generation;		/* of the configuration that was measured by; 0: none yet */
 	uint64_t	measured_at;
@@ -40,7 +40,7 @@ struct ClientCertificate
 };
 
 ClientCertificate *
-client_certificate_new(const SSL *ssl, X509 *certificate, STACK_OF(X509) *chain)
+client_certificate_new(const SSL *ssl, X509 *certificate, STACK_OF(X509) * chain)
 {
 	ClientCertificate *fresh = calloc(1, sizeof(*fresh));
 
@@ -72,7 +72,7 @@ client_certificate_free(ClientCertificate *certificate)
 
 /* The text of a name's entry; NULL when it is not proper text. */
 static const char *
-entry_text(Arena *arena, X509_NAME_ENTRY *entry)
+entry_text(Arena *arena, X509_NAME_ENTRY * entry)
 {
 	unsigned char *utf8 = NULL;
 	int			len = ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(entry));
@@ -85,7 +85,7 @@ entry_text(Arena *arena, X509_NAME_ENTRY *entry)
 }
 
 static bool
-is_uid(X509_NAME_ENTRY *entry)
+is_uid(X509_NAME_ENTRY * entry)
 {
 	char		oid[80];
 
@@ -158,9 +158,12 @@ read_credential_id(X509 *certificate, Arena *arena, User *user)
 
 /* --- Verification --- */
 
-/* Verifies for use by a TLS client; X509_V_OK or the reason why not.  store may be NULL: then there is nothing to be trusted by. */
+/*
+ * Verifies for use by a TLS client; X509_V_OK or the reason why not.  store may be NULL: then there is nothing to be
+ * trusted by.
+ */
 static int
-verify(const ClientCertificate *certificate, X509_STORE *store)
+verify(const ClientCertificate *certificate, X509_STORE * store)
 {
 	X509_STORE_CTX *attempt;
 	int			result = X509_V_ERR_OUT_OF_MEM;

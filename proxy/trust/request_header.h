@@ -28,11 +28,12 @@ typedef struct RequestHeaderNames
 } RequestHeaderNames;
 
 /* False, and nothing said, when no header names a user.  The user points into the headers. */
-extern bool request_header_user(Arena *arena, const RequestHeaderNames *names, const HttpHeader *headers, size_t count, User *user);
+extern bool request_header_user(Arena *arena, const RequestHeaderNames *names, const HttpHeader *headers,
+								size_t count, User *user);
 
 /*
- * The token of an Authorization header; NULL when it holds none.  *spaced: there may be one, but behind more than one space, and
- * kube-apiserver does not take it then.
+ * The token of an Authorization header; NULL when it holds none.  *spaced: there may be one, but behind more than one
+ * space, and kube-apiserver does not take it then.
  */
 extern const char *bearer_token(Arena *arena, const char *authorization, bool *spaced);
 

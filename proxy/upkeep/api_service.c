@@ -76,10 +76,11 @@ static struct
 
 /* Whether the certificate that new connections see chains to one of these CAs, as Go's verification has it. */
 static bool
-is_verified_by(X509_STORE *store)
+is_verified_by(X509_STORE * store)
 {
 	X509_STORE_CTX *verification = X509_STORE_CTX_new();
-	STACK_OF(X509) *chain = NULL;
+
+	STACK_OF(X509) * chain = NULL;
 	bool		good;
 
 	SSL_CTX_get0_chain_certs(tls_context(), &chain);
@@ -112,7 +113,8 @@ read_cas(void)
 	else if (is_verified_by(cas.store))
 		return true;
 	else
-		log_line(LOG_WARNING, "APIServices are not looked after: the server's certificate cannot be verified by %s", path);
+		log_line(LOG_WARNING, "APIServices are not looked after: the server's certificate cannot be verified by %s",
+				 path);
 	X509_STORE_free(cas.store);
 	cas.store = NULL;
 	return false;
@@ -151,8 +153,10 @@ complain(const ApiService *service, const char *what, int status, const char *wh
 	if (why != NULL)
 		log_line(LOG_WARNING, "the APIService %s cannot be %s: %s", service->name, what, why);
 	else
-		log_line(LOG_WARNING, "the APIService %s cannot be %s: kube-apiserver answered with status %d%s", service->name, what, status,
-				 status == 403 ? "; a ClusterRole has to allow get and patch of apiservices.apiregistration.k8s.io" : "");
+		log_line(LOG_WARNING, "the APIService %s cannot be %s: kube-apiserver answered with status %d%s",
+				 service->name, what, status,
+				 status == 403 ? "; a ClusterRole has to allow get and patch of apiservices.apiregistration.k8s.io" :
+				 "");
 }
 
 static void
@@ -199,7 +203,9 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 	arena_init(&arena);
 	document = json_parse(&arena, body, len, NULL, NULL, &error);
 
-	/* Without a Service kube-apiserver serves the group itself; another Service has a certificate and CAs of its own. */
+	/*
+	 * Without a Service kube-apiserver serves the group itself; another Service has a certificate and CAs of its own.
+	 */
 	if (registration_read(&arena, document, &registration) && registration.is_remote && !registration.insecure &&
 		cas.store != NULL && is_ours(&arena, &registration) && is_outdated(&arena, service, registration.ca_bundle))
 	{
@@ -250,7 +256,8 @@ registry_read(void *state, PgOutcome outcome, PgResult *result, const PgError *e
 	{
 		arena_init(&arena);
 		for (size_t row = 0; row < pg_rows(result); row++)
-			look_after(arena_printf(&arena, "%s.%s", pg_text(result, row, COLUMN_VERSION).bytes, pg_text(result, row, COLUMN_GROUP).bytes));
+			look_after(arena_printf(&arena, "%s.%s", pg_text(result, row, COLUMN_VERSION).bytes,
+									pg_text(result, row, COLUMN_GROUP).bytes));
 		arena_free(&arena);
 	}
 	pg_result_free(result);

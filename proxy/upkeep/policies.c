@@ -52,7 +52,10 @@
 #define TELL_TIMEOUT_MS 30000
 #define TELL_AGAIN_MS 5000
 
-/* Between two looks at what is served; how long one counts, from its beginning; how long a kind is missed before it is absent. */
+/*
+ * Between two looks at what is served; how long one counts, from its beginning; how long a kind is missed before it
+ * is absent.
+ */
 #define LOOK_MS 2000
 #define LOOK_HOLDS_MS 6000
 #define ABSENT_MS 15000
@@ -204,7 +207,8 @@ note_rest(const void *because, int status, const char *what, const char *why)
 
 	log_line(news ? LOG_ERROR : LOG_DEBUG, "%s, and reports are not merged until it does: %s%s", what, why,
 			 status == 401 ? "; the kubeconfig's credentials, or those of the service account, have to be renewed" :
-			 status == 403 ? "; what the service account must be allowed is in docs/security.md" : "; it is tried again");
+			 status == 403 ? "; what the service account must be allowed is in docs/security.md" :
+			 "; it is tried again");
 	if (!news)
 		return;
 	resting = true;
@@ -302,7 +306,8 @@ told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	pg_result_free(result);
 	if (outcome != PG_OK && telling_change)
 	{
-		note_rest(&telling, 0, "the database does not take which policies are active", error != NULL ? error->message : "it does not answer");
+		note_rest(&telling, 0, "the database does not take which policies are active",
+				  error != NULL ? error->message : "it does not answer");
 		changed = true;
 		loop_timer_start(&tell_timer, AGAIN_MS, tell, NULL);
 		return;
@@ -418,7 +423,8 @@ on_absence(void *state)
 
 	watch->watched = false;
 	arena_init(&arena);
-	note_rest(watch, 404, not_told, arena_printf(&arena, "the list of %s was answered with status 404", watch->kind->plural));
+	note_rest(watch, 404, not_told, arena_printf(&arena, "the list of %s was answered with status 404",
+												 watch->kind->plural));
 	arena_free(&arena);
 }
 
@@ -449,7 +455,8 @@ kind_served(PolicyWatch *watch)
 	watch->absent = false;
 	watch->missed_since = 0;
 	arena_init(&arena);
-	kubeapi_watch(api, arena_printf(&arena, "/apis/%s/%s/%s", group->name, group->versions[version], watch->kind->plural), NULL, &handler, watch);
+	kubeapi_watch(api, arena_printf(&arena, "/apis/%s/%s/%s", group->name, group->versions[version],
+									watch->kind->plural), NULL, &handler, watch);
 	arena_free(&arena);
 }
 
@@ -524,7 +531,8 @@ look_answered(void *state, int status, const char *body, size_t len, const char 
 	{
 		look_failed = true;
 		note_rest(document, status, not_told,
-				  why != NULL ? why : arena_printf(&arena, "/apis/%s/%s was answered with status %d", document->group->name,
+				  why != NULL ? why : arena_printf(&arena, "/apis/%s/%s was answered with status %d",
+												   document->group->name,
 												   document->group->versions[document->version], status));
 	}
 	arena_free(&arena);
@@ -567,7 +575,8 @@ look(void *state)
 			{
 				documents[i][version] = (Document) {&groups[i], version};
 				look_asked++;
-				kubeapi_get(api, arena_printf(&arena, "/apis/%s/%s", groups[i].name, groups[i].versions[version]), look_answered,
+				kubeapi_get(api, arena_printf(&arena, "/apis/%s/%s", groups[i].name, groups[i].versions[version]),
+							look_answered,
 							&documents[i][version]);
 			}
 	arena_free(&arena);
@@ -583,7 +592,8 @@ begin_answered(void *state, int status, const char *body, size_t len, const char
 	const char *uid;
 
 	arena_init(&arena);
-	uid = status == 200 ? json_get_cstring(&arena, json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid") : NULL;
+	uid = status == 200 ? json_get_cstring(&arena,
+										   json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid") : NULL;
 	if (uid == NULL)
 	{
 		note_rest(&begin_timer, status, "kube-apiserver does not say which cluster it is",
@@ -591,7 +601,8 @@ begin_answered(void *state, int status, const char *body, size_t len, const char
 		loop_timer_start(&begin_timer, AGAIN_MS, begin, NULL);
 	}
 	else if (strcasecmp(uid, config.cluster_id) != 0)
-		log_line(LOG_ERROR, "reports are not merged: the kube-apiserver is not that of cluster %s, by the uid of its namespace kube-system;"
+		log_line(LOG_ERROR, "reports are not merged: the kube-apiserver is not that of cluster %s, by the uid of its "
+				 "namespace kube-system;"
 				 " the proxy has to be started again with another --authentication-kubeconfig", config.cluster_id);
 	else
 	{

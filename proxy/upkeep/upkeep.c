@@ -97,7 +97,8 @@ counted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	steps_under_way--;
 	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
-		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes, (long) pg_int8(result, row, 2));
+		metrics_stored_objects(pg_text(result, row, 0).bytes, pg_text(result, row, 1).bytes,
+							   (long) pg_int8(result, row, 2));
 	pg_result_free(result);
 	step_later(&maintain_timer, maintain_steps == MAINTAIN_STEPS ? 0 : MAINTAIN_MS, maintain_begin);
 }
@@ -179,7 +180,8 @@ pending_known(void *state, PgOutcome outcome, PgResult *result, const PgError *e
 {
 	steps_under_way--;
 	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
-		metrics_pending(pg_text(result, row, 0).bytes, (unsigned long) pg_int8(result, row, 1), (double) pg_int8(result, row, 2) / 1000);
+		metrics_pending(pg_text(result, row, 0).bytes, (unsigned long) pg_int8(result, row, 1),
+						(double) pg_int8(result, row, 2) / 1000);
 	pg_result_free(result);
 	step_later(&pending_timer, PENDING_MS, pending_look);
 }

@@ -154,7 +154,10 @@ take_target(const char *name)
 
 /* ---------- files ---------- */
 
-/* A file of --webhook-directory, without the newline at its end; bytes NULL when it cannot be had, and then the delivery says why. */
+/*
+ * A file of --webhook-directory, without the newline at its end; bytes NULL when it cannot be had, and then the
+ * delivery says why.
+ */
 static JsonText
 read_file(Delivery *delivery, int column)
 {
@@ -216,7 +219,8 @@ signature_header(Delivery *delivery, JsonText key, const char *id, const char *t
 	strbuf_init(&content, &delivery->arena);
 	strbuf_printf(&content, "%s.%s.", id, timestamp);
 	strbuf_append(&content, body.bytes, body.len);
-	if (HMAC(EVP_sha256(), key.bytes, (int) key.len, (const unsigned char *) content.bytes, content.len, digest, &digest_len) == NULL)
+	if (HMAC(EVP_sha256(), key.bytes, (int) key.len, (const unsigned char *) content.bytes, content.len, digest,
+			 &digest_len) == NULL)
 	{
 		delivery->failure = "the batch cannot be signed";
 		return NULL;
@@ -322,7 +326,8 @@ outcome_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *e
 	{
 		metrics_webhook_failed(name);
 		log_line(LOG_WARNING, "webhook %s: batch %s: %s", name, delivery_text(delivery, COLUMN_BATCH),
-				 delivery->failure != NULL ? delivery->failure : "it was acknowledged, but that could not be noted in time");
+				 delivery->failure != NULL ? delivery->failure :
+				 "it was acknowledged, but that could not be noted in time");
 	}
 	pg_result_free(result);
 	pg_result_free(delivery->batch);
@@ -401,7 +406,8 @@ static void
 states_known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	for (size_t row = 0; outcome == PG_OK && row < pg_rows(result); row++)
-		metrics_webhook_state(pg_text(result, row, 0).bytes, (double) pg_int8(result, row, 1) / 1000, pg_int4(result, row, 2),
+		metrics_webhook_state(pg_text(result, row, 0).bytes, (double) pg_int8(result, row, 1) / 1000,
+							  pg_int4(result, row, 2),
 							  pg_bool(result, row, 3));
 	pg_result_free(result);
 	loop_timer_start(&states_timer, STATES_MS, ask_states, NULL);

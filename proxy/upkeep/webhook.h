@@ -20,6 +20,7 @@ extern void webhooks_start(void);
 
 /* Begins no more batches; what is under way is finished. */
 extern void webhooks_end(void);
+
 /* Whether a batch is under way, or its outcome not noted yet. */
 extern bool webhooks_under_way(void);
 

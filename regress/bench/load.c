@@ -153,7 +153,8 @@ disconnect(Worker *worker)
 static bool
 connect_to_server(Worker *worker)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port),
+	.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int			on = 1;
 	int			fd = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -320,9 +321,11 @@ one_request(Worker *worker, unsigned long index, char *text, size_t size)
 	const char *body = body_count > 0 ? bodies[index % body_count] : "";
 	int			len;
 
-	len = snprintf(text, size, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: load/1.0\r\nAccept: %s\r\n", method, path, accept_header);
+	len = snprintf(text, size, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: load/1.0\r\nAccept: %s\r\n", method,
+				   path, accept_header);
 	if (body_count > 0)
-		len += snprintf(text + len, size - len, "Content-Type: %s\r\nContent-Length: %zu\r\n", content_type, strlen(body));
+		len += snprintf(text + len, size - len, "Content-Type: %s\r\nContent-Length: %zu\r\n",
+						content_type, strlen(body));
 	len += snprintf(text + len, size - len, "\r\n%s", body);
 	fill_in(text, first_number + index);
 	if (worker->tls == NULL && !connect_to_server(worker))
@@ -404,7 +407,8 @@ print_result(Worker *workers, double seconds)
 			sum.codes[digit] += workers[i].codes[digit];
 	}
 	qsort(all, count, sizeof(double), compare_doubles);
-	printf("{\"ok\": %lu, \"seconds\": %.6f, \"per_second\": %.2f, \"bytes\": %lu", sum.ok, seconds, sum.ok / seconds, sum.bytes);
+	printf("{\"ok\": %lu, \"seconds\": %.6f, \"per_second\": %.2f, \"bytes\": %lu", sum.ok, seconds,
+		   sum.ok / seconds, sum.bytes);
 	printf(", \"other\": %lu, \"refused\": %lu, \"failed\": %lu, \"broken\": %lu",
 		   sum.codes[1] + sum.codes[2] + sum.codes[3], sum.codes[4], sum.codes[5], sum.codes[0]);
 	if (count > 0)
@@ -489,7 +493,8 @@ read_options(int argc, char **argv)
 	}
 	if (optind + 1 != argc || port == 0 || ca_file == NULL || connections < 1)
 	{
-		fprintf(stderr, "usage: load --port=N --ca=FILE [--certificate=FILE --key=FILE] [--method=POST --bodies=FILE] [option ...] PATH\n");
+		fprintf(stderr, "usage: load --port=N --ca=FILE [--certificate=FILE --key=FILE] [--method=POST "
+				"--bodies=FILE] [option ...] PATH\n");
 		exit(2);
 	}
 	path = argv[optind];

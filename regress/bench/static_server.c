@@ -63,7 +63,8 @@ make_tls(const char *certificate, const char *key)
 static int
 make_listener(int port)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port),
+	.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int			on = 1;
 	int			fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 

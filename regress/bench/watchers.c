@@ -6,10 +6,11 @@
  *	  watchers --ports=8443,8444 --ca=... --certificate=... --key=... --watchers=1000 --writes=2000 --rate=100
  *		[--namespaces=50] [--accept=...] [--slow=N] PATH
  *
- * PATH is a namespaced collection with %s for the namespace.  With --namespaces=N watcher i follows namespace "watch-(i mod N)" and
- * write w goes to namespace "watch-(w mod N)"; without it all watch all namespaces (PATH without its namespace part).
- * Each write carries the time at which it was sent, so that a watcher knows how old the event is that reaches it: latencies
- * include the write itself.  --slow watchers of them read nothing until the end: nobody else may notice.
+ * PATH is a namespaced collection with %s for the namespace.  With --namespaces=N watcher i follows namespace
+ * "watch-(i mod N)" and write w goes to namespace "watch-(w mod N)"; without it all watch all namespaces (PATH
+ * without its namespace part).  Each write carries the time at which it was sent, so that a watcher knows how old the
+ * event is that reaches it: latencies include the write itself.  --slow watchers of them read nothing until the end:
+ * nobody else may notice.
  *
  * The watches are opened one after the other over the ports in turn, then all are read by one thread.  With --writes=0
  * they stay idle: the program says "ready" and ends when its standard input does.  The result is one JSON object.
@@ -110,7 +111,8 @@ fail(const char *what)
 static SSL *
 connect_to(int port)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int			on = 1;
 	int			fd = socket(AF_INET, SOCK_STREAM, 0);
 	SSL		   *tls;
@@ -148,7 +150,8 @@ collection(char *text, size_t size, int namespace_number)
 	const char *part = strstr(path, "namespaces/%s/");
 
 	if (namespace_number >= 0)
-		snprintf(text, size, "%.*snamespaces/watch-%d/%s", (int) (part - path), path, namespace_number, part + strlen("namespaces/%s/"));
+		snprintf(text, size, "%.*snamespaces/watch-%d/%s", (int) (part - path), path, namespace_number,
+			part + strlen("namespaces/%s/"));
 	else
 		snprintf(text, size, "%.*s%s", (int) (part - path), path, part + strlen("namespaces/%s/"));
 }
@@ -206,10 +209,12 @@ write_all(void *unused)
 		if (wait > 0)
 			nanosleep(&(struct timespec) {wait / 1000000000, wait % 1000000000}, NULL);
 		collection(target, sizeof(target), namespaces > 0 ? (int) (n % namespaces) : 0);
-		snprintf(body, sizeof(body), "{\"apiVersion\":\"wgpolicyk8s.io/v1alpha2\",\"kind\":\"PolicyReport\",\"metadata\":{\"generateName\":\"w-\","
+		snprintf(body, sizeof(body),
+			"{\"apiVersion\":\"wgpolicyk8s.io/v1alpha2\",\"kind\":\"PolicyReport\",\"metadata\":{\"generateName\":\"w-\","
 				 "\"annotations\":{\"" MARK "%0*lld\"}},\"summary\":{\"pass\":1},\"results\":[{\"policy\":\"p\",\"rule\":\"r\",\"result\":\"pass\"}]}",
 				 DIGITS, (long long) now());
-		snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: watchers/1.0\r\nContent-Type: application/json\r\n"
+		snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: "
+			"watchers/1.0\r\nContent-Type: application/json\r\n"
 				 "Content-Length: %zu\r\n\r\n%s", target, strlen(body), body);
 		send_all(tls, head, strlen(head));
 		if (read_answer(tls) != 201)
@@ -345,8 +350,10 @@ open_watches(int poll)
 		int			fd;
 
 		collection(target, sizeof(target), namespaces > 0 ? i % namespaces : -1);
-		snprintf(head, sizeof(head), "GET %s?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true "
-				 "HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: watchers/1.0\r\nAccept: %s\r\n\r\n", target, accept_header);
+		snprintf(head, sizeof(head),
+			"GET %s?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true "
+				 "HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: watchers/1.0\r\nAccept: %s\r\n\r\n",
+				 	target, accept_header);
 		watchers[i].tls = connect_to(ports[i % port_count]);
 		send_all(watchers[i].tls, head, strlen(head));
 		/* The head says that the watch has begun. */
@@ -430,9 +437,11 @@ measure(int poll)
 		ended += watchers[i].ended;
 	}
 	qsort(latencies, latency_count, sizeof(double), compare_doubles);
-	printf("{\"writes\": %ld, \"failed\": %s, \"events\": %zu, \"missing\": %ld, \"doubled\": %ld, \"ended\": %ld, \"bytes\": %lu, "
+	printf("{\"writes\": %ld, \"failed\": %s, \"events\": %zu, \"missing\": %ld, \"doubled\": %ld, \"ended\": %ld, "
+		"\"bytes\": %lu, "
 		   "\"seconds\": %.3f, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"max_ms\": %.2f}\n", atomic_load(&written),
-		   atomic_load(&write_failed) ? "true" : "false", latency_count, missing, doubled, ended, received, (now() - started) / 1e9,
+		   atomic_load(&write_failed) ? "true" : "false", latency_count, missing, doubled, ended, received,
+		   	(now() - started) / 1e9,
 		   percentile(0.5), percentile(0.99), percentile(1));
 }
 
@@ -449,9 +458,12 @@ static void
 parse_options(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"ports", required_argument, NULL, 'p'}, {"ca", required_argument, NULL, 'a'}, {"certificate", required_argument, NULL, 'c'},
-		{"key", required_argument, NULL, 'k'}, {"watchers", required_argument, NULL, 'w'}, {"writes", required_argument, NULL, 'n'},
-		{"rate", required_argument, NULL, 'r'}, {"namespaces", required_argument, NULL, 's'}, {"accept", required_argument, NULL, 'h'},
+		{"ports", required_argument, NULL, 'p'}, {"ca", required_argument, NULL, 'a'},
+			{"certificate", required_argument, NULL, 'c'},
+		{"key", required_argument, NULL, 'k'}, {"watchers", required_argument, NULL, 'w'},
+			{"writes", required_argument, NULL, 'n'},
+		{"rate", required_argument, NULL, 'r'}, {"namespaces", required_argument, NULL, 's'},
+			{"accept", required_argument, NULL, 'h'},
 		{"slow", required_argument, NULL, 'l'}, {NULL, 0, NULL, 0}
 	};
 	int			option;

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """A throw-away stack for clients written in other languages: a database and two proxies of one cluster.
 
-When both proxies are ready, one line of JSON says where they are: {"ports": [...], "pki": directory, "kubeconfig": file}; pki holds
-ca.crt and the administrator's admin.crt and admin.key, kubeconfig leads to the first proxy.  Then each line of standard input is
+When both proxies are ready, one line of JSON says where they are: {"ports": [...], "pki": directory, "kubeconfig":
+file}; pki holds
+ca.crt and the administrator's admin.crt and admin.key, kubeconfig leads to the first proxy.  Then each line of standard
+input is
 one command, answered by one line of JSON, {} or {"error": text}:
 
     restart N        ends proxy N (0 or 1) by SIGTERM and starts it again on its port
@@ -28,7 +30,8 @@ def compact(stack):
     now = stack.database.psql("SELECT clock_timestamp()")
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '0 seconds')")
     # A proxy may be at it, and then this call does nothing.
-    until(lambda: stack.database.psql("SELECT kube_reports_internal.compact(); SELECT count(*) FROM kube_reports_internal.change WHERE at <= :'now'",
+    until(lambda: stack.database.psql("SELECT kube_reports_internal.compact(); SELECT count(*) FROM "
+                                      "kube_reports_internal.change WHERE at <= :'now'",
                                       now=now).split()[-1] == "0", 20, "the end of the compaction")
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '60 minutes')")
 
@@ -50,7 +53,8 @@ def main():
         proxies = [stack.proxy(ready=False), stack.proxy(ready=False)]
         for proxy in proxies:
             proxy.wait_ready()
-        print(json.dumps({"ports": [proxy.port for proxy in proxies], "pki": stack.pki, "kubeconfig": proxies[0].kubeconfig()}), flush=True)
+        print(json.dumps({"ports": [proxy.port for proxy in proxies], "pki": stack.pki,
+                          "kubeconfig": proxies[0].kubeconfig()}), flush=True)
         for line in sys.stdin:
             try:
                 obey(stack, proxies, line)

@@ -1,4 +1,6 @@
-"""A control plane with proxies behind its aggregator: what docs/security.md and docs/howto.md say, done as they say it."""
+"""
+A control plane with proxies behind its aggregator: what docs/security.md and docs/howto.md say, done as they say it.
+"""
 
 import importlib.util
 import os
@@ -53,7 +55,8 @@ class Cluster:
         stack = self.stack
         HTTP.stack_command("certificate", stack.pki, "service", "/CN=kube-reports", "serverAuth",
                            f"DNS:{SERVICE}.{NAMESPACE}.svc,DNS:localhost,IP:127.0.0.1")
-        self.plane = ControlPlane(f"{stack.database.directory}/control-plane", stack.pki, HTTP.stack_command, HTTP.free_port, **control_plane)
+        self.plane = ControlPlane(f"{stack.database.directory}/control-plane", stack.pki, HTTP.stack_command,
+                                  HTTP.free_port, **control_plane)
         # Only now is it known which cluster it is.
         stack.cluster = self.plane.uid()
         stack.begin(*settings)
@@ -65,17 +68,24 @@ class Cluster:
     def grant(self):
         """Namespace, service account and its roles, from docs/security.md; the kubeconfig of that account."""
         self.plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-                         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT, "namespace": NAMESPACE}})
-        self.plane.apply(*documents("security.md", "kube-reports-authentication-reader"), *documents("security.md", "kube-reports-events"),
+                         {"apiVersion": "v1", "kind": "ServiceAccount",
+                          "metadata": {"name": SERVICE_ACCOUNT, "namespace": NAMESPACE}})
+        self.plane.apply(*documents("security.md", "kube-reports-authentication-reader"),
+                         *documents("security.md", "kube-reports-events"),
                          *documents("security.md", "kube-reports-apiservices"))
         return self.plane.write_kubeconfig("proxy", token=self.plane.token(NAMESPACE, SERVICE_ACCOUNT))
 
     def proxy(self, *flags, **more):
-        """A proxy that has nothing but its service account: who clients are and what they may do is kube-apiserver's to say."""
+        """
+        A proxy that has nothing but its service account: who clients are and what they may do is kube-apiserver's to
+        say.
+        """
         pki = self.stack.pki
         proxy = self.stack.proxy(ready=False, flags=[
-            "--client-ca-file=", "--authorization-mode=Webhook", "--disable-admission-plugins=", "--cluster-id=", "--require-client-cert",
-            f"--tls-cert-file={pki}/service.crt", f"--tls-private-key-file={pki}/service.key", f"--apiservice-ca-file={pki}/ca.crt",
+            "--client-ca-file=", "--authorization-mode=Webhook", "--disable-admission-plugins=", "--cluster-id=",
+                                                     "--require-client-cert",
+            f"--tls-cert-file={pki}/service.crt", f"--tls-private-key-file={pki}/service.key",
+                                                     f"--apiservice-ca-file={pki}/ca.crt",
             f"--authentication-kubeconfig={self.plane.pki}/kubeconfig-proxy", *flags], **more)
         return proxy.wait_ready(60)
 

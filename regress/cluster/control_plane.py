@@ -1,6 +1,8 @@
-"""A control plane on this machine: etcd, kube-apiserver and kube-controller-manager, as .ci/cluster-programs builds them.
+"""
+A control plane on this machine: etcd, kube-apiserver and kube-controller-manager, as .ci/cluster-programs builds them.
 
-There is no node: pods are objects that nothing runs.  An APIService reaches a proxy of this machine by a Service of type ExternalName,
+There is no node: pods are objects that nothing runs.  An APIService reaches a proxy of this machine by a Service of
+type ExternalName,
 localhost, with the proxy's port in the APIService.
 """
 
@@ -92,38 +94,50 @@ class ControlPlane:
         self._keys()
         self.etcd = self._run("etcd", [
             f"--data-dir={self.directory}/etcd", f"--listen-client-urls=http://127.0.0.1:{self.etcd_port}",
-            f"--advertise-client-urls=http://127.0.0.1:{self.etcd_port}", f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
-            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer_port}", f"--initial-cluster=default=http://127.0.0.1:{peer_port}",
+            f"--advertise-client-urls=http://127.0.0.1:{self.etcd_port}",
+                                       f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
+            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer_port}",
+                                       f"--initial-cluster=default=http://127.0.0.1:{peer_port}",
             "--log-level=warn", *etcd_flags])
         certificates = self.directory
         self.apiserver = self._run("kube-apiserver", [
-            f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
-            f"--tls-cert-file={pki}/kube-apiserver.crt", f"--tls-private-key-file={pki}/kube-apiserver.key", f"--client-ca-file={pki}/ca.crt",
+            f"--etcd-servers=http://127.0.0.1:{self.etcd_port}", "--bind-address=127.0.0.1",
+                                                      f"--secure-port={self.port}",
+            f"--tls-cert-file={pki}/kube-apiserver.crt", f"--tls-private-key-file={pki}/kube-apiserver.key",
+                                                      f"--client-ca-file={pki}/ca.crt",
             # No address of this machine can be in Endpoints but those of the loopback device, which are refused there.
-            "--endpoint-reconciler-type=none", "--advertise-address=10.244.255.1", "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC",
-            f"--requestheader-client-ca-file={certificates}/front/ca.crt", "--requestheader-allowed-names=front-proxy-client",
+            "--endpoint-reconciler-type=none", "--advertise-address=10.244.255.1",
+                                                      "--service-cluster-ip-range=10.96.0.0/16",
+                                                      "--authorization-mode=RBAC",
+            f"--requestheader-client-ca-file={certificates}/front/ca.crt",
+                                                      "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-uid-headers=X-Remote-Uid", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--proxy-client-cert-file={certificates}/front/front-proxy-client.crt",
             f"--proxy-client-key-file={certificates}/front/front-proxy-client.key",
-            "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={certificates}/tokens.key",
+            "--service-account-issuer=https://kubernetes.default.svc",
+                                                      f"--service-account-key-file={certificates}/tokens.key",
             f"--service-account-signing-key-file={certificates}/tokens.key", *apiserver_flags])
         self.kubeconfig = self.write_kubeconfig("admin", certificate=f"{pki}/admin")
         self.wait_ready()
         manager = self.write_kubeconfig("manager", certificate=f"{pki}/manager")
         self.controller_manager = self._run("kube-controller-manager", [
-            f"--kubeconfig={manager}", f"--authentication-kubeconfig={manager}", f"--authorization-kubeconfig={manager}",
-            "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={self.directory}", "--leader-elect=false",
+            f"--kubeconfig={manager}", f"--authentication-kubeconfig={manager}",
+            f"--authorization-kubeconfig={manager}",
+            "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={self.directory}",
+            "--leader-elect=false",
             "--use-service-account-credentials=true", f"--service-account-private-key-file={certificates}/tokens.key",
             f"--root-ca-file={pki}/ca.crt", "--concurrent-gc-syncs=5", *manager_flags])
 
     def _keys(self):
         self.stack_command("certificate", self.pki, "kube-apiserver", "/CN=kube-apiserver", "serverAuth",
                            "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1")
-        self.stack_command("certificate", self.pki, "manager", "/O=system:masters/CN=system:kube-controller-manager", "clientAuth")
+        self.stack_command("certificate", self.pki, "manager",
+                           "/O=system:masters/CN=system:kube-controller-manager", "clientAuth")
         # The front proxy has a CA of its own.
         self.stack_command("certificates", f"{self.directory}/front")
-        self.stack_command("certificate", f"{self.directory}/front", "front-proxy-client", "/CN=front-proxy-client", "clientAuth")
+        self.stack_command("certificate", f"{self.directory}/front", "front-proxy-client",
+                           "/CN=front-proxy-client", "clientAuth")
         run(["openssl", "genrsa", "-traditional", "-out", f"{self.directory}/tokens.key", "2048"])
 
     def _run(self, name, flags):
@@ -185,9 +199,13 @@ class ControlPlane:
         return path
 
     def kubectl(self, *arguments, check=True, input=None, kubeconfig=None, program=None, timeout=120):
-        """kubectl of the control plane's version, as an administrator; its output, or the finished process when check is off."""
+        """
+        kubectl of the control plane's version, as an administrator; its output, or the finished process when check is
+        off.
+        """
         done = run([program or self.programs.get("kubectl", "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}",
-                    f"--cache-dir={self.directory}/kubectl-cache", *arguments], check=check, input=input, timeout=timeout)
+                    f"--cache-dir={self.directory}/kubectl-cache", *arguments], check=check,
+                   input=input, timeout=timeout)
         return done.out if check else done
 
     def apply(self, *documents):
@@ -195,19 +213,22 @@ class ControlPlane:
 
     def token(self, namespace, account, seconds=7200):
         answer = self.api().post(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token",
-                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}})
+                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                                  "spec": {"expirationSeconds": seconds}})
         assert answer.code == 201, answer
         return answer.json["status"]["token"]
 
     def namespace(self, name):
         """Makes a namespace."""
-        answer = self.api().post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        answer = self.api().post("/api/v1/namespaces",
+                                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         assert answer.code == 201, answer
         return answer.json
 
     def uid(self):
         """What a proxy takes for the cluster's id."""
-        return until(lambda: self.api().get("/api/v1/namespaces/kube-system").json.get("metadata", {}).get("uid"), 30, "kube-system")
+        return until(lambda: self.api().get("/api/v1/namespaces/kube-system").json.get("metadata", {}).get("uid"), 30,
+                     "kube-system")
 
     # --- APIServices ---
 
@@ -221,8 +242,10 @@ class ControlPlane:
         group, version = group_version.split("/")
         with open(f"{self.pki}/ca.crt", "rb") as ca:
             bundle = base64.b64encode(ca.read()).decode()
-        return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": f"{version}.{group}", "labels": labels or {}},
-                "spec": {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100, "caBundle": bundle,
+        return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": f"{version}.{group}", "labels": labels or {}},
+                "spec": {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100,
+                         "caBundle": bundle,
                          "service": {"name": SERVICE, "namespace": NAMESPACE, "port": port}}}
 
     def available(self, group_version):

@@ -1,8 +1,13 @@
-"""A node for one namespace: it runs the pods that the control plane wants there, as far as the chart's need it, and leads Services to them.
+"""
+A node for one namespace: it runs the pods that the control plane wants there, as far as the chart's need it, and leads
+Services to them.
 
-A container is a process with the pod's volumes, environment, user and service account token, in a mount namespace of its own; images are
-what this tree has built and Debian's PostgreSQL client.  Pods share one network, which has every address of pods and Services (network
-namespace, see .ci/check-cluster): so the proxy of each pod is told to listen at the pod's address, which is all that is changed.
+A container is a process with the pod's volumes, environment, user and service account token, in a mount namespace of
+its own; images are
+what this tree has built and Debian's PostgreSQL client.  Pods share one network, which has every address of pods and
+Services (network
+namespace, see .ci/check-cluster): so the proxy of each pod is told to listen at the pod's address, which is all that is
+changed.
 """
 
 import base64
@@ -53,7 +58,8 @@ class Pod:
     # --- volumes and environment ---
 
     def _object(self, kind, name):
-        return until(lambda: (answer := self.node.api.get(f"{self.node.core}/{kind}/{name}")).code == 200 and answer.json, 60, f"{kind} {name}")
+        return until(lambda: (answer := self.node.api.get(f"{self.node.core}/{kind}/{name}")).code == 200
+                     and answer.json, 60, f"{kind} {name}")
 
     def _volume(self, volume):
         """A volume's directory, filled."""
@@ -66,13 +72,15 @@ class Pod:
             files = {item["path"]: base64.b64decode(data[item["key"]]) for item in items}
             mode = volume["secret"].get("defaultMode", 0o444)
         elif "configMap" in volume:
-            files = {key: text.encode() for key, text in self._object("configmaps", volume["configMap"]["name"])["data"].items()}
+            files = {key: text.encode() for key, text
+                     in self._object("configmaps", volume["configMap"]["name"])["data"].items()}
         elif "emptyDir" in volume:
             path.chmod(0o777)
         elif "projected" in volume:
             account = self.spec["serviceAccountName"]
             files = {"token": self.node.plane.token(self.node.namespace, account).encode(),
-                     "ca.crt": pathlib.Path(f"{self.node.plane.pki}/ca.crt").read_bytes(), "namespace": self.node.namespace.encode()}
+                     "ca.crt": pathlib.Path(f"{self.node.plane.pki}/ca.crt").read_bytes(),
+                     "namespace": self.node.namespace.encode()}
         else:
             raise ValueError(f"a volume that this node does not know: {volume}")
         for name, content in files.items():
@@ -89,12 +97,14 @@ class Pod:
 
     def _environment(self, container):
         plane = self.node.plane
-        made = {"PATH": "/mnt:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(plane.port)}
+        made = {"PATH": "/mnt:/usr/bin:/bin", "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                "KUBERNETES_SERVICE_PORT": str(plane.port)}
         for entry in container.get("env", []):
             source = entry.get("valueFrom", {})
             if "secretKeyRef" in source:
                 reference = source["secretKeyRef"]
-                made[entry["name"]] = base64.b64decode(self._object("secrets", reference["name"])["data"][reference["key"]]).decode()
+                made[entry["name"]] = base64.b64decode(self._object("secrets",
+                    reference["name"])["data"][reference["key"]]).decode()
             elif "fieldRef" in source:
                 made[entry["name"]] = self.metadata[source["fieldRef"]["fieldPath"].partition(".")[2]]
             else:
@@ -108,7 +118,8 @@ class Pod:
         etc = self.directory / "etc"
         if not etc.exists():
             shutil.copytree("/etc", etc, symlinks=True)
-        mounts = [f"mount --bind {shlex.quote(str(etc))} /etc", f"mount --bind {shlex.quote(self.node.binaries)} /mnt", "mount -t tmpfs none /run"]
+        mounts = [f"mount --bind {shlex.quote(str(etc))} /etc", f"mount --bind {shlex.quote(self.node.binaries)} /mnt",
+                  "mount -t tmpfs none /run"]
         volumes = {volume["name"]: volume for volume in self.spec.get("volumes", [])}
         # /tmp last: the directories of volumes are below it.
         for mount in sorted(container.get("volumeMounts", []), key=lambda entry: entry["mountPath"] == "/tmp"):
@@ -118,10 +129,13 @@ class Pod:
         if container["name"] == "proxy":
             command += [f"--bind-address={self.address}", f"--metrics-bind-address={self.address}"]
         user = self._user()
-        script = " && ".join(["set -e", "cd /", *mounts, f"exec setpriv --reuid {user} --regid {user} --groups {self._group()} -- " + shlex.join(command)])
+        script = " && ".join(["set -e", "cd /", *mounts,
+                              f"exec setpriv --reuid {user} --regid {user} --groups {self._group()} -- "
+                              + shlex.join(command)])
         log = open(self.directory / f"{container['name']}.log", "ab")  # pylint: disable=consider-using-with
         with log:
-            process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdin=subprocess.DEVNULL,
+            process = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+                                       stdin=subprocess.DEVNULL,
                                        stdout=log, stderr=log, env=self._environment(container), start_new_session=True)
         self.processes.append(process)
         return process
@@ -163,10 +177,12 @@ class Pod:
         conditions = [{"type": kind, "status": str(ready)} for kind in ("Ready", "ContainersReady")]
         conditions += [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized")]
         self.node.api.patch(f"{self.node.core}/pods/{self.name}/status", {"status": {
-            "phase": phase, "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "10.244.255.1", "conditions": conditions}})
+            "phase": phase, "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "10.244.255.1",
+            "conditions": conditions}})
 
     def log(self):
-        return "\n".join(f"--- {self.name} {path.name}\n{path.read_text(encoding='utf-8')[-1500:]}" for path in sorted(self.directory.glob("*.log")))
+        return "\n".join(f"--- {self.name} {path.name}\n{path.read_text(encoding='utf-8')[-1500:]}"
+                         for path in sorted(self.directory.glob("*.log")))
 
     def stop(self):
         """As a kubelet ends a pod."""
@@ -179,7 +195,8 @@ class Pod:
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait(10)
-        self.node.api.delete(f"{self.node.core}/pods/{self.name}", {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+        self.node.api.delete(f"{self.node.core}/pods/{self.name}",
+                             {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
 
 
 class Node:
@@ -212,8 +229,10 @@ class Node:
                     pod.stopping.set()
                     threading.Thread(target=pod.stop, daemon=True).start()
             elif uid not in self.pods:
-                self.api.post(f"{self.core}/pods/{name}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
-                                                                  "target": {"apiVersion": "v1", "kind": "Node", "name": NAME}})
+                self.api.post(f"{self.core}/pods/{name}/binding",
+                              {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                                                                  "target": {"apiVersion": "v1",
+                                                                      "kind": "Node", "name": NAME}})
                 self.pods[uid] = Pod(self, document, f"{PODS}{len(self.pods) + 1}")
 
     def _services(self):
@@ -223,15 +242,18 @@ class Node:
                 if (address, port["port"]) not in self.listeners:
                     listener = socket.create_server((address, port["port"]))
                     self.listeners[address, port["port"]] = listener
-                    threading.Thread(target=self._accept, args=(listener, document["metadata"]["name"], port["name"]), daemon=True).start()
+                    threading.Thread(target=self._accept, args=(listener, document["metadata"]["name"], port["name"]),
+                                     daemon=True).start()
 
     def endpoints(self, service, port_name):
         """(address, port) of ready pods."""
         found = []
-        slices = self.api.get(f"/apis/discovery.k8s.io/v1/namespaces/{self.namespace}/endpointslices", labelSelector=f"kubernetes.io/service-name={service}")
+        slices = self.api.get(f"/apis/discovery.k8s.io/v1/namespaces/{self.namespace}/endpointslices",
+                              labelSelector=f"kubernetes.io/service-name={service}")
         for document in slices.json["items"]:
             port = next((port["port"] for port in document["ports"] or [] if port["name"] == port_name), None)
-            found += [(address, port) for one in document["endpoints"] or [] if one["conditions"].get("ready") for address in one["addresses"]]
+            found += [(address, port) for one in document["endpoints"] or [] if one["conditions"].get("ready")
+                      for address in one["addresses"]]
         return found
 
     def _accept(self, listener, service, port_name):

@@ -19,7 +19,8 @@ def old_clusters():
             own.plane.kubectl("apply", "--server-side", "-f", str(file))
         own.plane.wait_available(GROUP_VERSION)
         api = own.plane.api()
-        until(lambda: api.post(path_of(POLR, "default"), report("in-etcd", "default")).code in (201, 409), 60, "a report in etcd")
+        until(lambda: api.post(path_of(POLR, "default"), report("in-etcd", "default")).code in (201, 409), 60,
+              "a report in etcd")
         own.grant()
         own.plane.service()
         own.first = own.proxy()
@@ -35,15 +36,18 @@ def api_service(cluster):
 def command(cluster, *arguments, check=True):
     """kube-reports-proxy with a command, as an administrator."""
     binary = f"{cluster.stack.database.directory}/dest/usr/bin/kube-reports-proxy"
-    done = subprocess.run([binary, *arguments, f"--kubeconfig={cluster.plane.kubeconfig}"], capture_output=True, text=True,
+    done = subprocess.run([binary, *arguments, f"--kubeconfig={cluster.plane.kubeconfig}"],
+                          capture_output=True, text=True,
                           timeout=180, check=False)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
 
 def enable(cluster, *more, check=True, group_version=GROUP_VERSION):
-    return command(cluster, "apiservice", "enable", group_version, f"--service={NAMESPACE}/{SERVICE}:{cluster.first.port}",
-                   f"--ca-file={cluster.stack.pki}/ca.crt", f"--database={cluster.stack.database.connection('kube_reports_proxy')}",
+    return command(cluster, "apiservice", "enable", group_version,
+                   f"--service={NAMESPACE}/{SERVICE}:{cluster.first.port}",
+                   f"--ca-file={cluster.stack.pki}/ca.crt",
+                   f"--database={cluster.stack.database.connection('kube_reports_proxy')}",
                    "--timeout=90s", *more, check=check)
 
 

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """What reports cost a cluster: as CustomResourceDefinitions in etcd, and in our proxy behind the aggregator.
 
-Run by make bench-relief.  Two control planes, one after the other, each fresh: writers create the same policy reports of 19 results
-through kube-apiserver, then every report is scanned again (new timestamps).  In between, etcd, kube-apiserver and lists are measured.
+Run by make bench-relief.  Two control planes, one after the other, each fresh: writers create the same policy reports
+of 19 results
+through kube-apiserver, then every report is scanned again (new timestamps).  In between, etcd, kube-apiserver and lists
+are measured.
 fsync is on everywhere.  Prints tables in Markdown and, as the last line, JSON.
 """
 
@@ -34,7 +36,8 @@ def documents(cluster, count):
     """Policy reports as regress/bench makes them, without owners: there is nothing that they could be of."""
     generate = (TOP / "regress" / "bench" / "generate.sql")
     out = cluster.stack.database.psql(
-        f"\\i {generate}\nSELECT pg_temp.generated('pss', n, 'relief-' || n % {NAMESPACES}) FROM generate_series(1, {count}) n", user="postgres",
+        f"\\i {generate}\nSELECT pg_temp.generated('pss', n, 'relief-' || n % {NAMESPACES}) FROM generate_series(1, "
+                                      f"{count}) n", user="postgres",
         timeout=600)
     made = []
     for line in out.splitlines():
@@ -48,7 +51,8 @@ def documents(cluster, count):
 
 def rescanned(document):
     """The same report after another background scan: the times of its results are new."""
-    results = [{**result, "timestamp": {"seconds": result["timestamp"]["seconds"] + 3600, "nanos": 0}} for result in document["results"]]
+    results = [{**result, "timestamp": {"seconds": result["timestamp"]["seconds"] + 3600, "nanos": 0}}
+               for result in document["results"]]
     return {**document, "results": results}
 
 
@@ -71,7 +75,8 @@ class Side:
 
     def etcd_metric(self, name):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.plane.etcd_port}/metrics", timeout=30) as answer:
-            return sum(float(line.rsplit(" ", 1)[1]) for line in answer.read().decode().splitlines() if line.startswith((name + " ", name + "{")))
+            return sum(float(line.rsplit(" ", 1)[1]) for line in answer.read().decode().splitlines()
+                       if line.startswith((name + " ", name + "{")))
 
     def measure(self, what, count):
         point = {
@@ -82,13 +87,15 @@ class Side:
             "apiserver_mib": self.plane.apiserver.memory() / MIB,
             "apiserver_peak_mib": self.plane.apiserver.memory("VmHWM") / MIB,
             "etcd_memory_mib": self.plane.etcd.memory() / MIB,
-            "apiserver_cpu_s": cpu_seconds(self.plane.apiserver.process.pid), "etcd_cpu_s": cpu_seconds(self.plane.etcd.process.pid)}
+            "apiserver_cpu_s": cpu_seconds(self.plane.apiserver.process.pid),
+                 "etcd_cpu_s": cpu_seconds(self.plane.etcd.process.pid)}
         if self.name == "proxy":
             size = "SELECT pg_database_size('kube_reports')"
             point["database_mib"] = int(self.cluster.stack.database.psql(size, user="postgres")) / MIB
             point["proxy_mib"] = self.cluster.first.memory() / MIB
         self.points.append(point)
-        print(f"{self.name:6} {what:22} " + " ".join(f"{key}={value:.0f}" for key, value in point.items() if key not in ("what",)),
+        print(f"{self.name:6} {what:22} "
+              + " ".join(f"{key}={value:.0f}" for key, value in point.items() if key not in ("what",)),
               file=sys.stderr, flush=True)
 
     def write(self, todo, method):
@@ -171,7 +178,8 @@ class Side:
         self.objects = stored_objects(plane)
         self.list_ms("all", 7, path_of(POLR))
         self.list_ms("all, resourceVersion=0", 7, path_of(POLR), resourceVersion="0")
-        self.list_ms("all, metadata only", 7, path_of(POLR), accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+        self.list_ms("all, metadata only", 7, path_of(POLR),
+                     accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
         self.list_ms("all, table", 7, path_of(POLR), accept="application/json;as=Table;v=v1;g=meta.k8s.io")
         self.list_ms("one namespace", 15, path_of(POLR, "relief-1"))
         self.list_ms("limit=500", 15, path_of(POLR), limit="500")
@@ -221,8 +229,10 @@ def tables(sides):
     last, other = crd.points[-1], proxy.points[-1]
     yield "| over all of it | CRD | proxy |"
     yield "| --- | --- | --- |"
-    for key, name, unit in (("apiserver_cpu_s", "CPU time of kube-apiserver", "s"), ("etcd_cpu_s", "CPU time of etcd", "s"),
-                            ("apiserver_peak_mib", "most memory of kube-apiserver", "MiB"), ("etcd_memory_mib", "memory of etcd", "MiB")):
+    for key, name, unit in (("apiserver_cpu_s", "CPU time of kube-apiserver", "s"),
+                            ("etcd_cpu_s", "CPU time of etcd", "s"),
+                            ("apiserver_peak_mib", "most memory of kube-apiserver", "MiB"),
+                            ("etcd_memory_mib", "memory of etcd", "MiB")):
         yield f"| {name} | {last[key]:.0f} {unit} | {other[key]:.0f} {unit} |"
     yield f"| policy reports that kube-apiserver counts in etcd | {crd.objects} | {proxy.objects or 'none'} |"
 

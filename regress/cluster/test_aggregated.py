@@ -30,7 +30,8 @@ def test_discovery(api):
         legacy = {item["name"]: item for item in api.get(f"/apis/{group_version}").json["resources"]}
         assert resources.keys() == legacy.keys()
         for name, resource in resources.items():
-            assert {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} == set(resource["verbs"])
+            assert {"get", "list", "watch", "create", "update", "patch", "delete",
+                    "deletecollection"} == set(resource["verbs"])
             assert resource["scope"] == ("Namespaced" if legacy[name]["namespaced"] else "Cluster")
     legacy = {item["name"]: item for item in api.get("/apis", accept="application/json").json["groups"]}
     assert {group_version.split("/")[0] for group_version in GROUP_VERSIONS} <= legacy.keys()
@@ -39,12 +40,14 @@ def test_discovery(api):
 def test_openapi(api):
     """Our schemas are in kube-apiserver's documents of both versions."""
     # kube-aggregator asks for them in the background.
-    paths = until(lambda: (found := api.get("/openapi/v3").json["paths"]).keys() >= {f"apis/{name}" for name in GROUP_VERSIONS} and found,
+    paths = until(lambda: (found := api.get("/openapi/v3").json["paths"]).keys()
+                  >= {f"apis/{name}" for name in GROUP_VERSIONS} and found,
                   90, "OpenAPI v3")
     for group_version in GROUP_VERSIONS:
         document = api.get(paths[f"apis/{group_version}"]["serverRelativeURL"])
         assert document.code == 200 and document.json["components"]["schemas"]
-    until(lambda: f"/apis/{POLR.rpartition('/')[0]}/policyreports" in api.get("/openapi/v2", seconds=60).json["paths"], 90, "OpenAPI v2")
+    until(lambda: f"/apis/{POLR.rpartition('/')[0]}/policyreports" in api.get("/openapi/v2", seconds=60).json["paths"],
+          90, "OpenAPI v2")
 
 
 def test_kubectl(plane, ns):
@@ -73,7 +76,8 @@ def test_kubectl(plane, ns):
     assert "serverside-applied" in kubectl("apply", "--server-side", "-f", "-", input=second)
     assert kubectl("diff", "-f", "-", input=second) == ""
     assert "condition met" in kubectl("wait", "polr/two", "--for=jsonpath={.metadata.name}=two", "--timeout=20s")
-    assert "replaced" in kubectl("replace", "-f", "-", input=json.dumps(json.loads(kubectl("get", "polr", "two", "-o", "json"))))
+    assert "replaced" in kubectl("replace", "-f", "-",
+                                 input=json.dumps(json.loads(kubectl("get", "polr", "two", "-o", "json"))))
     assert "deleted" in kubectl("delete", "polr", "one")
     assert "deleted" in kubectl("delete", "polr", "--all")
     assert "No resources found" in kubectl("get", "polr", check=False).err
@@ -88,7 +92,8 @@ def test_all_verbs(api, ns):
         stored = api.get(path).json
         assert api.put(path, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}).code == 200
         assert api.patch(path, {"metadata": {"annotations": {"c": "d"}}}).code == 200
-        assert api.patch(path + "?fieldManager=m", json.dumps(report(name, namespace, resource=resource)), kind=APPLY, force="true").code == 200
+        assert api.patch(path + "?fieldManager=m", json.dumps(report(name, namespace, resource=resource)), kind=APPLY,
+                         force="true").code == 200
         assert api.delete(path_of(resource, namespace), labelSelector="a=b").code == 200
         assert api.get(path).code == 404
     assert api.get(path_of(EPHR, ns)).json["kind"] == "EphemeralReportList"
@@ -96,7 +101,8 @@ def test_all_verbs(api, ns):
 
 def test_watch(api, ns):
     """Events come one by one; a bookmark at the end of what there is."""
-    with api.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true") as watch:
+    with api.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
+                   allowWatchBookmarks="true") as watch:
         assert watch.event()[0] == "BOOKMARK"
         api.create(POLR, report("one", ns), ns)
         watch.expect(("ADDED", "one"))

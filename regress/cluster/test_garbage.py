@@ -1,4 +1,6 @@
-"""kube-controller-manager's garbage collector, which finds owners and dependents among our objects as among any others."""
+"""
+kube-controller-manager's garbage collector, which finds owners and dependents among our objects as among any others.
+"""
 
 import pytest
 
@@ -10,12 +12,14 @@ CONFIG_MAPS = "/api/v1/namespaces/{}/configmaps"
 
 
 def owner(document, **more):
-    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "name": document["metadata"]["name"], "uid": document["metadata"]["uid"],
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "name": document["metadata"]["name"],
+            "uid": document["metadata"]["uid"],
             **more}
 
 
 def config_map(api, ns, name, **metadata):
-    answer = api.post(CONFIG_MAPS.format(ns), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}})
+    answer = api.post(CONFIG_MAPS.format(ns),
+                      {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}})
     assert answer.code == 201, answer
     return answer.json
 
@@ -51,7 +55,8 @@ def test_owner_is_a_config_map(api, ns):
     api.delete(CONFIG_MAPS.format(ns) + "/one")
     gone(api, path_of(POLR, ns, "of-one"))
     # The reference to the owner that is gone is taken out, by a patch of the collector's.
-    until(lambda: len(api.get(path_of(POLR, ns, "of-both")).json["metadata"]["ownerReferences"]) == 1, PATIENCE, "one owner less")
+    until(lambda: len(api.get(path_of(POLR, ns, "of-both")).json["metadata"]["ownerReferences"]) == 1,
+          PATIENCE, "one owner less")
     api.delete(CONFIG_MAPS.format(ns) + "/two")
     gone(api, path_of(POLR, ns, "of-both"))
     assert api.names(POLR, ns) == ["of-nobody"]
@@ -59,13 +64,15 @@ def test_owner_is_a_config_map(api, ns):
 
 def test_owner_that_never_was(api, ns):
     """A report whose owner does not exist goes."""
-    create(api, ns, "lost", {"apiVersion": "v1", "kind": "ConfigMap", "name": "never", "uid": "00000000-0000-4000-8000-000000000000"})
+    create(api, ns, "lost", {"apiVersion": "v1", "kind": "ConfigMap", "name": "never",
+                             "uid": "00000000-0000-4000-8000-000000000000"})
     gone(api, path_of(POLR, ns, "lost"))
 
 
 def test_pod_with_foreground(plane, api, ns):
     """kubectl delete --cascade=foreground: the owner ends after its reports."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": ns}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": ns},
+           "spec": {"containers": [{"name": "a", "image": "a"}]}}
     stored = api.post(f"/api/v1/namespaces/{ns}/pods", pod)
     assert stored.code == 201, stored
     create(api, ns, "of-pod", owner(stored.json, blockOwnerDeletion=True))
@@ -84,7 +91,8 @@ def test_report_is_the_owner(api, ns):
         config_map(api, ns, name, ownerReferences=[owner(stored, blockOwnerDeletion=True)])
     # The collector has to know of the dependents before it is told that they stay.
     for how in ("Background", "Foreground", "Orphan"):
-        answer = api.delete(path_of(POLR, ns, how.lower()), {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": how})
+        answer = api.delete(path_of(POLR, ns, how.lower()),
+                            {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": how})
         assert answer.code == 200, answer
         gone(api, path_of(POLR, ns, how.lower()))
     for how in ("background", "foreground"):

@@ -26,7 +26,8 @@ CRDS = [TOP / "sql" / "crds" / f"{name}.json" for name in (
     "policyreports.wgpolicyk8s.io", "clusterpolicyreports.wgpolicyk8s.io", "ephemeralreports.reports.kyverno.io",
     "clusterephemeralreports.reports.kyverno.io")]
 
-pytestmark = pytest.mark.skipif(not node.has_network(), reason="needs root and a network of its own, as .ci/check-cluster makes it")
+pytestmark = pytest.mark.skipif(not node.has_network(),
+                                reason="needs root and a network of its own, as .ci/check-cluster makes it")
 
 
 class Release:
@@ -48,28 +49,35 @@ class Release:
 
     def _begin(self):
         self.plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        self.database.psql("CREATE ROLE setup LOGIN SUPERUSER PASSWORD 'of setup'; CREATE DATABASE reports", user="postgres", database="postgres")
+        self.database.psql("CREATE ROLE setup LOGIN SUPERUSER PASSWORD 'of setup'; CREATE DATABASE reports",
+                           user="postgres", database="postgres")
         self.plane.apply(*({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
                             "stringData": {"username": user, "password": password}}
-                           for name, user, password in (("proxy", "kube_reports_proxy", "of the proxy"), ("setup", "setup", "of setup"))))
+                           for name, user, password in (("proxy", "kube_reports_proxy", "of the proxy"),
+                                                        ("setup", "setup", "of setup"))))
         for file in CRDS:
             self.plane.kubectl("apply", "--server-side", "-f", str(file))
         self.plane.wait_available("wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1")
-        until(lambda: self.api.post(path_of(POLR, "default"), report("in-etcd", "default")).code in (201, 409), 60, "a report in etcd")
-        self.node = node.Node(self.plane, NAMESPACE, f"{self.database.directory}/dest/usr/bin", f"{self.database.directory}/node")
+        until(lambda: self.api.post(path_of(POLR, "default"), report("in-etcd", "default")).code in (201, 409), 60,
+              "a report in etcd")
+        self.node = node.Node(self.plane, NAMESPACE, f"{self.database.directory}/dest/usr/bin",
+                              f"{self.database.directory}/node")
         # The containers' user goes through it.
         os.chmod(self.database.directory, 0o711)
 
     def run(self, *arguments, check=True):
-        done = subprocess.run([self.helm, *arguments, "--namespace", NAMESPACE, "--kubeconfig", self.plane.kubeconfig, "--timeout=5m"],
+        done = subprocess.run([self.helm, *arguments, "--namespace", NAMESPACE, "--kubeconfig",
+                               self.plane.kubeconfig, "--timeout=5m"],
                               capture_output=True, text=True, timeout=400, check=False,
-                              env={**os.environ, **{f"HELM_{name}_HOME": f"{self.plane.directory}/helm-{name}" for name in ("CACHE", "CONFIG", "DATA")}})
+                              env={**os.environ, **{f"HELM_{name}_HOME": f"{self.plane.directory}/helm-{name}"
+                                                    for name in ("CACHE", "CONFIG", "DATA")}})
         assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.node.logs()}"
         return done
 
     def values(self, **more):
         values = {"database.type": "external", "database.name": "reports", "database.parameters.host": "127.0.0.1",
-                  "database.secret.name": "proxy", "database.setup.secret.name": "setup", "proxy.shutdownDelay": "1s", **more}
+                  "database.secret.name": "proxy", "database.setup.secret.name": "setup",
+                  "proxy.shutdownDelay": "1s", **more}
         return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
 
     def names(self):
@@ -105,7 +113,9 @@ def release(request):
 
 
 def test_install(release):
-    """helm install --wait: the database is set up, proxies are ready, groups are taken over, and old reports are hidden."""
+    """
+    helm install --wait: the database is set up, proxies are ready, groups are taken over, and old reports are hidden.
+    """
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
     assert release.taken() == list(GROUP_VERSIONS)
     release.plane.wait_available()
@@ -126,18 +136,23 @@ def test_roles(release):
         release.plane.apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
                              "metadata": {"name": f"person-{role}", "namespace": "default"},
                              "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-                             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"person-{role}"}]})
+                             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+                                           "name": f"person-{role}"}]})
         asked = ("auth", "can-i", verb, "policyreports.wgpolicyk8s.io", "-n", "default", f"--as=person-{role}")
-        until(lambda asked=asked, allowed=allowed: release.plane.kubectl(*asked, check=False).out.strip() == ("yes" if allowed else "no"),
+        until(lambda asked=asked, allowed=allowed: release.plane.kubectl(*asked, check=False).out.strip()
+              == ("yes" if allowed else "no"),
               30, f"{role} to {verb}")
 
 
 def test_upgrade(release):
-    """An upgrade rolls proxies over, keeps certificate and reports, and takes or gives back groups that were switched."""
+    """
+    An upgrade rolls proxies over, keeps certificate and reports, and takes or gives back groups that were switched.
+    """
     secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/{FULLNAME}-tls"
     before = release.api.get(secret).json["data"]
     release.run("upgrade", RELEASE, str(CHART), "--wait", *release.values(**{
-        "proxy.verbosity": "1", r"apiServices.groups.openreports\.io/v1alpha1": "false", r"apiServices.groups.kyverno\.io/v1alpha2": "true"}))
+        "proxy.verbosity": "1", r"apiServices.groups.openreports\.io/v1alpha1": "false",
+        r"apiServices.groups.kyverno\.io/v1alpha2": "true"}))
     assert release.taken() == ["wgpolicyk8s.io/v1alpha2", "reports.kyverno.io/v1", "kyverno.io/v1alpha2"]
     assert release.api.get(secret).json["data"] == before
     until(lambda: release.names() == ["one"], 30, "lists of the new proxies")
@@ -147,14 +162,17 @@ def test_upgrade(release):
 
 
 def test_uninstall_and_reinstall(release):
-    """helm uninstall gives the groups back first: etcd's reports are there again.  The next install finds the database's."""
+    """
+    helm uninstall gives the groups back first: etcd's reports are there again.  The next install finds the database's.
+    """
     release.run("uninstall", RELEASE, "--wait")
     assert release.taken() == []
     until(lambda: release.names() == ["in-etcd"], 60, "lists of etcd")
     # Groups without CRDs are gone, so that no namespace waits for them.
     assert release.api_service("openreports.io/v1alpha1") is None
     until(lambda: not release.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods").json["items"], 60, "the end of the pods")
-    left = json.loads(release.plane.kubectl("get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,clusterrolebinding", "-n", NAMESPACE,
+    left = json.loads(release.plane.kubectl("get", "all,configmap,networkpolicy,role,rolebinding,clusterrole,"
+                                            "clusterrolebinding", "-n", NAMESPACE,
                                             "-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "json"))["items"]
     assert [item["metadata"]["name"] for item in left] == []
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
@@ -164,7 +182,10 @@ def test_uninstall_and_reinstall(release):
 
 
 def test_objects_that_are_there(release):
-    """The other method, APIServices as objects of the chart: helm takes over what kube-apiserver has made only if it is told to."""
+    """
+    The other method, APIServices as objects of the chart: helm takes over what kube-apiserver has made only if it is
+    told to.
+    """
     values = release.values(**{"apiServices.method": "objects"})
     refused = release.run("install", RELEASE, str(CHART), *values, check=False)
     assert refused.returncode != 0 and ("ownership" in refused.stderr or "conflict" in refused.stderr), refused.stderr

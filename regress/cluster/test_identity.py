@@ -12,14 +12,17 @@ RULES = [{"apiGroups": ["wgpolicyk8s.io"], "resources": ["policyreports"], "verb
 
 
 def role(namespace, name, rules=None):
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name, "namespace": namespace},
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": name, "namespace": namespace},
             "rules": rules or RULES}
 
 
 def binding(namespace, name, /, **subject):
     group = {} if subject["kind"] == "ServiceAccount" else {"apiGroup": "rbac.authorization.k8s.io"}
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}, "subjects": [{**group, **subject}]}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": name, "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{**group, **subject}]}
 
 
 @pytest.fixture
@@ -49,7 +52,8 @@ def test_user(writer, cluster, api, ns):
     assert cluster.stack.database.psql(
         "SELECT DISTINCT actor FROM kube_reports.result_event WHERE namespace = :'ns'", ns=ns) == f"alice-{ns}"
     refused = failure(writer.delete(path_of(POLR, ns, "one")), 403, "Forbidden")
-    assert refused["message"] == (f'policyreports.wgpolicyk8s.io "one" is forbidden: User "alice-{ns}" cannot delete resource "policyreports" '
+    assert refused["message"] == (f'policyreports.wgpolicyk8s.io "one" is forbidden: User "alice-{ns}" cannot delete '
+                                  'resource "policyreports" '
                                   f'in API group "wgpolicyk8s.io" in the namespace "{ns}"')
     failure(writer.get(path_of(POLR)), 403, "Forbidden")
     failure(writer.get(path_of(CPOLR)), 403, "Forbidden")
@@ -62,15 +66,20 @@ def test_can_i(writer, plane, ns):
     user = f"alice-{ns}"
     # kubectl remembers what there was before our groups, and this command does not ask again.
     plane.kubectl("api-resources")
-    assert plane.kubectl("auth", "can-i", "create", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}").strip() == "yes"
-    assert plane.kubectl("auth", "can-i", "delete", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}", check=False).out.strip() == "no"
-    until(lambda: plane.kubectl("get", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}", check=False).code == 0, 30, "leave to read")
+    assert plane.kubectl("auth", "can-i", "create", "polr", "-n", ns, f"--as={user}",
+                         f"--as-group=team-{ns}").strip() == "yes"
+    assert plane.kubectl("auth", "can-i", "delete", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}",
+                         check=False).out.strip() == "no"
+    until(lambda: plane.kubectl("get", "polr", "-n", ns, f"--as={user}", f"--as-group=team-{ns}", check=False).code
+          == 0, 30, "leave to read")
     refused = plane.kubectl("get", "polr", "-n", ns, f"--as={user}", check=False)
     assert refused.code != 0 and "Forbidden" in refused.err
 
 
 def test_service_account(plane, open_proxy, api, ns):
-    """A token works through the aggregator and at the proxy's own port, until its account is deleted; others do not work."""
+    """
+    A token works through the aggregator and at the proxy's own port, until its account is deleted; others do not work.
+    """
     plane.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": ns}},
                 role(ns, "robots"), binding(ns, "robots", kind="ServiceAccount", name="robot", namespace=ns))
     token = plane.token(ns, "robot")
@@ -107,8 +116,10 @@ def test_front_proxy(plane, cluster, open_proxy, ns):
 def test_aggregated_roles(plane, api, ns):
     """A ClusterRole that is aggregated to view, as charts make them, lets those read who may view."""
     plane.apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-                 "metadata": {"name": f"viewers-{ns}", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}, "rules": RULES},
-                {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "viewers", "namespace": ns},
+                 "metadata": {"name": f"viewers-{ns}",
+                              "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}, "rules": RULES},
+                {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                 "metadata": {"name": "viewers", "namespace": ns},
                  "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
                  "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"viewer-{ns}"}]})
     may(plane.user(f"viewer-{ns}"), path_of(POLR, ns))
@@ -120,12 +131,14 @@ def test_priority_and_fairness(plane, api, ns):
     flow = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1"}
     plane.apply(
         {**flow, "kind": "PriorityLevelConfiguration", "metadata": {"name": ns},
-         "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+         "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 0, "lendablePercent": 0,
+                                                 "borrowingLimitPercent": 0,
                                                  "limitResponse": {"type": "Reject"}}}},
         {**flow, "kind": "FlowSchema", "metadata": {"name": ns},
          "spec": {"matchingPrecedence": 10, "priorityLevelConfiguration": {"name": ns}, "rules": [{
              "subjects": [{"kind": "User", "user": {"name": f"greedy-{ns}"}}],
-             "resourceRules": [{"verbs": ["*"], "apiGroups": ["wgpolicyk8s.io"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}]}]}})
+             "resourceRules": [{"verbs": ["*"], "apiGroups": ["wgpolicyk8s.io"], "resources": ["*"],
+                                "namespaces": ["*"], "clusterScope": True}]}]}})
     plane.apply(role(ns, "greedy"), binding(ns, "greedy", kind="User", name=f"greedy-{ns}"))
     greedy = plane.user(f"greedy-{ns}")
     for number in range(20):

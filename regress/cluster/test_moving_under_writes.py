@@ -1,4 +1,7 @@
-"""docs/moving-in.md, "Kyverno with CRDs: without a gap", with the patches of that page: from etcd into the database while reports are written."""
+"""
+docs/moving-in.md, "Kyverno with CRDs: without a gap", with the patches of that page: from etcd into the database while
+reports are written.
+"""
 
 import re
 
@@ -33,7 +36,8 @@ def test_without_a_gap(old_cluster):
     api = old_cluster.plane.api()
     account = api.get("/api/v1/namespaces/default/serviceaccounts/default").json["metadata"]
     owned = report("owned", "default")
-    owned["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"]}]
+    owned["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ServiceAccount", "name": "default",
+                                             "uid": account["uid"]}]
     api.create(POLR, owned, "default")
     api.create(CPOLR, report("of-all", resource=CPOLR))
     for number in range(60):

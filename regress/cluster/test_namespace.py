@@ -6,8 +6,10 @@ PATIENCE = 120
 
 
 def ephemeral(name, namespace):
-    return {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": name, "namespace": namespace},
-            "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}, "summary": {}, "results": []}}
+    return {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"},
+                     "summary": {}, "results": []}}
 
 
 def fill(api, ns):
@@ -41,7 +43,8 @@ def test_finalizer(api, ns):
 
     def condition(kind):
         status = api.get(f"/api/v1/namespaces/{ns}").json["status"]
-        return next((entry for entry in status.get("conditions", []) if entry["type"] == kind and entry["status"] == "True"), None)
+        return next((entry for entry in status.get("conditions", []) if entry["type"] == kind
+                     and entry["status"] == "True"), None)
     remaining = until(lambda: condition("NamespaceFinalizersRemaining"), PATIENCE, "the condition")
     assert "example.com/hold in 1 resource instances" in remaining["message"]
     assert "policyreports.wgpolicyk8s.io has 1 resource instances" in condition("NamespaceContentRemaining")["message"]
@@ -58,7 +61,8 @@ def test_create_while_it_ends(api, ns):
     document["metadata"]["finalizers"] = ["example.com/hold"]
     api.create(POLR, document, ns)
     api.delete(f"/api/v1/namespaces/{ns}")
-    refused = until(lambda: (answer := api.post(path_of(POLR, ns), report("late", ns))).code == 403 and answer, 20, "a refusal")
+    refused = until(lambda: (answer := api.post(path_of(POLR, ns), report("late", ns))).code == 403
+                    and answer, 20, "a refusal")
     status = failure(refused, 403, "Forbidden")
     assert status["details"]["causes"][0]["reason"] == "NamespaceTerminating"
     api.patch(path_of(POLR, ns, "held"), {"metadata": {"finalizers": None}})
@@ -77,9 +81,11 @@ def test_proxy_away(cluster, plane, api, ns):
         def failing():
             status = api.get(f"/api/v1/namespaces/{ns}").json.get("status", {})
             return [entry["message"] for entry in status.get("conditions", [])
-                    if entry["type"] in ("NamespaceDeletionDiscoveryFailure", "NamespaceDeletionContentFailure") and entry["status"] == "True"]
+                    if entry["type"] in ("NamespaceDeletionDiscoveryFailure", "NamespaceDeletionContentFailure")
+                    and entry["status"] == "True"]
         messages = until(failing, PATIENCE, "the condition")
-        assert any("wgpolicyk8s.io" in message or "openreports.io" in message or "reports.kyverno.io" in message for message in messages)
+        assert any("wgpolicyk8s.io" in message or "openreports.io" in message or "reports.kyverno.io" in message
+                   for message in messages)
     finally:
         cluster.first.start()
         cluster.first.wait_ready(60)

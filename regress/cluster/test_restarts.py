@@ -125,7 +125,9 @@ def restart_database(cluster):
 
 @pytest.mark.parametrize("fault", [restart_proxy, kill_proxy, restart_apiserver, kill_apiserver, restart_database])
 def test_watch_over(cluster, plane, api, ns, informer, fault):
-    """Everything that is written before, meanwhile and afterwards arrives once and in order, and nothing is listed again."""
+    """
+    Everything that is written before, meanwhile and afterwards arrives once and in order, and nothing is listed again.
+    """
     stop = threading.Event()
     written = []
 

@@ -17,7 +17,9 @@ def old_cluster():
 
 
 def test_without_the_label(old_cluster):
-    """What happens without the command: an applied APIService is "configured", and put back by kube-apiserver at once."""
+    """
+    What happens without the command: an applied APIService is "configured", and put back by kube-apiserver at once.
+    """
     plane = old_cluster.plane
     assert api_service(old_cluster)["metadata"]["labels"][AUTOMANAGED] == "true"
     plane.apply(plane.api_service(GROUP_VERSION, old_cluster.first.port))
@@ -26,7 +28,9 @@ def test_without_the_label(old_cluster):
 
 
 def test_there_and_back(old_cluster):
-    """enable: reports of the proxy, over a restart of kube-apiserver; disable: those of etcd; both again, and each twice."""
+    """
+    enable: reports of the proxy, over a restart of kube-apiserver; disable: those of etcd; both again, and each twice.
+    """
     plane = old_cluster.plane
     for _ in range(2):
         for _ in range(2):
@@ -51,10 +55,13 @@ def test_there_and_back(old_cluster):
 
 
 def test_type_that_is_not_registered(old_cluster):
-    """A CRD of the same group and version that the proxies do not serve would vanish: refused, and nothing is changed."""
+    """
+    A CRD of the same group and version that the proxies do not serve would vanish: refused, and nothing is changed.
+    """
     crd = json.loads(CRDS[0].read_text(encoding="utf-8"))
     crd["metadata"] = {"name": "exceptions.wgpolicyk8s.io", "annotations": crd["metadata"].get("annotations", {})}
-    crd["spec"]["names"] = {"plural": "exceptions", "singular": "exception", "kind": "Exception", "listKind": "ExceptionList"}
+    crd["spec"]["names"] = {"plural": "exceptions", "singular": "exception", "kind": "Exception",
+                            "listKind": "ExceptionList"}
     old_cluster.plane.apply(crd)
     try:
         refused = enable(old_cluster, check=False)
@@ -70,7 +77,8 @@ def test_before_the_proxy_answers(old_cluster):
     old_cluster.first.stop()
     try:
         # There is no database to ask either: the proxy itself is asked.
-        refused = command(old_cluster, "apiservice", "enable", GROUP_VERSION, f"--service={NAMESPACE}/{SERVICE}:{old_cluster.first.port}",
+        refused = command(old_cluster, "apiservice", "enable", GROUP_VERSION,
+                          f"--service={NAMESPACE}/{SERVICE}:{old_cluster.first.port}",
                           f"--ca-file={old_cluster.stack.pki}/ca.crt", "--timeout=5s", check=False)
         assert refused.returncode != 0
         assert names(old_cluster) == ["in-etcd"]

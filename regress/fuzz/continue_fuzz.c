@@ -21,8 +21,8 @@ read_token(Arena *arena, JsonText token, bool namespaced, const char *root_names
 	JsonNode   *query = json_new_object(arena);
 	JsonNode   *values = json_new_array(arena);
 	ApiRequest	request = {
-		.verb = "list",.group = "",.version = "",.resource = "",.namespace_name = root_namespace,.name = "",
-		.subresource = "",.accept = "",.content_type = "",.user_agent = "",.username = "",.query = query
+		.verb = "list", .group = "", .version = "", .resource = "", .namespace_name = root_namespace, .name = "",
+		.subresource = "", .accept = "", .content_type = "", .user_agent = "", .username = "", .query = query
 	};
 	StrBuf		reply;
 	int			code = 0;

@@ -176,8 +176,8 @@ static void
 read_metadata(Arena *arena, const Definition *definition, JsonNode *document)
 {
 	FieldWrite	write = {
-		.arena = arena,.type = field_type_of_object(definition->schema),.api_version = definition->api_version,
-		.owner = "fuzz",.subresource = "",.status_subresource = definition->status_subresource,.now = 1
+		.arena = arena, .type = field_type_of_object(definition->schema), .api_version = definition->api_version,
+		.owner = "fuzz", .subresource = "", .status_subresource = definition->status_subresource, .now = 1
 	};
 	JsonNode   *metadata = json_get(document, "metadata");
 	JsonText   *added;
@@ -273,8 +273,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		{
 			size_t		dropped = 0;
 			DocumentAdmission admission = {
-				.unknown = way & 1 ? count_dropped : NULL,.state = &dropped,
-				.metadata_optional = (way & 2) != 0,.applied = (way & 4) != 0
+				.unknown = way & 1 ? count_dropped : NULL, .state = &dropped,
+				.metadata_optional = (way & 2) != 0, .applied = (way & 4) != 0
 			};
 			Arena		arena;
 			JsonError	error;

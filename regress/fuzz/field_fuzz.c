@@ -68,7 +68,7 @@ static bool
 count_path(void *state, const char *path)
 {
 	check(path[0] == '.' || path[0] == '[');
-	return ++*(int *) state < 1000;
+	return ++* (int *) state < 1000;
 }
 
 /* What is read from a set's text is the set. */
@@ -108,8 +108,8 @@ static void
 check_writes(Arena *arena, const JsonNode *live, const JsonNode *config)
 {
 	FieldWrite	write = {
-		.arena = arena,.type = field_type_of_object(schema()),.api_version = "example.com/v1",.owner = "kubectl",
-		.subresource = "",.status_subresource = true,.now = 1
+		.arena = arena, .type = field_type_of_object(schema()), .api_version = "example.com/v1", .owner = "kubectl",
+		.subresource = "", .status_subresource = true, .now = 1
 	};
 	FieldApply	first = {0};
 	FieldApply	second = {0};

@@ -26,7 +26,10 @@ check(bool holds)
 		abort();
 }
 
-/* Takes a line off the front as a string that ends at its first NUL, as libh2o's counted text does when it becomes one. */
+/*
+ * Takes a line off the front as a string that ends at its first NUL, as libh2o's counted text does when it becomes
+ * one.
+ */
 static inline const char *
 take_line(Arena *arena, const char **next, size_t *left)
 {

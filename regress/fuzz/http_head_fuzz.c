@@ -53,7 +53,8 @@ check_lines(const HttpHead *head)
 		for (size_t i = 0; i < field.name.len; i++)
 			check(field.name.bytes[i] > ' ' && field.name.bytes[i] < 0x7f && field.name.bytes[i] != ':');
 		check_text(field.value);
-		check(field.value.len == 0 || (!is_blank(field.value.bytes[0]) && !is_blank(field.value.bytes[field.value.len - 1])));
+		check(field.value.len == 0 || (!is_blank(field.value.bytes[0]) &&
+									   !is_blank(field.value.bytes[field.value.len - 1])));
 		if (is_named(field.name, "content-length"))
 		{
 			uint64_t	length;
@@ -100,8 +101,10 @@ check_pieces(const char *bytes, size_t len, size_t piece, HttpHeadOutcome outcom
 	}
 	check(now == outcome);
 	if (now == HTTP_HEAD_WHOLE)
-		check(head.size == whole->size && same_text(head.method, whole->method) && same_text(head.target, whole->target) &&
-			  same_text(head.lines, whole->lines) && head.line_count == whole->line_count && head.body_len == whole->body_len);
+		check(head.size == whole->size && same_text(head.method, whole->method) &&
+			  same_text(head.target, whole->target) &&
+			  same_text(head.lines, whole->lines) && head.line_count == whole->line_count &&
+			  head.body_len == whole->body_len);
 }
 
 int

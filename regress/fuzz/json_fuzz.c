@@ -56,7 +56,7 @@ count_checkpoint(void)
 static void
 check_pairs(Arena *arena, const JsonNode *object)
 {
-	JsonPairs	pairs = {.left = object,.right = json_copy(arena, object)};
+	JsonPairs	pairs = {.left = object, .right = json_copy(arena, object)};
 	void		(*interrupt) (void) = arena_interrupt;
 	size_t		count = 0;
 
@@ -65,7 +65,8 @@ check_pairs(Arena *arena, const JsonNode *object)
 	for (; json_pairs_next(&pairs); count++)
 	{
 		check(json_text_compare(pairs.key, object->u.object.members[count].key) == 0);
-		check(pairs.left_value == object->u.object.members[count].value && json_equal(pairs.left_value, pairs.right_value));
+		check(pairs.left_value == object->u.object.members[count].value &&
+			  json_equal(pairs.left_value, pairs.right_value));
 	}
 	arena_interrupt = interrupt;
 	check(count == object->u.object.count && checkpoints >= count / 256);
@@ -94,7 +95,10 @@ check_round_trip(Arena *arena, const JsonNode *tree)
 	reparsed = json_parse(arena, pretty.bytes, pretty.len, NULL, NULL, &error);
 	check(reparsed != NULL && json_equal(tree, reparsed));
 
-	/* The text says the same as the tree, be it compact or not; what is much when it is indented is not printed thrice. */
+	/*
+	 * The text says the same as the tree, be it compact or not; what is much when it is indented is not printed
+	 * thrice.
+	 */
 	if (pretty.len > MANY_BYTES)
 		return;
 	again.len = 0;

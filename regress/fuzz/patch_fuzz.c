@@ -13,7 +13,8 @@
 
 #include "engine/writes/patch.h"
 
-typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error);
+typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
+									  const char **error);
 
 static void
 check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const JsonNode *patch, bool checked)

@@ -36,7 +36,8 @@ check_rules(Arena *arena, const JsonNode *policy)
 	{
 		const JsonNode *name = json_get(rules->u.array.items[i], "name");
 
-		if (name != NULL && name->kind == JSON_STRING && memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL &&
+		if (name != NULL && name->kind == JSON_STRING &&
+			memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL &&
 			(name->u.string.len < 8 || memcmp(name->u.string.bytes, "autogen-", 8) != 0))
 			own--;
 	}
@@ -61,7 +62,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 			if (active == NULL)
 				continue;
-			check(json_is_string(json_get(active, "source"), sources[i]) && json_get(active, "policy")->kind == JSON_STRING);
+			check(json_is_string(json_get(active, "source"), sources[i]) &&
+				  json_get(active, "policy")->kind == JSON_STRING);
 			check((json_get(active, "rules") != NULL) == (i == 0));
 			check(json_equal(active, kyverno_policy_active(&arena, policy, sources[i])));
 		}

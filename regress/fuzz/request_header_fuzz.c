@@ -82,7 +82,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		headers[count].name = colon != NULL ? arena_strndup(&arena, line, (size_t) (colon - line)) : "";
 		headers[count++].value = value;
 		token = bearer_token(&arena, value, &spaced);
-		check(token == NULL || (token[0] != '\0' && strpbrk(token, " \n") == NULL && !spaced && strstr(value, token) != NULL));
+		check(token == NULL || (token[0] != '\0' && strpbrk(token, " \n") == NULL && !spaced &&
+								strstr(value, token) != NULL));
 	}
 	for (int i = 0; i < 2; i++)
 	{

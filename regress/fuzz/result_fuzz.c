@@ -123,7 +123,8 @@ check_changes(Arena *arena, const ResultMapping *mapping, JsonNode *old, JsonNod
 		result_extract(arena, mapping, new, 1, hash, NULL, &before);
 		check(before.count == after.count);
 		for (size_t i = 0; i < before.count; i++)
-			check(before.results[i].key == after.results[i].key && before.results[i].entry->detail == after.results[i].entry->detail &&
+			check(before.results[i].key == after.results[i].key &&
+				  before.results[i].entry->detail == after.results[i].entry->detail &&
 				  before.results[i].entry->status == after.results[i].entry->status);
 	}
 }
@@ -145,7 +146,8 @@ LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 
 		if (line_end == NULL)
 			line_end = end;
-		parts[i] = json_parse(&arena, arena_strndup(&arena, p, (size_t) (line_end - p)), (size_t) (line_end - p), NULL, NULL, &error);
+		parts[i] = json_parse(&arena, arena_strndup(&arena, p, (size_t) (line_end - p)), (size_t) (line_end - p),
+							  NULL, NULL, &error);
 		p = line_end < end ? line_end + 1 : end;
 	}
 	if (parts[0] != NULL)
@@ -155,10 +157,12 @@ LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		field_errors_init(&errors, &arena);
 		mapping = result_mapping_compile(&arena, parts[0], &errors);
 		check((mapping == NULL) == (errors.count > 0));
-		if (mapping != NULL && parts[1] != NULL && parts[2] != NULL && parts[1]->kind == JSON_OBJECT && parts[2]->kind == JSON_OBJECT)
+		if (mapping != NULL && parts[1] != NULL && parts[2] != NULL && parts[1]->kind == JSON_OBJECT &&
+			parts[2]->kind == JSON_OBJECT)
 			/* Where no path reads the list itself, the order in it says nothing. */
 			check_changes(&arena, mapping, parts[1], parts[2],
-						  json_is_string(json_get(parts[0], "list"), "$.results") && memmem(input, size, "$.results", 9) == memmem(input, size, "$", 1) &&
+						  json_is_string(json_get(parts[0], "list"), "$.results") &&
+						  memmem(input, size, "$.results", 9) == memmem(input, size, "$", 1) &&
 						  memmem(input, size, "\"$\"", 3) == NULL);
 	}
 	arena_free(&arena);

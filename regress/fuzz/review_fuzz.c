@@ -69,7 +69,7 @@ loop_now(void)
 void
 loop_timer_start(LoopTimer *timer, uint64_t delay_ms, void (*fire) (void *state), void *state)
 {
-	*timer = (LoopTimer) {.due = now + delay_ms,.fire = fire,.state = state,.running = true};
+	*timer = (LoopTimer) {.due = now + delay_ms, .fire = fire, .state = state, .running = true};
 	for (size_t i = 0; i < CALLS; i++)
 	{
 		if (timers[i] == NULL)
@@ -106,7 +106,7 @@ kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, Trans
 	check(call_count <= CALLS);
 	for (size_t i = 0; i + 1 < call_count; i++)
 		check(!calls[i].open || strcmp(calls[i].document, body) != 0);
-	*call = (KubeCall) {.open = true,.document = strndup(body, len),.answer = answer,.state = state};
+	*call = (KubeCall) {.open = true, .document = strndup(body, len), .answer = answer, .state = state};
 	return call;
 }
 
@@ -157,7 +157,7 @@ ask(size_t token, bool again)
 	if (asker_count == WAITERS || call_count == CALLS)
 		return;
 	asker_count++;
-	*asker = (Asker) {.token = token % TOKENS,.waiting = true,.again = again};
+	*asker = (Asker) {.token = token % TOKENS, .waiting = true, .again = again};
 	snprintf(name, sizeof(name), "token-%zu", asker->token);
 	token_review_ask(&world, name, &asker->waiter, told, asker);
 	check(asker->waiting == (asker->waiter.review != NULL));
@@ -169,7 +169,8 @@ answer_call(size_t number, int code, const char *body)
 	if (number >= call_count || !calls[number].open)
 		return;
 	calls[number].open = false;
-	calls[number].answer(calls[number].state, code, code == 0 ? NULL : body, code == 0 ? 0 : strlen(body), code == 0 ? "away" : NULL);
+	calls[number].answer(calls[number].state, code, code == 0 ? NULL : body, code == 0 ? 0 : strlen(body),
+						 code == 0 ? "away" : NULL);
 }
 
 static void

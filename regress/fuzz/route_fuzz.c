@@ -14,7 +14,10 @@
 
 #include "engine/api/status.h"
 
-/* The document engine is linked to every target, the proxy's files to none: this is the only one of them that needs no library. */
+/*
+ * The document engine is linked to every target, the proxy's files to none: this is the only one of them that needs
+ * no library.
+ */
 #include "http/route.c"
 
 static void
@@ -66,7 +69,8 @@ check_route(Arena *arena, const Route *route)
 	check(route->resource || route->name[0] == '\0');
 	check(route->name[0] != '\0' || route->subresource[0] == '\0');
 	/* A collection is never deleted by a path that names an object. */
-	check(strcmp(route->verb, "deletecollection") != 0 || (route->name[0] == '\0' && strcmp(route->method, "DELETE") == 0));
+	check(strcmp(route->verb, "deletecollection") != 0 ||
+		  (route->name[0] == '\0' && strcmp(route->method, "DELETE") == 0));
 
 	for (size_t i = 0; i < route->parameter_count; i++)
 	{

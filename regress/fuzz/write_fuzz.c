@@ -25,8 +25,8 @@ static const char schema_text[] =
 "\"status\":{\"type\":\"object\",\"properties\":{\"phase\":{\"type\":\"string\",\"maxLength\":5}}}}}";
 
 static const WriteContext context = {
-	.now = INT64_C(1767225600),.uid = "6f000000-0000-4000-8000-000000000000",.random = {1, 2, 3, 4, 5},
-	.max_body = 1024 * 1024,.fill_summary = true
+	.now = INT64_C(1767225600), .uid = "6f000000-0000-4000-8000-000000000000", .random = {1, 2, 3, 4, 5},
+	.max_body = 1024 * 1024, .fill_summary = true
 };
 
 /* Made once for all inputs. */
@@ -34,8 +34,8 @@ static const Definition *
 definition(void)
 {
 	static Definition made = {
-		.group = "openreports.io",.version = "v1alpha1",.api_version = "openreports.io/v1alpha1",.kind = "Report",
-		.list_kind = "ReportList",.plural = "reports",.singular = "report",.namespaced = true,
+		.group = "openreports.io", .version = "v1alpha1", .api_version = "openreports.io/v1alpha1", .kind = "Report",
+		.list_kind = "ReportList", .plural = "reports", .singular = "report", .namespaced = true,
 		.status_subresource = true
 	};
 	static Arena arena;

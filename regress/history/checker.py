@@ -1,6 +1,7 @@
 """Checks the records of a run against the shadow log.
 
-Every function of CHECKS is one promise of docs/architecture/store.md ("What is promised", I1 to I11); it yields what breaks it.
+Every function of CHECKS is one promise of docs/architecture/store.md ("What is promised", I1 to I11); it yields what
+breaks it.
 """
 
 import bisect
@@ -25,7 +26,8 @@ def sorted_key(key):
 
 def last_version(watch):
     """The newest version that a stream has told, or began with."""
-    return max([watch["resumed"], *(event[1] for event in watch["events"][-1:]), *(version for _, version in watch["bookmarks"])])
+    return max([watch["resumed"], *(event[1] for event in watch["events"][-1:]),
+                *(version for _, version in watch["bookmarks"])])
 
 
 class Run:
@@ -38,7 +40,8 @@ class Run:
         for record in records:
             if record["what"] in places:
                 places[record["what"]].append(record)
-        # A floor holds for everybody when its transaction has committed, which may be long after it was set: from when somebody saw it.
+        # A floor holds for everybody when its transaction has committed, which may be long after it was set: from when
+        # somebody saw it.
         self.seen_floors = defaultdict(list)
         for record in records:
             if record["what"] == "floors":
@@ -50,7 +53,8 @@ class Run:
             seen = sorted((record["ended"], record["version"]) for record in self.writes + self.lists
                           if record["lane"] == lane and record.get("version") and record["code"] in (0, 200, 201)
                           and record["outcome"] in ("ok", "whole"))
-            seen += [(watch["ended"], last_version(watch)) for watch in self.watches if watch["lane"] == lane and watch["started"]]
+            seen += [(watch["ended"], last_version(watch)) for watch in self.watches if watch["lane"] == lane
+                     and watch["started"]]
             seen.sort()
             times, newest = [], []
             for time, version in seen:
@@ -104,7 +108,9 @@ def one_log(run):
 
 
 def restores(run):
-    """I10, I9: after a restore every version is above every one that was given, and every older one is below the floor."""
+    """
+    I10, I9: after a restore every version is above every one that was given, and every older one is below the floor.
+    """
     for lane, history in run.histories.items():
         if history.versions != sorted(history.versions):
             yield f"{lane}: versions went back"
@@ -162,12 +168,15 @@ def swaps(run):
             continue
         history = run.histories[write["lane"]]
         if write["outcome"] == "ok" and write["kind"] == "guarded":
-            if not any(change.operation == "D" and change.old_version == write["compared"] for change in history.of_key[write["key"]]):
-                yield f"{write['lane']} {write['key']}: deleted at {write['compared']}, and no deletion of that is logged"
+            if not any(change.operation == "D" and change.old_version == write["compared"]
+                       for change in history.of_key[write["key"]]):
+                yield (f"{write['lane']} {write['key']}: deleted at {write['compared']}, and no deletion of that is "
+                       "logged")
         elif write["outcome"] == "ok" and write["version"]:
             change = history.by_version.get(write["version"])
             if change is not None and change.old_version != write["compared"]:
-                yield f"{write['lane']} {write['key']}: {write['compared']} swapped for {write['version']}, was {change.old_version}"
+                yield (f"{write['lane']} {write['key']}: {write['compared']} swapped for {write['version']}, was "
+                       f"{change.old_version}")
         elif write["code"] == 409:
             versions = history.key_versions.get(write["key"], [])
             place = bisect.bisect_right(versions, write["compared"])
@@ -176,13 +185,17 @@ def swaps(run):
                 if following is None or following.at - TICK > write["ended"]:
                     yield f"{write['lane']} {write['key']}: {write['compared']} was the newest and refused"
             last = history.of_key[write["key"]][-1] if versions else None
-            if last is not None and last.restored and last.shown == write["compared"] and last.at + SETTLED < write["begun"]:
+            if last is not None and last.restored and last.shown == write[
+                "compared"] and last.at + SETTLED < write["begun"]:
                 yield f"{write['lane']} {write['key']}: {write['compared']} was restored and refused"
 
 
 def existence(run):
-    """I11: a create is refused only where something is, what needs an object only where nothing is; what was done fits."""
-    operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M", "sql insert": "A", "sql update": "M",
+    """
+    I11: a create is refused only where something is, what needs an object only where nothing is; what was done fits.
+    """
+    operations = {"create": "A", "replace": "M", "swap": "M", "patch": "M", "jsonpatch": "M",
+                  "sql insert": "A", "sql update": "M",
                   "sql create": "A", "sql swap": "M", "sql patch": "M"}
     for write in run.writes:
         of_key = run.histories[write["lane"]].of_key.get(write["key"], [])
@@ -195,9 +208,11 @@ def existence(run):
             # (from when, whether it was there), each until the next one is visible.
             states = [(0, False), *((change.at, change.operation != "D") for change in of_key)]
             ends = [at for at, _ in states[1:]] + [write["ended"]]
-            if not any(there == (write["code"] == 409) and at - TICK <= write["ended"] and end + SETTLED >= write["begun"]
+            if not any(there == (write["code"] == 409) and at - TICK <= write["ended"]
+                       and end + SETTLED >= write["begun"]
                        for (at, there), end in zip(states, ends)):
-                yield f"{where} was answered {write['code']}, and {'nothing' if write['code'] == 409 else 'something'} was there"
+                yield (f"{where} was answered {write['code']}, and "
+                       f"{'nothing' if write['code'] == 409 else 'something'} was there")
 
 
 def expected_events(history, namespace, selector, after, upto):
@@ -240,10 +255,12 @@ def streams(run):
                     yield f"{where}: event {n} is {got}, expected {wanted}"
                     break
         for count, version in watch["bookmarks"]:
-            if any(event[1] > version for event in events[:count]) or any(event[1] <= version for event in events[count:]):
+            if any(event[1] > version for event in events[:count]) or any(event[1] <= version
+                for event in events[count:]):
                 yield f"{where}: the bookmark {version} is out of order"
         if watch["initial_events"]:
-            wanted = [["ADDED", *item] for item in shown(history, watch["namespace"], watch["selector"], watch["resumed"])]
+            wanted = [["ADDED", *item] for item
+                      in shown(history, watch["namespace"], watch["selector"], watch["resumed"])]
             if watch["initial"] != wanted:
                 yield f"{where}: {len(watch['initial'])} initial events, expected {len(wanted)}, or others"
             before = run.known_before(watch["lane"], watch["begun"])
@@ -252,9 +269,12 @@ def streams(run):
 
 
 def lists(run):
-    """I7, I8: a list, whole or in pages, is the state at its version; a recent one is not older than what was answered."""
+    """
+    I7, I8: a list, whole or in pages, is the state at its version; a recent one is not older than what was answered.
+    """
     for listed in run.lists:
-        where = f"{listed['lane']} {listed['namespace']} [{listed['selector']}] {listed['match']} at {listed['version']}"
+        where = (f"{listed['lane']} {listed['namespace']} [{listed['selector']}] {listed['match']} at "
+                 f"{listed['version']}")
         if listed["outcome"] in ("another version", "page too short"):
             yield f"{where}: {listed['outcome']}"
         if listed["outcome"] != "whole":
@@ -292,7 +312,8 @@ def gets(run):
             # It was so at some time after that: nothing had followed it, or a restore brought it back.
             if not any(state.shown == version and (n + 1 == len(of_key) or of_key[n + 1].version > before)
                        for n, state in enumerate(of_key)):
-                yield f"{got['lane']} {got['key']}: got {version}, which was over at {before}, and that had been answered"
+                yield (f"{got['lane']} {got['key']}: got {version}, which was over at {before}, and that had been "
+                       "answered")
         elif history.at(got["key"], before) is not None and \
                 not any(change.operation == "D" and change.version > before for change in history.of_key[got["key"]]):
             yield f"{got['lane']} {got['key']}: not found, and never deleted after {before}"
@@ -320,7 +341,8 @@ def expiry(run):
         if request["what"] == "watch" and request["started"] and request["end"] == "error 410":
             known = last_version(request)
             if high is None or known >= high:
-                yield f"{request['lane']}: the stream from {request['resumed']} was told 410 at {known}, the floor was at most {high}"
+                yield (f"{request['lane']}: the stream from {request['resumed']} was told 410 at {known}, the floor "
+                       f"was at most {high}")
         if asked is None:
             if gone:
                 yield f"{request['lane']}: 410 for what asked for no version that may be gone"
@@ -361,9 +383,11 @@ def counts(run):
         "conflicts": sum(write["compared"] is not None and write["code"] == 409 for write in run.writes),
         "streams": len(run.watches),
         "delivered": sum(len(watch["events"]) for watch in run.watches),
-        "resumes": sum(watch["code"] == 200 and not watch["initial_events"] and not refused_as_expired(watch) for watch in run.watches),
+        "resumes": sum(watch["code"] == 200 and not watch["initial_events"] and not refused_as_expired(watch)
+                       for watch in run.watches),
         # Besides those that end initial events.
-        "bookmarks": sum(len(watch["bookmarks"]) - (watch["initial_events"] and watch["started"]) for watch in run.watches),
+        "bookmarks": sum(len(watch["bookmarks"]) - (watch["initial_events"] and watch["started"])
+                         for watch in run.watches),
         "lists": sum(listed["outcome"] == "whole" for listed in run.lists),
         "gone": sum(map(refused_as_expired, run.watches)) + sum(listed["code"] == 410 for listed in run.lists),
     }

@@ -1,6 +1,7 @@
 """Ways to break the scheme: each is a change of the test's own database, and the checker must find it.
 
-Functions are taken as the database has them and changed at one place: a mutant whose place is gone fails, it does not pass.
+Functions are taken as the database has them and changed at one place: a mutant whose place is gone fails, it does not
+pass.
 """
 
 
@@ -15,7 +16,8 @@ def replace(database, function, *pairs, name="kube_reports"):
 
 BATCH = "kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports_internal.caller)"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
-LIST_WINDOW = "kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)"
+LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, "
+               "text, text, text[], text, text, integer)")
 
 
 def no_lane_lock(database):
@@ -26,22 +28,26 @@ def released_before_visible(database):
     replace(database, BATCH,
             # A batch that failed has kept the session's lock.
             ("PERFORM kube_reports_internal.lock_lane(target.lane);",
-             "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports_internal.lock_class(), target.lane);"),
+             "PERFORM pg_advisory_unlock_all(); PERFORM pg_advisory_lock(kube_reports_internal.lock_class(), "
+             "target.lane);"),
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
              "PERFORM set_config('kube_reports_internal.api_write', '', true);"
-             "PERFORM pg_advisory_unlock(kube_reports_internal.lock_class(), target.lane); PERFORM pg_sleep(0.005);"), GUARD)
+             "PERFORM pg_advisory_unlock(kube_reports_internal.lock_class(), target.lane); PERFORM pg_sleep(0.005);"),
+            GUARD)
 
 
 def lock_after_nextval(database):
     replace(database, BATCH,
             ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""),
             ("PERFORM set_config('kube_reports_internal.api_write', '', true);",
-             "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM kube_reports_internal.lock_lane(target.lane);"), GUARD)
+             "PERFORM set_config('kube_reports_internal.api_write', '', true); PERFORM "
+             "kube_reports_internal.lock_lane(target.lane);"), GUARD)
 
 
 def snapshot_before_lock(database):
     """The lock is taken by the statement that decides: what it reads is older than the lock."""
-    source = "ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), unnest(outcomes))"
+    source = ("ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), "
+              "unnest(outcomes))")
     replace(database, BATCH,
             ("PERFORM kube_reports_internal.lock_lane(target.lane);", ""),
             ("WITH item AS MATERIALIZED (",
@@ -62,12 +68,15 @@ def volatile_list(database):
     for function in ("kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)", LIST_WINDOW):
         database.psql(f"ALTER FUNCTION {function} VOLATILE")
     replace(database, "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)",
-            ("IF place IS NOT NULL THEN\n\t\tat_version", "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
+            ("IF place IS NOT NULL THEN\n\t\tat_version",
+             "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
 
 
 def glued_cursor(database):
     """Keys are compared as one text instead of as a pair."""
-    replace(database, LIST_WINDOW, ("(o.namespace, o.name) > (after_namespace, after_name)", "o.namespace || o.name > after_namespace || after_name"))
+    replace(database, LIST_WINDOW,
+            ("(o.namespace, o.name) > (after_namespace, after_name)",
+             "o.namespace || o.name > after_namespace || after_name"))
 
 
 def silent_compaction(database):
@@ -78,18 +87,24 @@ def silent_compaction(database):
 
 def hasty_compaction(database):
     """Changes go although they are younger than the retention."""
-    replace(database, "kube_reports_internal.compact(integer)", ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
+    replace(database, "kube_reports_internal.compact(integer)",
+            ("clock_timestamp() - kube_reports.setting('log_retention')::interval",
                                                         "clock_timestamp() - interval '1 second'"))
 
 
 def truncating_compaction(database):
-    """The log is emptied and filled again with what stays: whoever reads with an older snapshot finds nothing, under the floor that was."""
+    """
+    The log is emptied and filled again with what stays: whoever reads with an older snapshot finds nothing, under the
+    floor that was.
+    """
     replace(database, "kube_reports_internal.compact(integer)",
-            ("DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;", ""),
+            ("DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND "
+             "c.version <= this.new_floor;", ""),
             ("RETURN more;", """
              LOCK TABLE kube_reports_internal.change;
              CREATE TEMP TABLE kept ON COMMIT DROP AS
-                 SELECT c.* FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane WHERE c.version > l.floor;
+                 SELECT c.* FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane
+                     WHERE c.version > l.floor;
              ALTER TABLE kube_reports_internal.change DISABLE TRIGGER USER;
              TRUNCATE kube_reports_internal.change;
              INSERT INTO kube_reports_internal.change SELECT * FROM kept;
@@ -99,13 +114,16 @@ def truncating_compaction(database):
 
 def unfounded_end(database):
     """Streams are told now and then that their position is gone."""
-    replace(database, "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)", ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
+    replace(database,
+            "kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)",
+            ("IF NOT FOUND OR", "IF NOT FOUND OR random() < 0.1 OR"))
 
 
 def eager_position(database):
     """The newest version is the sequence's, not the log's: readers run ahead of what is visible."""
     replace(database, "kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)",
-            ("coalesce(c.version, a.floor, 0)", "coalesce((SELECT last_value FROM kube_reports_internal.version_seq), c.version)"))
+            ("coalesce(c.version, a.floor, 0)",
+             "coalesce((SELECT last_value FROM kube_reports_internal.version_seq), c.version)"))
     replace(database, "kube_reports_internal.lane_version(integer)",
             ("RETURN coalesce(", "RETURN coalesce((SELECT last_value FROM kube_reports_internal.version_seq), "))
     replace(database, BATCH, GUARD)
@@ -113,14 +131,16 @@ def eager_position(database):
 
 def forgotten_old_state(database):
     """A modification is logged without the state that it replaced being that of its version."""
-    replace(database, BATCH, ("n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, n.old_metadata",
+    replace(database, BATCH, ("n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, "
+                              "n.old_metadata",
                               "n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, "
                               "CASE WHEN n.action = 'u' THEN n.metadata ELSE n.old_metadata END"))
 
 
 def quiet_restore(database, name):
     """Versions go on from where the dump was, as if nothing had been given since; nobody is told."""
-    replace(database, "kube_reports.after_restore(boolean)", ("RETURN kube_reports.new_incarnation(true);", "RETURN 0;"), name=name)
+    replace(database, "kube_reports.after_restore(boolean)",
+            ("RETURN kube_reports.new_incarnation(true);", "RETURN 0;"), name=name)
 
 
 def slow_compaction(database):
@@ -136,5 +156,6 @@ HARMLESS = {"slow-compaction": slow_compaction}
 RESTORE_MUTANTS = {"quiet-restore": quiet_restore}
 
 MUTANTS = {mutant.__name__.replace("_", "-"): mutant for mutant in (
-    no_lane_lock, lock_after_nextval, snapshot_before_lock, cached_sequence, released_before_visible, volatile_list, glued_cursor,
+    no_lane_lock, lock_after_nextval, snapshot_before_lock, cached_sequence, released_before_visible,
+    volatile_list, glued_cursor,
     silent_compaction, hasty_compaction, truncating_compaction, unfounded_end, eager_position, forgotten_old_state)}

@@ -1,4 +1,7 @@
-"""What goes wrong meanwhile.  Every function does its harm, undoes it and returns when the store answers again; False: it did none."""
+"""
+What goes wrong meanwhile.  Every function does its harm, undoes it and returns when the store answers again; False: it
+did none.
+"""
 
 import http.client
 import os
@@ -62,11 +65,13 @@ class Nemesis:
     @staticmethod
     def write_nothing(proxy, lane):
         """A write that goes all the way to the store and leaves no trace in the run's records."""
-        return proxy.api().post(path_of(lane, "ns-2"), document(lane, "ns-2", "nothing", 0, {}), seconds=20, dryRun="All")
+        return proxy.api().post(path_of(lane, "ns-2"), document(lane, "ns-2", "nothing", 0, {}),
+                                seconds=20, dryRun="All")
 
     def backends(self, condition):
         rows = self.stack.database.psql(
-            f"SELECT pid FROM pg_stat_activity a WHERE usename = 'kube_reports_proxy' AND {condition}", user="postgres", check=False)
+            f"SELECT pid FROM pg_stat_activity a WHERE usename = 'kube_reports_proxy' AND {condition}",
+                                        user="postgres", check=False)
         return [int(line) for line in rows.out.split()] if rows.code == 0 else []
 
     def signal_writer(self, number):
@@ -113,10 +118,13 @@ class Nemesis:
         database, standby = self.stack.database, self.stack.spare
         standby.follow(database, *self.stack.settings)
         database.psql("ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf()", user="postgres")
-        until(lambda: database.psql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", user="postgres") == "1",
+        until(lambda: database.psql("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'",
+                                    user="postgres") == "1",
               30, "the standby to be synchronous")
-        # From here on nothing is answered that the standby does not have; a commit of our own waits for what came before.
-        database.psql("CREATE TABLE IF NOT EXISTS shadow.foreign_table (n int); INSERT INTO shadow.foreign_table VALUES (1)")
+        # From here on nothing is answered that the standby does not have; a commit of our own waits for what came
+        # before.
+        database.psql("CREATE TABLE IF NOT EXISTS shadow.foreign_table (n int); INSERT INTO shadow.foreign_table "
+                      "VALUES (1)")
         self.stop.wait(1)
         database.kill()
         standby.promote()
@@ -149,7 +157,8 @@ class Nemesis:
         os.killpg(proxy.process.pid, signal.SIGKILL)
         proxy.process.wait()
         with open(proxy.log_path, "ab") as log:
-            proxy.process = subprocess.Popen(proxy.process.args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+            proxy.process = subprocess.Popen(proxy.process.args, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log, cwd="/",
                                              start_new_session=True)
         self.answers()
 
@@ -160,16 +169,20 @@ class Nemesis:
             return False
         try:
             # It may have gone on before the signal came.
-            lanes = self.stack.database.psql(f"SELECT shadow.lane_name(l.objid::int) FROM pg_locks l WHERE l.pid = {pid} AND {LANE_LOCK} AND l.granted",
+            lanes = self.stack.database.psql("SELECT shadow.lane_name(l.objid::int) FROM pg_locks l WHERE l.pid = "
+                                             f"{pid} AND {LANE_LOCK} AND l.granted",
                                              timeout=20).split()
             for proxy in self.proxies:
                 assert proxy.api().get(path_of(POLR), limit="1").code == 200, "a stopped writer stops readers"
                 for lane in lanes:
                     # What stores nothing would wait for nobody.
-                    answer = proxy.api().post(path_of(lane, "ns-2"), document(lane, "ns-2", "nothing", 0, {}), seconds=20)
-                    assert answer.code == 503 and answer.headers["Retry-After"], f"a write behind a stopped one is answered {answer}"
+                    answer = proxy.api().post(path_of(lane, "ns-2"),
+                                              document(lane, "ns-2", "nothing", 0, {}), seconds=20)
+                    assert answer.code == 503 and answer.headers[
+                        "Retry-After"], f"a write behind a stopped one is answered {answer}"
         except subprocess.TimeoutExpired:
-            # It was stopped with a latch of the server's own lock table in its hands: then the server hangs, not a lane.
+            # It was stopped with a latch of the server's own lock table in its hands: then the server hangs, not a
+            # lane.
             return False
         finally:
             try:
@@ -184,7 +197,8 @@ class Nemesis:
         proxy = self.rng.choice(self.proxies)
         api = proxy.api()
         body = b'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"half"}}'
-        head = f"POST {path_of(POLR, 'ns-2')} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = (f"POST {path_of(POLR, 'ns-2')} HTTP/1.1\r\nHost: x\r\nContent-Type: "
+                f"application/json\r\nContent-Length: {len(body)}\r\n\r\n")
         for _ in range(20):
             try:
                 with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as plain:
@@ -194,7 +208,10 @@ class Nemesis:
                 pass
 
     def half_batch(self):
-        """Clients that die after they have sent a batch: at once, before Sync, or after it without reading; one stays before Sync."""
+        """
+        Clients that die after they have sent a batch: at once, before Sync, or after it without reading; one stays
+        before Sync.
+        """
         for ending, waits in ((b"", False), (b"S", False), (b"H", True)):
             lane = self.rng.choice(LANES)
             group, version, plural = lane.split("/")
@@ -202,7 +219,8 @@ class Nemesis:
             for name in self.rng.sample(NAMES, 5):
                 namespace, nonce = self.rng.choice(NAMESPACES), self.nonces.take()
                 writes.append((f"{namespace}/{name}", nonce))
-                requests.append({"verb": "create", "group": group, "version": version, "resource": plural, "namespace": namespace,
+                requests.append({"verb": "create", "group": group, "version": version, "resource": plural,
+                                 "namespace": namespace,
                                  "contentType": "application/json", "userAgent": "half", "user": {"username": "half"}})
                 documents.append(document(lane, namespace, name, nonce, some_labels(self.rng)))
             begun = now()
@@ -218,13 +236,15 @@ class Nemesis:
                 pass
             # The server may still be at it: nobody can say when it is over, so that it counts until the end of the run.
             for key, nonce in writes:
-                self.records.write("write", kind="create", lane=lane, key=key, nonce=nonce, begun=begun, ended=now(), code=0,
+                self.records.write("write", kind="create", lane=lane, key=key, nonce=nonce, begun=begun,
+                                   ended=now(), code=0,
                                    outcome="unknown", version=None, compared=None)
         self.answers()
 
     def no_lock_is_held(self, pid):
         """The batch has committed, although its client has not sent Sync."""
-        held = self.stack.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory'", user="postgres")
+        held = self.stack.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {pid} AND locktype = 'advisory'",
+                                        user="postgres")
         assert held == "0", "a client that does not send Sync keeps a lock"
 
     def long_reader(self):
@@ -233,7 +253,8 @@ class Nemesis:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             shown = []
             for pause in (self.long_reader_seconds, 0):
-                cursor.execute("SELECT count(*), sum(version), (SELECT count(*) FROM kube_reports_internal.change) FROM kube_reports.object")
+                cursor.execute("SELECT count(*), sum(version), (SELECT count(*) FROM kube_reports_internal.change) "
+                               "FROM kube_reports.object")
                 shown.append(cursor.fetchone())
                 self.stop.wait(pause)
             assert shown[0] == shown[1], f"a snapshot has changed: {shown}"
@@ -245,7 +266,8 @@ class Nemesis:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             cursor.execute("SELECT pg_export_snapshot()")
             snapshot = cursor.fetchone()[0]
-            cursor.execute("SELECT shadow.lane_name(l.id), kube_reports_internal.lane_version(l.id) FROM kube_reports_internal.lane l")
+            cursor.execute("SELECT shadow.lane_name(l.id), kube_reports_internal.lane_version(l.id) FROM "
+                           "kube_reports_internal.lane l")
             versions = dict(cursor.fetchall())
             run(["pg_dump", "--format=custom", "--exclude-schema=shadow", f"--snapshot={snapshot}", f"--file={file}",
                  "-d", self.stack.database.connection()])
@@ -258,8 +280,10 @@ class Nemesis:
             self.take_dump()
             self.stop.wait(3)
         file, versions = self.dump
-        database.psql("CREATE DATABASE kube_reports_next OWNER kube_reports_owner", user="postgres", database="postgres")
-        run(["pg_restore", "--exit-on-error", "--single-transaction", "-d", database.connection(database="kube_reports_next"), file])
+        database.psql("CREATE DATABASE kube_reports_next OWNER kube_reports_owner", user="postgres",
+                      database="postgres")
+        run(["pg_restore", "--exit-on-error", "--single-transaction", "-d",
+             database.connection(database="kube_reports_next"), file])
         shadow.install(database, "kube_reports_next")
         if self.break_database:
             self.break_database(database, "kube_reports_next")
@@ -268,7 +292,8 @@ class Nemesis:
                       "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'kube_reports'",
                       user="postgres", database="postgres")
         # In one transaction, so that there is always a database of the name.
-        database.psql(f"BEGIN; ALTER DATABASE kube_reports RENAME TO {last}; ALTER DATABASE kube_reports_next RENAME TO kube_reports; COMMIT; "
+        database.psql(f"BEGIN; ALTER DATABASE kube_reports RENAME TO {last}; ALTER DATABASE kube_reports_next RENAME "
+                      "TO kube_reports; COMMIT; "
                       f"ALTER DATABASE {last} ALLOW_CONNECTIONS true", user="postgres", database="postgres")
         self.lives[-1].database = last
         self.lives.append(shadow.Life("kube_reports", versions))
@@ -285,5 +310,6 @@ class Nemesis:
             self.stop.wait(1.5)
 
 
-ALL = ("half_request", "half_batch", "kill_worker", "restore", "long_reader", "kill_backend", "stopped_writer", "kill_proxy",
+ALL = ("half_request", "half_batch", "kill_worker", "restore", "long_reader", "kill_backend",
+       "stopped_writer", "kill_proxy",
        "open_transaction", "kill_server", "restart_server", "fail_over", "point_in_time")

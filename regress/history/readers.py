@@ -83,7 +83,8 @@ class Watcher:
                         position = version
         except (OSError, http.client.HTTPException):
             pass
-        self.records.write("watch", lane=self.lane, namespace=self.namespace, selector=self.selector, begun=begun, ended=now(),
+        self.records.write("watch", lane=self.lane, namespace=self.namespace, selector=self.selector,
+                           begun=begun, ended=now(),
                            code=code, end=ended, resumed=resumed, initial_events="sendInitialEvents" in query,
                            started=not starting, initial=initial, events=events, bookmarks=bookmarks)
         return None if starting or ended.startswith("error") else position
@@ -117,7 +118,8 @@ class Lister:
                 state = state_of(answer.json)
         except (OSError, http.client.HTTPException):
             pass
-        self.records.write("get", lane=lane, key=f"{namespace}/{name}", begun=begun, ended=now(), code=code, state=state)
+        self.records.write("get", lane=lane, key=f"{namespace}/{name}", begun=begun, ended=now(),
+                           code=code, state=state)
 
     def list(self, stop):
         rng = self.rng
@@ -138,7 +140,8 @@ class Lister:
         try:
             while not stop.is_set():
                 page_begun = now()
-                answer = rng.choice(self.apis).get(path_of(lane, namespace), accept=rng.choice(("application/json", PARTIAL_LIST)), **query)
+                answer = rng.choice(self.apis).get(path_of(lane, namespace),
+                                                   accept=rng.choice(("application/json", PARTIAL_LIST)), **query)
                 code = answer.code
                 if code != 200:
                     outcome = "refused"
@@ -169,7 +172,8 @@ class Lister:
             if len(remembered) > 200:
                 # Some old ones stay: they shall fall below the floor.
                 del remembered[rng.randrange(len(remembered))]
-        self.records.write("list", lane=lane, namespace=namespace, selector=selector, match=match, asked=asked, begun=begun,
+        self.records.write("list", lane=lane, namespace=namespace, selector=selector, match=match,
+                           asked=asked, begun=begun,
                            page_begun=page_begun, ended=now(), code=code, outcome=outcome, version=version, items=items)
 
 

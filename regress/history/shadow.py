@@ -13,7 +13,8 @@ CREATE TABLE shadow.change (lane text, version bigint, operation "char", key tex
 	old_metadata text);
 CREATE TABLE shadow.floor (lane text, old_floor bigint, new_floor bigint, at timestamptz);
 
-CREATE FUNCTION shadow.lane_name(lane integer) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION shadow.lane_name(lane integer) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 	SELECT format('%s/%s/%s', t."group", v.version, t.plural)
 	FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id AND v.priority = 1
@@ -40,9 +41,13 @@ NANOSECONDS = "(extract(epoch FROM at) * 1000000)::bigint * 1000"
 
 
 class Change:
-    """version: its place in the order.  shown: the version of the object that it made, which is another one after a restore."""
+    """
+    version: its place in the order.  shown: the version of the object that it made, which is another one after a
+    restore.
+    """
 
-    __slots__ = ("version", "operation", "key", "at", "old_version", "old_nonce", "old_labels", "nonce", "labels", "shown", "restored")
+    __slots__ = ("version", "operation", "key", "at", "old_version", "old_nonce", "old_labels", "nonce", "labels",
+                 "shown", "restored")
 
     def __init__(self, version, operation, key, at, old_version, old_metadata):
         self.version = self.shown = version
@@ -114,7 +119,8 @@ class LaneHistory:
             return
         for key, of_key in self.of_key.items():
             was, dump = of_key[-1], self.at(key, dumped)
-            if dump is None and was.operation == "D" or dump is not None and dump.shown == was.shown and was.operation != "D":
+            if (dump is None and was.operation == "D" or dump is not None and dump.shown == was.shown
+                and was.operation != "D"):
                 continue
             change = Change(base, "M" if dump is not None else "D", key, at, None, None)
             change.restored = True
@@ -144,7 +150,10 @@ class LaneHistory:
 
 
 class Life:
-    """A database that was in use: its connection, and the versions of the dump that it began with (lane -> version), or None."""
+    """
+    A database that was in use: its connection, and the versions of the dump that it began with (lane -> version), or
+    None.
+    """
 
     def __init__(self, database, dumped=None):
         self.database = database
@@ -162,14 +171,18 @@ def read(database, lives):
         with psycopg2.connect(database.connection(database=life.database)) as session, session.cursor() as cursor:
             session.set_session(isolation_level="REPEATABLE READ")
             for lane, history in histories.items():
-                cursor.execute(f"SELECT version, operation, key, {NANOSECONDS}, old_version, old_metadata::jsonb FROM shadow.change "
+                cursor.execute(f"SELECT version, operation, key, {NANOSECONDS}, old_version, old_metadata::jsonb FROM "
+                               "shadow.change "
                                "WHERE lane = %s ORDER BY version", (lane,))
                 changes = [Change(*row) for row in cursor]
-                cursor.execute(f"SELECT {NANOSECONDS}, old_floor, new_floor FROM shadow.floor WHERE lane = %s ORDER BY at", (lane,))
+                cursor.execute(f"SELECT {NANOSECONDS}, old_floor, new_floor FROM shadow.floor WHERE lane = %s ORDER BY "
+                               "at", (lane,))
                 floors = cursor.fetchall()
                 group, _, plural = lane.split("/")
-                cursor.execute("SELECT o.namespace || '/' || o.name, o.version, o.metadata::text::jsonb FROM kube_reports.object o "
-                               "JOIN kube_reports.resource_type t ON t.id = o.resource_type WHERE t.\"group\" = %s AND t.plural = %s",
+                cursor.execute("SELECT o.namespace || '/' || o.name, o.version, o.metadata::text::jsonb FROM "
+                               "kube_reports.object o "
+                               "JOIN kube_reports.resource_type t ON t.id = o.resource_type WHERE t.\"group\" = %s AND "
+                               "t.plural = %s",
                                (group, plural))
                 stored = {key: (version, *nonce_and_labels(metadata)) for key, version, metadata in cursor}
                 history.add_life(changes, floors, stored, life.dumped and life.dumped[lane])

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Writes, watches, lists and resumes under attack, then checks every record against the shadow log.
 
-    regress/history/soak.py                          ten minutes, longer when the machine is slow: every nemesis, and enough of everything
+    regress/history/soak.py                          ten minutes, longer when the machine is slow: every nemesis, and
+                                                     enough of everything
     regress/history/soak.py --seconds 20 --quick     what make check does
     regress/history/soak.py --mutant no-lane-lock    succeeds when the checker finds the mutant
     regress/history/soak.py --mutant all
@@ -108,7 +109,8 @@ def compact(stack, stop):
 def see_floors(stack, stop, records):
     """Notes the floors that are visible, again and again: only those that were seen are held against who is served."""
     while not stop.wait(0.3):
-        seen = stack.database.psql("SELECT json_object_agg(shadow.lane_name(l.id), l.floor) FROM kube_reports_internal.lane l",
+        seen = stack.database.psql("SELECT json_object_agg(shadow.lane_name(l.id), l.floor) FROM "
+                                   "kube_reports_internal.lane l",
                                    check=False)
         if seen.code == 0:
             records.write("floors", floors=json.loads(seen.out), ended=now())
@@ -129,7 +131,8 @@ def still_alive(proxies):
     """After all: an event of one proxy reaches a watcher of every other."""
     for n, watching in enumerate(proxies):
         for lane in (POLR, EPHR):
-            version = until(lambda: watching.api().get(path_of(lane), limit="1").json, 30)["metadata"]["resourceVersion"]
+            version = until(lambda: watching.api().get(path_of(lane), limit="1").json,
+                            30)["metadata"]["resourceVersion"]
             with watching.api().watch(path_of(lane), resourceVersion=version) as watch:
                 writing = proxies[(n + 1) % len(proxies)].api()
                 name = f"alive-{n}"
@@ -155,26 +158,31 @@ def run(options, mutant=None):
         if mutant in MUTANTS or mutant in HARMLESS:
             (MUTANTS | HARMLESS)[mutant](database)
         # Whichever of the two servers takes writes.
-        hosts = f"host={database.directory},{stack.spare.directory} port=5432,5432 dbname=kube_reports target_session_attrs=read-write"
+        hosts = (f"host={database.directory},{stack.spare.directory} port=5432,5432 dbname=kube_reports "
+                 "target_session_attrs=read-write")
         flags = []
         if options.standby_reads:
             stack.spare.follow(database)
             flags.append(f"--read-database={stack.spare.connection('kube_reports_proxy')}")
-        proxies = [stack.proxy(connection=f"{hosts} user=kube_reports_proxy connect_timeout=3", flags=flags) for _ in range(2)]
+        proxies = [stack.proxy(connection=f"{hosts} user=kube_reports_proxy connect_timeout=3", flags=flags)
+                   for _ in range(2)]
         kept = [Connect(proxy, True) for proxy in proxies]
         fresh = [Connect(proxy, False) for proxy in proxies]
         roles = [("api-writer", 6, kept), ("api-writer", 6, kept), ("sql-writer", 1, fresh), ("watcher", 8, fresh),
                  ("watcher", 8, fresh), ("lister", 3, kept)]
         for index, (role, threads, apis) in enumerate(roles):
             processes.append(multiprocessing.Process(
-                target=work, args=(role, index, threads, options.seed, directory, apis, f"{hosts} user=kube_reports_owner", stop)))
+                target=work, args=(role, index, threads, options.seed, directory, apis,
+                                   f"{hosts} user=kube_reports_owner", stop)))
         for process in processes:
             process.start()
-        troubles = nemesis.Nemesis(stack, proxies, Records(directory / "nemesis.jsonl"), random.Random(options.seed), stop,
+        troubles = nemesis.Nemesis(stack, proxies, Records(directory / "nemesis.jsonl"),
+                                   random.Random(options.seed), stop,
                                    10 if options.quick or mutant else 60, RESTORE_MUTANTS.get(mutant))
         threading.Thread(target=time_out, args=(options, mutant, troubles, directory, stop), daemon=True).start()
         threading.Thread(target=compact, args=(stack, stop), daemon=True).start()
-        threading.Thread(target=see_floors, args=(stack, stop, Records(directory / "floors.jsonl")), daemon=True).start()
+        threading.Thread(target=see_floors, args=(stack, stop, Records(directory / "floors.jsonl")),
+                         daemon=True).start()
         troubles.run(["restore"] if mutant in RESTORE_MUTANTS else [] if mutant else options.nemesis, options.pause)
         stop.wait()
         for process in processes:
@@ -197,7 +205,8 @@ def run(options, mutant=None):
     finally:
         stop.set()
         for process in processes:
-            # One that is ended in the middle of looking at stop would keep its lock, and the threads here would wait for that.
+            # One that is ended in the middle of looking at stop would keep its lock, and the threads here would wait
+            # for that.
             process.join(10)
             if process.is_alive():
                 process.terminate()
@@ -223,13 +232,15 @@ def main():
     parser.add_argument("--nemesis", default=",".join(nemesis.ALL), help="names with commas, or none")
     parser.add_argument("--pause", type=float, default=3, help="seconds between misfortunes")
     parser.add_argument("--mutant", help="a name of mutants.py, or all")
-    parser.add_argument("--standby-reads", action="store_true", help="the proxies read from a standby where they may; nothing fails over")
+    parser.add_argument("--standby-reads", action="store_true",
+                        help="the proxies read from a standby where they may; nothing fails over")
     parser.add_argument("--list-mutants", action="store_true")
     parser.add_argument("--quick", action="store_true", help="bars of a short run")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     options.nemesis = [name for name in options.nemesis.split(",")
-                       if name and name != "none" and not (options.standby_reads and name in ("fail_over", "point_in_time"))]
+                       if name and name != "none" and
+                       not (options.standby_reads and name in ("fail_over", "point_in_time"))]
     failed = False
 
     if options.list_mutants:
@@ -239,7 +250,8 @@ def main():
         for name in (*MUTANTS, *RESTORE_MUTANTS, *HARMLESS) if options.mutant == "all" else [options.mutant]:
             if name in HARMLESS:
                 counts, complaints = run(options, name)
-                print(f"harmless {name}: {'found' if complaints else 'not found'} among {counts['events']} events (seed {options.seed})")
+                print(f"harmless {name}: {'found' if complaints else 'not found'} among {counts['events']} events "
+                      f"(seed {options.seed})")
                 show(complaints)
                 failed = failed or bool(complaints)
                 continue
@@ -247,7 +259,8 @@ def main():
                 counts, complaints = run(options, name)
                 # A client that fails has found nothing.
                 found = complaints.keys() - {"clients"}
-                print(f"mutant {name}: {'found' if found else 'NOT found'} among {counts['events']} events (seed {options.seed})")
+                print(f"mutant {name}: {'found' if found else 'NOT found'} among {counts['events']} events (seed "
+                      f"{options.seed})")
                 show({check: complaint[:1] for check, complaint in complaints.items()})
                 if found:
                     break

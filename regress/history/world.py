@@ -1,7 +1,9 @@
 """What the workload writes, and how it is recorded.
 
-Every state of every object has a number of its own, the nonce, in an annotation: whatever a client is shown tells which write it
-saw.  All times are nanoseconds of the system's clock, so that records of several processes and the database's own can be compared.
+Every state of every object has a number of its own, the nonce, in an annotation: whatever a client is shown tells which
+write it
+saw.  All times are nanoseconds of the system's clock, so that records of several processes and the database's own can
+be compared.
 """
 
 import json
@@ -19,7 +21,8 @@ NAMES = tuple(f"r{n}" for n in range(24)) + tuple(f"r-{n}" for n in range(12))
 COLORS = ("red", "green", "blue")
 SIZES = ("s", "m")
 
-SELECTORS = ("", "color=red", "color!=red", "color in (green,blue)", "size", "!size", "color=blue,size=s", "size notin (m)")
+SELECTORS = ("", "color=red", "color!=red", "color in (green,blue)", "size", "!size",
+             "color=blue,size=s", "size notin (m)")
 
 NONCE = "test.example/nonce"
 
@@ -54,14 +57,18 @@ def document(lane, namespace, name, nonce, labels):
     group, version, _ = lane.split("/")
     metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": {NONCE: str(nonce)}}
     if lane == POLR:
-        return {"apiVersion": f"{group}/{version}", "kind": "PolicyReport", "metadata": metadata, "summary": {"pass": nonce},
+        return {"apiVersion": f"{group}/{version}", "kind": "PolicyReport", "metadata": metadata,
+                "summary": {"pass": nonce},
                 "results": [{"policy": "p", "result": "pass", "message": "x" * (nonce % 700)}]}
     return {"apiVersion": f"{group}/{version}", "kind": "EphemeralReport", "metadata": metadata,
             "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}, "summary": {"pass": nonce}}}
 
 
 def state_of(obj):
-    """(version, namespace/name, nonce) of an object as a client got it; the body must be of the same write as the metadata."""
+    """
+    (version, namespace/name, nonce) of an object as a client got it; the body must be of the same write as the
+    metadata.
+    """
     metadata = obj["metadata"]
     nonce = int(metadata["annotations"][NONCE])
     summary = obj.get("summary") or obj.get("spec", {}).get("summary")

@@ -36,7 +36,8 @@ class ApiWriter:
         rng = self.rng
         lane, namespace, name = rng.choice(LANES), rng.choice(NAMESPACES), rng.choice(NAMES)
         known = self.known.get((lane, namespace, name))
-        kind = rng.choices(("create", "replace", "patch", "swap", "jsonpatch", "delete", "guarded"), (30, 20, 14, 8, 4, 18, 6))[0]
+        kind = rng.choices(("create", "replace", "patch", "swap", "jsonpatch", "delete", "guarded"),
+                           (30, 20, 14, 8, 4, 18, 6))[0]
         if known is None and kind in ("replace", "swap", "guarded"):
             kind = "create"
         nonce = self.nonces.take()
@@ -83,7 +84,10 @@ class ApiWriter:
 
 
 class SqlWriter:
-    """The owner's SQL: several writes in one transaction, by DML or by functions, with pauses in it, now and then rolled back."""
+    """
+    The owner's SQL: several writes in one transaction, by DML or by functions, with pauses in it, now and then rolled
+    back.
+    """
 
     def __init__(self, index, connection, records, rng):
         self.connection = connection
@@ -147,7 +151,8 @@ class SqlWriter:
         if kind == "sql insert":
             cursor.execute(
                 "INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) "
-                "SELECT l.cluster_id, l.resource_type, %s, %s, %s::text::kube_reports.report, %s::text::kube_reports.report "
+                "SELECT l.cluster_id, l.resource_type, %s, %s, %s::text::kube_reports.report, "
+                           "%s::text::kube_reports.report "
                 "FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type "
                 "WHERE t.\"group\" = %s AND t.plural = %s ON CONFLICT DO NOTHING RETURNING version",
                 (namespace, name, metadata, body, group, plural))
@@ -173,7 +178,8 @@ class SqlWriter:
         cursor.execute("SAVEPOINT call")
         try:
             if kind == "sql delete":
-                cursor.execute(f"SELECT kube_reports.delete_report({cluster}, %s, %s, %s)", (f"{plural}.{group}", namespace, name))
+                cursor.execute(f"SELECT kube_reports.delete_report({cluster}, %s, %s, %s)",
+                               (f"{plural}.{group}", namespace, name))
                 return kind, None, None
             if kind == "sql patch":
                 patch = {key: made[key] for key in made if key not in ("apiVersion", "kind")}
@@ -185,7 +191,8 @@ class SqlWriter:
                 call = "create_report" if kind == "sql create" else "replace_report"
                 if kind == "sql swap":
                     made["metadata"]["resourceVersion"] = str(known)
-                cursor.execute(f"SELECT kube_reports.{call}({cluster}, %s::text::kube_reports.report)::text::jsonb", (json.dumps(made),))
+                cursor.execute(f"SELECT kube_reports.{call}({cluster}, %s::text::kube_reports.report)::text::jsonb",
+                               (json.dumps(made),))
             version = int(cursor.fetchone()[0]["metadata"]["resourceVersion"])
         except psycopg2.Error as error:
             if not (error.pgcode or "").startswith("KR"):

@@ -30,7 +30,8 @@ def now(seconds=0):
 class Trouble:
     """What is done to requests of a path that match, instead of answering them, or before."""
 
-    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None, text=None, retry_after=None):
+    def __init__(self, path, code=None, times=None, drop=False, hold=None, method=None, document=None,
+                 text=None, retry_after=None):
         self.path = path
         self.retry_after = retry_after
         self.method = method
@@ -46,8 +47,10 @@ class ApiServer:
     """
     Collections with versions, watches and bookmarks; TokenReview and SubjectAccessReview by rules of the test.
 
-    token_rule(spec) and access_rule(spec) give the status of a review; token_reviews and access_reviews are the documents that
-    came in.  requests is every request: method, path with query, authorization, peer (the certificate's subject).  While token is
+    token_rule(spec) and access_rule(spec) give the status of a review; token_reviews and access_reviews are the
+    documents that
+    came in.  requests is every request: method, path with query, authorization, peer (the certificate's subject).
+    While token is
     set, requests with another one are answered with 401.
     """
 
@@ -185,7 +188,8 @@ users:
                 return self._change("DELETED", CONFIG_MAPS, AUTHENTICATION, old)
             document = copy.deepcopy(old) or {"metadata": {"name": AUTHENTICATION, "namespace": "kube-system",
                                                            "uid": str(uuid.uuid4()), "creationTimestamp": now()}}
-            document["data"] = {key: value if isinstance(value, str) else json.dumps(value) for key, value in entries.items()}
+            document["data"] = {key: value if isinstance(value, str) else json.dumps(value)
+                                for key, value in entries.items()}
             return self._change("MODIFIED" if old else "ADDED", CONFIG_MAPS, AUTHENTICATION, document)
 
     def serve(self, collection, kind):
@@ -195,7 +199,9 @@ users:
             self.objects.setdefault(collection, {})
 
     def unserve(self, collection):
-        """Ends a collection with all that is in it, as when its CustomResourceDefinition is deleted: its watches end."""
+        """
+        Ends a collection with all that is in it, as when its CustomResourceDefinition is deleted: its watches end.
+        """
         with self.lock:
             del self.objects[collection]
             self.lock.notify_all()
@@ -206,7 +212,8 @@ users:
             metadata = document["metadata"]
             key = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
             old = self.objects[collection].get(key)
-            document = {**document, "metadata": {"uid": old["metadata"]["uid"] if old else str(uuid.uuid4()), "creationTimestamp": now(), **metadata}}
+            document = {**document, "metadata": {"uid": old["metadata"]["uid"] if old else str(uuid.uuid4()),
+                                                 "creationTimestamp": now(), **metadata}}
             return self._change("MODIFIED" if old else "ADDED", collection, key, document)
 
     def remove(self, collection, key):
@@ -214,10 +221,14 @@ users:
             return self._change("DELETED", collection, key, self.objects[collection][key])
 
     def register(self, group_version, **spec):
-        """An APIService, such as openreports.io/v1alpha1, or another spec of it; it names a service unless service is None."""
+        """
+        An APIService, such as openreports.io/v1alpha1, or another spec of it; it names a service unless service is
+        None.
+        """
         group, _, version = group_version.partition("/")
         name = f"{version}.{group}"
-        spec = {"group": group, "version": version, "service": {"namespace": "kube-reports", "name": "kube-reports", "port": 443},
+        spec = {"group": group, "version": version,
+                "service": {"namespace": "kube-reports", "name": "kube-reports", "port": 443},
                 "groupPriorityMinimum": 1000, "versionPriority": 10, **spec}
         return self.put(API_SERVICES, {"metadata": {"name": name}, "spec": spec})
 
@@ -245,8 +256,10 @@ users:
 
     def trouble(self, path, **what):
         """
-        For requests whose path (with its query) matches the regular expression: hold (an Event) is waited for; then the connection
-        is cut (drop) or the request answered with code (and a document or text, else a Status, with retry_after in seconds), for the first so
+        For requests whose path (with its query) matches the regular expression: hold (an Event) is waited for; then the
+        connection
+        is cut (drop) or the request answered with code (and a document or text, else a Status, with retry_after in
+        seconds), for the first so
         many times; otherwise as usual.  calm() ends it.
         """
         with self.lock:
@@ -391,10 +404,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         collection, _, name = url.path.rpartition("/")
         with server.lock:
-            members = [path.rpartition("/")[2] for path in server.objects if path.rpartition("/")[0] == url.path and path.startswith("/apis/")]
+            members = [path.rpartition("/")[2] for path in server.objects if path.rpartition("/")[0] == url.path
+                       and path.startswith("/apis/")]
         if members:
-            self.document(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": url.path.removeprefix("/apis/"), "resources": [
-                {"name": plural, "kind": KINDS[f"{url.path}/{plural}"], "verbs": ["get", "list", "watch"]} for plural in members]})
+            self.document(200, {"kind": "APIResourceList", "apiVersion": "v1",
+                                "groupVersion": url.path.removeprefix("/apis/"), "resources": [
+                {"name": plural, "kind": KINDS[f"{url.path}/{plural}"], "verbs": ["get", "list", "watch"]}
+                                    for plural in members]})
             return
         if collection not in server.objects:
             self.failure(404, "NotFound", "the server could not find the requested resource")
@@ -416,7 +432,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "continue" in query:
                 position = json.loads(base64.b64decode(query["continue"]))
                 if position["version"] < server.floor:
-                    self.failure(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+                    self.failure(410, "Expired",
+                                 "The provided continue parameter is too old to display a consistent list result.")
                     return
                 after = position["after"]
                 metadata = {"resourceVersion": str(position["version"])}
@@ -427,7 +444,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 items = items[:limit]
                 position = {"version": int(metadata["resourceVersion"]), "after": items[-1]["metadata"]["name"]}
                 metadata["continue"] = base64.b64encode(json.dumps(position).encode()).decode()
-        self.document(200, {"kind": KINDS[collection] + "List", "apiVersion": "v1", "metadata": metadata, "items": items})
+        self.document(200, {"kind": KINDS[collection] + "List", "apiVersion": "v1",
+                            "metadata": metadata, "items": items})
 
     def frame(self, kind, document):
         line = json.dumps({"type": kind, "object": document}).encode() + b"\n"
@@ -472,7 +490,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.frame(change, {**kind, **document})
                 position = version
             if bookmark:
-                self.frame("BOOKMARK", {**kind, "metadata": {"resourceVersion": str(bookmarked), "creationTimestamp": None}})
+                self.frame("BOOKMARK", {**kind,
+                                        "metadata": {"resourceVersion": str(bookmarked), "creationTimestamp": None}})
                 position = max(position, bookmarked)
 
     def post(self, body):
@@ -571,4 +590,5 @@ def selected(item, query):
     """Only metadata.name=x, as informers of one object ask, and one label."""
     field, _, value = query.get("fieldSelector", "").partition("=")
     label, _, wanted = query.get("labelSelector", "").partition("=")
-    return (not field or item["metadata"]["name"] == value) and (not label or item["metadata"].get("labels", {}).get(label) == wanted)
+    return (not field or item["metadata"]["name"] == value) and (not label
+        or item["metadata"].get("labels", {}).get(label) == wanted)

@@ -11,8 +11,10 @@ import urllib.request
 from client import until
 from conftest import free_port
 
-ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1", "--window-size=1280,1000")
+ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+             "--disable-background-networking", "--disable-component-update",
+             "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1",
+             "--window-size=1280,1000")
 
 
 class Browser:
@@ -20,7 +22,8 @@ class Browser:
         self.profile = tempfile.mkdtemp(prefix="kube-reports-browser-")
         port = free_port()
         self.address = f"http://127.0.0.1:{port}"
-        self.driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
         try:
             until(self.listens, 20, "chromedriver to listen")
             answer = self.ask("POST", "/session", {"capabilities": {"alwaysMatch": {
@@ -32,7 +35,8 @@ class Browser:
             raise
 
     def ask(self, method, path, body=None):
-        request = urllib.request.Request(self.address + path, method=method, data=None if body is None else json.dumps(body).encode(),
+        request = urllib.request.Request(self.address + path, method=method,
+                                         data=None if body is None else json.dumps(body).encode(),
                                          headers={"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
@@ -52,8 +56,10 @@ class Browser:
 
     def look(self, width, scheme="light", medium="screen"):
         """The size of the window, and what the page learns of its reader."""
-        self.protocol("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=width < 600)
-        self.protocol("Emulation.setEmulatedMedia", media=medium, features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.protocol("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1,
+                      mobile=width < 600)
+        self.protocol("Emulation.setEmulatedMedia", media=medium,
+                      features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, address):
         self.ask("POST", f"{self.session}/url", {"url": address})
@@ -74,7 +80,8 @@ class Browser:
     def picture(self, width, height):
         """The upper left of the page, as PNG."""
         return base64.b64decode(self.protocol("Page.captureScreenshot", format="png", captureBeyondViewport=True,
-                                              clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"])
+                                              clip={"x": 0, "y": 0, "width": width, "height": height,
+                                                    "scale": 1})["data"])
 
     def end(self):
         try:

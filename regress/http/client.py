@@ -136,7 +136,8 @@ class Api:
         document = report(name, namespace, results=results, resource=resource)
         answer = self.post(path_of(resource, namespace), document)
         if answer.code == 409:
-            answer = self.patch(path_of(resource, namespace, name), {"results": results, "summary": document["summary"]})
+            answer = self.patch(path_of(resource, namespace, name),
+                                {"results": results, "summary": document["summary"]})
         assert answer.code in (200, 201), answer
         return document
 
@@ -270,7 +271,8 @@ def result(policy="require-labels", outcome="pass", **more):
 
 def unrated_result(policy, status, **more):
     """A result of a rule, without a severity."""
-    return {"policy": policy, "rule": "r", "result": status, "source": "kyverno", "timestamp": {"seconds": 1, "nanos": 0}, **more}
+    return {"policy": policy, "rule": "r", "result": status, "source": "kyverno",
+            "timestamp": {"seconds": 1, "nanos": 0}, **more}
 
 
 def report(name, namespace=None, labels=None, results=None, resource=POLR, **more):
@@ -283,8 +285,10 @@ def report(name, namespace=None, labels=None, results=None, resource=POLR, **mor
         metadata["namespace"] = namespace
     if labels:
         metadata["labels"] = labels
-    summary = {key: sum(1 for r in results if r.get("result") == key) for key in ("pass", "fail", "warn", "error", "skip")}
-    return {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "summary": summary, "results": results, **more}
+    summary = {key: sum(1 for r in results if r.get("result") == key)
+               for key in ("pass", "fail", "warn", "error", "skip")}
+    return {"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "summary": summary,
+            "results": results, **more}
 
 
 def sql_text(value):

@@ -25,7 +25,8 @@ from front_proxy import Delegation
 from pods import Types
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-VERSION = re.search(r"default_version = '(.*)'", (TOP / "extension" / "kube_reports.control").read_text(encoding="utf-8")).group(1)
+VERSION = re.search(r"default_version = '(.*)'",
+                    (TOP / "extension" / "kube_reports.control").read_text(encoding="utf-8")).group(1)
 STACK = str(TOP / ".ci" / "stack.sh")
 CACHE = TOP / "regress" / ".cache"
 # Of a row l of pg_locks: that it is of a lane.
@@ -35,7 +36,10 @@ PORTS = itertools.count(10000 + 6000 * int(os.environ.get("PYTEST_XDIST_WORKER",
 
 
 def free_port():
-    """A port that nobody listens at, never given twice; below those that the kernel gives to clients, and each worker has its own."""
+    """
+    A port that nobody listens at, never given twice; below those that the kernel gives to clients, and each worker has
+    its own.
+    """
     for port in PORTS:
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind(("127.0.0.1", port))
@@ -91,15 +95,18 @@ class Database:
 
     def open_create(self, cluster, document):
         """A create of a policy report as the API does it, in a transaction that stays open; its connection."""
-        return self.open_write(cluster, {"verb": "create", "namespace": document["metadata"]["namespace"]}, document, 201)
+        return self.open_write(cluster,
+                               {"verb": "create", "namespace": document["metadata"]["namespace"]}, document, 201)
 
     def open_write(self, cluster, request, document, code):
         """The same of any write, which has to be answered with that code."""
         connection = psycopg2.connect(self.connection())
-        request = {"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "user": {"username": "u"}, **request}
+        request = {"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
+                   "user": {"username": "u"}, **request}
         with connection.cursor() as cursor:
             cursor.execute("SELECT kube_reports_internal.lock_store_shared()")
-            cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], 8) w",
+            cursor.execute("SELECT w.codes[1] FROM kube_reports_internal.write_batch(%s, ARRAY[%s], ARRAY[%s::bytea], "
+                           "8) w",
                            (cluster, json.dumps(request), json.dumps(document).encode()))
             assert cursor.fetchone()[0] == code
         return connection
@@ -125,7 +132,8 @@ class Database:
         """Becomes a streaming standby of another server: copied now, started, caught up."""
         self.copy(primary, "-R", "-X", "stream")
         self.start(*settings)
-        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'", user="postgres") == "1",
+        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'",
+                                   user="postgres") == "1",
               30, "the standby to stream")
 
     def promote(self):
@@ -161,7 +169,8 @@ class DatabaseBefore(Database):
 class Proxy:
     """A proxy process with its workers."""
 
-    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=(), environment=None, under=()):
+    def __init__(self, database, cluster, pki, user="kube_reports_proxy", connection=None, flags=(),
+                 environment=None, under=()):
         """under: a command that runs the proxy in its own place, before the proxy's own."""
         self.pki = pki
         self.environment = {**os.environ, **(environment or {})}
@@ -315,12 +324,14 @@ class Stack:
 
     def unregister(self, *names):
         """Ends types of one group and waits until no worker of the two proxies serves it any more."""
-        self.database.psql(f"SELECT kube_reports.unregister(name, true) FROM unnest('{{{','.join(names)}}}'::text[]) name")
+        self.database.psql(f"SELECT kube_reports.unregister(name, true) FROM unnest('{{{','.join(names)}}}'::text[]) "
+                           "name")
         group = names[0].split(".", 1)[1]
 
         def gone(api):
             return all(entry["name"] != group for entry in api.get("/apis").json["groups"])
-        until(lambda: all(gone(proxy.api()) for proxy in (self.first, self.second) for _ in range(16)), 20, f"{group} to be gone")
+        until(lambda: all(gone(proxy.api()) for proxy in (self.first, self.second) for _ in range(16)), 20,
+              f"{group} to be gone")
 
     def end_proxies(self, kept=()):
         """Stops the proxies but these: each holds connections of the database."""
@@ -424,7 +435,9 @@ def module_apiserver(stack):
 
 @pytest.fixture
 def delegate(stack, apiserver):
-    """Makes proxies of the test's own that delegate to a kube-apiserver, which allows nothing unless the test says so."""
+    """
+    Makes proxies of the test's own that delegate to a kube-apiserver, which allows nothing unless the test says so.
+    """
     made = []
 
     def make(flags=(), **entries):
@@ -525,5 +538,6 @@ class Kubectl:
 
 @pytest.fixture(params=KUBECTLS, ids=[kubectl_version(path) for path in KUBECTLS])
 def kubectl(request, stack, tmp_path):
-    assert request.param is not None, f"Debian's kubernetes-client is not installed and apt-get could not download it to {CACHE}"
+    assert (request.param is
+            not None), f"Debian's kubernetes-client is not installed and apt-get could not download it to {CACHE}"
     return Kubectl(request.param, stack.first, tmp_path / "cache")

@@ -8,7 +8,8 @@ A crowd of clients that do a server no good, in a process of its own: crowd.py P
     idle    makes a TLS connection and asks for nothing
     deaf    asks for PATH and reads nothing of the answer
 
-Writes a line "attached" once each of them has come as far as it gets, and goes on until its standard input ends; then writes how
+Writes a line "attached" once each of them has come as far as it gets, and goes on until its standard input ends; then
+writes how
 many were answered with which code, and how many connections the server ended.
 """
 
@@ -124,7 +125,8 @@ class Crowd:
             sock.setblocking(False)
             try:
                 await self.loop.sock_connect(sock, ("127.0.0.1", self.port))
-                _, client = await self.loop.create_connection(lambda: Client(self), sock=sock, ssl=self.context, server_hostname="127.0.0.1",
+                _, client = await self.loop.create_connection(lambda: Client(self), sock=sock, ssl=self.context,
+                    server_hostname="127.0.0.1",
                                                               ssl_handshake_timeout=120)
             except OSError:
                 # It had to make room while it shook hands.

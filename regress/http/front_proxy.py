@@ -1,6 +1,7 @@
 """kube-aggregator, seen from an extension server: the requests that it forwards and those that its controllers make.
 
-Byte for byte what Go's client sends over HTTP/1.1: which headers are added, removed and escaped, how path and query are encoded again.
+Byte for byte what Go's client sends over HTTP/1.1: which headers are added, removed and escaped, how path and query are
+encoded again.
 """
 
 import concurrent.futures
@@ -25,7 +26,8 @@ AGGREGATED = ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 # Before Kubernetes 1.30.
 AGGREGATED_BETA = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 
-HOP_BY_HOP = {"connection", "proxy-connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+HOP_BY_HOP = {"connection", "proxy-connection", "keep-alive", "proxy-authenticate",
+              "proxy-authorization", "te", "trailer",
               "transfer-encoding", "upgrade"}
 
 
@@ -145,18 +147,22 @@ class FrontProxy:
         if not any(name == "User-Agent" for name, _ in kept):
             kept.append(("User-Agent", "Go-http-client/1.1"))
         return kept + [("X-Forwarded-For", "203.0.113.7"), ("X-Forwarded-Host", "kubernetes.default.svc:443"),
-                       ("X-Forwarded-Proto", "https"), ("X-Forwarded-Uri", encode_target(target).partition("?")[0]), *identity]
+                       ("X-Forwarded-Proto", "https"),
+                       ("X-Forwarded-Uri", encode_target(target).partition("?")[0]), *identity]
 
-    def open(self, method, target, user="alice", groups=("system:authenticated",), uid=None, extra=None, headers=(), body=None,
+    def open(self, method, target, user="alice", groups=("system:authenticated",), uid=None, extra=None,
+             headers=(), body=None,
              seconds=30):
         """Forwards a client's request; the answer's body is still to be read."""
         identity = self.identity(user, groups, uid, extra)
         return self.send(method, encode_target(target), self.forwarded(target, headers, identity), body, seconds)
 
-    def request(self, method, target, user="alice", groups=("system:authenticated",), uid=None, extra=None, headers=(), body=None,
+    def request(self, method, target, user="alice", groups=("system:authenticated",), uid=None, extra=None,
+                headers=(), body=None,
                 seconds=30):
         identity = self.identity(user, groups, uid, extra)
-        return self.whole(method, encode_target(target), self.forwarded(target, headers, identity), body=body, seconds=seconds)
+        return self.whole(method, encode_target(target), self.forwarded(target, headers, identity),
+                          body=body, seconds=seconds)
 
     def get(self, target, **more):
         return self.request("GET", target, **more)
@@ -170,27 +176,34 @@ class FrontProxy:
             return list(pool.map(lambda _: self.whole("GET", f"/apis/{group_version}", headers, seconds=5), range(5)))
 
     def aggregated_discovery(self, etag=None, accept=AGGREGATED):
-        return self.whole("GET", "/apis", [("Accept", accept), ("If-None-Match", etag), ("User-Agent", "Go-http-client/1.1"),
+        return self.whole("GET", "/apis", [("Accept", accept), ("If-None-Match", etag),
+                                           ("User-Agent", "Go-http-client/1.1"),
                                            *self.identity("system:kube-aggregator", ["system:masters"])], seconds=5)
 
     def legacy_discovery(self, group_version):
         """When there is no aggregated document; of a user without groups."""
-        return self.whole("GET", f"/apis/{group_version}", [("Accept", "application/json"), ("User-Agent", "Go-http-client/1.1"),
+        return self.whole("GET", f"/apis/{group_version}", [("Accept", "application/json"),
+            ("User-Agent", "Go-http-client/1.1"),
                                                             *self.identity("system:kube-aggregator")], seconds=5)
 
     def openapi_v2(self, etag=None):
         return self.whole("GET", "/openapi/v2", [("Accept", "application/json"), ("If-None-Match", etag),
-                                                 ("User-Agent", "Go-http-client/1.1"), *self.identity("system:aggregator")], seconds=60)
+                                                 ("User-Agent", "Go-http-client/1.1"),
+                                                 *self.identity("system:aggregator")], seconds=60)
 
     def openapi_v3(self):
-        return self.whole("GET", "/openapi/v3", [("User-Agent", "Go-http-client/1.1"), *self.identity("system:aggregator")], seconds=60)
+        return self.whole("GET", "/openapi/v3", [("User-Agent", "Go-http-client/1.1"),
+                                                 *self.identity("system:aggregator")], seconds=60)
 
 
 class Delegation:
     """A proxy that delegates to a kube-apiserver of its own, and the certificates of a front proxy."""
 
     def __init__(self, stack, apiserver, command, flags=(), **entries):
-        """command is stack_command(); flags are added to the proxy's, entries replace those of the ConfigMap (None: left out)."""
+        """
+        command is stack_command(); flags are added to the proxy's, entries replace those of the ConfigMap (None: left
+        out).
+        """
         self.stack = stack
         self.apiserver = apiserver
         self.command = command
@@ -209,7 +222,8 @@ class Delegation:
         self.publish(**entries)
         self.kubeconfig = apiserver.kubeconfig(f"{stack.pki}/kubeconfig-{apiserver.port}", token="delegate")
         # The last of two flags counts: CAs come from the ConfigMap, one worker has one cache.
-        self.proxy = stack.proxy(ready=False, flags=["--client-ca-file=", "--authorization-mode=Webhook", "--workers=1", "--v=2",
+        self.proxy = stack.proxy(ready=False,
+                                 flags=["--client-ca-file=", "--authorization-mode=Webhook", "--workers=1", "--v=2",
                                         f"--authentication-kubeconfig={self.kubeconfig}", *flags])
         until(self.ready, 30, "readiness of the proxy")
 

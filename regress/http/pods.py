@@ -14,9 +14,12 @@ SCHEMA = {"type": "object", "properties": {
 def crd(group, plural, scope="Namespaced", schema=None, **version):
     """A CustomResourceDefinition of one version, v1."""
     kind = plural.capitalize().removesuffix("s")
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"{plural}.{group}"}, "spec": {
-        "group": group, "scope": scope, "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": kind + "List"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema or SCHEMA}, **version}]}}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"}, "spec": {
+        "group": group, "scope": scope,
+                "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": kind + "List"},
+        "versions": [{"name": "v1", "served": True, "storage": True,
+                      "schema": {"openAPIV3Schema": schema or SCHEMA}, **version}]}}
 
 
 class Pods:
@@ -113,7 +116,8 @@ def compact(stack):
     """Forgets every change: no version but the newest one of each lane can be read any more."""
     def empty():
         # A proxy that compacts at this moment has the lock: then again.
-        return stack.database.psql("SELECT kube_reports_internal.compact() \\g /dev/null\nSELECT count(*) FROM kube_reports_internal.change") == "0"
+        return stack.database.psql("SELECT kube_reports_internal.compact() \\g /dev/null\nSELECT count(*) FROM "
+                                   "kube_reports_internal.change") == "0"
 
     stack.database.psql("SELECT kube_reports.set_setting('log_retention', '0')")
     try:

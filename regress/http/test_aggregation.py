@@ -1,4 +1,7 @@
-"""Kyverno's merges in the database against the rules of reports-server 5.3 and 5.4, computed here without a line of the product (issue 5, done when 4)."""
+"""
+Kyverno's merges in the database against the rules of reports-server 5.3 and 5.4, computed here without a line of the
+product (issue 5, done when 4).
+"""
 
 import concurrent.futures
 import itertools
@@ -19,7 +22,8 @@ from conftest import stack_command
 CEPHR = "reports.kyverno.io/v1/clusterephemeralreports"
 UID = "audit.kyverno.io/resource.uid"
 MANAGED = "app.kubernetes.io/managed-by"
-OWN_KINDS = ("KyvernoValidatingPolicy", "KyvernoImageValidatingPolicy", "KyvernoGeneratingPolicy", "KyvernoMutatingPolicy",
+OWN_KINDS = ("KyvernoValidatingPolicy", "KyvernoImageValidatingPolicy", "KyvernoGeneratingPolicy",
+             "KyvernoMutatingPolicy",
              "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 OUTCOMES = ("pass", "fail", "warn", "error", "skip")
 NUMBERS = itertools.count(1)
@@ -45,10 +49,12 @@ def merge(reports, active):
             if not is_active(result, active):
                 continue
             source = result.get("source", "")
-            key = (source, result["policy"]) if source in OWN_KINDS else (source, result["policy"], result.get("rule", ""))
+            key = (source, result["policy"]) if source in OWN_KINDS else (source, result["policy"],
+                result.get("rule", ""))
             if key not in kept or kept[key]["timestamp"]["seconds"] < result["timestamp"]["seconds"]:
                 kept[key] = result
-    return sorted(kept.values(), key=lambda r: (r["policy"].encode(), r.get("rule", "").encode(), r.get("source", "").encode()))
+    return sorted(kept.values(), key=lambda r: (r["policy"].encode(), r.get("rule", "").encode(),
+                                                r.get("source", "").encode()))
 
 
 def summary(results):
@@ -60,16 +66,20 @@ class Workload:
         self.namespace = namespace
         self.uid = str(uuid.UUID(int=choice.getrandbits(128)))
         self.name = f"app-{self.uid[:8]}"
-        kind, version = choice.choice((("Deployment", "apps/v1"), ("Pod", "v1"), ("Namespace", "v1"))) if namespace else ("Namespace", "v1")
+        kind, version = choice.choice((("Deployment", "apps/v1"), ("Pod", "v1"),
+                                       ("Namespace", "v1"))) if namespace else ("Namespace", "v1")
         self.owner = {"apiVersion": version, "kind": kind, "name": self.name, "uid": self.uid}
         self.waiting = []
         self.results = None
 
     def ephemeral(self, results, owned=True, source="admission"):
         """As Kyverno's webhook or scanner makes it; names are in the order of creation, as its merge reads them."""
-        document = {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport" if self.namespace else "ClusterEphemeralReport",
-                    "metadata": {"generateName": f"{next(NUMBERS):08d}-", "labels": {UID: self.uid, MANAGED: "kyverno", "audit.kyverno.io/source": source}},
-                    "spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}, "results": results, "summary": summary(results)}}
+        document = {"apiVersion": "reports.kyverno.io/v1",
+                    "kind": "EphemeralReport" if self.namespace else "ClusterEphemeralReport",
+                    "metadata": {"generateName": f"{next(NUMBERS):08d}-",
+                                 "labels": {UID: self.uid, MANAGED: "kyverno", "audit.kyverno.io/source": source}},
+                    "spec": {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}, "results": results,
+                             "summary": summary(results)}}
         if owned:
             document["metadata"]["ownerReferences"] = [self.owner]
         return document
@@ -81,16 +91,20 @@ class Workload:
 
     def expected(self):
         scope = {**self.owner, **({"namespace": self.namespace} if self.namespace else {})}
-        return {"labels": {MANAGED: "kyverno"}, "owners": [self.owner], "scope": scope, "results": self.results, "summary": summary(self.results)}
+        return {"labels": {MANAGED: "kyverno"}, "owners": [self.owner], "scope": scope, "results": self.results,
+                "summary": summary(self.results)}
 
 
 def shown(document):
-    return {"labels": document["metadata"].get("labels"), "owners": document["metadata"].get("ownerReferences"), "scope": document.get("scope"),
+    return {"labels": document["metadata"].get("labels"), "owners": document["metadata"].get("ownerReferences"),
+            "scope": document.get("scope"),
             "results": document.get("results"), "summary": document.get("summary")}
 
 
-POLICIES = {("", f"policy-{n}"): {f"rule-{m}" for m in range(n % 3 + 1)} | {f"autogen-rule-{m}" for m in range(n % 3 + 1)} for n in range(9)}
-POLICIES |= {("", "team/namespaced"): {"only"}, ("KyvernoValidatingPolicy", "cel"): (), ("ValidatingAdmissionPolicy", "vap"): ()}
+POLICIES = {("", f"policy-{n}"): {f"rule-{m}" for m in range(n % 3 + 1)}
+            | {f"autogen-rule-{m}" for m in range(n % 3 + 1)} for n in range(9)}
+POLICIES |= {("", "team/namespaced"): {"only"}, ("KyvernoValidatingPolicy", "cel"): (),
+             ("ValidatingAdmissionPolicy", "vap"): ()}
 
 
 def random_results(choice, clock, odd=0):
@@ -98,8 +112,10 @@ def random_results(choice, clock, odd=0):
     results = []
     for (source, policy), rules in choice.sample(sorted(POLICIES.items(), key=str), choice.randrange(1, 6)):
         for rule in sorted(rules) or [choice.choice(("one", "two"))]:
-            results.append({"source": source or "kyverno", "policy": policy, "rule": rule, "result": choice.choice(OUTCOMES), "message": f"m{choice.randrange(5)}",
-                            "scored": True, "timestamp": {"seconds": 1700000000 + 2 * (clock + choice.randrange(3)) + odd, "nanos": choice.randrange(2)}})
+            results.append({"source": source or "kyverno", "policy": policy, "rule": rule,
+                            "result": choice.choice(OUTCOMES), "message": f"m{choice.randrange(5)}",
+                            "scored": True, "timestamp": {"seconds": 1700000000 + 2 * (clock + choice.randrange(3))
+                                + odd, "nanos": choice.randrange(2)}})
     return results
 
 
@@ -118,7 +134,8 @@ class Flow:
         self.group = group
         self.set(policy_reports="resource", group=group, delay="300 ms", **options)
         self.local = threading.local()
-        self.permanent = (POLR, CPOLR) if group == "wgpolicyk8s.io" else (REPS, "openreports.io/v1alpha1/clusterreports")
+        self.permanent = (POLR, CPOLR) if group == "wgpolicyk8s.io" else (REPS,
+            "openreports.io/v1alpha1/clusterreports")
 
     def set(self, **options):
         arguments = ", ".join(f'"{name}" => \'{value}\'' for name, value in options.items())
@@ -146,14 +163,16 @@ class Flow:
     def adopt(self, workload, stored):
         """What Kyverno does with a report of which it has found the resource."""
         stored["metadata"]["ownerReferences"] = [workload.owner]
-        path = path_of(EPHR, workload.namespace, stored["metadata"]["name"]) if workload.namespace else path_of(CEPHR, name=stored["metadata"]["name"])
+        path = path_of(EPHR, workload.namespace, stored["metadata"]["name"]) if workload.namespace else path_of(CEPHR,
+            name=stored["metadata"]["name"])
         answer = self.api.put(path, stored)
         assert answer.code == 200, answer
 
     def remove(self, workload):
         """The garbage collector after its resource has gone."""
         for resource in ((EPHR, self.permanent[0]) if workload.namespace else (CEPHR, self.permanent[1])):
-            listed = self.api.get(path_of(resource, workload.namespace), **({"labelSelector": f"{UID}={workload.uid}"} if resource in (EPHR, CEPHR) else
+            listed = self.api.get(path_of(resource, workload.namespace),
+                                  **({"labelSelector": f"{UID}={workload.uid}"} if resource in (EPHR, CEPHR) else
                                                                             {"fieldSelector": f"metadata.name={workload.uid}"}))
             for item in listed.json["items"]:
                 answer = self.api.delete(path_of(resource, workload.namespace, item["metadata"]["name"]))
@@ -166,8 +185,10 @@ class Flow:
 
     def quiet(self, seconds=120):
         """Nothing waits, and nobody is at it."""
-        until(lambda: self.database.psql("SELECT NOT EXISTS (SELECT FROM kube_reports_internal.aggregation_queue) AND NOT EXISTS"
-                                         " (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid::int < -16)") == "t", seconds, "the queue to be empty")
+        until(lambda: self.database.psql("SELECT NOT EXISTS (SELECT FROM kube_reports_internal.aggregation_queue) AND "
+                                         "NOT EXISTS"
+                                         " (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid::int < -16)")
+              == "t", seconds, "the queue to be empty")
 
     def reports(self):
         found = {}
@@ -180,7 +201,8 @@ class Flow:
         self.quiet()
         for workload in workloads:
             workload.settle(active)
-        expected = {(workload.namespace or "", workload.uid): workload.expected() for workload in workloads if workload.results is not None}
+        expected = {(workload.namespace or "", workload.uid): workload.expected() for workload in workloads
+                    if workload.results is not None}
         found = self.reports()
         assert sorted(found) == sorted(expected)
         for key, report in expected.items():
@@ -196,7 +218,10 @@ class Flow:
 
 @pytest.mark.parametrize("group, count", [("wgpolicyk8s.io", 500), ("openreports.io", 40)])
 def test_flow(own_stack, group, count):
-    """Admission and background reports of many workloads, policy changes, deletions: what is stored is what the rules say, step by step"""
+    """
+    Admission and background reports of many workloads, policy changes, deletions: what is stored is what the rules say,
+    step by step
+    """
     flow, choice = Flow(own_stack, group), random.Random(group)
     workloads = [Workload(choice.choice(("shop", "pay", "web", None)), choice) for _ in range(count)]
     clock = itertools.count(0, 2)
@@ -256,7 +281,8 @@ def test_unowned_and_foreign(own_stack):
     left, foreign, mine = (Workload("shop", choice) for _ in range(3))
     now = 0
     flow.create(left, random_results(choice, now), owned=False)
-    other = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": foreign.uid}, "results": []}
+    other = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+             "metadata": {"name": foreign.uid}, "results": []}
     assert flow.api.post(path_of(POLR, "shop"), other).code == 201
     flow.create(foreign, random_results(choice, now))
     flow.create(mine, random_results(choice, now))
@@ -265,7 +291,8 @@ def test_unowned_and_foreign(own_stack):
     mine.settle(None)
     assert flow.reports()["shop", mine.uid] == mine.expected()
     assert flow.reports()["shop", foreign.uid]["results"] == []
-    assert sorted(item["metadata"]["labels"][UID] for item in flow.api.get(path_of(EPHR)).json["items"]) == sorted([left.uid, foreign.uid])
+    assert sorted(item["metadata"]["labels"][UID]
+                  for item in flow.api.get(path_of(EPHR)).json["items"]) == sorted([left.uid, foreign.uid])
 
 
 def test_burst_costs_one_merge(own_stack):
@@ -286,7 +313,8 @@ def test_burst_costs_one_merge(own_stack):
         flow.create(workload, again)
         flow.compare([workload], None)
         assert watch.quiet()
-    assert flow.database.psql("SELECT count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane WHERE l.resource_type = 1") == "2"
+    assert flow.database.psql("SELECT count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l "
+                              "ON l.id = c.lane WHERE l.resource_type = 1") == "2"
 
 
 def test_locked_out(own_stack):
@@ -294,11 +322,13 @@ def test_locked_out(own_stack):
     flow, choice = Flow(own_stack), random.Random(9)
     first, second = Workload("shop", choice), Workload(None, choice)
     with psycopg2.connect(flow.database.connection()) as writer:
-        writer.cursor().execute("SELECT kube_reports_internal.lock_lane(l.id) FROM kube_reports_internal.lane l WHERE l.resource_type = 1")
+        writer.cursor().execute("SELECT kube_reports_internal.lock_lane(l.id) FROM kube_reports_internal.lane l WHERE "
+                                "l.resource_type = 1")
         flow.create(first, random_results(choice, 0))
         flow.create(second, random_results(choice, 0))
         until(lambda: list(flow.reports()) == [("", second.uid)], 30, "the report of the cluster")
-        assert flow.database.psql("SELECT DISTINCT key, attempts FROM kube_reports_internal.aggregation_queue") == f"{first.uid}|0"
+        assert (flow.database.psql("SELECT DISTINCT key, attempts FROM kube_reports_internal.aggregation_queue")
+                == f"{first.uid}|0")
     writer.close()
     flow.compare([first, second], None)
 
@@ -331,10 +361,13 @@ class Controller(threading.Thread):
             report.update(results=results, summary=summary(results))
             answer = api.put(path, report)
         else:
-            expected = workload.expected() if workload.results else {"scope": {**workload.owner, "namespace": workload.namespace}}
+            expected = workload.expected() if workload.results else {"scope": {**workload.owner,
+                "namespace": workload.namespace}}
             answer = api.post(path_of(POLR, workload.namespace), {
-                "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "scope": expected["scope"], "results": results, "summary": summary(results),
-                "metadata": {"name": workload.uid, "labels": {MANAGED: "kyverno"}, "ownerReferences": [workload.owner]}})
+                "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "scope": expected["scope"],
+                "results": results, "summary": summary(results),
+                "metadata": {"name": workload.uid, "labels": {MANAGED: "kyverno"},
+                             "ownerReferences": [workload.owner]}})
         assert answer.code in (200, 201, 404, 409), answer
         if answer.code in (200, 201):
             self.merges += 1
@@ -358,14 +391,16 @@ def test_beside_kyverno(own_stack):
     controller = Controller(flow, workloads)
     controller.start()
     for now in range(40):
-        flow.each(workloads, lambda workload: flow.create(workload, unique_results(random.Random(f"{workload.uid}{now}"), now)))
+        flow.each(workloads, lambda workload: flow.create(workload,
+            unique_results(random.Random(f"{workload.uid}{now}"), now)))
     until(lambda: flow.api.get(path_of(EPHR)).json["items"] == [], 60, "all to be merged")
     controller.done.set()
     controller.join()
     assert controller.failure is None
     flow.compare(workloads, None)
     by = dict(line.split("|") for line in flow.database.psql(
-        "SELECT c.actor = 'system:kube-reports:aggregation', count(*) FROM kube_reports_internal.change c JOIN kube_reports_internal.lane l ON l.id = c.lane"
+        "SELECT c.actor = 'system:kube-reports:aggregation', count(*) FROM kube_reports_internal.change c JOIN "
+        "kube_reports_internal.lane l ON l.id = c.lane"
         " WHERE l.resource_type = 1 GROUP BY 1").splitlines())
     assert set(by) == {"t", "f"}, by
 
@@ -384,7 +419,8 @@ def test_killed_while_draining(own_stack, tmp_path):
                 for upkeep in filter(None, [proxy.upkeep() for proxy in flow.proxies]):
                     os.kill(upkeep, signal.SIGKILL)
             else:
-                flow.database.psql("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid::int < -16", user="postgres")
+                flow.database.psql("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' "
+                                   "AND l.objid::int < -16", user="postgres")
             killed.append(victim)
 
     script = tmp_path / "create.sql"
@@ -394,12 +430,14 @@ def test_killed_while_draining(own_stack, tmp_path):
                 results = unique_results(choice, now)
                 document = workload.ephemeral(results)
                 document["metadata"]["namespace"] = workload.namespace
-                file.write(f"SELECT kube_reports.create_report('{flow.cluster}', '{json.dumps(document)}') IS NOT NULL;\n")
+                file.write(f"SELECT kube_reports.create_report('{flow.cluster}', '{json.dumps(document)}') IS NOT "
+                           "NULL;\n")
                 workload.waiting.append(results)
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f", str(script), "-d", flow.database.connection()])
+        run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-f", str(script), "-d",
+             flow.database.connection()])
         until(lambda: set(killed) == {0, 1}, 20, "both kinds of victims")
     finally:
         done.set()
@@ -421,7 +459,9 @@ def newest(pairs, key):
     """The newest of results, each beside what it was found with; the first of equals."""
     kept = {}
     for found, result in pairs:
-        if key(found, result) not in kept or kept[key(found, result)][1]["timestamp"]["seconds"] < result["timestamp"]["seconds"]:
+        if key(found, result) not in kept or kept[key(found,
+                                                      result)][1]["timestamp"]["seconds"] < result[
+            "timestamp"]["seconds"]:
             kept[key(found, result)] = (found, result)
     return kept.values()
 
@@ -433,14 +473,18 @@ class OldWorkload(Workload):
         super().__init__(namespace, choice)
         self.scanned = None
         self.subject = {**self.owner, **({"namespace": namespace} if namespace else {})}
-        self.types = {"AdmissionReport": ADMR, "BackgroundScanReport": BGSCANR} if namespace else {"AdmissionReport": CADMR, "BackgroundScanReport": CBGSCANR}
+        self.types = {"AdmissionReport": ADMR,
+                      "BackgroundScanReport": BGSCANR} if namespace else {"AdmissionReport": CADMR,
+            "BackgroundScanReport": CBGSCANR}
 
     def document(self, kind, name, results, owned):
-        metadata = {"name": name, "labels": {UID: self.uid, "audit.kyverno.io/resource.gvr": "pods.v1", MANAGED: "kyverno"}}
+        metadata = {"name": name, "labels": {UID: self.uid, "audit.kyverno.io/resource.gvr": "pods.v1",
+                                             MANAGED: "kyverno"}}
         if owned:
             metadata["ownerReferences"] = [self.owner]
         empty = {"owner": {"apiVersion": "", "kind": "", "name": "", "uid": ""}} if kind == "AdmissionReport" else {}
-        return {"apiVersion": "kyverno.io/v1alpha2", "kind": kind if self.namespace else f"Cluster{kind}", "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
+        return {"apiVersion": "kyverno.io/v1alpha2", "kind": kind if self.namespace else f"Cluster{kind}",
+                "metadata": metadata, "spec": {**empty, "results": results, "summary": summary(results)}}
 
     def settle_admission(self):
         """Left to Kyverno as long as nobody knows whose they are."""
@@ -448,18 +492,21 @@ class OldWorkload(Workload):
             return
         merged = newest((((), result) for results in [self.results or [], *self.waiting] for result in results),
                         lambda _, result: (result["policy"], result["rule"]))
-        self.results = sorted(({**result, "resources": [self.subject]} for _, result in merged), key=lambda result: (result["policy"], result["rule"])) or None
+        self.results = sorted(({**result, "resources": [self.subject]} for _, result in merged),
+                              key=lambda result: (result["policy"], result["rule"])) or None
         self.waiting = []
 
 
 def namespace_reports(workloads, namespace, active):
     """The policy reports of a namespace by their names."""
     rules = active and {key: rules for key, (rules, _) in active.items()}
-    pairs = [(workload, result) for kind in ("results", "scanned") for workload in sorted(workloads, key=lambda w: w.uid)
+    pairs = [(workload, result) for kind in ("results", "scanned")
+             for workload in sorted(workloads, key=lambda w: w.uid)
              if workload.namespace == namespace for result in getattr(workload, kind) or [] if is_active(result, rules)]
     by_policy = {}
     for workload, result in newest(pairs, lambda workload, result: (result["policy"], result["rule"], workload.uid)):
-        by_policy.setdefault(result["policy"], []).append((result["rule"], workload.uid, {**result, "resources": [workload.subject]}))
+        by_policy.setdefault(result["policy"], []).append((result["rule"], workload.uid,
+            {**result, "resources": [workload.subject]}))
     reports = {}
     for policy, results in by_policy.items():
         ordered = [result for *_, result in sorted(results, key=lambda entry: entry[:2])]
@@ -467,7 +514,8 @@ def namespace_reports(workloads, namespace, active):
         labels = {MANAGED: "kyverno", **({f"{prefix}.kyverno.io/{short}": active["", policy][1]} if active else {})}
         for number, start in enumerate(range(0, len(ordered), CHUNK)):
             chunk = ordered[start:start + CHUNK]
-            reports[f"{prefix}-{short}" + (f"-{number}" if number else "")] = {"labels": labels, "owners": None, "scope": None, "results": chunk,
+            reports[f"{prefix}-{short}" + (f"-{number}" if number else "")] = {"labels": labels, "owners": None,
+                "scope": None, "results": chunk,
                                                                               "summary": summary(chunk)}
     return reports
 
@@ -497,12 +545,14 @@ class OldFlow(Flow):
             workload.waiting.append(results)
 
     def scan(self, workload, now):
-        workload.scanned = [result for result in random_results(random.Random(f"{now}{workload.uid}"), now) if result["source"] == "kyverno"]
+        workload.scanned = [result for result in random_results(random.Random(f"{now}{workload.uid}"), now)
+                            if result["source"] == "kyverno"]
         self.put(workload, "BackgroundScanReport", workload.uid, workload.scanned, True)
 
     def set_versions(self, policies):
         self.active = {key: (rules, str(next(self.versions))) for key, rules in policies.items() if key[0] == ""}
-        entries = json.dumps([{"policy": policy, "rules": sorted(rules), "version": version} for (_, policy), (rules, version) in self.active.items()])
+        entries = json.dumps([{"policy": policy, "rules": sorted(rules), "version": version}
+                              for (_, policy), (rules, version) in self.active.items()])
         self.database.psql(f"SELECT kube_reports.set_active_policies('{self.cluster}', '{entries}')")
 
     def compare_old(self, workloads):
@@ -514,7 +564,8 @@ class OldFlow(Flow):
         assert {name: item["spec"]["results"] for name, item in aggregated.items()} == \
             {workload.uid: workload.results for workload in workloads if workload.results is not None}
         for name, item in aggregated.items():
-            assert item["metadata"]["labels"] == {UID: name, AGGREGATE: name, MANAGED: "kyverno", "audit.kyverno.io/resource.gvr": "pods.v1"}
+            assert item["metadata"]["labels"] == {UID: name, AGGREGATE: name, MANAGED: "kyverno",
+                                                  "audit.kyverno.io/resource.gvr": "pods.v1"}
             assert item["spec"]["summary"] == summary(item["spec"]["results"])
         assert len(stored) - len(aggregated) == sum(len(workload.waiting) for workload in workloads)
         assert self.reports() == {(namespace or "", name): report for namespace in ("shop", "pay", None)
@@ -523,7 +574,10 @@ class OldFlow(Flow):
 
 
 def test_older_flow(own_stack):
-    """Admission reports become one for each resource, these and scans reports of policies in chunks, through changes of policies and deletions"""
+    """
+    Admission reports become one for each resource, these and scans reports of policies in chunks, through changes of
+    policies and deletions
+    """
     flow, choice = OldFlow(own_stack), random.Random(5)
     workloads = [OldWorkload(choice.choice(("shop", "pay", None)), choice) for _ in range(120)]
     flow.each(workloads, lambda workload: flow.admit(workload, 0))
@@ -542,7 +596,8 @@ def test_older_flow(own_stack):
     # Resources go with what they own.
     for workload in workloads[:30]:
         for resource in workload.types.values():
-            for item in flow.api.get(path_of(resource, workload.namespace), labelSelector=f"{UID}={workload.uid}").json["items"]:
+            for item in flow.api.get(path_of(resource, workload.namespace),
+                                     labelSelector=f"{UID}={workload.uid}").json["items"]:
                 assert flow.api.delete(path_of(resource, workload.namespace, item["metadata"]["name"])).code == 200
     workloads = workloads[30:]
     flow.compare_old(workloads)
@@ -562,8 +617,11 @@ ENABLED = {"reports.kyverno.io/enabled": "true"}
 
 
 def policy(name, rules=(), namespace=None, labels=None):
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **({"labels": labels} if labels else {})}
-    return {"metadata": metadata, "spec": {"rules": [{"name": rule, "match": {"any": [{"resources": {"kinds": ["Pod"]}}]}, "validate": {"pattern": {}}}
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}),
+                **({"labels": labels} if labels else {})}
+    return {"metadata": metadata, "spec": {
+                                           "rules": [{"name": rule, "match": {
+        "any": [{"resources": {"kinds": ["Pod"]}}]}, "validate": {"pattern": {}}}
                                                      for rule in rules]}}
 
 
@@ -575,10 +633,12 @@ def policed(own_stack):
     server = ApiServer(certificates)
     server.delete_namespace("kube-system")
     server.create_namespace("kube-system", uid=own_stack.cluster)
-    for collection, kind in ((CPOL, "ClusterPolicy"), (POL, "Policy"), (VPOL, "ValidatingPolicy"), (VAP, "ValidatingAdmissionPolicy")):
+    for collection, kind in ((CPOL, "ClusterPolicy"), (POL, "Policy"), (VPOL, "ValidatingPolicy"),
+                             (VAP, "ValidatingAdmissionPolicy")):
         server.serve(collection, kind)
     own_stack.apiserver = server
-    own_stack.flags = [f"--authentication-kubeconfig={server.kubeconfig(f'{own_stack.pki}/kubeconfig-policies', token='t')}", "--authentication-skip-lookup"]
+    own_stack.flags = [
+                       f"--authentication-kubeconfig={server.kubeconfig(f'{own_stack.pki}/kubeconfig-policies', token='t')}", "--authentication-skip-lookup"]
     yield own_stack
     server.calm()
     server.stop()
@@ -586,12 +646,16 @@ def policed(own_stack):
 
 def known(flow):
     """The active policies as the database has them: source and policy, rules."""
-    rows = flow.database.psql("SELECT source, policy, array_to_string(rules, ',') FROM kube_reports_internal.active_policy ORDER BY 1, 2").splitlines()
+    rows = flow.database.psql("SELECT source, policy, array_to_string(rules, ',') FROM "
+                              "kube_reports_internal.active_policy ORDER BY 1, 2").splitlines()
     return {tuple(row.split("|")[:2]): set(filter(None, row.split("|")[2].split(","))) for row in rows}
 
 
 def test_policies_are_followed(policed):
-    """Rules 4 and 9: nothing is merged before all kinds of policies are known; policies, rules made for controllers, labels and versions of kinds"""
+    """
+    Rules 4 and 9: nothing is merged before all kinds of policies are known; policies, rules made for controllers,
+    labels and versions of kinds
+    """
     server = policed.apiserver
     server.put(CPOL, policy("one", ["a"]))
     server.put(CPOL, policy("silent", ["a"], labels=DISABLED))
@@ -603,19 +667,24 @@ def test_policies_are_followed(policed):
     flow, choice = Flow(policed, flags=policed.flags), random.Random(6)
 
     def result(source, name, rule):
-        return {"source": source, "policy": name, "rule": rule, "result": "fail", "timestamp": {"seconds": 1700000000, "nanos": 0}}
+        return {"source": source, "policy": name, "rule": rule, "result": "fail",
+                "timestamp": {"seconds": 1700000000, "nanos": 0}}
 
-    results = [result("kyverno", "one", "a"), result("kyverno", "one", "autogen-cronjob-a"), result("kyverno", "one", "gone"), result("kyverno", "silent", "a"),
-               result("kyverno", "team/two", "b"), result("KyvernoValidatingPolicy", "cel", "x"), result("ValidatingAdmissionPolicy", "admission", ""),
+    results = [result("kyverno", "one", "a"), result("kyverno", "one", "autogen-cronjob-a"),
+               result("kyverno", "one", "gone"), result("kyverno", "silent", "a"),
+               result("kyverno", "team/two", "b"), result("KyvernoValidatingPolicy", "cel", "x"),
+               result("ValidatingAdmissionPolicy", "admission", ""),
                result("ValidatingAdmissionPolicy", "unreported", "")]
     workload = Workload("shop", choice)
     flow.create(workload, results)
     until(lambda: server.asked(POL), 20, "the proxies to ask for policies")
-    until(lambda: any("and reports are not merged until it does" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
+    until(lambda: any("and reports are not merged until it does" in proxy.log_path.read_text()
+                      for proxy in flow.proxies), 20, "the log to say so")
     assert known(flow) == {} and flow.reports() == {}
 
     server.calm()
-    active = {("", "one"): {"a", "autogen-a", "autogen-cronjob-a"}, ("", "team/two"): {"b", "autogen-b", "autogen-cronjob-b"},
+    active = {("", "one"): {"a", "autogen-a", "autogen-cronjob-a"},
+              ("", "team/two"): {"b", "autogen-b", "autogen-cronjob-b"},
               ("KyvernoValidatingPolicy", "cel"): set(), ("ValidatingAdmissionPolicy", "admission"): set()}
     until(lambda: known(flow) == active, 30, "the policies to be known")
     flow.compare([workload], active)
@@ -625,7 +694,8 @@ def test_policies_are_followed(policed):
     server.put(CPOL, policy("one", ["a"], labels=DISABLED))
     server.remove(VPOL, "cel")
     server.put(VAP, policy("unreported", labels=ENABLED))
-    active = {("", "team/two"): active["", "team/two"], ("ValidatingAdmissionPolicy", "admission"): set(), ("ValidatingAdmissionPolicy", "unreported"): set()}
+    active = {("", "team/two"): active["", "team/two"], ("ValidatingAdmissionPolicy", "admission"): set(),
+              ("ValidatingAdmissionPolicy", "unreported"): set()}
     until(lambda: known(flow) == active, 30, "the change to be known")
     flow.compare([workload], active)
     assert len(flow.reports()["shop", workload.uid]["results"]) == 2
@@ -659,9 +729,11 @@ def test_policies_of_another_cluster(policed):
     flow = Flow(policed, flags=policed.flags)
     workload = Workload("shop", random.Random(7))
     flow.create(workload, [])
-    until(lambda: all("is not that of cluster" in proxy.log_path.read_text() for proxy in flow.proxies), 20, "the log to say so")
+    until(lambda: all("is not that of cluster" in proxy.log_path.read_text() for proxy in flow.proxies), 20,
+          "the log to say so")
     assert not policed.apiserver.asked(CPOL)
-    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue WHERE stage = 'r'") == "1"
+    assert known(flow) == {} and flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue "
+                                                    "WHERE stage = 'r'") == "1"
     # Somebody else may tell.
     flow.set(follow_policies="false")
     flow.quiet()
@@ -671,7 +743,9 @@ def test_policies_of_another_cluster(policed):
 # --- dumps ---
 
 def test_dump(own_stack):
-    """Options are dumped; what waited is merged after the restore, once, and nothing is dropped by policies of before"""
+    """
+    Options are dumped; what waited is merged after the restore, once, and nothing is dropped by policies of before
+    """
     flow, choice = Flow(own_stack), random.Random(8)
     database = flow.database
     database.psql("SELECT kube_reports.set_summaries('policyreports.wgpolicyk8s.io')")
@@ -693,18 +767,22 @@ def test_dump(own_stack):
         return database.psql(sql, database="restored")
 
     options = "SELECT a.* FROM kube_reports_internal.aggregation a"
-    assert ask(options) == database.psql(options) == "1|f|resource|wgpolicyk8s.io|01:00:00|7|f|{wgpolicyk8s.io/resource}"
+    assert (ask(options) == database.psql(options)
+            == "1|f|resource|wgpolicyk8s.io|01:00:00|7|f|{wgpolicyk8s.io/resource}")
     assert ask("SELECT resource_type FROM kube_reports_internal.summary_type") == "1"
     assert ask("SELECT count(*) FROM kube_reports_internal.active_policy") == "0"
     ask("SELECT kube_reports.after_restore()")
     assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}')") == "t"
     assert ask("SELECT stage, namespace, key FROM kube_reports_internal.aggregation_queue ORDER BY key").splitlines() == \
         [f"r|shop|{uid}" for uid in sorted((merged.uid, waiting.uid))]
-    assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}', at_once => true), kube_reports.aggregate('{flow.cluster}', at_once => true)") == "t|f"
+    assert ask(f"SELECT kube_reports.aggregate('{flow.cluster}', at_once => true), "
+               f"kube_reports.aggregate('{flow.cluster}', at_once => true)") == "t|f"
     for workload in (merged, waiting):
         workload.settle(None)
-        stored = json.loads(ask(f"SELECT body FROM kube_reports.object WHERE resource_type = 1 AND name = '{workload.uid}'"))
+        stored = json.loads(ask("SELECT body FROM kube_reports.object WHERE resource_type = 1 AND name = "
+                                f"'{workload.uid}'"))
         assert (stored["results"], stored["summary"]) == (workload.results, summary(workload.results))
     assert ask("SELECT count(*) FROM kube_reports.object WHERE resource_type = 5") == "0"
     # One write for each, no more.
-    assert ask("SELECT operation, count(*) FROM kube_reports_internal.change GROUP BY 1 ORDER BY 1").splitlines() == ["A|1", "D|2", "M|1"]
+    assert ask("SELECT operation, count(*) FROM kube_reports_internal.change GROUP BY 1 ORDER BY 1").splitlines() == [
+        "A|1", "D|2", "M|1"]

@@ -14,7 +14,8 @@ from front_proxy import AGGREGATED_BETA, Delegation, FrontProxy, encode_target, 
 GROUP_VERSION = "wgpolicyk8s.io/v1alpha2"
 JSON = [("Content-Type", "application/json"), ("Accept", "application/json")]
 # Bound to system:authenticated in every cluster.
-SYSTEM_DISCOVERY = ("/healthz", "/livez", "/readyz", "/version", "/version/", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
+SYSTEM_DISCOVERY = ("/healthz", "/livez", "/readyz", "/version", "/version/", "/api", "/api/*", "/apis", "/apis/*",
+                    "/openapi", "/openapi/*")
 
 
 def system_discovery(spec):
@@ -51,7 +52,9 @@ def send(front, method, target, document=None, **more):
 # --- controllers ---
 
 def test_availability(front, delegation):
-    """AGG-01, AGG-04: five checks at the same time find every group and version available, and nobody is asked about them."""
+    """
+    AGG-01, AGG-04: five checks at the same time find every group and version available, and nobody is asked about them.
+    """
     before = len(delegation.apiserver.access_reviews)
     for group_version in ("wgpolicyk8s.io/v1alpha2", "openreports.io/v1alpha1", "reports.kyverno.io/v1"):
         answers = front.availability(group_version)
@@ -63,7 +66,10 @@ def test_availability(front, delegation):
 
 
 def test_availability_without_the_database(own_stack, apiserver):
-    """AGG-01, AGG-03, AGG-10: while the database is away discovery goes on, the aggregator keeps us available, and clients hear from us why."""
+    """
+    AGG-01, AGG-03, AGG-10: while the database is away discovery goes on, the aggregator keeps us available, and clients
+    hear from us why.
+    """
     own_stack.begin()
     apiserver.access_rule = editor
     delegation = Delegation(own_stack, apiserver, stack_command)
@@ -99,11 +105,14 @@ def test_aggregated_discovery(front):
     assert front.aggregated_discovery('"other"').code == 200
     beta = front.aggregated_discovery(accept=AGGREGATED_BETA)
     assert beta.headers["Content-Type"] == "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-    assert {item["metadata"]["name"] for item in beta.json["items"]} == {item["metadata"]["name"] for item in answer.json["items"]}
+    assert {item["metadata"]["name"] for item in beta.json["items"]} == {item["metadata"]["name"]
+        for item in answer.json["items"]}
 
 
 def test_user_without_groups(front, delegation):
-    """AGG-32, AGG-41: legacy discovery and OpenAPI of a user without groups pass by the ClusterRole system:discovery."""
+    """
+    AGG-32, AGG-41: legacy discovery and OpenAPI of a user without groups pass by the ClusterRole system:discovery.
+    """
     delegation.apiserver.access_rule = system_discovery
     try:
         assert front.legacy_discovery(GROUP_VERSION).json["groupVersion"] == GROUP_VERSION
@@ -121,9 +130,12 @@ def test_user_without_groups(front, delegation):
 
 
 def test_what_is_proxied(front):
-    """AGG-22: the paths that the aggregator passes on are answered, for the end user; others of ours are not its business."""
+    """
+    AGG-22: the paths that the aggregator passes on are answered, for the end user; others of ours are not its business.
+    """
     index = front.openapi_v3().json["paths"]
-    for target in (f"/apis/{GROUP_VERSION}", path_of(POLR), path_of(REPS), index[f"apis/{GROUP_VERSION}"]["serverRelativeURL"]):
+    for target in (f"/apis/{GROUP_VERSION}", path_of(POLR), path_of(REPS),
+                   index[f"apis/{GROUP_VERSION}"]["serverRelativeURL"]):
         answer = send(front, "GET", target)
         assert answer.code == 200, (target, answer)
         assert answer.headers["Content-Type"].startswith("application/json")
@@ -137,7 +149,8 @@ def test_identity(front, delegation):
     for number in range(5):
         user = f"identity-{number}"
         extra = {"example.org/foo": ["a", "b"], "Scopes": [str(number)], "näme": ["ü"]}
-        assert keep.get(path_of(POLR), user=user, groups=["dev", f"g{number}"], uid=f"u{number}", extra=extra).code == 200
+        assert keep.get(path_of(POLR), user=user, groups=["dev", f"g{number}"], uid=f"u{number}",
+                        extra=extra).code == 200
         spec, = delegation.seen(user)
         assert spec["groups"] == ["dev", f"g{number}", "system:authenticated"] and spec["uid"] == f"u{number}"
         assert spec["extra"] == {"example.org/foo": ["a", "b"], "scopes": [str(number)], "näme": ["ü"]}
@@ -170,10 +183,15 @@ def test_escaped_slash(front, ns):
 
 
 def test_forwarded_headers(front, delegation):
-    """AGG-13: what is added tells nobody anything and changes nothing; Audit-Id comes back; no Authorization arrives, none is needed."""
+    """
+    AGG-13: what is added tells nobody anything and changes nothing; Audit-Id comes back; no Authorization arrives, none
+    is needed.
+    """
     reviews = len(delegation.apiserver.token_reviews)
-    more = [("Audit-Id", "a1b2c3d4-0000-4000-8000-000000000000"), ("Kubectl-Command", "kubectl get"), ("Kubectl-Session", "s"),
-            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), ("Authorization", "Bearer consumed"),
+    more = [("Audit-Id", "a1b2c3d4-0000-4000-8000-000000000000"), ("Kubectl-Command", "kubectl get"),
+            ("Kubectl-Session", "s"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            ("Authorization", "Bearer consumed"),
             ("X-Remote-Group", "system:masters"), ("X-Remote-User", "admin"), ("X-Forwarded-For", "10.0.0.1")]
     answer = send(front, "GET", path_of(POLR), user="forwarded", headers=more)
     assert answer.code == 200 and answer.headers["Audit-Id"] == "a1b2c3d4-0000-4000-8000-000000000000"
@@ -193,27 +211,35 @@ def test_gzip(front, ns):
     assert send(front, "GET", path_of(POLR, ns)).json == plain.json
     zipped = send(front, "GET", path_of(POLR, ns), headers=[("Accept-Encoding", "gzip")])
     assert zipped.headers["Content-Encoding"] == "gzip" and json.loads(gzip.decompress(zipped.body)) == plain.json
-    watch = front.open("GET", path_of(POLR, ns) + "?watch=1", groups=["dev"], headers=[*JSON, ("Accept-Encoding", "gzip")])
+    watch = front.open("GET", path_of(POLR, ns) + "?watch=1", groups=["dev"],
+                       headers=[*JSON, ("Accept-Encoding", "gzip")])
     assert watch.headers["Content-Encoding"] is None
     assert json.loads(watch.response.readline())["type"] == "ADDED"
     watch.close()
 
 
-@pytest.mark.parametrize("target", ["/apis/", f"/apis/{GROUP_VERSION}/", "//apis", f"/apis//{GROUP_VERSION}", "/openapi/v3/", "/", "/apis/../apis",
+@pytest.mark.parametrize("target", ["/apis/", f"/apis/{GROUP_VERSION}/", "//apis", f"/apis//{GROUP_VERSION}",
+                                    "/openapi/v3/", "/", "/apis/../apis",
                                     "/openapi", "/index.html", f"/apis/{GROUP_VERSION}/policyreports/"])
 def test_no_redirects(front, target):
     """AGG-15: nothing is ever redirected."""
     for method in ("GET", "POST", "PUT", "DELETE"):
-        answer = front.whole(method, target, FrontProxy.identity("admin", ["system:masters"]), body=b"{}" if method != "GET" else None)
+        answer = front.whole(method, target, FrontProxy.identity("admin", ["system:masters"]),
+                             body=b"{}" if method != "GET" else None)
         assert not 300 <= answer.code < 400 and answer.headers["Location"] is None
 
 
 def test_watch(front, ns):
-    """AGG-16: a watch is chunked, without Content-Length; its head comes before there is an event, and each event at once."""
-    watch = front.open("GET", path_of(POLR, ns) + "?watch=true&resourceVersion=0&timeoutSeconds=60", groups=["dev"], headers=JSON)
-    assert watch.code == 200 and watch.headers["Transfer-Encoding"] == "chunked" and watch.headers["Content-Length"] is None
+    """
+    AGG-16: a watch is chunked, without Content-Length; its head comes before there is an event, and each event at once.
+    """
+    watch = front.open("GET", path_of(POLR, ns) + "?watch=true&resourceVersion=0&timeoutSeconds=60",
+                       groups=["dev"], headers=JSON)
+    assert watch.code == 200 and watch.headers["Transfer-Encoding"] == "chunked" and watch.headers[
+        "Content-Length"] is None
     for kind, method, target, document in (("ADDED", "POST", path_of(POLR, ns), report("r1")),
-                                           ("MODIFIED", "PATCH", path_of(POLR, ns, "r1"), {"metadata": {"labels": {"a": "b"}}}),
+                                           ("MODIFIED", "PATCH", path_of(POLR, ns, "r1"),
+                                            {"metadata": {"labels": {"a": "b"}}}),
                                            ("DELETED", "DELETE", path_of(POLR, ns, "r1"), None)):
         headers = [("Content-Type", MERGE)] if method == "PATCH" else JSON
         body = None if document is None else json.dumps(document).encode()
@@ -237,15 +263,19 @@ def test_one_connection(delegation, ns):
 
 def test_client_gives_up(stack, delegation, front):
     """AGG-18: when the client is gone what it asked of the database ends as well."""
-    waiting = ("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND wait_event_type = 'Lock' "
+    waiting = ("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND wait_event_type = "
+               "'Lock' "
                "AND query LIKE '%api_get%'")
     assert send(front, "POST", path_of(POLR, "gives-up"), report("r1")).code in (201, 409)
-    locker = subprocess.Popen(["psql", "-X", "-q", "-d", stack.database.connection("postgres")], stdin=subprocess.PIPE, text=True)
+    locker = subprocess.Popen(["psql", "-X", "-q", "-d", stack.database.connection("postgres")],
+                              stdin=subprocess.PIPE, text=True)
     try:
         locker.stdin.write("BEGIN; LOCK TABLE kube_reports.object IN ACCESS EXCLUSIVE MODE;\n")
         locker.stdin.flush()
-        until(lambda: stack.database.psql("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted "
-                                          "AND relation = 'kube_reports.object'::regclass", user="postgres") == "1", 10, "the lock")
+        until(lambda: stack.database.psql("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND "
+                                          "granted "
+                                          "AND relation = 'kube_reports.object'::regclass", user="postgres") == "1", 10,
+              "the lock")
         connection = front.connect()
         connection.sendall(f"GET {path_of(POLR, 'gives-up', 'r1')} HTTP/1.1\r\nHost: x\r\nX-Remote-User: a\r\n"
                            "X-Remote-Group: system:masters\r\n\r\n".encode())
@@ -260,7 +290,9 @@ def test_client_gives_up(stack, delegation, front):
 
 
 def test_admission_is_ours(front, ns):
-    """AGG-19: nobody has looked at a document before: it is validated, its names are checked, its fields are pruned here."""
+    """
+    AGG-19: nobody has looked at a document before: it is validated, its names are checked, its fields are pruned here.
+    """
     target = path_of(POLR, ns)
     failure(send(front, "POST", target, report("r1", summary={"pass": "many"})), 422, "Invalid")
     failure(send(front, "POST", target, report("Not A Name")), 422, "Invalid")
@@ -270,7 +302,10 @@ def test_admission_is_ours(front, ns):
 
 
 def test_end_of_idle_connections(stack, delegation):
-    """AGG-20: when the proxy ends, idle connections are closed, not reset: the aggregator's pool sees it and opens another."""
+    """
+    AGG-20: when the proxy ends, idle connections are closed, not reset: the aggregator's pool sees it and opens
+    another.
+    """
     own = Delegation(stack, delegation.apiserver, stack_command)
     front = own.front(keep=True)
     assert front.get("/livez").code == 200
@@ -282,7 +317,8 @@ def test_end_of_idle_connections(stack, delegation):
 @pytest.mark.parametrize("upgrade", ["websocket", "SPDY/3.1", "h2c"])
 def test_no_upgrade(front, upgrade):
     """AGG-21: nothing is upgraded: the answer is that of the request without it."""
-    headers = [("Connection", "Upgrade"), ("Upgrade", upgrade), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="), ("Sec-WebSocket-Version", "13"),
+    headers = [("Connection", "Upgrade"), ("Upgrade", upgrade), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+               ("Sec-WebSocket-Version", "13"),
                *FrontProxy.identity("admin", ["system:masters"])]
     answer = front.whole("GET", path_of(POLR), headers)
     assert answer.code == 200 and answer.json["kind"] == "PolicyReportList" and answer.headers["Upgrade"] is None

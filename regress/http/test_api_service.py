@@ -26,7 +26,8 @@ def cas(stack):
     for name in ("second", "third"):
         # The times in certificates are whole seconds.
         newest = os.stat(made[-1] / "ca.crt").st_mtime
-        until(lambda after=newest: pathlib.Path(tempfile.mkstemp(dir=directory)[1]).stat().st_mtime > after + 1, 10, "another second")
+        until(lambda after=newest: pathlib.Path(tempfile.mkstemp(dir=directory)[1]).stat().st_mtime > after + 1,
+              10, "another second")
         stack_command("certificates", directory / name)
         made.append(directory / name)
     return made
@@ -45,8 +46,10 @@ class Looking:
         self.install(own)
         kubeconfig = apiserver.kubeconfig(f"{self.directory}/kubeconfig", token="look")
         self.proxy = stack.proxy(flags=[
-            f"--tls-cert-file={self.directory}/serving.crt", f"--tls-private-key-file={self.directory}/serving.key", "--workers=1",
-            f"--apiservice-ca-file={self.directory}/ca.crt", f"--authentication-kubeconfig={kubeconfig}", "--authentication-skip-lookup", "--v=2"],
+            f"--tls-cert-file={self.directory}/serving.crt",
+                                        f"--tls-private-key-file={self.directory}/serving.key", "--workers=1",
+            f"--apiservice-ca-file={self.directory}/ca.crt", f"--authentication-kubeconfig={kubeconfig}",
+                                        "--authentication-skip-lookup", "--v=2"],
             ready=False)
 
     def install(self, own, names=("serving.key", "serving.crt", "ca.crt")):
@@ -74,7 +77,9 @@ def has(apiserver, group_version, expected):
 
 
 def test_new_ca(apiserver, look, cas):
-    """AUTHN-12: the APIServices of all that is served follow the CA of the certificate, at the start and when it changes"""
+    """
+    AUTHN-12: the APIServices of all that is served follow the CA of the certificate, at the start and when it changes
+    """
     old, new, _ = cas
     for group_version in (OPEN_REPORTS, POLICY_REPORTS):
         apiserver.register(group_version, caBundle="")
@@ -89,7 +94,9 @@ def test_new_ca(apiserver, look, cas):
 
 
 def test_left_alone(apiserver, look, cas):
-    """AUTHN-12: what verifies the certificate, has a newer CA, asks for no verification or names no service is not touched"""
+    """
+    AUTHN-12: what verifies the certificate, has a newer CA, asks for no verification or names no service is not touched
+    """
     old, middle, new = cas
     apiserver.register(OPEN_REPORTS, caBundle=bundle(old, middle))
     apiserver.register(POLICY_REPORTS, caBundle=bundle(new))
@@ -132,7 +139,8 @@ def test_same_second(apiserver, look, stack):
         made = [pathlib.Path(tempfile.mkdtemp(dir=directory)) for _ in range(2)]
         for own in made:
             stack_command("certificates", own)
-        begins = {subprocess.check_output(["openssl", "x509", "-noout", "-startdate", "-in", own / "ca.crt"]) for own in made}
+        begins = {subprocess.check_output(["openssl", "x509", "-noout", "-startdate", "-in", own / "ca.crt"])
+                  for own in made}
         return made if len(begins) == 1 else None
     one, two = until(pair, 60, "two CAs of one second")
     taken = []
@@ -147,7 +155,9 @@ def test_same_second(apiserver, look, stack):
 
 
 def test_halves(apiserver, look, cas):
-    """AUTHN-12: a CA that is not that of the certificate in use goes nowhere; once the certificate is there, too, it does"""
+    """
+    AUTHN-12: a CA that is not that of the certificate in use goes nowhere; once the certificate is there, too, it does
+    """
     old, new, _ = cas
     apiserver.register(OPEN_REPORTS, caBundle=bundle(old))
     looking = look(old)

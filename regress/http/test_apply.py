@@ -13,12 +13,15 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 TRACKED = {"type": "object", "properties": {
     "spec": {"type": "object", "properties": {
         "mode": {"type": "string", "default": "auto"}, "size": {"type": "integer"},
-        "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"], "items": {
+        "ports": {"type": "array", "x-kubernetes-list-type": "map",
+                  "x-kubernetes-list-map-keys": ["port", "protocol"], "items": {
             "type": "object", "required": ["port"], "properties": {
-                "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "name": {"type": "string"}}}},
+                "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"},
+                "name": {"type": "string"}}}},
         "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "order": {"type": "array", "items": {"type": "string"}},
-        "unit": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
+        "unit": {"type": "object", "x-kubernetes-map-type": "atomic",
+                 "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "quota": {"x-kubernetes-int-or-string": True}}},
     "status": {"type": "object", "properties": {"phase": {"type": "string"}, "seen": {"type": "integer"}}}}}
@@ -33,7 +36,8 @@ def owners(document):
     """Managed fields by manager and operation; without times, which are checked to be times."""
     found = {}
     for entry in document["metadata"].get("managedFields", []):
-        assert entry["fieldsType"] == "FieldsV1" and set(entry) <= {"manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"}
+        assert entry["fieldsType"] == "FieldsV1" and set(entry) <= {"manager", "operation", "apiVersion", "time",
+            "fieldsType", "fieldsV1", "subresource"}
         if "time" in entry:
             datetime.datetime.strptime(entry["time"], "%Y-%m-%dT%H:%M:%SZ")
         found[(entry["manager"], entry["operation"])] = entry["fieldsV1"]
@@ -62,10 +66,14 @@ def path(ns):
 # ---- updates ----
 
 def test_creator_owns_what_it_sent(api, ns):
-    """CRE-02, MF-01, MF-02, MF-03, MF-04, MF-09: labels and summary are granular, results and scope are one field each"""
-    stored = api.create(POLR, report("r1", labels={"a": "1"}, scope={"kind": "Pod", "name": "p"}), ns, fieldManager="maker")
+    """
+    CRE-02, MF-01, MF-02, MF-03, MF-04, MF-09: labels and summary are granular, results and scope are one field each
+    """
+    stored = api.create(POLR, report("r1", labels={"a": "1"}, scope={"kind": "Pod", "name": "p"}), ns,
+                        fieldManager="maker")
     [entry] = stored["metadata"]["managedFields"]
-    assert entry == {"time": stored["metadata"]["creationTimestamp"], "manager": "maker", "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1", "fieldsV1": {
+    assert entry == {"time": stored["metadata"]["creationTimestamp"], "manager": "maker", "operation": "Update",
+                     "apiVersion": VERSION, "fieldsType": "FieldsV1", "fieldsV1": {
         "f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:results": {}, "f:scope": {},
         "f:summary": {".": {}, "f:error": {}, "f:fail": {}, "f:pass": {}, "f:skip": {}, "f:warn": {}}}}
     assert list(stored["metadata"]["managedFields"][0]) == sorted(stored["metadata"]["managedFields"][0])
@@ -75,13 +83,18 @@ def test_creator_owns_what_it_sent(api, ns):
 
 
 @pytest.mark.parametrize("agent, manager, owner", [
-    ("tests/1.0", None, "tests"), ("a b (c)/x/y", None, "a b (c)"), ("x" * 200, None, "x" * 128), ("\t/1", None, "unknown"), ("", None, "unknown"),
-    ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/72.0.3626.121 Safari/537.36", None, "Mozilla"),
-    ("f" * 130 + "/Something", None, "f" * 128), ("\U0001f354" * 60, None, "\U0001f354" * 32), ("agent", "manager", "manager")])
+    ("tests/1.0", None, "tests"), ("a b (c)/x/y", None, "a b (c)"), ("x" * 200, None, "x" * 128),
+                                                   ("\t/1", None, "unknown"), ("", None, "unknown"),
+    ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/72.0.3626.121 Safari/537.36", None,
+     "Mozilla"),
+    ("f" * 130 + "/Something", None, "f" * 128), ("\U0001f354" * 60, None, "\U0001f354" * 32),
+                                                   ("agent", "manager", "manager")])
 def test_owner_from_user_agent(api, ns, agent, manager, owner):
     """CRE-07: TestManagerOrUserAgent"""
     # Headers are bytes, which this client takes as Latin 1.
-    answer = api.request("POST", path_of(POLR, ns), report("r1"), headers={"User-Agent": agent.encode().decode("latin-1")}, **({"fieldManager": manager} if manager else {}))
+    answer = api.request("POST", path_of(POLR, ns), report("r1"),
+                         headers={"User-Agent": agent.encode().decode("latin-1")},
+                         **({"fieldManager": manager} if manager else {}))
     assert answer.code == 201, answer
     assert list(owners(answer.json)) == [(owner, "Update")]
 
@@ -89,7 +102,8 @@ def test_owner_from_user_agent(api, ns, agent, manager, owner):
 def test_metadata_has_types_of_its_own(api, ns):
     """MF-04: finalizers are a set, owner references a map by uid whose items are one field each"""
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-1"}
-    stored = api.create(POLR, {**report("r1"), "metadata": {"name": "r1", "annotations": {"k": "<v>"}, "finalizers": ["example.com/f"],
+    stored = api.create(POLR, {**report("r1"),
+                               "metadata": {"name": "r1", "annotations": {"k": "<v>"}, "finalizers": ["example.com/f"],
                                                           "ownerReferences": [reference]}}, ns, fieldManager="m")
     assert owners(stored)[("m", "Update")]["f:metadata"] == {
         "f:annotations": {".": {}, "f:k": {}}, "f:finalizers": {".": {}, 'v:"example.com/f"': {}},
@@ -107,15 +121,18 @@ def test_updates_move_fields(api, ns, path):
     assert first["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}} and "f:pass" not in first["f:summary"]
     stored = api.patch(path, {"summary": {"fail": 3}}, fieldManager="two").json
     assert owners(stored)[("two", "Update")] == {"f:summary": {"f:fail": {}, "f:pass": {}}}
-    stored = api.patch(path, [{"op": "replace", "path": "/results", "value": []}], kind=JSON_PATCH, fieldManager="three").json
-    assert owners(stored)[("three", "Update")] == {"f:results": {}} and "f:results" not in owners(stored)[("one", "Update")]
+    stored = api.patch(path, [{"op": "replace", "path": "/results", "value": []}], kind=JSON_PATCH,
+                       fieldManager="three").json
+    assert owners(stored)[("three",
+                           "Update")] == {"f:results": {}} and "f:results" not in owners(stored)[("one", "Update")]
 
 
 def test_same_manager_of_another_operation(api, ns, path):
     """MF-01, MF-06: apply and update are two entries; applies come first"""
     applied(api, path, config(summary={"pass": 1}), owner="m", code=201)
     stored = api.patch(path, {"summary": {"fail": 1}}, fieldManager="m").json
-    assert [(entry["manager"], entry["operation"]) for entry in stored["metadata"]["managedFields"]] == [("m", "Apply"), ("m", "Update")]
+    assert [(entry["manager"], entry["operation"])
+            for entry in stored["metadata"]["managedFields"]] == [("m", "Apply"), ("m", "Update")]
 
 
 def test_no_op_keeps_times(api, ns, path):
@@ -138,7 +155,8 @@ def test_sorted_and_capped(api, ns, path):
         assert entries == sorted(entries, key=lambda entry: (entry["operation"], entry["time"], entry["manager"]))
     # Entries of one second are merged in the order of their names.
     assert "ancient-changes" in [entry["manager"] for entry in entries]
-    together = [label for entry in entries for label in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {}) if label != "."]
+    together = [label for entry in entries
+                for label in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {}) if label != "."]
     assert sorted(together) == sorted(f"f:l{n}" for n in range(14))
 
 
@@ -153,7 +171,8 @@ def test_reset(api, ns, path, reset, way):
     elif way == "merge":
         answer = api.patch(path, {"metadata": {"managedFields": reset}})
     else:
-        answer = api.patch(path, [{"op": "replace", "path": "/metadata/managedFields", "value": reset}], kind=JSON_PATCH)
+        answer = api.patch(path, [{"op": "replace", "path": "/metadata/managedFields", "value": reset}],
+                           kind=JSON_PATCH)
     assert answer.code == 200 and "managedFields" not in answer.json["metadata"], answer
     assert "managedFields" not in api.patch(path, {"summary": {"pass": 9}}).json["metadata"]
 
@@ -172,16 +191,23 @@ def test_edited_by_a_client(api, ns, path):
     """MF-08: TestValidateManagedFieldsInvalid: a client's list counts when it can be read, else the stored one stays"""
     stored = api.create(POLR, report("r1"), ns, fieldManager="one")
     entries = stored["metadata"]["managedFields"]
-    for broken in ([{**entries[0], "operation": "Delete"}], [{**entries[0], "fieldsType": "FieldsV2"}], [{**entries[0], "apiVersion": ""}],
-                   [{**entries[0], "fieldsV1": {"bogus": {}}}], [{**entries[0], "fieldsV1": {"k:{": {}}}], [{**entries[0], "fieldsV1": {"f:a": 1}}]):
+    for broken in ([{**entries[0], "operation": "Delete"}], [{**entries[0], "fieldsType": "FieldsV2"}], [{**entries[0],
+        "apiVersion": ""}],
+                   [{**entries[0], "fieldsV1": {"bogus": {}}}], [{**entries[0],
+                       "fieldsV1": {"k:{": {}}}], [{**entries[0], "fieldsV1": {"f:a": 1}}]):
         assert api.patch(path, {"metadata": {"managedFields": broken}}).json == stored, broken
-    renamed = [{**entries[0], "manager": "heir", "fieldsV1": {"f:summary": {"f:pass": {}}, "k:{ \"b\":1,\"a\":\"x\" }": {}, "z:later": {}}}]
+    renamed = [{**entries[0], "manager": "heir",
+                "fieldsV1": {"f:summary": {"f:pass": {}}, "k:{ \"b\":1,\"a\":\"x\" }": {}, "z:later": {}}}]
     edited = api.patch(path, {"metadata": {"managedFields": renamed}}).json
     assert owners(edited) == {("heir", "Update"): {"f:summary": {"f:pass": {}}, 'k:{"a":"x","b":1}': {}}}
-    status = failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "m" * 129, "subresource": "s" * 257}]}}), 422, "Invalid")
-    assert [cause["field"] for cause in status["details"]["causes"]] == 3 * ["metadata.managedFields[0].manager", "metadata.managedFields[0].subresource"]
+    status = failure(api.patch(path,
+                               {"metadata": {"managedFields": [{**entries[0], "manager": "m" * 129,
+        "subresource": "s" * 257}]}}), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == 3 * ["metadata.managedFields[0].manager",
+        "metadata.managedFields[0].subresource"]
     assert "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes" in status["message"]
-    failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "field\nmanager"}]}}), 422, "Invalid")
+    failure(api.patch(path, {"metadata": {"managedFields": [{**entries[0], "manager": "field\nmanager"}]}}), 422,
+            "Invalid")
     failure(api.patch(path, {"metadata": {"managedFields": {"a": 1}}}), 422, "Invalid")
 
 
@@ -206,8 +232,10 @@ def test_hostile_fields(api, ns, path):
 def test_apply_creates(api, ns, path):
     """SSA-10, PAT-03: 201; the applier owns what it said, not what was defaulted"""
     created = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}), code=201)
-    assert created["metadata"]["name"] == "r1" and created["metadata"]["namespace"] == ns and created["metadata"]["generation"] == 1
-    assert owners(created) == {("applier", "Apply"): {"f:metadata": {"f:labels": {"f:a": {}}}, "f:summary": {"f:pass": {}}}}
+    assert created["metadata"]["name"] == "r1" and created["metadata"]["namespace"] == ns and created[
+        "metadata"]["generation"] == 1
+    assert owners(created) == {("applier", "Apply"): {"f:metadata": {"f:labels": {"f:a": {}}},
+                                                      "f:summary": {"f:pass": {}}}}
     assert api.get(path).json == created
     again = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}))
     assert again == created
@@ -227,22 +255,26 @@ def test_apply_creates_in_front_of_watchers(api, second_api, ns, path):
 def test_dry_run(api, ns, path):
     """CRE-06, PAT-08: nothing is stored, and a new object has no version"""
     shown = applied(api, path, config(summary={"pass": 1}), code=201, dryRun="All")
-    assert shown["metadata"]["uid"] and "resourceVersion" not in shown["metadata"] and ("applier", "Apply") in owners(shown)
+    assert shown["metadata"]["uid"] and "resourceVersion" not in shown["metadata"] and ("applier",
+        "Apply") in owners(shown)
     failure(api.get(path), 404, "NotFound")
     stored = applied(api, path, config(summary={"pass": 1}), code=201)
     shown = applied(api, path, config(summary={"pass": 2}), dryRun="All")
-    assert shown["summary"]["pass"] == 2 and shown["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert shown["summary"]["pass"] == 2 and shown["metadata"]["resourceVersion"] == stored[
+        "metadata"]["resourceVersion"]
     assert api.get(path).json == stored
 
 
 def test_removed_when_not_applied_any_more(api, ns, path):
     """SSA-03: what the applier gives up goes, unless somebody else has it"""
-    applied(api, path, config(metadata={"labels": {"a": "1", "b": "1", "c": "1"}}, summary={"pass": 1, "fail": 1}), code=201)
+    applied(api, path, config(metadata={"labels": {"a": "1", "b": "1", "c": "1"}}, summary={"pass": 1, "fail": 1}),
+            code=201)
     applied(api, path, config(metadata={"labels": {"b": "1"}}), owner="other")
     api.patch(path, {"metadata": {"labels": {"c": "2"}}}, fieldManager="user")
     stored = applied(api, path, config(metadata={"labels": {"a": "1"}}, summary={"pass": 1}))
     assert stored["metadata"]["labels"] == {"a": "1", "b": "1", "c": "2"} and stored["summary"] == {"pass": 1}
-    assert owners(stored)[("applier", "Apply")] == {"f:metadata": {"f:labels": {"f:a": {}}}, "f:summary": {"f:pass": {}}}
+    assert owners(stored)[("applier", "Apply")] == {"f:metadata": {"f:labels": {"f:a": {}}},
+                                                    "f:summary": {"f:pass": {}}}
 
 
 def test_conflicts(api, ns, path):
@@ -251,11 +283,16 @@ def test_conflicts(api, ns, path):
     applied(api, path, config(metadata={"labels": {"a": "1"}}), owner="other")
     status = failure(apply(api, path, config(summary={"pass": 5})), 409, "Conflict")
     assert status["message"] == f'Apply failed with 1 conflict: conflict with "user" using {VERSION}: .summary.pass'
-    assert status["details"] == {"causes": [{"reason": "FieldManagerConflict", "message": f'conflict with "user" using {VERSION}', "field": ".summary.pass"}]}
-    status = failure(apply(api, path, config(metadata={"labels": {"a": "2"}}, summary={"pass": 5, "fail": 5}, results=[result()])), 409, "Conflict")
+    assert status["details"] == {"causes": [{"reason": "FieldManagerConflict",
+                                             "message": f'conflict with "user" using {VERSION}',
+                                             "field": ".summary.pass"}]}
+    status = failure(apply(api, path,
+                           config(metadata={"labels": {"a": "2"}}, summary={"pass": 5, "fail": 5}, results=[result()])),
+                     409, "Conflict")
     assert status["message"] == ('Apply failed with 4 conflicts: conflicts with "other":\n- .metadata.labels.a\n'
                                  f'conflicts with "user" using {VERSION}:\n- .results\n- .summary.fail\n- .summary.pass')
-    assert [cause["field"] for cause in status["details"]["causes"]] == [".metadata.labels.a", ".results", ".summary.fail", ".summary.pass"]
+    assert [cause["field"] for cause in status["details"]["causes"]] == [".metadata.labels.a", ".results",
+        ".summary.fail", ".summary.pass"]
     forced = applied(api, path, config(summary={"pass": 5}), force="true")
     assert forced["summary"]["pass"] == 5 and "f:pass" not in owners(forced)[("user", "Update")]["f:summary"]
 
@@ -274,7 +311,8 @@ def test_before_first_apply(api, stack, ns, path):
     api.create(POLR, report("r1", labels={"a": "1"}), ns)
     api.patch(path, {"metadata": {"managedFields": [{}]}})
     status = failure(apply(api, path, config(metadata={"labels": {"a": "2"}})), 409, "Conflict")
-    assert status["message"] == f'Apply failed with 1 conflict: conflict with "before-first-apply" using {VERSION}: .metadata.labels.a'
+    assert (status["message"]
+            == f'Apply failed with 1 conflict: conflict with "before-first-apply" using {VERSION}: .metadata.labels.a')
     stored = applied(api, path, config(metadata={"labels": {"b": "2"}}))
     assert owners(stored)[("before-first-apply", "Update")]["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}}
 
@@ -293,15 +331,18 @@ def test_refusals(api, ns, path):
     assert message({"apiVersion": VERSION, "kind": "PolicyReport"}, 400, "BadRequest") == (
         "the name of the object (r1 based on URL) was undeterminable: name must be provided")
     assert message("{: [", 400, "BadRequest").startswith("error decoding YAML: ")
-    assert message(config(metadata={"name": "r2"}), 400, "BadRequest") == "the name of the object (r2) does not match the name on the URL (r1)"
+    assert message(config(metadata={"name": "r2"}), 400,
+                   "BadRequest") == "the name of the object (r2) does not match the name on the URL (r1)"
     assert message(config(metadata={"managedFields": []}), 400, "BadRequest") == "metadata.managedFields must be nil"
     assert message(config(metadata={"uid": "u"}), 409, "Conflict").endswith(
         "uid mismatch: the provided object specified uid u, and no existing object was found")
-    undeclared = f"failed to create typed patch object (/r1; {VERSION}, Kind=PolicyReport): .colour: field not declared in schema"
+    undeclared = (f"failed to create typed patch object (/r1; {VERSION}, Kind=PolicyReport): .colour: field not "
+                  "declared in schema")
     assert failure(apply(api, path, config(colour="red")), 500, None)["message"] == undeclared
     assert message(config(colour="red"), 400, "BadRequest", fieldValidation="Strict") == undeclared
     status = failure(api.patch(path, config(), kind=APPLY), 422, "Invalid")
-    assert status["message"] == 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+    assert (status["message"]
+            == 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch')
     failure(api.patch(path, {}, kind=MERGE, force="true"), 422, "Invalid")
     failure(api.get(path), 404, "NotFound")
     applied(api, path, config(summary={"pass": 1}), code=201)
@@ -312,10 +353,13 @@ def test_refusals(api, ns, path):
 def test_may_not_create(api, stack, ns, path):
     """AUTHZ-13: the proxy says that the user may not create; an object that is there may be patched"""
     def write(document):
-        request = {"verb": "patch", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": ns, "name": "r1",
-                   "contentType": APPLY, "query": {"fieldManager": ["m"]}, "mayCreate": False, "createDenial": "bob cannot create this"}
+        request = {"verb": "patch", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
+                   "namespace": ns, "name": "r1",
+                   "contentType": APPLY, "query": {"fieldManager": ["m"]}, "mayCreate": False,
+                   "createDenial": "bob cannot create this"}
         written = stack.database.psql(
-            f"SELECT codes[1], convert_from(replies[1], 'UTF8') FROM kube_reports_internal.write_batch('{stack.cluster}', "
+            "SELECT codes[1], convert_from(replies[1], 'UTF8') FROM "
+                                      f"kube_reports_internal.write_batch('{stack.cluster}', "
             f"ARRAY[$r${json.dumps(request)}$r$], ARRAY[convert_to($d${json.dumps(document)}$d$, 'UTF8')])")
         code, reply = written.split("|", 1)
         return int(code), json.loads(reply)
@@ -333,22 +377,28 @@ def test_duplicate_keys(api, ns, path):
     """SSA-09"""
     body = f'{{"apiVersion":"{VERSION}","kind":"PolicyReport","metadata":{{"name":"r1"}},"summary":{{"pass":1,"pass":2}}}}'
     status = failure(apply(api, path, body, fieldValidation="Strict"), 400, "BadRequest")
-    assert status["message"].startswith("error strict decoding patch: ") and 'key "pass" already set in map' in status["message"]
+    assert status["message"].startswith(
+                                        "error strict decoding patch: ") and 'key "pass" already set in map' in status[
+        "message"]
     answer = apply(api, path, body)
-    assert answer.code == 201 and any('key \\"pass\\" already set in map' in warning for warning in answer.warnings), answer.warnings
+    assert answer.code == 201 and any('key \\"pass\\" already set in map' in warning
+                                      for warning in answer.warnings), answer.warnings
     assert not apply(api, path, body, fieldValidation="Ignore").warnings
 
 
 def test_yaml(api, ns, path):
     """SSA-01: the body may be YAML"""
-    stored = applied(api, path, f"apiVersion: {VERSION}\nkind: PolicyReport\nmetadata:\n  name: r1\nsummary:\n  pass: 3\n", code=201)
+    stored = applied(api, path,
+                     f"apiVersion: {VERSION}\nkind: PolicyReport\nmetadata:\n  name: r1\nsummary:\n  pass: 3\n",
+                     code=201)
     assert stored["summary"] == {"pass": 3}
 
 
 def test_last_applied(api, ns, path):
     """SSA-07: kubectl takes over what it has applied on the client's side, and keeps its annotation up to date"""
     first = config(metadata={"name": "r1", "namespace": ns, "annotations": {}}, summary={"pass": 1, "fail": 1})
-    api.create(POLR, {**first, "metadata": {**first["metadata"], "annotations": {LAST_APPLIED: json.dumps(first)}}}, ns, fieldManager="kubectl-client-side-apply")
+    api.create(POLR, {**first, "metadata": {**first["metadata"], "annotations": {LAST_APPLIED: json.dumps(first)}}}, ns,
+               fieldManager="kubectl-client-side-apply")
     second = config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2, "fail": 1})
     failure(apply(api, path, second, owner="somebody"), 409, "Conflict")
     api.patch(path, {"summary": {"fail": 7}}, fieldManager="user")
@@ -357,13 +407,17 @@ def test_last_applied(api, ns, path):
     assert [cause["field"] for cause in status["details"]["causes"]] == [".summary.fail"]
     stored = applied(api, path, config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2}), owner="kubectl")
     assert stored["summary"] == {"pass": 2, "fail": 7}
-    assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == config(metadata={"name": "r1", "namespace": ns}, summary={"pass": 2})
+    assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == config(metadata={"name": "r1",
+        "namespace": ns}, summary={"pass": 2})
 
 
-@pytest.mark.parametrize("said", [{"labels": {"x": None}}, {"labels": {"a": "b"}, "annotations": None}, {"labels": {"a": "b"}, "finalizers": []},
+@pytest.mark.parametrize("said", [{"labels": {"x": None}}, {"labels": {"a": "b"}, "annotations": None},
+                                  {"labels": {"a": "b"}, "finalizers": []},
                                   {"labels": {"a": "b"}, "generateName": ""}])
 def test_other_words_are_a_change(api, ns, path, said):
-    """SSA-03, UPD-04: what is not stored as it was said is said anew each time, as upstream; a dry run stores nothing"""
+    """
+    SSA-03, UPD-04: what is not stored as it was said is said anew each time, as upstream; a dry run stores nothing
+    """
     first = applied(api, path, config(metadata=said), code=201)
     again = applied(api, path, config(metadata=said))
     assert int(again["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
@@ -372,7 +426,8 @@ def test_other_words_are_a_change(api, ns, path, said):
     assert api.get(path).json == again
 
 
-@pytest.mark.parametrize("key, value", [("creationTimestamp", "soon"), ("creationTimestamp", 5), ("creationTimestamp", "2020-01-01T00:00:00Z"),
+@pytest.mark.parametrize("key, value", [("creationTimestamp", "soon"), ("creationTimestamp", 5),
+                                        ("creationTimestamp", "2020-01-01T00:00:00Z"),
                                         ("generation", 1.5), ("generation", 7), ("selfLink", "/x")])
 def test_server_members(api, ns, path, key, value):
     """SSA-06, CRE-03: what only the server sets is not even read, and nobody's; to say it again changes nothing"""
@@ -381,23 +436,29 @@ def test_server_members(api, ns, path, key, value):
     first = applied(api, path, document, code=201)
     made = datetime.datetime.fromisoformat(first["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     assert made > before and first["metadata"]["generation"] == 1 and "selfLink" not in first["metadata"]
-    assert owners(first)[("applier", "Apply")] in [{"f:metadata": {"f:labels": {"f:a": {}}}}, {"f:metadata": {"f:labels": {"f:a": {}}, "f:selfLink": {}}}]
+    assert owners(first)[("applier", "Apply")] in [{"f:metadata": {"f:labels": {"f:a": {}}}},
+                                                   {"f:metadata": {"f:labels": {"f:a": {}}, "f:selfLink": {}}}]
     assert applied(api, path, document) == first
 
 
 def test_deletion_members(api, ns, path):
     """SSA-06: dropped from what an apply creates, refused where it updates"""
-    first = applied(api, path, config(metadata={"deletionTimestamp": "soon", "deletionGracePeriodSeconds": 5}), code=201)
+    first = applied(api, path, config(metadata={"deletionTimestamp": "soon", "deletionGracePeriodSeconds": 5}),
+                    code=201)
     assert not {"deletionTimestamp", "deletionGracePeriodSeconds"} & set(first["metadata"])
     status = failure(apply(api, path, config(metadata={"deletionTimestamp": "soon"})), 422, "Invalid")
     [cause] = status["details"]["causes"]
-    assert cause["field"] == "metadata" and cause["message"].endswith('parsing time "soon" as "2006-01-02T15:04:05Z07:00": cannot parse "soon" as "2006"'), cause
-    assert json.loads(cause["message"].removeprefix("Invalid value: ").partition(": parsing time")[0])["deletionTimestamp"] == "soon"
+    assert cause["field"] == "metadata" and cause["message"].endswith(
+        'parsing time "soon" as "2006-01-02T15:04:05Z07:00": cannot parse "soon" as "2006"'), cause
+    assert json.loads(cause["message"].removeprefix("Invalid value: ").partition(": parsing time")[0])[
+        "deletionTimestamp"] == "soon"
     failure(apply(api, path, config(metadata={"deletionTimestamp": "2020-01-01T00:00:00Z"})), 422, "Invalid")
 
 
-@pytest.mark.parametrize("said, field", [({"summary": None}, "summary"), ({"summary": {"pass": None}}, "summary.pass"), ({"results": None}, "results"),
-                                         ({"results": [{"policy": "p", "properties": {"a": None}}]}, "results[0].properties.a")])
+@pytest.mark.parametrize("said, field", [({"summary": None}, "summary"), ({"summary": {"pass": None}}, "summary.pass"),
+                                         ({"results": None}, "results"),
+                                         ({"results": [{"policy": "p", "properties": {"a": None}}]},
+                                          "results[0].properties.a")])
 def test_nulls_are_refused(api, ns, path, said, field):
     """SSA-03: a null is a value like any other to an apply, dropped from no field"""
     status = failure(apply(api, path, config(**said)), 422, "Invalid")
@@ -414,18 +475,23 @@ def base(tracked, metadata=None, **parts):
 def test_map_lists(api, tracked, ns):
     """MF-03, SSA-03: items merge by their keys, defaulted ones included; order: live items stay, new ones follow"""
     path = tracked.path(ns, "t")
-    stored = applied(api, path, base(tracked, spec={"ports": [{"port": 80, "name": "web"}, {"port": 53, "protocol": "UDP"}]}), code=201)
+    stored = applied(api, path, base(tracked,
+                                     spec={"ports": [{"port": 80, "name": "web"}, {"port": 53, "protocol": "UDP"}]}),
+                     code=201)
     assert owners(stored)[("applier", "Apply")] == {"f:spec": {"f:ports": {
         'k:{"port":53,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}},
         'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:port": {}}}}}
-    stored = applied(api, path, base(tracked, spec={"ports": [{"port": 443}, {"port": 80, "protocol": "TCP"}]}), owner="other")
+    stored = applied(api, path, base(tracked, spec={"ports": [{"port": 443}, {"port": 80, "protocol": "TCP"}]}),
+                     owner="other")
     assert [item["port"] for item in stored["spec"]["ports"]] == [443, 80, 53]
     assert stored["spec"]["ports"][1] == {"port": 80, "protocol": "TCP", "name": "web"}
-    status = failure(apply(api, path, base(tracked, spec={"ports": [{"port": 80, "name": "x"}]}), owner="other"), 409, "Conflict")
+    status = failure(apply(api, path, base(tracked, spec={"ports": [{"port": 80, "name": "x"}]}), owner="other"), 409,
+                     "Conflict")
     assert status["details"]["causes"] == [{"reason": "FieldManagerConflict", "message": 'conflict with "applier"',
                                             "field": '.spec.ports[port=80,protocol="TCP"].name'}]
     stored = applied(api, path, base(tracked, spec={"ports": [{"port": 53, "protocol": "UDP"}]}))
-    assert [(item["port"], item.get("name")) for item in stored["spec"]["ports"]] == [(443, None), (80, None), (53, None)]
+    assert [(item["port"], item.get("name")) for item in stored["spec"]["ports"]] == [(443, None),
+        (80, None), (53, None)]
     status = failure(apply(api, path, base(tracked, spec={"ports": [{"port": 1}, {"port": 1}]})), 500, None)
     assert status["message"].endswith('.spec.ports: duplicate entries for key [port=1,protocol="TCP"]')
 
@@ -444,24 +510,31 @@ def test_sets(api, tracked, ns):
 
 
 def test_atomic_and_unknown(api, tracked, ns):
-    """MF-04, SSA-03: atomic parts are replaced as a whole; unknown fields are granular maps with atomic lists, and a map that
+    """
+    MF-04, SSA-03: atomic parts are replaced as a whole; unknown fields are granular maps with atomic lists, and a map
+    that
     nothing declares goes with all that is in it"""
     path = tracked.path(ns, "t")
-    applied(api, path, base(tracked, spec={"order": ["x", "y"], "unit": {"a": "1", "b": "1"}, "free": {"m": {"n": 1}, "l": [1]}, "quota": 1}), code=201)
+    applied(api, path, base(tracked,
+                            spec={"order": ["x", "y"], "unit": {"a": "1", "b": "1"}, "free": {"m": {"n": 1}, "l": [1]},
+                                  "quota": 1}), code=201)
     stored = api.patch(path, {"spec": {"unit": {"a": "2"}, "free": {"m": {"o": 2}}}}, fieldManager="user").json
     assert owners(stored)[("user", "Update")] == {"f:spec": {"f:free": {"f:m": {"f:o": {}}}, "f:unit": {}}}
     assert owners(stored)[("applier", "Apply")] == {"f:spec": {
         "f:free": {"f:l": {}, "f:m": {".": {}, "f:n": {}}}, "f:order": {}, "f:quota": {}}}
     stored = applied(api, path, base(tracked, spec={"order": ["z"], "free": {"l": [2]}, "quota": "10%"}))
-    assert stored["spec"] == {"mode": "auto", "order": ["z"], "unit": {"a": "2", "b": "1"}, "free": {"l": [2]}, "quota": "10%"}
+    assert stored["spec"] == {"mode": "auto", "order": ["z"], "unit": {"a": "2", "b": "1"},
+                              "free": {"l": [2]}, "quota": "10%"}
 
 
 def test_defaults_are_not_the_appliers(api, tracked, ns):
     """SSA-03, MF-09: a default is owned by nobody after an apply, by the creator after a create"""
     stored = applied(api, tracked.path(ns, "t"), base(tracked, spec={"size": 1}), code=201)
-    assert stored["spec"] == {"mode": "auto", "size": 1} and owners(stored)[("applier", "Apply")] == {"f:spec": {"f:size": {}}}
+    assert stored["spec"] == {"mode": "auto",
+                              "size": 1} and owners(stored)[("applier", "Apply")] == {"f:spec": {"f:size": {}}}
     assert applied(api, tracked.path(ns, "t"), base(tracked, spec={"size": 1})) == stored
-    created = api.create(tracked.resource, base(tracked, metadata={"name": "u"}, spec={"size": 1}), ns, fieldManager="m")
+    created = api.create(tracked.resource, base(tracked, metadata={"name": "u"}, spec={"size": 1}),
+                         ns, fieldManager="m")
     assert owners(created)[("m", "Update")] == {"f:spec": {".": {}, "f:mode": {}, "f:size": {}}}
 
 
@@ -470,21 +543,31 @@ def test_status(api, tracked, ns):
     path = tracked.path(ns, "t")
     stored = applied(api, path, base(tracked, spec={"size": 1}, status={"phase": "x"}), code=201)
     assert "status" not in stored and owners(stored) == {("applier", "Apply"): {"f:spec": {"f:size": {}}}}
-    stored = applied(api, path + "/status", base(tracked, metadata={"labels": {"a": "1"}}, spec={"size": 9}, status={"phase": "Ready"}), owner="controller")
+    stored = applied(api, path + "/status",
+                     base(tracked, metadata={"labels": {"a": "1"}}, spec={"size": 9}, status={"phase": "Ready"}),
+                     owner="controller")
     assert stored["spec"]["size"] == 1 and "labels" not in stored["metadata"] and stored["status"] == {"phase": "Ready"}
     [entry] = [entry for entry in stored["metadata"]["managedFields"] if entry["manager"] == "controller"]
-    assert entry["subresource"] == "status" and entry["operation"] == "Apply" and entry["fieldsV1"] == {"f:status": {"f:phase": {}}}
-    status = failure(apply(api, path + "/status", base(tracked, status={"phase": "Down"}), owner="rival"), 409, "Conflict")
-    assert status["message"] == 'Apply failed with 1 conflict: conflict with "controller" with subresource "status": .status.phase'
-    stored = api.patch(path + "/status", {"status": {"seen": 1}, "metadata": {"managedFields": [{}]}}, fieldManager="watcher").json
-    assert owners(stored)[("watcher", "Update")] == {"f:status": {"f:seen": {}}} and ("controller", "Apply") in owners(stored)
+    assert entry["subresource"] == "status" and entry["operation"] == "Apply" and entry["fieldsV1"] == {
+        "f:status": {"f:phase": {}}}
+    status = failure(apply(api, path + "/status", base(tracked, status={"phase": "Down"}), owner="rival"), 409,
+                     "Conflict")
+    assert (status["message"]
+            == 'Apply failed with 1 conflict: conflict with "controller" with subresource "status": .status.phase')
+    stored = api.patch(path + "/status", {"status": {"seen": 1}, "metadata": {"managedFields": [{}]}},
+                       fieldManager="watcher").json
+    assert owners(stored)[("watcher", "Update")] == {"f:status": {"f:seen": {}}} and ("controller",
+        "Apply") in owners(stored)
     stored = applied(api, path, base(tracked, spec={"size": 2}))
     assert stored["status"] == {"phase": "Ready", "seen": 1}
-    failure(apply(api, tracked.path(ns, "missing") + "/status", base(tracked, {"name": "missing"}, status={"phase": "x"})), 404, "NotFound")
+    failure(apply(api, tracked.path(ns, "missing") + "/status",
+                  base(tracked, {"name": "missing"}, status={"phase": "x"})), 404, "NotFound")
 
 
 def test_deep_documents(api, tracked, ns):
-    """MF-04: what has been stored can be read again, though field sets are deeper than the document that they are about"""
+    """
+    MF-04: what has been stored can be read again, though field sets are deeper than the document that they are about
+    """
     path = tracked.path(ns, "t")
     head = json.dumps(base(tracked))[:-1]
     stored = 0
@@ -494,13 +577,17 @@ def test_deep_documents(api, tracked, ns):
             continue
         assert answer.code == 201, (depth, answer)
         stored += 1
-        for changed in (api.patch(path, {"metadata": {"labels": {"a": "b"}}}), apply(api, path, base(tracked, spec={"size": 1})), api.delete(path)):
+        for changed in (api.patch(path, {"metadata": {"labels": {"a": "b"}}}),
+                        apply(api, path, base(tracked, spec={"size": 1})), api.delete(path)):
             assert changed.code == 200, (depth, changed)
     assert 0 < stored < 15
 
 
 def test_order_of_items(api, tracked, ns):
-    """SSA-03: what both have comes in the order of the config, what only the live object has stays where it stands among it"""
+    """
+    SSA-03: what both have comes in the order of the config, what only the live object has stays where it stands among
+    it
+    """
     path = tracked.path(ns, "t")
     tags = [f"t{n}" for n in range(6)]
     api.create(tracked.resource, base(tracked, metadata={"name": "t"}, spec={"tags": tags}), ns)
@@ -521,12 +608,14 @@ def summing(stack):
 @pytest.mark.parametrize("write", ["create", "update", "patch", "apply"])
 def test_what_the_server_changes(api, summing, ns, path, write):
     """
-    MF-10: what the server adds to a request (a counted summary, in the place of mutating admission) comes behind the managed fields, which
+    MF-10: what the server adds to a request (a counted summary, in the place of mutating admission) comes behind the
+    managed fields, which
     stay as they are and good: the request's manager has what it sent, and what was added is for whoever asks first.
     """
     document = config(results=[result()])
     sent = {"create": lambda: api.post(path_of(POLR, ns), document, fieldManager="writer"),
-            "update": lambda: api.put(path, document | {"metadata": api.get(path).json["metadata"]}, fieldManager="writer"),
+            "update": lambda: api.put(path, document | {"metadata": api.get(path).json["metadata"]},
+                                      fieldManager="writer"),
             "patch": lambda: api.patch(path, {"results": [result()]}, kind=MERGE, fieldManager="writer"),
             "apply": lambda: apply(api, path, document, "writer")}
     before = {}
@@ -556,8 +645,10 @@ def test_sql(api, stack, ns, path):
         return api.get(path).json
 
     changed = update("""body = '{"summary":{"pass":42}}'""")
-    assert changed["summary"] == {"pass": 42} and changed["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
-    assert update("""metadata = '{"labels":{"a":"1"}}'""")["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
+    assert changed["summary"] == {"pass": 42} and changed["metadata"]["managedFields"] == stored[
+        "metadata"]["managedFields"]
+    assert update("""metadata = '{"labels":{"a":"1"}}'""")["metadata"]["managedFields"] == stored[
+        "metadata"]["managedFields"]
     assert "managedFields" not in update("""metadata = '{"managedFields":[]}'""")["metadata"]
     made = api.post(path_of(POLR, ns), report("r2"), fieldManager="m").json["metadata"]["managedFields"]
     assert update(f"metadata = $m${json.dumps({'managedFields': made})}$m$")["metadata"]["managedFields"] == made
@@ -596,7 +687,8 @@ def test_kubectl_apply(kubectl, applying, api, ns, path):
     applying(document, "--force-conflicts")
     stored = api.get(path).json
     assert stored["summary"]["pass"] == 2 and set(owners(stored)) == {("kubectl", "Apply")}
-    assert applying(document, "--dry-run=server").out == "policyreport.wgpolicyk8s.io/r1 serverside-applied (server dry run)\n"
+    assert applying(document,
+                    "--dry-run=server").out == "policyreport.wgpolicyk8s.io/r1 serverside-applied (server dry run)\n"
 
 
 def test_kubectl_diff(kubectl, ns, api, path, tmp_path):

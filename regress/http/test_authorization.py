@@ -1,4 +1,7 @@
-"""What a user may do: SubjectAccessReviews, what is remembered of them, and what refused requests are told (k8s-conformance section 5)."""
+"""
+What a user may do: SubjectAccessReviews, what is remembered of them, and what refused requests are told
+(k8s-conformance section 5).
+"""
 
 import json
 import select
@@ -82,18 +85,24 @@ ATTRIBUTES = {
     ("PATCH", "/namespaces/ns1/policyreports/r1"): resource("patch", namespace="ns1", name="r1"),
     ("DELETE", "/namespaces/ns1/policyreports/r1"): resource("delete", namespace="ns1", name="r1"),
     ("DELETE", "/namespaces/ns1/policyreports"): resource("deletecollection", namespace="ns1"),
-    ("GET", "/namespaces/ns1/policyreports/r1/status"): resource("get", namespace="ns1", name="r1", subresource="status"),
-    ("PUT", "/namespaces/ns1/policyreports/r1/status"): resource("update", namespace="ns1", name="r1", subresource="status"),
-    ("GET", "/namespaces/ns1/policyreports/r1/proxy/subpath"): resource("get", namespace="ns1", name="r1", subresource="proxy"),
+    ("GET", "/namespaces/ns1/policyreports/r1/status"): resource("get", namespace="ns1", name="r1",
+        subresource="status"),
+    ("PUT", "/namespaces/ns1/policyreports/r1/status"): resource("update", namespace="ns1", name="r1",
+        subresource="status"),
+    ("GET", "/namespaces/ns1/policyreports/r1/proxy/subpath"): resource("get", namespace="ns1", name="r1",
+        subresource="proxy"),
     ("DELETE", "/clusterpolicyreports"): resource("deletecollection", "clusterpolicyreports"),
     ("POST", "/clusterpolicyreports/r1"): resource("create", "clusterpolicyreports", name="r1"),
     ("GET", "/namespaces"): resource("list", "namespaces"),
     ("GET", "/namespaces/other"): resource("get", "namespaces", namespace="other", name="other"),
     ("DELETE", "/namespaces"): resource("deletecollection", "namespaces"),
-    ("PUT", "/namespaces/other/finalize"): resource("update", "namespaces", namespace="other", name="other", subresource="finalize"),
-    ("PUT", "/namespaces/other/status"): resource("update", "namespaces", namespace="other", name="other", subresource="status"),
+    ("PUT", "/namespaces/other/finalize"): resource("update", "namespaces", namespace="other", name="other",
+                                                    subresource="finalize"),
+    ("PUT", "/namespaces/other/status"): resource("update", "namespaces", namespace="other", name="other",
+                                                  subresource="status"),
     ("GET", "/proxy/namespaces/other/pods/foo"): resource("proxy", "pods", namespace="other", name="foo"),
-    ("GET", "/proxy/namespaces/other/pods/foo/subpath/not/a/subresource"): resource("proxy", "pods", namespace="other", name="foo"),
+    ("GET", "/proxy/namespaces/other/pods/foo/subpath/not/a/subresource"): resource("proxy", "pods",
+        namespace="other", name="foo"),
     # Whether it is served is nobody's business who may not ask.
     ("GET", "/nothing"): resource("list", "nothing"),
     ("GET", "/namespaces/ns1/nothing/x/y/z"): resource("get", "nothing", namespace="ns1", name="x", subresource="y"),
@@ -102,10 +111,15 @@ ATTRIBUTES = {
 
 @pytest.mark.parametrize("method, path", ATTRIBUTES)
 def test_attributes(shared, method, path):
-    """AUTHZ-01, AUTHZ-10, AUTHZ-14, DEL-10: TestGetAPIRequestInfo, TestGetAuthorizerAttributes, Test_resourceAttributesFrom, TestV1Webhook: the attributes of a request; the whole document that is sent, for a user of the aggregator too."""
+    """
+    AUTHZ-01, AUTHZ-10, AUTHZ-14, DEL-10: TestGetAPIRequestInfo, TestGetAuthorizerAttributes,
+    Test_resourceAttributesFrom, TestV1Webhook: the attributes of a request; the whole document that is sent, for a user
+    of the aggregator too.
+    """
     before = len(shared.apiserver.access_reviews)
     user = fresh_user()
-    answer = shared.front().request(method, BASE + path, user=user, groups=["dev"], uid="u-1", extra={"Example.org/Scopes": ["a", "b"]},
+    answer = shared.front().request(method, BASE + path, user=user, groups=["dev"], uid="u-1",
+                                    extra={"Example.org/Scopes": ["a", "b"]},
                                     body=b"{}" if method in ("POST", "PUT", "PATCH") else None)
     assert answer.code == 403
     assert shared.apiserver.access_reviews[before:] == [
@@ -135,7 +149,8 @@ def test_attributes(shared, method, path):
 ])
 def test_non_resource(shared, method, path, attributes):
     """AUTHZ-04, AUTHZ-10: TestGetNonAPIRequestInfo: any other path, with the method in lower case."""
-    assert asked(shared, method, path) == [{"nonResourceAttributes": attributes, "user": f"user-{next(unique) - 1}", "groups": GROUPS}]
+    assert asked(shared, method, path) == [{"nonResourceAttributes": attributes,
+                                            "user": f"user-{next(unique) - 1}", "groups": GROUPS}]
 
 
 def requirement(key, operator, *values):
@@ -145,7 +160,8 @@ def requirement(key, operator, *values):
 SELECTORS = {
     "labelSelector=a%3Db": {"labelSelector": [requirement("a", "In", "b")]},
     "labelSelector=z!%3Dc,a+in+(y,x,x),b,!c": {"labelSelector": [
-        requirement("a", "In", "x", "y"), requirement("b", "Exists"), requirement("c", "DoesNotExist"), requirement("z", "NotIn", "c")]},
+        requirement("a", "In", "x", "y"), requirement("b", "Exists"), requirement("c", "DoesNotExist"),
+        requirement("z", "NotIn", "c")]},
     # What cannot be said is left out: less is known, more is asked for.
     "labelSelector=a%3E1,b%3Dc": {"labelSelector": [requirement("b", "In", "c")]},
     "labelSelector=a%3E1": {},
@@ -159,15 +175,20 @@ SELECTORS = {
     "fieldSelector=nonsense": {},
     "fieldSelector=%2Abar": {},
     "labelSelector=%2Abar": {},
-    "fieldSelector=metadata.name%3Dx&labelSelector=a": {"name": "x", "fieldSelector": [requirement("metadata.name", "In", "x")],
+    "fieldSelector=metadata.name%3Dx&labelSelector=a": {"name": "x",
+                                                        "fieldSelector": [requirement("metadata.name", "In", "x")],
                                                         "labelSelector": [requirement("a", "Exists")]},
 }
 
 
-@pytest.mark.parametrize("verb, method, more", [("list", "GET", ""), ("watch", "GET", "&watch=1"), ("deletecollection", "DELETE", "")])
+@pytest.mark.parametrize("verb, method, more", [("list", "GET", ""), ("watch", "GET", "&watch=1"),
+                                                ("deletecollection", "DELETE", "")])
 @pytest.mark.parametrize("query", SELECTORS)
 def test_selectors(shared, query, verb, method, more):
-    """AUTHZ-02, AUTHZ-03: TestGetAuthorizerAttributes: selectors of lists, watches and deletecollections are passed on, those that cannot be parsed are not."""
+    """
+    AUTHZ-02, AUTHZ-03: TestGetAuthorizerAttributes: selectors of lists, watches and deletecollections are passed on,
+    those that cannot be parsed are not.
+    """
     expected = {key: value if key == "name" else {"requirements": value} for key, value in SELECTORS[query].items()}
     spec, = asked(shared, method, f"{BASE}/namespaces/ns1/policyreports?{query}{more}")
     assert spec["resourceAttributes"] == resource(verb, namespace="ns1", **expected)
@@ -195,12 +216,16 @@ def test_masters(shared):
 
 
 def test_always_allowed_paths(delegate):
-    """AUTHZ-04: /healthz, /livez and /readyz are for everyone, what lies below them is not; the flag replaces the list."""
+    """
+    AUTHZ-04: /healthz, /livez and /readyz are for everyone, what lies below them is not; the flag replaces the list.
+    """
     delegation = delegate()
-    for path, code in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/readyz/ping", 403), ("/livezz", 403), ("/metrics", 403)):
+    for path, code in (("/healthz", 200), ("/livez", 200), ("/readyz", 200), ("/readyz/ping", 403), ("/livezz", 403),
+                       ("/metrics", 403)):
         assert delegation.front(None).whole("GET", path, []).code == code, path
     own = delegate(flags=["--authorization-always-allow-paths=/metrics,readyz*,/"])
-    for path, code in (("/metrics", 200), ("/readyz", 200), ("/readyz/ping", 200), ("/livez", 403), ("/", 200), ("/apis", 403)):
+    for path, code in (("/metrics", 200), ("/readyz", 200), ("/readyz/ping", 200), ("/livez", 403),
+                       ("/", 200), ("/apis", 403)):
         assert own.front(None).whole("GET", path, []).code == code, path
     # Paths of resources are never in it.
     every = delegate(flags=["--authorization-always-allow-paths=/*"])
@@ -212,23 +237,29 @@ def test_always_allowed_paths(delegate):
 
 DENIALS = {
     ("GET", f"{BASE}/namespaces/ns1/policyreports"): (
-        'policyreports.wgpolicyk8s.io is forbidden: User "alice" cannot list resource "policyreports" in API group "wgpolicyk8s.io" '
+        'policyreports.wgpolicyk8s.io is forbidden: User "alice" cannot list resource "policyreports" in API group '
+                                                      '"wgpolicyk8s.io" '
         'in the namespace "ns1"', {"group": GROUP, "kind": "policyreports"}),
     ("GET", f"{BASE}/clusterpolicyreports/x"): (
-        'clusterpolicyreports.wgpolicyk8s.io "x" is forbidden: User "alice" cannot get resource "clusterpolicyreports" in API group '
+        'clusterpolicyreports.wgpolicyk8s.io "x" is forbidden: User "alice" cannot get resource "clusterpolicyreports" '
+                                                'in API group '
         '"wgpolicyk8s.io" at the cluster scope', {"name": "x", "group": GROUP, "kind": "clusterpolicyreports"}),
     ("PUT", f"{BASE}/namespaces/ns1/policyreports/x/status"): (
-        'policyreports.wgpolicyk8s.io "x" is forbidden: User "alice" cannot update resource "policyreports/status" in API group '
+        'policyreports.wgpolicyk8s.io "x" is forbidden: User "alice" cannot update resource "policyreports/status" in '
+        'API group '
         '"wgpolicyk8s.io" in the namespace "ns1"', {"name": "x", "group": GROUP, "kind": "policyreports"}),
     ("GET", f"{BASE}/policyreports?fieldSelector=metadata.name%3Dx"): (
-        'policyreports.wgpolicyk8s.io "x" is forbidden: User "alice" cannot list resource "policyreports" in API group "wgpolicyk8s.io" '
+        'policyreports.wgpolicyk8s.io "x" is forbidden: User "alice" cannot list resource "policyreports" in API group '
+        '"wgpolicyk8s.io" '
         'at the cluster scope', {"name": "x", "group": GROUP, "kind": "policyreports"}),
     ("GET", "/api/v1/pods"): (
-        'pods is forbidden: User "alice" cannot list resource "pods" in API group "" at the cluster scope', {"kind": "pods"}),
+        'pods is forbidden: User "alice" cannot list resource "pods" in API group "" at the cluster scope',
+                              {"kind": "pods"}),
     ("GET", "/openapi/v3"): ('forbidden: User "alice" cannot get path "/openapi/v3"', {}),
     ("GET", "/a<b>&c"): ('forbidden: User "alice" cannot get path "/a&lt;b&gt;&amp;c"', {}),
     ("GET", f"{BASE}/%3Cb%3E"): (
-        '<b>.wgpolicyk8s.io is forbidden: User "alice" cannot list resource "&lt;b&gt;" in API group "wgpolicyk8s.io" at the cluster scope',
+        '<b>.wgpolicyk8s.io is forbidden: User "alice" cannot list resource "&lt;b&gt;" in API group "wgpolicyk8s.io" '
+                                 'at the cluster scope',
         {"group": GROUP, "kind": "<b>"}),
 }
 
@@ -239,7 +270,8 @@ def test_denial(shared, method, target):
     message, details = DENIALS[method, target]
     for groups, reason in ((["a"], None), (["b"], "no RBAC <rule> matched")):
         shared.apiserver.access_rule = lambda spec: {"allowed": False, **({"reason": reason} if reason else {})}
-        answer = shared.front().request(method, target, user="alice", groups=groups, body=b"{}" if method == "PUT" else None)
+        answer = shared.front().request(method, target, user="alice", groups=groups,
+                                        body=b"{}" if method == "PUT" else None)
         status = failure(answer, 403, "Forbidden")
         assert status["message"] == message + (f": {reason}" if reason else "")
         assert status["details"] == details
@@ -296,7 +328,10 @@ def test_silence(delegate):
 # --- what is remembered ---
 
 def test_remembered(shared):
-    """AUTHZ-11: TestV1WebhookCache: the same question is asked once, whatever the answer; the least difference is another question."""
+    """
+    AUTHZ-11: TestV1WebhookCache: the same question is asked once, whatever the answer; the least difference is another
+    question.
+    """
     front = shared.front()
     user = fresh_user()
     for rule, code in ((denied, 403), (allowed, 200)):
@@ -310,19 +345,25 @@ def test_remembered(shared):
     before = len(shared.apiserver.access_reviews)
     questions = [
         {"groups": []}, {"groups": ["ab", "c"]}, {"groups": ["a", "bc"]}, {"groups": ["a,b"]}, {"groups": ["a", "b"]},
-        {"groups": ["b", "a"]}, {"groups": [], "uid": "a"}, {"groups": [], "extra": {"a": ["b"]}}, {"groups": [], "extra": {"a": ["b", "c"]}},
+        {"groups": ["b", "a"]}, {"groups": [], "uid": "a"}, {"groups": [], "extra": {"a": ["b"]}},
+                 {"groups": [], "extra": {"a": ["b", "c"]}},
         {"groups": [], "extra": {"ab": ["c"]}}, {"groups": ['a","b']}]
     for question in questions * 2:
         assert front.get("/apis", user=user, **question).code == 403
-    for target in [f"{BASE}/policyreports", f"{BASE}/policyreports?labelSelector=a", f"{BASE}/policyreports?labelSelector=a&limit=1",
+    for target in [f"{BASE}/policyreports", f"{BASE}/policyreports?labelSelector=a",
+                   f"{BASE}/policyreports?labelSelector=a&limit=1",
                    f"{BASE}/policyreports?watch=1", "/apis/wgpolicyk8s.io"] * 2:
         assert front.get(target, user=user, groups=[]).code == 403
     assert len(shared.apiserver.access_reviews) == before + len(questions) + 4
 
 
 def test_forgotten(delegate):
-    """AUTHZ-11: TestV1WebhookCache: answers are remembered for as long as the flags say, allowed and not allowed each for its own time."""
-    delegation = delegate(flags=["--authorization-webhook-cache-authorized-ttl=300ms", "--authorization-webhook-cache-unauthorized-ttl=0"])
+    """
+    AUTHZ-11: TestV1WebhookCache: answers are remembered for as long as the flags say, allowed and not allowed each for
+    its own time.
+    """
+    delegation = delegate(flags=["--authorization-webhook-cache-authorized-ttl=300ms",
+                                 "--authorization-webhook-cache-unauthorized-ttl=0"])
     front = delegation.front(keep=True)
     reviews = delegation.apiserver.access_reviews
     for _ in range(2):
@@ -360,7 +401,9 @@ def test_reviews_are_shared(delegate):
 
 
 def test_flood(delegate):
-    """AUTHZ-11: reviews under way are bounded: more different questions than that get 429 and are told to come again."""
+    """
+    AUTHZ-11: reviews under way are bounded: more different questions than that get 429 and are told to come again.
+    """
     delegation = delegate()
     hold = threading.Event()
     delegation.apiserver.trouble("subjectaccessreviews", hold=hold)
@@ -408,32 +451,42 @@ def test_apply_asks_for_create(shared, ns):
 
 
 def test_apply_may_not_create(shared, ns):
-    """AUTHZ-12, AUTHZ-13: who may patch but not create may apply to what is there alone; when nobody says whether he may create, that is 500"""
+    """
+    AUTHZ-12, AUTHZ-13: who may patch but not create may apply to what is there alone; when nobody says whether he may
+    create, that is 500
+    """
     def apply(name, **more):
         target = f"{path_of(POLR, ns, name)}?fieldManager=tests"
-        document = json.dumps({"apiVersion": f"{GROUP}/{VERSION}", "kind": "PolicyReport", "metadata": {"name": name, "labels": {"a": "b"}}}).encode()
-        return shared.front().request("PATCH", target, headers=[("Content-Type", APPLY)], body=document, **{"user": fresh_user(), **more})
-    shared.apiserver.access_rule = lambda spec: {"allowed": spec["resourceAttributes"]["verb"] == "patch", "reason": "no role"}
+        document = json.dumps({"apiVersion": f"{GROUP}/{VERSION}", "kind": "PolicyReport",
+                               "metadata": {"name": name, "labels": {"a": "b"}}}).encode()
+        return shared.front().request("PATCH", target, headers=[("Content-Type", APPLY)], body=document,
+                                      **{"user": fresh_user(), **more})
+    shared.apiserver.access_rule = lambda spec: {"allowed": spec["resourceAttributes"]["verb"] == "patch",
+                                                 "reason": "no role"}
     status = failure(apply("r1", user="patcher"), 403, "Forbidden")
-    assert status["message"] == ('policyreports.wgpolicyk8s.io "r1" is forbidden: User "patcher" cannot create resource "policyreports" in API '
+    assert status["message"] == ('policyreports.wgpolicyk8s.io "r1" is forbidden: User "patcher" cannot create '
+                                 'resource "policyreports" in API '
                                  f'group "{GROUP}" in the namespace "{ns}": no role')
     assert status["details"] == {"name": "r1", "group": GROUP, "kind": "policyreports"}
     assert apply("r1", groups=["system:masters"]).code == 201
     assert apply("r1").code == 200
-    shared.apiserver.access_rule = lambda spec: {"allowed": True} if spec["resourceAttributes"]["verb"] == "patch" else None
+    shared.apiserver.access_rule = lambda spec: {"allowed": True} if spec["resourceAttributes"][
+        "verb"] == "patch" else None
     failure(apply("r2"), 500, "InternalError")
 
 
 # --- impersonation ---
 
-@pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-Scopes", "Impersonate-Uid"])
+@pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-Scopes",
+                                    "Impersonate-Uid"])
 def test_impersonation(shared, header):
     """AUTHZ-12: who asks to be taken for somebody else is refused, instead of being taken for who he is."""
     shared.apiserver.access_rule = allowed
     answer = shared.front().request("GET", "/apis", user="root", groups=["system:masters"], headers=[(header, "bob")])
     name = ' "bob"' if header == "Impersonate-User" else ""
     assert failure(answer, 403, "Forbidden")["message"] == (
-        f'users{name} is forbidden: User "root" cannot impersonate resource "users" in API group "" at the cluster scope: '
+        f'users{name} is forbidden: User "root" cannot impersonate resource "users" in API group "" at the cluster '
+        'scope: '
         "impersonation is not offered here")
 
 
@@ -484,7 +537,8 @@ def test_roles(shared, ns):
 
     def code(user, method, target, body=None):
         document = None if body is None else json.dumps(body).encode()
-        return front.request(method, target, user=user, body=document, headers=[("Content-Type", "application/json")] if body else []).code
+        return front.request(method, target, user=user, body=document,
+                             headers=[("Content-Type", "application/json")] if body else []).code
     collection, elsewhere = path_of(POLR, ns), path_of(POLR, other)
     assert code("writer", "POST", collection, report("r1")) == 201
     assert code("writer", "POST", elsewhere, report("r1")) == 403

@@ -14,7 +14,8 @@ class Writer:
         self.connection.connect()
 
     def send(self, method, path, body):
-        self.connection.request(method, path, json.dumps(body), {"Content-Type": MERGE if method == "PATCH" else "application/json"})
+        self.connection.request(method, path, json.dumps(body),
+                                {"Content-Type": MERGE if method == "PATCH" else "application/json"})
 
     def answer(self):
         response: http.client.HTTPResponse = self.connection.getresponse()
@@ -22,13 +23,18 @@ class Writer:
 
 
 def test_each_gets_its_own_answer(own_stack):
-    """ERR-10, PAT-04: what is refused, what is there already, one object twice, what fails unexpectedly and what is over its budget cost
+    """
+    ERR-10, PAT-04: what is refused, what is there already, one object twice, what fails unexpectedly and what is over
+    its budget cost
     the others nothing"""
     own_stack.begin()
     own_stack.database.psql("""
-        CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'nobody expected this'; END $$;
-        CREATE FUNCTION public.cost() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too much' USING ERRCODE = '54000'; END $$;
-        CREATE TRIGGER cost BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'costs') EXECUTE FUNCTION public.cost();
+        CREATE FUNCTION public.fail() RETURNS trigger
+            LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'nobody expected this'; END $$;
+        CREATE FUNCTION public.cost() RETURNS trigger
+            LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'too much' USING ERRCODE = '54000'; END $$;
+        CREATE TRIGGER cost BEFORE INSERT ON kube_reports.object FOR EACH ROW
+            WHEN (NEW.name = 'costs') EXECUTE FUNCTION public.cost();
         CREATE TRIGGER fail BEFORE INSERT ON kube_reports.object FOR EACH ROW WHEN (NEW.name = 'fails') EXECUTE FUNCTION public.fail()""",
         user="postgres")
     proxy = own_stack.proxy(flags=["--workers=1"])
@@ -40,7 +46,8 @@ def test_each_gets_its_own_answer(own_stack):
         return proxy.metric("kube_reports_batched_writes_total") - proxy.metric("kube_reports_write_batches_total")
     assert accompanied() == 0
     writes = [("POST", path, report(f"new-{n}"), 201) for n in range(5)]
-    writes[2:2] = [("POST", path, report("fails"), 500), ("POST", path, report("costs"), 413), ("POST", path, report("Bad_Name"), 422), ("POST", path, report("there"), 409)]
+    writes[2:2] = [("POST", path, report("fails"), 500), ("POST", path, report("costs"), 413),
+                   ("POST", path, report("Bad_Name"), 422), ("POST", path, report("there"), 409)]
     writes += [("PATCH", f"{path}/there", {"metadata": {"labels": {label: "yes"}}}, 200) for label in ("a", "b")]
     first, *others = (Writer(proxy) for _ in range(len(writes) + 1))
 

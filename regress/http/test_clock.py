@@ -25,7 +25,8 @@ def clock(stack, tmp_path_factory):
     library.chmod(0o755)
 
     class Clock:
-        proxy = stack.proxy(flags=["--http2", "--workers=1"], under=["env", f"LD_PRELOAD={library}", f"CLOCK_OFFSET_FILE={offset}"])
+        proxy = stack.proxy(flags=["--http2", "--workers=1"],
+                            under=["env", f"LD_PRELOAD={library}", f"CLOCK_OFFSET_FILE={offset}"])
 
         def set(self, seconds):
             """Returns when answers show it, and the loop has gone round a few times since."""
@@ -43,7 +44,10 @@ def clock(stack, tmp_path_factory):
 
 
 def test_jumps(clock, ns):
-    """TR-03, W-01: two and a half minutes forward and back: idle connections, slow bodies, watches and streams go on, newcomers are served at once"""
+    """
+    TR-03, W-01: two and a half minutes forward and back: idle connections, slow bodies, watches and streams go on,
+    newcomers are served at once
+    """
     proxy = clock.proxy
     api = proxy.api(keep=True)
     assert api.create(POLR, report("r0"), ns)

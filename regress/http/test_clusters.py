@@ -53,7 +53,8 @@ def test_a_role_serves_its_cluster_only(stack):
         done = stack.database.psql(f"SELECT kube_reports_internal.api_hello('{cluster}', 'x')", user=user, check=False)
         assert done.code != 0 and "may not serve" in done.err
         request = '{"verb": "list", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports"}'
-        done = stack.database.psql(f"SELECT code FROM kube_reports_internal.api_list('{cluster}', '{request}', NULL)", user=user, check=False)
+        done = stack.database.psql(f"SELECT code FROM kube_reports_internal.api_list('{cluster}', '{request}', NULL)",
+                                   user=user, check=False)
         assert done.code != 0 or "200" not in done.out.split(), done
     done = stack.database.psql("SELECT 1 FROM kube_reports.object", user="kube_reports_proxy", check=False)
     assert done.code != 0 and "permission denied" in done.err
@@ -70,7 +71,9 @@ def test_a_proxy_of_an_unknown_cluster_is_not_ready(stack):
 
 
 def test_unregister_a_cluster(own_stack):
-    """Not while its proxy is connected, unless that is meant: then the proxy may not write, and another cluster goes on"""
+    """
+    Not while its proxy is connected, unless that is meant: then the proxy may not write, and another cluster goes on
+    """
     own_stack.begin()
     database, other = own_stack.database, str(uuid.uuid4())
     database.psql("CREATE ROLE other_proxy LOGIN", user="postgres")

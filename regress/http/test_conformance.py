@@ -1,6 +1,7 @@
 """docs/conformance.md says of every item what the tests say.
 
-A test carries the ids of what it proves: one in Python at the beginning of its docstring, one in Go, JavaScript or Rust in the comment
+A test carries the ids of what it proves: one in Python at the beginning of its docstring, one in Go, JavaScript or Rust
+in the comment
 above it.
 """
 
@@ -27,7 +28,8 @@ GC 1-8  NS 1-4  CTL 1-4  KC 1  INF 1-4  HL 1-5  LC 1-4  VER 1
 MUST_THAT_MAY_DIFFER = {"TR-01", "TR-02"}
 
 ID = re.compile(r"\b([A-Z]{1,5})-(\d\d)(?: to [A-Z]{1,5}-(\d\d))?\b")
-ROW = re.compile(r"\| ([A-Z]+-\d\d) \| (MUST|SHOULD|NICE|fact) \| ([^|]+) \| (yes|no|n/a|differs: [^|]+) \| ([^|]*) ?\|")
+ROW = (re.compile(r"\| ([A-Z]+-\d\d) \| (MUST|SHOULD|NICE|fact) \| ([^|]+) \| (yes|no|n/a|differs: [^|]+) \| ([^|]*) "
+                  r"?\|"))
 
 Row = collections.namedtuple("Row", "id priority what state tests")
 
@@ -60,7 +62,10 @@ def python_tests():
 
 
 def commented_tests():
-    """Go's and Rust's tests are functions, JavaScript's calls of test("name", ...); all have their comment right above them."""
+    """
+    Go's and Rust's tests are functions, JavaScript's calls of test("name", ...); all have their comment right above
+    them.
+    """
     for pattern, form in (("*_test.go", r"^func (Test\w+)\("), ("*.mjs", r"^test\(['\"]([^'\"]+)['\"]"),
                           ("tests/*.rs", r"^async fn (\w+)\(")):
         for path in sorted((TOP / "regress").rglob(pattern)):
@@ -68,7 +73,8 @@ def commented_tests():
             for line in path.read_text(encoding="utf-8").splitlines():
                 named = re.match(form, line)
                 if named:
-                    yield named.group(1) if pattern.endswith(".go") else f"{path.name}::{named.group(1)}", ids_in(" ".join(comment))
+                    yield named.group(1) if pattern.endswith(
+                        ".go") else f"{path.name}::{named.group(1)}", ids_in(" ".join(comment))
                 comment = comment + [line] if line.startswith("//") else []
 
 
@@ -110,9 +116,11 @@ def test_rows_name_their_tests(rows, tests):
 def test_tests_are_in_the_table(rows, tests):
     """What a test claims to prove is an item, and the table does not say that it is missing."""
     state = {row.id: row.state for row in rows}
-    assert [f"{test}: {item}" for test, carried in tests.items() for item in sorted(carried) if state.get(item, "no") in ("no", "n/a")] == []
+    assert [f"{test}: {item}" for test, carried in tests.items() for item in sorted(carried)
+            if state.get(item, "no") in ("no", "n/a")] == []
 
 
 def test_no_excuses(rows):
     assert [row.id for row in rows if row.state == "n/a" and row.priority != "fact"] == []
-    assert [row.id for row in rows if row.priority == "MUST" and row.state.startswith("differs") and row.id not in MUST_THAT_MAY_DIFFER] == []
+    assert [row.id for row in rows if row.priority == "MUST" and row.state.startswith("differs")
+            and row.id not in MUST_THAT_MAY_DIFFER] == []

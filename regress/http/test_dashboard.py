@@ -30,11 +30,13 @@ def rows_at(documents, days_ago):
         namespace = document["metadata"].get("namespace", "")
         if document["kind"] == "ComplianceCheckResult" and days_ago <= fleet.CHECKED:
             status = {"FAIL": "fail", "PASS": "pass", "MANUAL": "skip", "INCONSISTENT": "error"}[document["status"]]
-            rows.append(Row(fleet.CLUSTERS[uid], namespace, "Compliance Operator", "cis-node", document["severity"], status, document["status"] not in ("MANUAL", "INCONSISTENT")))
+            rows.append(Row(fleet.CLUSTERS[uid], namespace, "Compliance Operator", "cis-node", document["severity"],
+                            status, document["status"] not in ("MANUAL", "INCONSISTENT")))
         elif "results" in document:
             # The state of the last step that was then.
             step = min(days for days in fleet.DAYS if days >= days_ago)
-            rows += [Row(fleet.CLUSTERS[uid], namespace, result["source"], result["policy"], result["severity"], result["result"], True)
+            rows += [Row(fleet.CLUSTERS[uid], namespace, result["source"], result["policy"], result["severity"],
+                         result["result"], True)
                      for result in fleet.as_of(document, step)["results"]]
     return rows
 
@@ -63,7 +65,8 @@ class Words(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.elements[tag] += 1
-        assert not any(name.startswith("on") or name in ("style", "src", "href", "srcset", "action") for name, _ in attrs), (tag, attrs)
+        assert not any(name.startswith("on") or name in ("style", "src", "href", "srcset", "action")
+                       for name, _ in attrs), (tag, attrs)
 
     def handle_data(self, data):
         self.texts.append(data)
@@ -80,7 +83,8 @@ class World:
         return rows_at(self.documents, max((self.last_day - datetime.date.fromisoformat(day)).days, 0))
 
     def dashboard(self, arguments="", user=READER, database="kube_reports"):
-        return json.loads(self.database.psql(f"SELECT kube_reports.dashboard({arguments})", user=user, database=database))
+        return json.loads(self.database.psql(f"SELECT kube_reports.dashboard({arguments})", user=user,
+                                             database=database))
 
     @functools.cache
     def page(self, arguments="", user=READER, database="kube_reports"):
@@ -90,7 +94,8 @@ class World:
     def another(self, name):
         """A database of its own on the same server."""
         self.database.psql(f"CREATE DATABASE {name} OWNER kube_reports_owner", user="postgres", database="postgres")
-        self.database.psql(f"CREATE EXTENSION kube_reports; SELECT kube_reports.grant_reader('{READER}')", database=name)
+        self.database.psql(f"CREATE EXTENSION kube_reports; SELECT kube_reports.grant_reader('{READER}')",
+                           database=name)
         return name
 
 
@@ -128,8 +133,11 @@ def test_now(world):
     told, rows = world.dashboard(), rows_at(world.documents, 0)
     counted = [row for row in rows if row.counted]
     last = told["trend"][-1]
-    assert {status: last[status] for status in ("pass", *FAILING)} == {status: sum(row.status == status for row in counted) for status in ("pass", *FAILING)}
-    assert (last["score"], last["parts"], last["excluded"]) == (score(counted), parts(counted), len(rows) - len(counted)) and last["excluded"]
+    assert {status: last[status] for status
+            in ("pass", *FAILING)} == {status: sum(row.status == status for row in counted)
+                                       for status in ("pass", *FAILING)}
+    assert (last["score"], last["parts"], last["excluded"]) == (score(counted), parts(counted),
+        len(rows) - len(counted)) and last["excluded"]
     policies, namespaces, clusters = (collections.defaultdict(list) for _ in range(3))
     for row in counted:
         policies[row.source, row.policy].append(row)
@@ -137,25 +145,34 @@ def test_now(world):
         clusters[row.cluster].append(row)
     vulnerabilities = {key: group for key, group in policies.items() if key[1].startswith("CVE-")}
     others = {key: group for key, group in policies.items() if key not in vulnerabilities}
-    assert told["policies"] == len(others) and told["failing_policies"] == sum(bool(failing(group)) for group in others.values())
-    assert told["namespaces"] == len(namespaces) and told["failing_namespaces"] == sum(bool(failing(group)) for group in namespaces.values())
+    assert told["policies"] == len(others) and told["failing_policies"] == sum(bool(failing(group))
+        for group in others.values())
+    assert told["namespaces"] == len(namespaces) and told["failing_namespaces"] == sum(bool(failing(group))
+        for group in namespaces.values())
     assert told["vulnerabilities"] == sum(bool(failing(group)) for group in vulnerabilities.values())
     assert told["clusters"] == len(clusters) + 1 and told["sources"] == 3
-    assert [(row["source"], row["policy"], row["failing"], row["pass"], row["parts"], row["places"]) for row in told["top_policies"]] == [
-        (*key, len(failing(group)), sum(row.status == "pass" for row in group), parts(group), len({row[:2] for row in failing(group)}))
-        for key, group in sorted(others.items(), key=lambda item: (-len(failing(item[1])), item[0][1], item[0][0]))[:10]]
-    assert sorted((row["cluster_name"], row["namespace"], row["failing"], row["score"], row["parts"]) for row in told["top_namespaces"]) == sorted(
+    assert [(row["source"], row["policy"], row["failing"], row["pass"], row["parts"], row["places"])
+            for row in told["top_policies"]] == [
+        (*key, len(failing(group)), sum(row.status == "pass" for row in group), parts(group),
+         len({row[:2] for row in failing(group)}))
+        for key, group in sorted(others.items(),
+                                 key=lambda item: (-len(failing(item[1])), item[0][1], item[0][0]))[:10]]
+    assert sorted((row["cluster_name"], row["namespace"], row["failing"], row["score"], row["parts"])
+                  for row in told["top_namespaces"]) == sorted(
         (*key, len(failing(group)), score(group), parts(group))
         for key, group in sorted(namespaces.items(), key=lambda item: (-len(failing(item[1])), item[0][1], next(
             uid for uid, name in fleet.CLUSTERS.items() if name == item[0][0])))[:10])
-    assert [(row["cluster_name"], row["failing"], row["score"], row["parts"], row["scores"][-1]) for row in told["top_clusters"]] == [
+    assert [(row["cluster_name"], row["failing"], row["score"], row["parts"], row["scores"][-1])
+            for row in told["top_clusters"]] == [
         (cluster, len(failing(group)), score(group), parts(group), score(group))
         for cluster, group in sorted(clusters.items(), key=lambda item: -len(failing(item[1])))]
-    assert {(row["policy"], row["failing"]) for row in told["top_vulnerabilities"]} == {(key[1], len(failing(group))) for key, group in vulnerabilities.items()}
+    assert {(row["policy"], row["failing"]) for row in told["top_vulnerabilities"]} == {(key[1], len(failing(group)))
+        for key, group in vulnerabilities.items()}
     assert [row["score"] or 0 for row in told["top_vulnerabilities"]] == [10, 9.8, 7.8, 7.5, 7.5, 7.5, 7.5, 3.3, 0]
     assert [row["policy"] for row in told["top_vulnerabilities"]][:2] == ["CVE-2021-44228", "CVE-2022-42889"]
     first = told["top_vulnerabilities"][0]
-    assert (first["score"], first["severity"], first["package"], first["installed_version"], first["fixed_version"]) == (
+    assert (first["score"], first["severity"], first["package"], first["installed_version"],
+            first["fixed_version"]) == (
         10, "critical", "org.apache.logging.log4j:log4j-core", "2.14.1", "2.15.0")
 
 
@@ -165,7 +182,8 @@ def test_trend(world):
     assert len(told["trend"]) == 30
     for place, day in enumerate(told["trend"]):
         counted = [row for row in world.rows_on(day["day"]) if row.counted]
-        assert (day["failing"], day["parts"], day["score"]) == (len(failing(counted)), parts(counted), score(counted)), day["day"]
+        assert (day["failing"], day["parts"], day["score"]) == (len(failing(counted)), parts(counted),
+            score(counted)), day["day"]
         for cluster in told["top_clusters"]:
             assert cluster["scores"][place] == score([row for row in counted if row.cluster == cluster["cluster_name"]])
     assert len({day["failing"] for day in told["trend"]}) > 5, "a flat line proves nothing"
@@ -180,7 +198,8 @@ def test_ages(world):
         if document["kind"] == "ComplianceCheckResult":
             days = [fleet.CHECKED] if document["status"] == "FAIL" else []
         else:
-            days = [min(day for day in fleet.DAYS if day >= result["became"]) for result in document.get("results", []) if result["result"] in FAILING]
+            days = [min(day for day in fleet.DAYS if day >= result["became"]) for result in document.get("results", [])
+                    if result["result"] in FAILING]
         for day in days:
             ages[sum(day >= limit for limit in (1, 7, 30, 90))] += 1
             new += day < 30
@@ -192,7 +211,8 @@ def test_ages(world):
 @pytest.mark.parametrize("filter_, matches", [
     ({"cluster": "prod-us"}, lambda row: row.cluster == "prod-us"),
     ({"namespace": ["shop", ""]}, lambda row: row.namespace in ("shop", "")),
-    ({"source": "Trivy Vulnerability", "cluster": list(fleet.CLUSTERS)[2]}, lambda row: (row.source, row.cluster) == ("Trivy Vulnerability", "staging")),
+    ({"source": "Trivy Vulnerability", "cluster": list(fleet.CLUSTERS)[2]},
+     lambda row: (row.source, row.cluster) == ("Trivy Vulnerability", "staging")),
     ({"namespace": "nowhere"}, lambda row: False)], ids=["cluster", "namespaces", "source and uid", "nothing"])
 def test_filter(world, filter_, matches):
     told = world.dashboard(f"'{json.dumps(filter_)}'")
@@ -200,7 +220,8 @@ def test_filter(world, filter_, matches):
     assert (told["trend"][-1]["failing"] or 0, told["trend"][-1]["score"]) == (len(failing(rows)), score(rows))
     assert sum(row["failing"] for row in told["top_namespaces"]) == len(failing(rows))
     assert sum(map(sum, told["ages"])) == len(failing(rows))
-    assert {row["policy"] for row in told["top_vulnerabilities"]} == {row.policy for row in failing(rows) if row.policy.startswith("CVE-")}
+    assert {row["policy"] for row in told["top_vulnerabilities"]} == {row.policy for row in failing(rows)
+        if row.policy.startswith("CVE-")}
 
 
 def test_period(world):
@@ -222,8 +243,10 @@ def test_restricted_reader(world):
     world.database.psql("CREATE ROLE team LOGIN", user="postgres")
     world.database.psql(f"SELECT kube_reports.grant_namespace('team', '{list(fleet.CLUSTERS)[0]}', 'shop')")
     told, page = world.dashboard(user="team"), world.page(user="team")
-    rows = [row for row in rows_at(world.documents, 0) if row.counted and (row.cluster, row.namespace) == ("prod-eu", "shop")]
-    assert (told["trend"][-1]["failing"], told["trend"][-1]["score"], told["clusters"]) == (len(failing(rows)), score(rows), 1)
+    rows = [row for row in rows_at(world.documents, 0) if row.counted
+            and (row.cluster, row.namespace) == ("prod-eu", "shop")]
+    assert (told["trend"][-1]["failing"], told["trend"][-1]["score"],
+            told["clusters"]) == (len(failing(rows)), score(rows), 1)
     assert [row["namespace"] for row in told["top_namespaces"]] == ["shop"]
     for other in ("prod-us", "staging", "kube-system", "monitoring"):
         assert other in world.page() and other not in page + json.dumps(told), other
@@ -231,7 +254,8 @@ def test_restricted_reader(world):
 
 def test_read_only(world):
     """It writes nothing: a standby may be asked (test_analytics.py does)"""
-    assert world.database.psql("BEGIN READ ONLY; SELECT length(kube_reports.dashboard_html()) > 10000; COMMIT", user=READER) == "t"
+    assert world.database.psql("BEGIN READ ONLY; SELECT length(kube_reports.dashboard_html()) > 10000; COMMIT",
+                               user=READER) == "t"
 
 
 # ---- how it is shown ----
@@ -295,7 +319,8 @@ def test_paper(world, show):
     browser = show(world.page(), 794, "dark", "print")
     assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.run(FAINT) == [] and browser.run(MISFITS) == []
-    assert browser.run("return [...document.querySelectorAll('li')].every(e => getComputedStyle(e).breakInside === 'avoid' || !e.closest('.rows'))")
+    assert browser.run("return [...document.querySelectorAll('li')].every(e => getComputedStyle(e).breakInside === "
+                       "'avoid' || !e.closest('.rows'))")
 
 
 def test_said_aloud(world, show):
@@ -305,24 +330,33 @@ def test_said_aloud(world, show):
     images = [node for node in tree if node.get("role", {}).get("value") in ("image", "img") and not node["ignored"]]
     assert len(images) == browser.run("return document.querySelectorAll('svg').length")
     assert all(node["name"]["value"] for node in images)
-    trends = [node for node in images if node["name"]["value"] in ("Score by day", "Failing results by day and severity") and "description" in node]
-    assert len(trends) >= 2 and all(re.match(r"From .* on .* to .* on ", node["description"]["value"]) for node in trends[:2])
-    assert browser.run("const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length === new Set(ids).size")
+    trends = [node for node in images
+              if node["name"]["value"] in ("Score by day", "Failing results by day and severity")
+              and "description" in node]
+    assert len(trends) >= 2 and all(re.match(r"From .* on .* to .* on ", node["description"]["value"])
+                                    for node in trends[:2])
+    assert browser.run("const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length === new "
+                       "Set(ids).size")
 
 
 def test_charts_show_the_numbers(world, show):
     """The last point of the line stands where the score is, and bars are as long as their counts"""
     browser, told = show(world.page()), world.dashboard()
-    axis = browser.run("return [...document.querySelector('.plot .y').children].map(e => parseFloat(e.textContent) / 100)")
+    axis = browser.run("return [...document.querySelector('.plot .y').children].map(e => parseFloat(e.textContent) / "
+                       "100)")
     box, line = browser.run("const svg = document.querySelector('.trend'), path = svg.querySelector('.line.score');"
-                            "const end = path.getPointAtLength(path.getTotalLength()); return [svg.viewBox.baseVal.height, [end.x, end.y]]")
+                            "const end = path.getPointAtLength(path.getTotalLength()); return "
+                            "[svg.viewBox.baseVal.height, [end.x, end.y]]")
     assert line[0] == 1000 and abs(axis[0] - line[1] / box * (axis[0] - axis[-1]) - told["trend"][-1]["score"]) < 0.001
-    bars = browser.run("const section = [...document.querySelectorAll('section')].find(e => e.querySelector('h2')?.textContent === 'Failing policies');"
-                       "return [...section.querySelectorAll('.bar')].map(b => [...b.querySelectorAll('rect')].reduce((sum, r) => sum + r.getBoundingClientRect().width, 0)"
+    bars = browser.run("const section = [...document.querySelectorAll('section')].find(e => "
+                       "e.querySelector('h2')?.textContent === 'Failing policies');"
+                       "return [...section.querySelectorAll('.bar')].map(b => "
+                       "[...b.querySelectorAll('rect')].reduce((sum, r) => sum + r.getBoundingClientRect().width, 0)"
                        " / b.getBoundingClientRect().width)")
     most = told["top_policies"][0]["failing"]
     assert [round(bar, 2) for bar in bars] == [round(row["failing"] / most, 2) for row in told["top_policies"]]
-    assert browser.run("return document.querySelector('.ring text').textContent") == f"{100 * told['trend'][-1]['score']:.1f}%"
+    assert (browser.run("return document.querySelector('.ring text').textContent")
+            == f"{100 * told['trend'][-1]['score']:.1f}%")
 
 
 # ---- stores that are empty, tiny, hostile, many ----
@@ -341,8 +375,10 @@ def test_empty_and_tiny(world, show):
             "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": name, "namespace": "one"},
             "results": [{"policy": "only", "result": status, "source": "s"}]})}) IS NULL""", database=database)
     world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', 'one')", database=database)
-    for name, status, shown, said, arguments in (("a", "skip", "–", "Nothing counts towards a score.", "'{}'::jsonb"), ("b", "pass", "100%", "Every policy passes.", "'{ }'"),
-                                                 ("c", "fail", "50.0%", "only", "'{}', (now() AT TIME ZONE 'UTC')::date")):
+    for name, status, shown, said, arguments in (("a", "skip", "–", "Nothing counts towards a score.", "'{}'::jsonb"),
+                                                 ("b", "pass", "100%", "Every policy passes.", "'{ }'"),
+                                                 ("c", "fail", "50.0%", "only",
+                                                  "'{}', (now() AT TIME ZONE 'UTC')::date")):
         store(name, status)
         browser = show(world.page(arguments, database=database), 390)
         assert browser.run(MISFITS) == [] and browser.run(FAINT) == []
@@ -351,8 +387,10 @@ def test_empty_and_tiny(world, show):
         assert "NaN" not in browser.run("return document.body.innerHTML")
 
 
-HOSTILE = ["<script>window.pwned = 1</script>", "\"><img src=x onerror=window.pwned=1>", "' onmouseover='window.pwned=1", "</title></style><svg onload=window.pwned=1>",
-           "&lt;b&gt;&#60;i&#62;", "]]><!-- -->", "\u202egnitirw\u202c", "\u2066a\u2069\u200b\u200f\u061c", "a\tb\nc\rd\u0007\u009b\u007f", "\ufeff\ufffe\U000e0041\U000e007f", "%s %1$s \\1 \\x",
+HOSTILE = ["<script>window.pwned = 1</script>", "\"><img src=x onerror=window.pwned=1>",
+           "' onmouseover='window.pwned=1", "</title></style><svg onload=window.pwned=1>",
+           "&lt;b&gt;&#60;i&#62;", "]]><!-- -->", "\u202egnitirw\u202c", "\u2066a\u2069\u200b\u200f\u061c",
+           "a\tb\nc\rd\u0007\u009b\u007f", "\ufeff\ufffe\U000e0041\U000e007f", "%s %1$s \\1 \\x",
            "W" * 500, "\u0300" * 200, "ﷺ" * 300, "x" * 50 + " " + "\u5b57" * 300]
 
 
@@ -360,7 +398,9 @@ def test_hostile(world, show):
     """Whatever documents say is text on the page, and visible as what it is"""
     database = world.another("hostile")
     uid = list(fleet.CLUSTERS)[0]
-    world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', {sql_text(HOSTILE[0])}); SELECT kube_reports.register_cluster('{list(fleet.CLUSTERS)[1]}', {sql_text(HOSTILE[3])})", database=database)
+    world.database.psql(f"SELECT kube_reports.register_cluster('{uid}', {sql_text(HOSTILE[0])}); SELECT "
+                        f"kube_reports.register_cluster('{list(fleet.CLUSTERS)[1]}', {sql_text(HOSTILE[3])})",
+                        database=database)
     for number, text in enumerate(HOSTILE):
         world.database.psql(f"""SELECT kube_reports.create_report('{uid}', {sql_text(json.loads(json.dumps({
             "apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": f"a{number}", "namespace": "one"},
@@ -370,16 +410,20 @@ def test_hostile(world, show):
                          "properties": {"score": "9.9", "resource": text, "installedVersion": text, "fixedVersion": text}}]})))}) IS NULL""", database=database)
     # A namespace that no API would take.
     for table in ("rollup", "rollup_policy", "rollup_delta"):
-        world.database.psql(f"UPDATE kube_reports_internal.{table} SET namespace = '<script>pwned</script>'", database=database)
+        world.database.psql(f"UPDATE kube_reports_internal.{table} SET namespace = '<script>pwned</script>'",
+                            database=database)
     for arguments in ("", f"'{json.dumps({'cluster': [HOSTILE[0], HOSTILE[3]]})}'".replace("' onmouse", "'' onmouse")):
         page = world.page(arguments, database=database)
         words = Words(page)
-        assert set(words.elements) <= set("html head meta title style body header main footer section h1 h2 h3 p ul ol li span small b i bdi div svg path rect circle desc text"
+        assert set(words.elements) <= set("html head meta title style body header main footer section h1 h2 h3 p ul ol "
+                                          "li span small b i bdi div svg path rect circle desc text"
                                           " table thead tbody tr th td".split())
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\U000e0000-\U000e007f]", page)
+        assert not re.search(
+                             "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\U000e0000-\U000e007f]", page)
         assert len(page.encode()) < 150000
         browser = show(page, 390)
-        assert browser.run("return [window.pwned ?? null, document.scripts.length, document.images.length]") == [None, 0, 0]
+        assert browser.run("return [window.pwned ?? null, document.scripts.length, document.images.length]") == [None,
+            0, 0]
         for width in (390, 1280):
             browser.look(width)
             assert browser.run(MISFITS) == [], width
@@ -411,7 +455,8 @@ def test_scores_of_any_size(world, show):
                     for policy, score in scores.items()]})})""", database=database)
     browser = show(world.page(database=database), 390)
     assert browser.run(MISFITS) == []
-    assert browser.run("return Array.from(document.querySelectorAll('.badge.critical'), b => b.textContent)") == ["1000000000.0", "100.0", "9.0", "0.0"]
+    assert browser.run("return Array.from(document.querySelectorAll('.badge.critical'), b => b.textContent)") == [
+        "1000000000.0", "100.0", "9.0", "0.0"]
 
 
 def test_size_is_bounded(world):
@@ -420,12 +465,15 @@ def test_size_is_bounded(world):
     world.database.psql("""
         SELECT count(kube_reports.register_cluster(md5(n::text)::uuid, 'cluster-' || n)) FROM generate_series(1, 14) n;
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-            SELECT c.id, t.id, 'ns-' || n, 'r-' || n, jsonb_build_object('name', 'r-' || n, 'namespace', 'ns-' || n)::kube_reports.report,
+            SELECT c.id, t.id, 'ns-' || n, 'r-' || n,
+                jsonb_build_object('name', 'r-' || n, 'namespace', 'ns-' || n)::kube_reports.report,
                 jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('source', 's' || p % 7, 'policy', CASE WHEN p % 2 = 0 THEN 'CVE-' ELSE 'policy-' END || p, 'result', 'fail'))
                     FROM generate_series(1, 60) p))::kube_reports.report
             FROM generate_series(1, 14) n JOIN kube_reports.cluster c ON c.name = 'cluster-' || n, kube_reports.resource_type t WHERE t.kind = 'PolicyReport'""", database=database)
     told = world.dashboard(database=database)
-    assert [len(told["top_" + kind]) for kind in ("policies", "namespaces", "clusters", "vulnerabilities")] == [10] * 4 and len(told["cluster_names"]) == 3
+    assert [len(told["top_" + kind])
+            for kind in ("policies", "namespaces", "clusters",
+                         "vulnerabilities")] == [10] * 4 and len(told["cluster_names"]) == 3
     page = world.page(database=database)
     assert "and 4 more" in page and "and 20 more" in page and "14 clusters" in page
     assert len(page.encode()) < 100000
@@ -434,7 +482,8 @@ def test_size_is_bounded(world):
 def test_picture(world, show):
     """SCREENSHOTS=yes makes the pictures of the documentation anew"""
     for scheme in ("light", "dark"):
-        picture = show(world.page(f"'{json.dumps({'cluster': list(fleet.CLUSTERS)})}'"), 1280, scheme).picture(1280, 905)
+        picture = show(world.page(f"'{json.dumps({'cluster': list(fleet.CLUSTERS)})}'"), 1280,
+                       scheme).picture(1280, 905)
         assert picture.startswith(b"\x89PNG") and 30000 < len(picture) < 400000
         if os.environ.get("SCREENSHOTS"):
             (TOP / "docs" / f"dashboard-{scheme}.png").write_bytes(picture)

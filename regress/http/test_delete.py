@@ -16,7 +16,8 @@ def test_delete(api, ns):
         assert answer.code == 200
         status = answer.json
         assert (status["kind"], status["status"]) == ("Status", "Success") and "code" not in status
-        assert status["details"] == {"name": "r1", "group": "wgpolicyk8s.io", "kind": "policyreports", "uid": stored["metadata"]["uid"]}
+        assert status["details"] == {"name": "r1", "group": "wgpolicyk8s.io", "kind": "policyreports",
+                                     "uid": stored["metadata"]["uid"]}
         kind, last = watch.event()
         assert kind == "DELETED" and last["summary"] == stored["summary"]
         assert int(last["metadata"]["resourceVersion"]) > before
@@ -29,8 +30,10 @@ def test_delete(api, ns):
 
 def test_delete_options_with_kind(api, ns):
     """DEL-01"""
-    for number, options in enumerate(({"kind": "DeleteOptions", "apiVersion": "v1"}, {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},
-                                      {"kind": "DeleteOptions", "apiVersion": "wgpolicyk8s.io/v1alpha2", "gracePeriodSeconds": 0}, {})):
+    for number, options in enumerate(({"kind": "DeleteOptions", "apiVersion": "v1"},
+                                      {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},
+                                      {"kind": "DeleteOptions", "apiVersion": "wgpolicyk8s.io/v1alpha2",
+                                       "gracePeriodSeconds": 0}, {})):
         api.create(POLR, report(f"r{number}"), ns)
         assert api.delete(path_of(POLR, ns, f"r{number}"), options).code == 200
     assert api.names(POLR, ns) == []
@@ -42,12 +45,16 @@ def test_preconditions(api, ns):
     path = path_of(POLR, ns, "r1")
     other = str(uuid.uuid4())
     status = failure(api.delete(path, {"preconditions": {"uid": other}}), 409, "Conflict")
-    assert status["message"] == (f'Operation cannot be fulfilled on PolicyReport.wgpolicyk8s.io "r1": the UID in the precondition ({other}) does '
-                                 f'not match the UID in record ({stored["metadata"]["uid"]}). The object might have been deleted and then recreated')
+    assert status["message"] == ('Operation cannot be fulfilled on PolicyReport.wgpolicyk8s.io "r1": the UID in the '
+                                 f'precondition ({other}) does '
+                                 f'not match the UID in record ({stored["metadata"]["uid"]}). The object might have '
+                                 'been deleted and then recreated')
     status = failure(api.delete(path, {"preconditions": {"resourceVersion": "1"}}), 409, "Conflict")
-    assert "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record" in status["message"]
+    assert "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record" in status[
+        "message"]
     assert api.get(path).json == stored
-    answer = api.delete(path, {"preconditions": {"uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"]}})
+    answer = api.delete(path, {"preconditions": {"uid": stored["metadata"]["uid"],
+                                                 "resourceVersion": stored["metadata"]["resourceVersion"]}})
     assert answer.code == 200
 
 
@@ -68,7 +75,8 @@ def test_finalizers(api, ns):
         again = api.delete(path)
         assert again.code == 200 and again.json["metadata"]["resourceVersion"] == held["resourceVersion"]
         # No new finalizers now; the name stays taken.
-        status = failure(api.patch(path, {"metadata": {"finalizers": ["example.com/hold", "example.com/new"]}}), 422, "Invalid")
+        status = failure(api.patch(path, {"metadata": {"finalizers": ["example.com/hold", "example.com/new"]}}), 422,
+                         "Invalid")
         assert "no new finalizers can be added if the object is being deleted" in status["message"]
         status = failure(api.post(path_of(POLR, ns), report("r1")), 409, "AlreadyExists")
         assert status["message"] == 'object is being deleted: policyreports.wgpolicyk8s.io "r1" already exists'
@@ -123,14 +131,16 @@ def test_delete_collection_in_steps(stack, api, ns):
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda number: api.create(POLR, report(f"r{number:03}"), ns), range(600)))
     stack.database.psql(f"""
-        CREATE FUNCTION public.refuse_delete() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''40001''; END';
+        CREATE FUNCTION public.refuse_delete() RETURNS trigger
+            LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''40001''; END';
         CREATE TRIGGER refuse_delete BEFORE DELETE ON kube_reports.object FOR EACH ROW
             WHEN (OLD.namespace = '{ns}' AND OLD.name = 'r550') EXECUTE FUNCTION public.refuse_delete()""", user="postgres")
     try:
         failure(api.delete(path), 503, "ServiceUnavailable")
         assert len(api.names(POLR, ns)) == 100
     finally:
-        stack.database.psql("DROP TRIGGER refuse_delete ON kube_reports.object; DROP FUNCTION public.refuse_delete()", user="postgres")
+        stack.database.psql("DROP TRIGGER refuse_delete ON kube_reports.object; DROP FUNCTION public.refuse_delete()",
+                            user="postgres")
     answer = api.delete(path)
     assert answer.code == 200 and answer.headers["Content-Length"] == str(len(answer.body))
     assert answer.json["status"] == "Success"
@@ -175,7 +185,8 @@ def protobuf(number, value):
 def proto_options(*fields):
     """DeleteOptions as a typed client sends them: a runtime.Unknown behind the magic bytes."""
     kind = protobuf(1, b"v1") + protobuf(2, b"DeleteOptions")
-    return b"k8s\0" + protobuf(1, kind) + protobuf(2, b"".join(protobuf(*field) for field in fields)) + protobuf(3, b"") + protobuf(4, b"")
+    return b"k8s\0" + protobuf(1, kind) + protobuf(2, b"".join(protobuf(*field) for field in fields)) + protobuf(3,
+        b"") + protobuf(4, b"")
 
 
 def test_protobuf_options(api, ns):
@@ -188,7 +199,8 @@ def test_protobuf_options(api, ns):
         return api.request("DELETE", where, body, headers={"Content-Type": protobuf_type})
 
     status = failure(delete(proto_options((2, protobuf(1, b"another")))), 409, "Conflict")
-    assert f"the UID in the precondition (another) does not match the UID in record ({stored['metadata']['uid']})" in status["message"]
+    assert (f"the UID in the precondition (another) does not match the UID in record ({stored['metadata']['uid']})"
+            in status["message"])
     failure(delete(proto_options((2, protobuf(2, b"1")))), 409, "Conflict")
     assert "dryRun" in failure(delete(proto_options((5, b"Some"))), 422, "Invalid")["message"]
     assert "propagationPolicy" in failure(delete(proto_options((4, b"Sideways"))), 422, "Invalid")["message"]
@@ -200,7 +212,8 @@ def test_protobuf_options(api, ns):
     assert delete(proto_options((5, b"All")), path_of(POLR, ns)).code == 200
     assert api.names(POLR, ns) == ["r1"]
 
-    answer = delete(proto_options((1, 0), (2, protobuf(1, stored["metadata"]["uid"].encode())), (4, b"Foreground"), (15, b"unknown")))
+    answer = delete(proto_options((1, 0), (2, protobuf(1, stored["metadata"]["uid"].encode())),
+                                  (4, b"Foreground"), (15, b"unknown")))
     assert answer.code == 200 and answer.json["metadata"]["finalizers"] == ["foregroundDeletion"], answer
     answer = api.request("POST", path_of(POLR, ns), b"k8s\0", headers={"Content-Type": protobuf_type})
     assert "application/vnd" not in failure(answer, 415, "UnsupportedMediaType")["message"]

@@ -36,7 +36,8 @@ def test_aggregated(api, accept, version):
     """DISC-01, DISC-02, DISC-05, AGG-30, AGG-31, AGG-33: TestBasicResponse, TestV2Beta1SkewSupport"""
     answer = api.get("/apis", accept=accept, timeout="32s")
     assert answer.code == 200
-    assert answer.headers["Content-Type"] == f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+    assert (answer.headers["Content-Type"]
+            == f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
     assert answer.headers["Vary"] == "Accept" and answer.headers["ETag"] and answer.body.endswith(b"}\n")
     document = answer.json
     assert (document["kind"], document["apiVersion"]) == ("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}")
@@ -66,23 +67,30 @@ def test_aggregated_not_modified(api):
 
 
 @pytest.mark.parametrize("accept, version", [
-    ("application/json;foo=bar", None), ("", None), ("application/json", None), (V2BETA1, "v2beta1"), (V2, "v2"), (V2 + ",application/json", "v2"),
-    (V2 + ";profile=nopeer", "v2"), (V2 + ";profile=foo", "v2"), (V2.replace("json", "vnd.kubernetes.protobuf") + ",application/json", None)])
+    ("application/json;foo=bar", None), ("", None), ("application/json", None), (V2BETA1, "v2beta1"), (V2, "v2"),
+                                             (V2 + ",application/json", "v2"),
+    (V2 + ";profile=nopeer", "v2"), (V2 + ";profile=foo", "v2"),
+                                             (V2.replace("json", "vnd.kubernetes.protobuf") + ",application/json",
+                                              None)])
 def test_aggregation_enabled(api, accept, version):
     """DISC-01, NEG-01: TestAggregationEnabled: the first form that the client takes and the server has"""
     failure(api.get("/apis", accept="application/vnd.kubernetes.protobuf"), 406, "NotAcceptable")
     document = api.request("GET", "/apis", headers={"Accept": accept}).json
-    assert (document["kind"], document["apiVersion"]) == (("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}") if version else ("APIGroupList", "v1"))
+    assert (document["kind"], document["apiVersion"]) == (("APIGroupDiscoveryList", f"apidiscovery.k8s.io/{version}")
+        if version else ("APIGroupList", "v1"))
 
 
 def test_changes(stack, types):
-    """DISC-03, DISC-15, AGG-35: TestEtagConsistent, TestEtagOutdated, TestAddRemove: equal documents have equal ETags at both proxies, as long as nothing changes
+    """
+    DISC-03, DISC-15, AGG-35: TestEtagConsistent, TestEtagOutdated, TestAddRemove: equal documents have equal ETags at
+    both proxies, as long as nothing changes
     and when it has been changed back; an outdated one gets the new document"""
     proxies = (stack.first, stack.second)
 
     def everywhere(**headers):
         # Fresh connections reach every worker.
-        answers = [proxy.api().request("GET", "/apis", headers={"Accept": V2, **headers}) for proxy in proxies for _ in range(16)]
+        answers = [proxy.api().request("GET", "/apis", headers={"Accept": V2, **headers}) for proxy in proxies
+                   for _ in range(16)]
         etags = {answer.headers["ETag"] for answer in answers}
         return answers[0] if len(etags) == 1 and len({answer.code for answer in answers}) == 1 else None
 
@@ -91,9 +99,11 @@ def test_changes(stack, types):
 
     before = until(everywhere, 20, "the same document everywhere")
     group = "added." + types.group
-    types.stack.database.psql("SELECT kube_reports.register_crd($crd$" + json.dumps(crd(group, "things")) + "$crd$::jsonb)")
+    types.stack.database.psql("SELECT kube_reports.register_crd($crd$"
+                              + json.dumps(crd(group, "things")) + "$crd$::jsonb)")
     try:
-        during = until(lambda: next((a for a in [everywhere(**{"If-None-Match": before.headers["ETag"]})] if a and a.code == 200), None), 20, "the new group everywhere")
+        during = until(lambda: next((a for a in [everywhere(**{"If-None-Match": before.headers["ETag"]})] if a
+                                     and a.code == 200), None), 20, "the new group everywhere")
         assert during.headers["ETag"] != before.headers["ETag"] and set(groups(during)) == {*groups(before), group}
     finally:
         stack.unregister(f"things.{group}")
@@ -130,7 +140,8 @@ def test_api(api):
     assert api.get("/api").json["versions"] == ["v1"]
     aggregated = api.get("/api", accept=V2 + ",application/json").json
     assert aggregated["kind"] == "APIGroupDiscoveryList"
-    assert [(group["metadata"]["name"], [version["resources"] for version in group["versions"]]) for group in aggregated["items"]] == [("", [[]])]
+    assert [(group["metadata"]["name"], [version["resources"] for version in group["versions"]])
+            for group in aggregated["items"]] == [("", [[]])]
     assert api.get("/api/v1").json == {"kind": "APIResourceList", "groupVersion": "v1", "resources": []}
 
 
@@ -139,7 +150,8 @@ def test_unknown_path(api, path):
     """DISC-14"""
     answer = api.get(path)
     assert (answer.code, answer.body) == (404, b"404 page not found\n")
-    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8" and answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8" and answer.headers[
+        "X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize("path", [
@@ -198,7 +210,8 @@ def test_metrics(stack, api, ns):
     for name in ("apiserver_storage_objects", "apiserver_request_total", "apiserver_request_duration_seconds_bucket"):
         assert f"\n{name}{{" in "\n" + text, name
     created = [line for line in text.splitlines()
-               if line.startswith("apiserver_request_total{") and 'resource="policyreports"' in line and 'code="201"' in line]
+               if line.startswith("apiserver_request_total{") and 'resource="policyreports"' in line
+               and 'code="201"' in line]
     assert created and float(created[0].rsplit(" ", 1)[1]) >= 1
     for path in ("/livez", "/readyz"):
         with urllib.request.urlopen(url + path, timeout=10) as answer:
@@ -206,7 +219,10 @@ def test_metrics(stack, api, ns):
 
 
 def test_stored_objects(stack, types):
-    """HL-05: RunTestStats: a proxy that begins counts what is stored, which is what was created and not deleted, however often updated"""
+    """
+    HL-05: RunTestStats: a proxy that begins counts what is stored, which is what was created and not deleted, however
+    often updated
+    """
     pods, none = types.pods(), types.pods()
     for name in ("a", "b", "c"):
         pods.create(name, "ns")

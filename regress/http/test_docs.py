@@ -17,21 +17,26 @@ API_PAGE = (TOP / "docs" / "api.md").read_text()
 
 VISIBLE = """
 SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace
-UNION SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace AND c.relkind IN ('r', 'v', 'm', 'p', 'S') AND NOT c.relispartition
+UNION SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'kube_reports'::regnamespace
+    AND c.relkind IN ('r', 'v', 'm', 'p', 'S') AND NOT c.relispartition
 UNION SELECT t.typname FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
     WHERE t.typnamespace = 'kube_reports'::regnamespace AND t.typcategory <> 'A' AND (c.oid IS NULL OR c.relkind = 'c')
 ORDER BY 1
 """
 
 # Pages for those who use the product; the others are about what is inside as well.
-USER_PAGES = ["README.md", *(f"docs/{name}.md" for name in ("api", "howto", "operations", "analytics", "export", "aggregation"))]
+USER_PAGES = ["README.md", *(f"docs/{name}.md"
+                             for name in ("api", "howto", "operations", "analytics", "export", "aggregation"))]
 
-# Whom a routine, a view or a table is for, from those who have least: a reader of one namespace, one of everything, an administrator.
+# Whom a routine, a view or a table is for, from those who have least: a reader of one namespace, one of everything, an
+# administrator.
 FOR_WHOM = """
-SELECT o.name, CASE WHEN 'docs_nobody' = ANY (o.roles) THEN 'everybody' WHEN 'docs_namespace' = ANY (o.roles) THEN 'readers'
+SELECT o.name, CASE WHEN 'docs_nobody' = ANY (o.roles) THEN 'everybody'
+    WHEN 'docs_namespace' = ANY (o.roles) THEN 'readers'
         WHEN 'docs_reader' = ANY (o.roles) THEN 'readers of all' WHEN 'docs_admin' = ANY (o.roles) THEN 'administrators' ELSE 'owner' END,
     'docs_proxy' = ANY (o.roles)
-FROM (SELECT p.proname AS name, ARRAY(SELECT r.rolname FROM role r WHERE has_function_privilege(r.rolname, p.oid, 'EXECUTE')) AS roles
+FROM (SELECT p.proname AS name, ARRAY(SELECT r.rolname FROM role r
+    WHERE has_function_privilege(r.rolname, p.oid, 'EXECUTE')) AS roles
     FROM pg_proc p WHERE p.pronamespace = 'kube_reports'::regnamespace
     UNION ALL
     SELECT c.relname, ARRAY(SELECT r.rolname FROM role r WHERE has_table_privilege(r.rolname, c.oid, 'SELECT'))
@@ -41,7 +46,10 @@ ORDER BY 1
 
 
 def documented():
-    """Names in the first column of the page's tables; functions with their arguments; for whom the second column says they are."""
+    """
+    Names in the first column of the page's tables; functions with their arguments; for whom the second column says they
+    are.
+    """
     names, arguments, for_whom = set(), {}, {}
     for line in API_PAGE.splitlines():
         found = re.match(r"\| `(\w+)(?:\(([^`]*)\))?` \|(?: ([a-z ]+) \|)?", line)
@@ -78,7 +86,10 @@ def test_api_page_has_the_signatures(stack):
 
 
 def test_api_page_says_for_whom(stack):
-    """The second column is what grants give: to everybody, to readers of a part, to those of everything, to administrators; else to the owner"""
+    """
+    The second column is what grants give: to everybody, to readers of a part, to those of everything, to
+    administrators; else to the owner
+    """
     database = stack.database
     roles = ("docs_nobody", "docs_namespace", "docs_reader", "docs_admin", "docs_proxy")
     cluster = database.psql("SELECT uid FROM kube_reports.cluster ORDER BY id LIMIT 1")
@@ -111,7 +122,8 @@ def test_users_are_sent_to_what_is_public(stack, page):
     assert re.findall(r"kube_reports_internal\.\w+", text) == []
     visible = set(stack.database.psql(VISIBLE).split())
     assert sorted(set(re.findall(r"\bkube_reports\.(\w+)", text)) - visible) == []
-    inside = set(stack.database.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'kube_reports_internal'::regnamespace").split())
+    inside = set(stack.database.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace = "
+                                     "'kube_reports_internal'::regnamespace").split())
     assert sorted(set(re.findall(r"`[^`\n]*?\b(\w+)\(", text)) & inside - visible) == []
 
 
@@ -150,7 +162,10 @@ def test_security_page_names_existing_tests():
 
 
 def test_differences_are_told():
-    """ADM-03, ADM-04: what kube-apiserver would do and nobody does for aggregated groups is said where differences are listed"""
+    """
+    ADM-03, ADM-04: what kube-apiserver would do and nobody does for aggregated groups is said where differences are
+    listed
+    """
     differences = (TOP / "docs" / "conformance.md").read_text().partition("## Where this differs")[2]
     for word in ("Webhooks and policies of admission", "OwnerReferencesPermissionEnforcement", "quotas"):
         assert word in differences
@@ -165,14 +180,17 @@ def stack_of_make_up(tmp_path_factory):
     directory = pathlib.Path(run(["mktemp", "-d", "/tmp/kube-reports-up-XXXXXX"]).out.strip())
     directory.chmod(0o755)
     ports = {"PORT": free_port(), "METRICS_PORT": free_port(), "PG_PORT": free_port()}
-    environment = {**{name: value for name, value in os.environ.items() if name != "KUBECONFIG"}, "RUN_DIR": str(directory / "run")}
+    environment = {**{name: value for name, value in os.environ.items() if name != "KUBECONFIG"},
+                   "RUN_DIR": str(directory / "run")}
     command = ["make", "--no-print-directory", "up", *(f"{name}={value}" for name, value in ports.items())]
     try:
         first = run(command, timeout=300, cwd=TOP, env=environment)
-        yield directory, command, environment, [line.strip() for line in first.out.splitlines() if line.startswith("  ")]
+        yield directory, command, environment, [line.strip() for line in first.out.splitlines()
+                                                if line.startswith("  ")]
     finally:
         run(["make", "--no-print-directory", "clean-run"], check=False, cwd=TOP, env=environment)
-        run(["make", "--no-print-directory", "clean-run"], check=False, cwd=TOP, env={**environment, "RUN_DIR": str(directory / "second")})
+        run(["make", "--no-print-directory", "clean-run"], check=False, cwd=TOP,
+            env={**environment, "RUN_DIR": str(directory / "second")})
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -202,7 +220,8 @@ def test_what_make_up_prints(stack_of_make_up):
             plain = {name: value for name, value in environment.items() if name != "RUN_DIR"}
             out = shell(shlex.join(second), directory, plain, timeout=120).out
             assert "kube-reports answers on" in out
-            both = [shell(f"export KUBECONFIG={directory}/{name}/kubeconfig; kubectl get polr -A -o name", directory, environment).out
+            both = [shell(f"export KUBECONFIG={directory}/{name}/kubeconfig; kubectl get polr -A -o name",
+                          directory, environment).out
                     for name in ("run", "second")]
             assert both[0] == both[1] != ""
             assert shell(f"make down RUN_DIR={directory}/second", directory, plain).code == 0
@@ -211,8 +230,10 @@ def test_what_make_up_prints(stack_of_make_up):
             seen.add("down")
             assert words[2:] == [f"RUN_DIR={directory}/run"]
         elif "--watch" in words:
-            watching = subprocess.Popen(["bash", "-c", f"{export}; exec {line}"], cwd=TOP, stdout=subprocess.PIPE, text=True,
-                                        env={**environment, "PATH": f"{directory}/bin:{environment['PATH']}", "HOME": str(directory)})
+            watching = subprocess.Popen(["bash", "-c", f"{export}; exec {line}"], cwd=TOP,
+                                        stdout=subprocess.PIPE, text=True,
+                                        env={**environment, "PATH": f"{directory}/bin:{environment['PATH']}",
+                                             "HOME": str(directory)})
             assert watching.stdout.readline().split()[:2] == ["NAMESPACE", "NAME"]
             assert len(watching.stdout.readline().split()) == 10
             watching.send_signal(signal.SIGTERM)
@@ -253,7 +274,8 @@ def test_make_down_leaves_no_process(stack_of_make_up):
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and str(directory) in (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+                if entry.name.isdigit() and str(directory) in (entry / "cmdline").read_bytes().replace(b"\0",
+                    b" ").decode(errors="replace"):
                     found.append(entry.name)
             except OSError:
                 pass

@@ -7,7 +7,8 @@ import pytest
 
 from client import CPOLR, EPHR, JSON_PATCH, MERGE, POLR, failure, path_of, report, result, run
 
-SUBDOMAIN = ("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
+SUBDOMAIN = ("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+             "start and end with an "
              "alphanumeric character (e.g. 'example.com', regex used for validation is "
              "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')")
 
@@ -27,7 +28,8 @@ def test_unknown_enum_value(api, collection, ns):
     """ERR-10, CRE-12: NotSupported"""
     answer = api.post(collection, report("r", ns, results=[result(outcome="maybe")]))
     status = failure(answer, 422, "Invalid")
-    assert status["message"] == ('PolicyReport.wgpolicyk8s.io "r" is invalid: results[0].result: Unsupported value: "maybe": '
+    assert status["message"] == ('PolicyReport.wgpolicyk8s.io "r" is invalid: results[0].result: Unsupported value: '
+                                 '"maybe": '
                                  'supported values: "pass", "fail", "warn", "error", "skip"')
     assert status["details"] == {
         "name": "r", "group": "wgpolicyk8s.io", "kind": "PolicyReport", "causes": [{
@@ -66,7 +68,8 @@ def test_several_errors(api, collection, ns):
 def test_bad_name(api, collection, ns, name):
     """CRE-05"""
     status = failure(api.post(collection, report(name, ns)), 422, "Invalid")
-    assert status["message"] == f'PolicyReport.wgpolicyk8s.io "{name}" is invalid: metadata.name: Invalid value: "{name}": {SUBDOMAIN}'
+    assert (status["message"]
+            == f'PolicyReport.wgpolicyk8s.io "{name}" is invalid: metadata.name: Invalid value: "{name}": {SUBDOMAIN}')
     assert status["details"]["causes"][0]["field"] == "metadata.name"
     assert status["details"]["causes"][0]["reason"] == "FieldValueInvalid"
 
@@ -138,7 +141,8 @@ def test_stale_version(api, collection, ns):
     assert api.put(path, new).code == 200
     old["summary"]["pass"] = 8
     status = failure(api.put(path, old), 409, "Conflict")
-    assert status["message"] == ('Operation cannot be fulfilled on policyreports.wgpolicyk8s.io "moving": the object has been modified; '
+    assert status["message"] == ('Operation cannot be fulfilled on policyreports.wgpolicyk8s.io "moving": the object '
+                                 'has been modified; '
                                  'please apply your changes to the latest version and try again')
     assert status["details"] == {"name": "moving", "group": "wgpolicyk8s.io", "kind": "policyreports"}
     assert api.get(path).json["summary"]["pass"] == 7
@@ -149,7 +153,8 @@ def test_stale_version(api, collection, ns):
     assert api.delete(path).code == 200
 
 
-@pytest.mark.parametrize("body", [b"{", b"not json", b'{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": }', b'{"a": "\xff"}', b"[1,2]", b"null", b'"x"'])
+@pytest.mark.parametrize("body", [b"{", b"not json", b'{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": }',
+                                  b'{"a": "\xff"}', b"[1,2]", b"null", b'"x"'])
 def test_malformed_json(api, collection, body):
     """REQ-05"""
     answer = api.post(collection, body)
@@ -163,7 +168,8 @@ def test_empty_body(api, collection):
 
 def test_deep_json(api, collection):
     """REQ-08"""
-    answer = api.post(collection, b'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"deep"},"results":' +
+    answer = api.post(collection, b'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport",'
+                      b'"metadata":{"name":"deep"},"results":' +
                       b"[" * 100000 + b"]" * 100000 + b"}")
     failure(answer, 400, "BadRequest")
 
@@ -203,7 +209,8 @@ def test_not_found(api, collection, ns, method):
     body = {"PUT": report("missing", ns), "PATCH": {"summary": {}}}.get(method)
     if method == "PUT":
         body["metadata"]["resourceVersion"] = "1"
-    answer = api.request(method, collection + "/missing", body, headers={"Content-Type": MERGE} if method == "PATCH" else None)
+    answer = api.request(method, collection + "/missing", body,
+                         headers={"Content-Type": MERGE} if method == "PATCH" else None)
     status = failure(answer, 404, "NotFound")
     assert status["message"] == 'policyreports.wgpolicyk8s.io "missing" not found'
     assert status["details"] == {"name": "missing", "group": "wgpolicyk8s.io", "kind": "policyreports"}
@@ -226,14 +233,17 @@ def test_create_with_version(api, collection, ns):
 
 def test_content_types(api, collection, ns):
     """REQ-02, PAT-01, NEG-05"""
-    answer = api.request("POST", collection, report("r", ns), headers={"Content-Type": "application/vnd.kubernetes.protobuf"})
+    answer = api.request("POST", collection, report("r", ns),
+                         headers={"Content-Type": "application/vnd.kubernetes.protobuf"})
     failure(answer, 415, "UnsupportedMediaType")
     answer = api.patch(collection + "/kept", {"summary": {}}, kind="application/strategic-merge-patch+json")
     status = failure(answer, 415, "UnsupportedMediaType")
-    assert status["message"].startswith("the body of the request was in an unknown format - accepted media types include: "
+    assert status["message"].startswith("the body of the request was in an unknown format - accepted media types "
+                                        "include: "
                                         "application/json-patch+json, application/merge-patch+json")
     failure(api.get(collection + "/kept", accept="image/png"), 406, "NotAcceptable")
-    answer = api.request("POST", collection, json.dumps(report("kept", ns)), headers={"Content-Type": "application/json;charset=utf-8"})
+    answer = api.request("POST", collection, json.dumps(report("kept", ns)),
+                         headers={"Content-Type": "application/json;charset=utf-8"})
     failure(answer, 409, "AlreadyExists")
 
 
@@ -249,8 +259,10 @@ def test_methods(api, collection):
     assert api.get(collection + "/kept/log").code == 404
 
 
-@pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"limit": "x"}, {"labelSelector": "a in"}, {"labelSelector": "<invalid>"}, {"fieldSelector": "x"},
-                                   {"fieldSelector": "spec.a=1"}, {"continue": "%%%"}, {"timeoutSeconds": "x"}, {"x": "a\0b"}])
+@pytest.mark.parametrize("query", [{"resourceVersion": "x"}, {"limit": "x"}, {"labelSelector": "a in"},
+                                   {"labelSelector": "<invalid>"}, {"fieldSelector": "x"},
+                                   {"fieldSelector": "spec.a=1"}, {"continue": "%%%"},
+                                   {"timeoutSeconds": "x"}, {"x": "a\0b"}])
 def test_bad_list_options(api, collection, query):
     """LIST-11, SEL-02, SEL-10, SEL-11, PAGE-06, REQ-03, DC-07: TestRequestsWithInvalidQuery, of a list"""
     answer = api.get(collection, **query)
@@ -263,7 +275,8 @@ def test_list_options_that_exclude_each_other(api, collection):
     """LIST-10"""
     for query, text in (
             ({"resourceVersionMatch": "Exact"}, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
-            ({"resourceVersion": "0", "resourceVersionMatch": "Exact"}, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'),
+            ({"resourceVersion": "0", "resourceVersionMatch": "Exact"},
+             'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'),
             ({"resourceVersion": "1", "resourceVersionMatch": "x"}, 'supported values: "Exact", "NotOlderThan", ""'),
             ({"sendInitialEvents": "true"}, "sendInitialEvents is forbidden for list")):
         status = failure(api.get(collection, **query), 422, "Invalid")
@@ -271,10 +284,12 @@ def test_list_options_that_exclude_each_other(api, collection):
 
 
 def test_patches_that_do_not_apply(api, collection):
-    """JP-01, MP-01, PAT-05, PAT-07: TestPatchRequiresMatchingName, TestForbiddenForceOnNonApply, TestInvalidPatchOptions,
+    """
+    JP-01, MP-01, PAT-05, PAT-07: TestPatchRequiresMatchingName, TestForbiddenForceOnNonApply, TestInvalidPatchOptions,
     and the number of operations"""
     kept = collection + "/kept"
-    for operation in ({"op": "test", "path": "/summary/pass", "value": 99}, {"op": "remove", "path": "/summary/nothing"},
+    for operation in ({"op": "test", "path": "/summary/pass", "value": 99},
+                      {"op": "remove", "path": "/summary/nothing"},
                       {"op": "replace", "path": "/nowhere/at/all", "value": 1}):
         status = failure(api.patch(kept, [operation], kind=JSON_PATCH), 422, "Invalid")
         assert status["message"] == "the server rejected our request due to an error in our request"
@@ -291,12 +306,18 @@ def test_patches_that_do_not_apply(api, collection):
 
 
 def test_write_options(api, collection, ns):
-    """CRE-06, CRE-07, FV-01, DEL-02: TestInvalidDryRun, TestValidDryRun, TestValidateFieldManagerInvalid, TestValidateFieldManagerValid"""
+    """
+    CRE-06, CRE-07, FV-01, DEL-02: TestInvalidDryRun, TestValidDryRun, TestValidateFieldManagerInvalid,
+    TestValidateFieldManagerValid
+    """
     for query, text in (({"dryRun": "x"}, 'dryRun: Unsupported value: ["x"]: supported values: "All"'),
-                        ({"dryRun": ["All", "False"]}, 'dryRun: Unsupported value: ["All","False"]: supported values: "All"'),
-                        ({"fieldManager": "field\nmanager"}, 'fieldManager: Invalid value: "field\\nmanager": invalid character U+000A (at position 5)'),
+                        ({"dryRun": ["All", "False"]},
+                         'dryRun: Unsupported value: ["All","False"]: supported values: "All"'),
+                        ({"fieldManager": "field\nmanager"},
+                         'fieldManager: Invalid value: "field\\nmanager": invalid character U+000A (at position 5)'),
                         ({"fieldManager": "m" * 129}, "fieldManager: Too long: may not be more than 128 bytes"),
-                        ({"fieldValidation": "x"}, 'fieldValidation: Unsupported value: "x": supported values: "", "Ignore", "Strict", "Warn"')):
+                        ({"fieldValidation": "x"},
+                         'fieldValidation: Unsupported value: "x": supported values: "", "Ignore", "Strict", "Warn"')):
         status = failure(api.post(collection, report("r", ns), **query), 422, "Invalid")
         assert status["message"].startswith('CreateOptions.meta.k8s.io "" is invalid: ') and text in status["message"]
     for manager in ("filedManager", "你好", "🍔"):
@@ -320,7 +341,8 @@ def test_strict_field_validation(api, collection, ns):
 
 def test_nested_spec_paths(api, ns):
     """The path of an error below spec, and a required object that is missing"""
-    document = {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": "e", "namespace": ns},
+    document = {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
+                "metadata": {"name": "e", "namespace": ns},
                 "spec": {"results": [{"policy": "p", "result": "no"}]}}
     status = failure(api.post(path_of(EPHR, ns), document), 422, "Invalid")
     assert sorted(cause["field"] for cause in status["details"]["causes"]) == ["spec.owner", "spec.results[0].result"]
@@ -357,6 +379,8 @@ def test_expect_continue_and_chunked_body(stack, ns):
     pki = stack.pki
     document = json.dumps(report("by-curl", ns))
     done = run(["curl", "-sS", "--cacert", f"{pki}/ca.crt", "--cert", f"{pki}/admin.crt", "--key", f"{pki}/admin.key",
-                "-H", "Expect: 100-continue", "-H", "Transfer-Encoding: chunked", "-H", "Content-Type: application/json",
-                "-d", "@-", "-w", "\n%{http_code}", f"https://127.0.0.1:{stack.first.port}{path_of(POLR, ns)}"], input=document)
+                "-H", "Expect: 100-continue", "-H", "Transfer-Encoding: chunked", "-H",
+                "Content-Type: application/json",
+                "-d", "@-", "-w", "\n%{http_code}", f"https://127.0.0.1:{stack.first.port}{path_of(POLR, ns)}"],
+               input=document)
     assert done.out.rsplit("\n", 1)[1] == "201", done.out

@@ -43,7 +43,8 @@ class Store:
     def put(self, resource, name, namespace, results):
         self.documents[resource, namespace, name] = self.api.put_report(resource, name, namespace, results)
         # Those of a large report follow.
-        until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60, "the results")
+        until(lambda: self.stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60,
+              "the results")
 
     def drop(self, resource, name, namespace):
         assert self.api.delete(path_of(resource, namespace, name)).code == 200
@@ -58,7 +59,8 @@ class Store:
             out = io.BytesIO()
             cursor.copy_expert(
                 f"COPY (SELECT * FROM {select}) TO STDOUT (FORMAT csv, HEADER)" if form == "csv" else
-                f"COPY (SELECT to_json(x) FROM {select} x) TO STDOUT (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')", out)
+                f"COPY (SELECT to_json(x) FROM {select} x) TO STDOUT (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')",
+                               out)
         connection.close()
         return out.getvalue()
 
@@ -73,30 +75,43 @@ class Store:
 def store(module_stack):
     module_stack.database.psql("SELECT kube_reports.set_setting('settle_window', '0')")
     made = Store(module_stack)
-    made.put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c", message=ODD, properties={"k": ODD, "score": "9.8"}),
-                                result("p2", "pass", message=""), result("p3", "skip", properties={"exceptions": "x,y"})])
-    made.put(POLR, "b", "two", [result("p1", "fail", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
+    made.put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c", message=ODD,
+                                       properties={"k": ODD, "score": "9.8"}),
+                                result("p2", "pass", message=""),
+                                result("p3", "skip", properties={"exceptions": "x,y"})])
+    made.put(POLR, "b", "two", [result("p1", "fail",
+                                       resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p",
+                                                   "namespace": "two", "uid": "u"}])])
     made.put(CPOLR, "a", None, [result("p9", "warn", severity="critical", properties={"score": "7.05"})])
-    made.put(POLR, "b", "two", [result("p1", "pass", resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "two", "uid": "u"}])])
+    made.put(POLR, "b", "two", [result("p1", "pass",
+                                       resources=[{"apiVersion": "v1", "kind": "Pod", "name": "p",
+                                                   "namespace": "two", "uid": "u"}])])
     made.put(POLR, "gone", "two", [result("p5", "error")])
     made.drop(POLR, "gone", "two")
     return made
 
 
 @pytest.mark.parametrize("form", ("jsonl", "csv"))
-@pytest.mark.parametrize("filters", ({}, {"status": ["fail", "warn"]}, {"policy": ["p1"], "namespace": ["two"]}, {"score_from": "9"}, {"text": "UMLAUT"},
-                                     {"properties": {"k": ODD}}, {"report": ["nothing"]}, {"since_to": SOON, "first_seen_to": "12/31/2999"}), ids=shown)
+@pytest.mark.parametrize("filters",
+                         ({}, {"status": ["fail", "warn"]}, {"policy": ["p1"], "namespace": ["two"]},
+                          {"score_from": "9"}, {"text": "UMLAUT"},
+                                     {"properties": {"k": ODD}}, {"report": ["nothing"]},
+                          {"since_to": SOON, "first_seen_to": "12/31/2999"}), ids=shown)
 def test_results_as_by_copy(store, form, filters):
     query = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in filters.items()}
     answer = store.api.get("/v1/export/results", format=form, **query)
     assert answer.code == 200
-    for settings in ({}, {"TimeZone": "Asia/Kathmandu", "DateStyle": "German, DMY", "extra_float_digits": "-5", "IntervalStyle": "iso_8601"}):
+    for settings in ({}, {"TimeZone": "Asia/Kathmandu", "DateStyle": "German, DMY", "extra_float_digits": "-5",
+                          "IntervalStyle": "iso_8601"}):
         assert answer.body == store.copy(f"kube_reports.export_results({sql_text(filters)})", form, **settings)
 
 
 @pytest.mark.parametrize("form", ("jsonl", "csv"))
-@pytest.mark.parametrize("filters", ({}, {"status": ["fail", ""]}, {"namespace": ["two"], "old_status": ["fail"]}, {"from": "2999-01-01"},
-                                     {"to": "2999-01-01", "policy": ["p1", "p9"]}, {"severity": ["critical"], "subject_kind": [""]},
+@pytest.mark.parametrize("filters",
+                         ({}, {"status": ["fail", ""]}, {"namespace": ["two"], "old_status": ["fail"]},
+                          {"from": "2999-01-01"},
+                                     {"to": "2999-01-01", "policy": ["p1", "p9"]},
+                          {"severity": ["critical"], "subject_kind": [""]},
                                      {"to": SOON}, {"to": "12/31/2999"}), ids=shown)
 def test_events_as_by_copy(store, form, filters):
     answer = store.api.get("/v1/export/events", format=form, **filters)
@@ -108,15 +123,18 @@ def test_events_as_by_copy(store, form, filters):
 def test_results_are_those_of_the_documents(store):
     """Both formats, parsed; what a text holds comes back as it was"""
     expected = collections.Counter(
-        (document["metadata"].get("namespace", ""), document["metadata"]["name"], entry["policy"], entry["result"], entry.get("severity", "unknown"),
-         entry.get("message", ""), json.dumps(entry.get("properties", {}), sort_keys=True), float(entry.get("properties", {}).get("score", 0)))
+        (document["metadata"].get("namespace", ""), document["metadata"]["name"], entry["policy"], entry["result"],
+         entry.get("severity", "unknown"),
+         entry.get("message", ""), json.dumps(entry.get("properties", {}), sort_keys=True),
+         float(entry.get("properties", {}).get("score", 0)))
         for document in store.documents.values() for entry in document["results"])
     lines = [json.loads(line) for line in store.api.get("/v1/export/results").body.decode().splitlines()]
     rows = list(csv.DictReader(io.StringIO(store.api.get("/v1/export/results", "text/csv").body.decode(), newline="")))
     for found in (lines, rows):
         assert collections.Counter(
             (row["namespace"], row["report"], row["policy"], row["status"], row["severity"], row["message"],
-             json.dumps(row["properties"] if isinstance(row["properties"], dict) else json.loads(row["properties"]), sort_keys=True),
+             json.dumps(row["properties"] if isinstance(row["properties"], dict)
+                        else json.loads(row["properties"]), sort_keys=True),
              float(row["score"] or 0)) for row in found) == expected
     assert [list(line) for line in lines] == [list(rows[0])] * len(lines)
     assert {line["cluster"] for line in lines} == {store.stack.cluster}
@@ -126,7 +144,8 @@ def test_results_are_those_of_the_documents(store):
 def test_events_tell_what_happened(store):
     told = [(event["namespace"], event["policy"], event["old_status"], event["new_status"]) for event in store.events()]
     assert collections.Counter(told) == collections.Counter([
-        ("one", "p1", None, "fail"), ("one", "p2", None, "pass"), ("one", "p3", None, "skip"), ("two", "p1", None, "fail"), ("", "p9", None, "warn"),
+        ("one", "p1", None, "fail"), ("one", "p2", None, "pass"), ("one", "p3", None, "skip"),
+        ("two", "p1", None, "fail"), ("", "p9", None, "warn"),
         ("two", "p1", "fail", "pass"), ("two", "p5", None, "error"), ("two", "p5", "error", None)])
     ids = [event["id"] for event in store.events()]
     assert len(set(ids)) == len(ids)
@@ -135,27 +154,39 @@ def test_events_tell_what_happened(store):
 
 
 @pytest.mark.parametrize("accept, format, kind", [
-    (None, None, "application/x-ndjson"), ("*/*", None, "application/x-ndjson"), ("text/csv", None, "text/csv; charset=utf-8; header=present"),
+    (None, None, "application/x-ndjson"), ("*/*", None, "application/x-ndjson"),
+                                                  ("text/csv", None, "text/csv; charset=utf-8; header=present"),
     ("text/html, text/csv;q=0.5, application/jsonl;q=0.4", None, "text/csv; charset=utf-8; header=present"),
-    ("text/csv;q=0.2, application/x-ndjson;q=0.3", None, "application/x-ndjson"), ("text/csv", "jsonl", "application/x-ndjson"),
-    ("", None, "application/x-ndjson"), (" ", None, "application/x-ndjson"), ("", "csv", "text/csv; charset=utf-8; header=present"),
+    ("text/csv;q=0.2, application/x-ndjson;q=0.3", None, "application/x-ndjson"),
+                                                  ("text/csv", "jsonl", "application/x-ndjson"),
+    ("", None, "application/x-ndjson"), (" ", None, "application/x-ndjson"),
+                                                  ("", "csv", "text/csv; charset=utf-8; header=present"),
     (",", None, None), ("text/html", None, None), ("text/csv;q=0", None, None)])
 def test_formats(store, accept, format, kind):
     """Of an empty Accept upstream takes as much as of none"""
-    answer = store.api.request("GET", "/v1/export/results", headers={"Accept": accept}, **({"format": format} if format else {}))
+    answer = store.api.request("GET", "/v1/export/results", headers={"Accept": accept},
+                               **({"format": format} if format else {}))
     assert (answer.code, answer.headers["Content-Type"]) == ((200, kind) if kind else (406, "application/json"))
 
 
 @pytest.mark.parametrize("path, query, code", [
-    ("results", {"format": "xml"}, 400), ("results", {"colour": "red"}, 400), ("results", {"status": "bad"}, 400), ("results", {"score_from": "high"}, 400),
-    ("results", {"properties": "{"}, 400), ("results", {"properties": "[]"}, 400), ("results", {"cluster": "x"}, 400), ("results", {"after": "1-0"}, 400),
-    ("events", {"after": "x"}, 400), ("events", {"after": "1-00000000000000zz"}, 400), ("events", {"after": "9" * 19 + "-0000000000000000"}, 400),
-    ("events", {"from": "yesterday-ish"}, 400), ("events", {"text": "x"}, 400), ("events", {"cluster": "x"}, 400), ("events", {"status": "x\x00"}, 400),
-    ("results", {"severity": "hihg"}, 400), ("events", {"severity": ["high", "hihg"]}, 400), ("events", {"old_status": "bad"}, 400),
+    ("results", {"format": "xml"}, 400), ("results", {"colour": "red"}, 400), ("results", {"status": "bad"}, 400),
+                                               ("results", {"score_from": "high"}, 400),
+    ("results", {"properties": "{"}, 400), ("results", {"properties": "[]"}, 400), ("results", {"cluster": "x"}, 400),
+                                               ("results", {"after": "1-0"}, 400),
+    ("events", {"after": "x"}, 400), ("events", {"after": "1-00000000000000zz"}, 400),
+                                               ("events", {"after": "9" * 19 + "-0000000000000000"}, 400),
+    ("events", {"from": "yesterday-ish"}, 400), ("events", {"text": "x"}, 400), ("events", {"cluster": "x"}, 400),
+                                               ("events", {"status": "x\x00"}, 400),
+    ("results", {"severity": "hihg"}, 400), ("events", {"severity": ["high", "hihg"]}, 400),
+                                               ("events", {"old_status": "bad"}, 400),
     ("results", {"properties": '{"k": "\\u0000"}'}, 400), ("results", {"properties": '{"k": 1e999999}'}, 400),
-    ("results", {"score_from": ["1", "2"]}, 400), ("results", {"text": ["a", "a"]}, 400), ("results", {"properties": ["{}", "{}"]}, 400),
-    ("events", {"from": ["2026-01-01", "2027-01-01"]}, 400), ("events", {"after": [BEGINNING, BEGINNING]}, 400), ("events", {"format": ["csv", "jsonl"]}, 400),
-    ("nothing", {}, 404), ("namespaces/one/nothing", {}, 404), ("namespaces/One/results", {}, 404), ("namespaces//results", {}, 404),
+    ("results", {"score_from": ["1", "2"]}, 400), ("results", {"text": ["a", "a"]}, 400),
+                                               ("results", {"properties": ["{}", "{}"]}, 400),
+    ("events", {"from": ["2026-01-01", "2027-01-01"]}, 400), ("events", {"after": [BEGINNING, BEGINNING]}, 400),
+                                               ("events", {"format": ["csv", "jsonl"]}, 400),
+    ("nothing", {}, 404), ("namespaces/one/nothing", {}, 404), ("namespaces/One/results", {}, 404),
+                                               ("namespaces//results", {}, 404),
     ("results/more", {}, 404)])
 def test_what_is_refused(store, path, query, code):
     answer = store.api.get(f"/v1/export/{path}", **query)
@@ -173,14 +204,18 @@ def test_only_reads(store):
 
 
 def test_authorization(stack, delegate):
-    """Nobody but who may get the very path; a namespace's path shows that namespace's reports alone, other clusters are never shown"""
+    """
+    Nobody but who may get the very path; a namespace's path shows that namespace's reports alone, other clusters are
+    never shown
+    """
     delegation = delegate()
     stack.first.api().create(POLR, report("x", "exp-one", results=[result("p1", "fail")]), "exp-one")
     stack.first.api().create(POLR, report("x", "exp-two", results=[result("p1", "fail")]), "exp-two")
     stack.other.api().create(POLR, report("x", "exp-one", results=[result("of-another", "fail")]), "exp-one")
     # What other tests deleted from this cluster has not settled, and would hold these events back.
     stack.database.psql("UPDATE kube_reports_internal.result_change SET settles_at = now() WHERE settles_at > now()")
-    paths = [f"/v1/export/{part}{what}" for part in ("", "namespaces/exp-one/", "namespaces/exp-two/") for what in ("results", "events")]
+    paths = [f"/v1/export/{part}{what}" for part in ("", "namespaces/exp-one/", "namespaces/exp-two/")
+             for what in ("results", "events")]
     nobody = stack.first.api("nobody")
     for path in paths:
         assert nobody.get(path).code == 403
@@ -191,7 +226,8 @@ def test_authorization(stack, delegate):
         assert {line["namespace"] for line in lines} == {"exp-one"} and {line["policy"] for line in lines} == {"p1"}
         assert mine.get(f"/v1/export/namespaces/exp-one/{what}", namespace="exp-two").body == b""
         whole = [json.loads(line) for line in mine.get(f"/v1/export/{what}").body.splitlines()]
-        assert {"exp-one", "exp-two"} <= {line["namespace"] for line in whole} and "of-another" not in {line["policy"] for line in whole}
+        assert {"exp-one", "exp-two"} <= {line["namespace"]
+                                          for line in whole} and "of-another" not in {line["policy"] for line in whole}
 
 
 def test_gzip(store):
@@ -209,20 +245,24 @@ def test_gzip(store):
 def many(store):
     """Enough for several pieces: 6,000 results and as many events, by one statement."""
     store.stack.database.psql(f"""
-        SELECT kube_reports.create_report('{store.stack.cluster}', jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+        SELECT kube_reports.create_report('{store.stack.cluster}',
+            jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
             'metadata', jsonb_build_object('name', 'many-' || n, 'namespace', 'many'), 'results', (SELECT jsonb_agg(jsonb_build_object('policy', 'p' || i,
             'source', 'many', 'result', 'fail', 'message', repeat('m', 600), 'rule', 'r' || n)) FROM generate_series(1, 100) i))::kube_reports.report)
         FROM generate_series(1, 60) n""")
     # The results of a large report before it may still follow, and events go out in the order of versions.
-    until(lambda: store.copy("""kube_reports.export_events('{"source":"many"}')""", "csv").count(b"\n") == 6001, what="the events to be final")
+    until(lambda: store.copy("""kube_reports.export_events('{"source":"many"}')""", "csv").count(b"\n") == 6001,
+          what="the events to be final")
     yield store
 
 
 @pytest.mark.parametrize("encoding", ("identity", "gzip"))
 def test_many_pieces(many, encoding):
     """Chunked, whole, in order, none twice; bytes as by COPY"""
-    for what, select in (("results", """export_results('{"source":"many"}')"""), ("events", """export_events('{"source":"many"}')""")):
-        answer = many.api.request("GET", f"/v1/export/{what}?source=many&format=csv", headers={"Accept-Encoding": encoding})
+    for what, select in (("results", """export_results('{"source":"many"}')"""),
+                         ("events", """export_events('{"source":"many"}')""")):
+        answer = many.api.request("GET", f"/v1/export/{what}?source=many&format=csv",
+                                  headers={"Accept-Encoding": encoding})
         assert answer.headers["Transfer-Encoding"] == "chunked"
         body = gzip.decompress(answer.body) if encoding == "gzip" else answer.body
         assert body == many.copy(f"kube_reports.{select}", "csv")
@@ -231,7 +271,8 @@ def test_many_pieces(many, encoding):
 
 def test_large_results(store):
     """A piece ends early where results are large: fewer rows, nothing left out"""
-    large = [result(f"large-{number}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)}) for number in range(25)]
+    large = [result(f"large-{number}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)})
+             for number in range(25)]
     store.put(POLR, "large", "large", large)
     answer = store.api.get("/v1/export/results", namespace="large")
     assert answer.headers["Transfer-Encoding"] == "chunked", "one piece for everything"
@@ -262,7 +303,8 @@ def test_a_slow_client_holds_nothing(many):
     before = proxy.memory()
     readers = [slow_reader(proxy.api(), "/v1/export/results?source=many") for _ in range(10)]
     try:
-        idle = ("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kube-reports-proxy' AND (state <> 'idle' OR backend_xmin IS NOT NULL)")
+        idle = ("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kube-reports-proxy' AND (state <> "
+                "'idle' OR backend_xmin IS NOT NULL)")
         until(lambda: proxy.metric("kube_reports_connections") >= 10, 10, "the readers")
         until(lambda: many.stack.database.psql(idle, user="postgres") == "0", 10, "the database to be left alone")
         assert proxy.memory() - before < 10 * 8 * 1024 * 1024
@@ -300,9 +342,13 @@ def test_a_lost_database_is_seen(own_stack):
 
 
 def test_nothing_is_skipped_by_an_open_transaction(store):
-    """Events of a transaction that commits later than those with larger versions come all the same; nothing behind them is told before"""
+    """
+    Events of a transaction that commits later than those with larger versions come all the same; nothing behind them is
+    told before
+    """
     last = store.events()[-1]["id"]
-    connection = store.stack.database.open_create(store.stack.cluster, report("open", "open", results=[result("of-the-open", "fail")]))
+    connection = store.stack.database.open_create(store.stack.cluster,
+                                                  report("open", "open", results=[result("of-the-open", "fail")]))
     store.put(CPOLR, "later", None, [result("of-the-later", "fail")])
     assert store.events(after=last) == [], "an event was told although one before it may still come"
     connection.commit()
@@ -312,7 +358,10 @@ def test_nothing_is_skipped_by_an_open_transaction(store):
 
 
 def test_what_may_come_back_is_waited_for(store):
-    """A disappearance is told once it has settled, and what came after it then, too: no id appears behind one that was given"""
+    """
+    A disappearance is told once it has settled, and what came after it then, too: no id appears behind one that was
+    given
+    """
     store.put(POLR, "brief", "one", [result("brief", "fail")])
     last = until(lambda: next((e for e in [store.events()[-1]] if e["policy"] == "brief"), None), 10, "the event")["id"]
     store.stack.database.psql("SELECT kube_reports.set_setting('settle_window', '3 seconds')")

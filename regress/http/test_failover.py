@@ -9,7 +9,10 @@ from conftest import Database
 
 
 def test_promotion_loses_the_last_writes(own_stack):
-    """LC-02, RV-01, W-50: versions go on above all that were given; only those of the gap get 410, older ones are resumed or just go on"""
+    """
+    LC-02, RV-01, W-50: versions go on above all that were given; only those of the gap get 410, older ones are resumed
+    or just go on
+    """
     own_stack.begin()
     standby = Database()
     try:
@@ -23,22 +26,26 @@ def test_promotion_loses_the_last_writes(own_stack):
         kept = api.create(POLR, report("kept"), "ns")["metadata"]["resourceVersion"]
         last = api.create(POLR, report("last"), "ns")["metadata"]["resourceVersion"]
         newest = primary.psql("SELECT pg_current_wal_lsn()", user="postgres")
-        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20, "replay")
+        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20,
+              "replay")
 
         # The standby hears no more of what is written.
         standby.psql("ALTER SYSTEM SET primary_conninfo = ''", user="postgres")
         standby.psql("SELECT pg_reload_conf()", user="postgres")
-        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20, "the end of streaming")
+        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20,
+              "the end of streaming")
         # Of one worker, so that what one stream has shown its feed has read for the other.
         proxies.append(own_stack.proxy(connection=hosts, flags=["--workers=1"]))
-        concerned, elsewhere = (proxies[2].api().watch(path_of(POLR, ns), resourceVersion=last) for ns in ("ns", "elsewhere"))
+        concerned, elsewhere = (proxies[2].api().watch(path_of(POLR, ns), resourceVersion=last)
+                                for ns in ("ns", "elsewhere"))
         lost = [api.create(POLR, report(f"lost-{n}"), "ns")["metadata"]["resourceVersion"] for n in range(3)]
         concerned.expect(*(("ADDED", f"lost-{n}") for n in range(3)))
         primary.kill()
         standby.promote()
         for proxy in proxies:
             until(lambda: proxy.api().get(path + "/kept").code == 200, 60, "the promoted server")
-        until(lambda: all(client.get(path + "/lost-0").code == 404 for client in (api, other) for _ in range(8)), 30, "every worker")
+        until(lambda: all(client.get(path + "/lost-0").code == 404 for client in (api, other) for _ in range(8)),
+              30, "every worker")
 
         written = []
         until(lambda: written.append(other.post(path, report("after"))) or written[-1].code != 503, 30, "a write")
@@ -46,11 +53,13 @@ def test_promotion_loses_the_last_writes(own_stack):
         after = written[-1].json["metadata"]["resourceVersion"]
         assert int(after) > int(lost[-1])
 
-        # A stream whose client has seen what is lost ends with 410; one whose client knows of nothing in the gap goes on.
+        # A stream whose client has seen what is lost ends with 410; one whose client knows of nothing in the gap goes
+        # on.
         kind, status = concerned.event(30)
         assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
         assert concerned.end() == []
-        until(lambda: other.post(path_of(POLR, "elsewhere"), report("there")).code in (201, 409), 30, "a write elsewhere")
+        until(lambda: other.post(path_of(POLR, "elsewhere"), report("there")).code in (201, 409), 30,
+              "a write elsewhere")
         elsewhere.expect(("ADDED", "there"))
 
         # At or below the promoted log: nothing was missed, nothing is sent twice.
@@ -70,20 +79,27 @@ def test_promotion_loses_the_last_writes(own_stack):
 
 
 def test_first_writes_after_a_promotion_are_sql(own_stack):
-    """RV-01, LC-02: no proxy has said hello to the promoted server; a session that was there before, and a new one, give no version again"""
+    """
+    RV-01, LC-02: no proxy has said hello to the promoted server; a session that was there before, and a new one, give
+    no version again
+    """
     own_stack.begin()
     primary, standby = own_stack.database, Database()
-    create = (f"SELECT (kube_reports.create_report('{own_stack.cluster}', jsonb_set('{json.dumps(report('r', 'ns'))}'::jsonb,"
-              " '{metadata,name}', to_jsonb('%s-' || n))::kube_reports.report)::jsonb #>> '{metadata,resourceVersion}')::bigint"
+    create = (f"SELECT (kube_reports.create_report('{own_stack.cluster}', "
+              f"jsonb_set('{json.dumps(report('r', 'ns'))}'::jsonb,"
+              " '{metadata,name}', to_jsonb('%s-' || n))::kube_reports.report)::jsonb #>> "
+              "'{metadata,resourceVersion}')::bigint"
               " FROM generate_series(1, %d) n")
     try:
         standby.follow(primary)
         primary.psql(create % ("kept", 1))
         newest = primary.psql("SELECT pg_current_wal_lsn()", user="postgres")
-        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20, "replay")
+        until(lambda: standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20,
+              "replay")
         standby.psql("ALTER SYSTEM SET primary_conninfo = ''", user="postgres")
         standby.psql("SELECT pg_reload_conf()", user="postgres")
-        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20, "the end of streaming")
+        until(lambda: primary.psql("SELECT count(*) FROM pg_stat_replication", user="postgres") == "0", 20,
+              "the end of streaming")
         # More than the values of the sequence that are logged ahead.
         lost = [int(version) for version in primary.psql(create % ("lost", 100)).split()]
         session = psycopg2.connect(standby.connection())

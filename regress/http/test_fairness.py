@@ -27,7 +27,8 @@ class Attack:
     def run(self):
         turn = 0
         while not self.ended.is_set():
-            answer = self.api.request("PATCH", self.path, self.bodies[turn % len(self.bodies)], {"Content-Type": self.kind}, seconds=120)
+            answer = self.api.request("PATCH", self.path, self.bodies[turn % len(self.bodies)],
+                                      {"Content-Type": self.kind}, seconds=120)
             self.codes.append(answer.code)
             # A turn that was refused is taken again.
             turn += answer.code == 200
@@ -45,7 +46,8 @@ def normal_writes(api, ns, prefix, seconds):
     while time.monotonic() < deadline:
         name = f"{prefix}-{count}"
         for method, path, body, kind in (("POST", path_of(POLR, ns), report(name, results=NORMAL), "application/json"),
-                                         ("PATCH", path_of(POLR, ns, name), {"metadata": {"labels": {"a": "b"}}}, MERGE)):
+                                         ("PATCH", path_of(POLR, ns, name),
+                                          {"metadata": {"labels": {"a": "b"}}}, MERGE)):
             begun = time.monotonic()
             answer = api.request(method, path, body, {"Content-Type": kind}, seconds=120)
             times.append(time.monotonic() - begun)
@@ -65,7 +67,8 @@ def assert_others_are_served(stack, proxy, ns, path, bodies, kind):
     for attacker in attackers:
         attacker.end()
     assert set(codes) == {200, 201}, {code: codes.count(code) for code in set(codes)}
-    # An attacker's write takes seconds.  They, and the results that follow, take the processors' time, so that all is slower.
+    # An attacker's write takes seconds.  They, and the results that follow, take the processors' time, so that all is
+    # slower.
     assert beside[int(len(beside) * 0.99)] < 1 + 5 * alone[-1], (alone[-5:], beside[-5:])
     assert beside[-1] < 2 + 10 * alone[-1], (alone[-5:], beside[-5:])
     # They were served as well, one after the other.
@@ -85,9 +88,12 @@ def test_results_that_flip(own_stack, ns):
     assert_others_are_served(own_stack, proxy, ns, path, [flipped("fail"), flipped("pass")], MERGE)
 
     wanted = {result["result"] for result in json.loads(api.request("GET", path, seconds=120).body)["results"]}
-    until(lambda: database.psql("SELECT NOT results_pending FROM kube_reports.status") == "t", 500, "the results of the large report")
-    found = database.psql("SELECT DISTINCT kube_reports_internal.status_name(r.status) FROM kube_reports_internal.result r "
-                          f"JOIN kube_reports_internal.origin g ON g.id = r.origin WHERE g.namespace = '{ns}' AND g.name = 'big'")
+    until(lambda: database.psql("SELECT NOT results_pending FROM kube_reports.status") == "t", 500,
+          "the results of the large report")
+    found = database.psql("SELECT DISTINCT kube_reports_internal.status_name(r.status) FROM "
+                          "kube_reports_internal.result r "
+                          f"JOIN kube_reports_internal.origin g ON g.id = r.origin WHERE g.namespace = '{ns}' AND "
+                          "g.name = 'big'")
     assert {found} == wanted
     assert database.psql("SELECT count(*) FROM kube_reports.verify()", timeout=500) == "0"
 
@@ -97,7 +103,9 @@ def test_patches_of_a_large_array(own_stack, ns):
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     path = path_of(POLR, ns, "long")
-    document = {**report("long"), "scopeSelector": {"matchExpressions": [{"key": "k", "operator": "In", "values": [""] * 900_000}]}}
+    document = {**report("long"), "scopeSelector": {
+                                                    "matchExpressions": [{"key": "k", "operator": "In",
+        "values": [""] * 900_000}]}}
     answer = proxy.api().request("POST", path_of(POLR, ns), compact(document), seconds=120)
     assert answer.code == 201, answer
     place = "/scopeSelector/matchExpressions/0/values/0"
@@ -106,7 +114,10 @@ def test_patches_of_a_large_array(own_stack, ns):
 
 
 def test_a_write_that_always_loses(own_stack, ns):
-    """What is decided on while others change the object is decided on again, and in the end is a conflict, as upstream's patches are"""
+    """
+    What is decided on while others change the object is decided on again, and in the end is a conflict, as upstream's
+    patches are
+    """
     database = own_stack.begin().database
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, ns, "big")
@@ -121,7 +132,8 @@ def test_a_write_that_always_loses(own_stack, ns):
                 IF (SELECT count(*) FROM public.others) < (SELECT setting FROM public.wanted) THEN
                     INSERT INTO public.others VALUES (1);
                     PERFORM set_config('kube_reports_internal.api_write', 'on', true);
-                    UPDATE kube_reports.object SET version = nextval('kube_reports_internal.version_seq') WHERE name = 'big';
+                    UPDATE kube_reports.object SET version = nextval('kube_reports_internal.version_seq')
+                        WHERE name = 'big';
                 END IF;
             END $$;
         CREATE TABLE public.wanted (setting integer);

@@ -1,4 +1,7 @@
-"""The Grafana dashboards of the chart: their structure, and every query of them as Grafana would send it, as readers of little and of all."""
+"""
+The Grafana dashboards of the chart: their structure, and every query of them as Grafana would send it, as readers of
+little and of all.
+"""
 
 import datetime
 import itertools
@@ -17,7 +20,8 @@ READERS = ("kube_reports_reader", "analyst")
 # Not text: what it may be is in its options.
 NUMBERS = {"score": "4.0"}
 # What somebody could type into the address of a dashboard.
-HOSTILE = ("x') OR true --", "'", "''", "\\", "\\' OR true --", "'; DELETE FROM kube_reports.object; --", "${cluster}", "$1", "%", "a\"b", "x'::text) OR ('1' = '1", "\n--", "é\u202e")
+HOSTILE = ("x') OR true --", "'", "''", "\\", "\\' OR true --", "'; DELETE FROM kube_reports.object; --", "${cluster}",
+           "$1", "%", "a\"b", "x'::text) OR ('1' = '1", "\n--", "é\u202e")
 
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=BOARDS)
 
@@ -49,11 +53,14 @@ class Reader:
     def __init__(self, database, role):
         self.database, self.role = database, role
         now = datetime.datetime.now(datetime.timezone.utc)
-        self.period = [at.strftime("%Y-%m-%dT%H:%M:%SZ") for at in (now - datetime.timedelta(30), now + datetime.timedelta(minutes=1))]
+        self.period = [at.strftime("%Y-%m-%dT%H:%M:%SZ")
+                       for at in (now - datetime.timedelta(30), now + datetime.timedelta(minutes=1))]
 
     def ask(self, *statements):
         """The rows of each statement."""
-        lines = self.database.psql("BEGIN READ ONLY;\n" + "".join(f"SELECT coalesce(jsonb_agg(q), '[]') FROM ({sql}\n) q;\n" for sql in statements) + "COMMIT;",
+        lines = self.database.psql("BEGIN READ ONLY;\n"
+                                   + "".join(f"SELECT coalesce(jsonb_agg(q), '[]') FROM ({sql}\n) q;\n"
+                                             for sql in statements) + "COMMIT;",
                                    user=self.role).splitlines()
         assert len(lines) == len(statements)
         return [json.loads(line) for line in lines]
@@ -71,7 +78,8 @@ class Reader:
         return values
 
     def answers(self, board, values):
-        return self.ask(*(expanded(interpolated(target["rawSql"], values), *self.period) for _, target in queries(board)))
+        return self.ask(*(expanded(interpolated(target["rawSql"], values), *self.period)
+                          for _, target in queries(board)))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +88,8 @@ def readers(fleet_store):
     database = fleet_store[0]
     clusters = {name: uid for uid, name in fleet.CLUSTERS.items()}
     database.psql("CREATE ROLE analyst LOGIN", user="postgres")
-    database.psql(f"SELECT kube_reports.grant_cluster('analyst', '{clusters['prod-eu']}'), kube_reports.grant_namespace('analyst', '{clusters['staging']}', 'shop')")
+    database.psql(f"SELECT kube_reports.grant_cluster('analyst', '{clusters['prod-eu']}'), "
+                  f"kube_reports.grant_namespace('analyst', '{clusters['staging']}', 'shop')")
     return {role: Reader(database, role) for role in READERS}
 
 
@@ -96,7 +105,10 @@ def test_there_are_four():
 
 @every_board
 def test_structure(board):
-    """What an export of Grafana has: no id of one server's, panels that do not overlap, a data source that is chosen, units"""
+    """
+    What an export of Grafana has: no id of one server's, panels that do not overlap, a data source that is chosen,
+    units
+    """
     assert board["schemaVersion"] >= 39 and "id" not in board and board["panels"]
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
@@ -105,7 +117,8 @@ def test_structure(board):
         assert panel["type"] in ("stat", "timeseries", "table", "bargauge", "piechart") and panel["title"]
         place = panel["gridPos"]
         assert place["w"] > 0 and place["h"] > 2 and 0 <= place["x"] and place["x"] + place["w"] <= 24
-        cells = set(itertools.product(range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])))
+        cells = set(itertools.product(range(place["x"], place["x"] + place["w"]),
+                                      range(place["y"], place["y"] + place["h"])))
         assert not cells & taken, panel["title"]
         taken |= cells
         assert panel["datasource"] == SOURCE and panel["fieldConfig"]["defaults"]["unit"]
@@ -120,7 +133,8 @@ def test_structure(board):
 def test_variables(board):
     """Each is defined before it is used, used, and quoted wherever it is used"""
     variables = board["templating"]["list"]
-    assert (variables[0]["name"], variables[0]["type"], variables[0]["query"]) == ("datasource", "datasource", SOURCE["type"])
+    assert (variables[0]["name"], variables[0]["type"], variables[0]["query"]) == ("datasource",
+        "datasource", SOURCE["type"])
     known, used = {"datasource"}, {"datasource"}
     for variable in variables[1:]:
         if variable["type"] == "query":
@@ -142,9 +156,12 @@ def test_variables(board):
 
 
 # What docs/analytics.md and docs/api.md offer to readers; the queries run as readers below.
-READABLE = {"compliance_score", "framework_score", "fleet_freshness", "fleet_matrix", "score_change", "status_counts", "new_failures", "transitions", "result_event",
-            "failing_by_policy_namespace", "open_failures", "exceptions", "result_count", "reports_with_score", "top", "search_results", "control_counts", "fix_time",
-            "remediations", "category_tree", "fleet_score", "worst_vulnerabilities", "typed_result", "excluded_from_score"}
+READABLE = {"compliance_score", "framework_score", "fleet_freshness", "fleet_matrix", "score_change", "status_counts",
+            "new_failures", "transitions", "result_event",
+            "failing_by_policy_namespace", "open_failures", "exceptions", "result_count", "reports_with_score", "top",
+            "search_results", "control_counts", "fix_time",
+            "remediations", "category_tree", "fleet_score", "worst_vulnerabilities", "typed_result",
+            "excluded_from_score"}
 
 
 # ---- queries ----
@@ -162,7 +179,8 @@ def test_panels_answer(readers, board, role):
             assert columns == {"time", "metric", "value"}, title
             times = [row["time"] for row in rows]
             assert times == sorted(times) and len({(row["time"], row["metric"]) for row in rows}) == len(rows), title
-            assert all(isinstance(row["value"], (int, float)) and isinstance(row["metric"], str) for row in rows if row["value"] is not None), title
+            assert all(isinstance(row["value"], (int, float)) and isinstance(row["metric"], str) for row in rows
+                       if row["value"] is not None), title
             columns |= {row["metric"] for row in rows}
         elif panel["type"] == "stat":
             assert len(rows) == 1 and len(columns) == 1, title
@@ -173,7 +191,8 @@ def test_panels_answer(readers, board, role):
         for override in panel["fieldConfig"]["overrides"]:
             assert override["matcher"]["options"] in columns, title
         for transformation in panel.get("transformations", []):
-            assert {transformation["options"][key] for key in ("columnField", "rowField", "valueField")} <= columns, title
+            assert {transformation["options"][key]
+                    for key in ("columnField", "rowField", "valueField")} <= columns, title
         if role == "analyst":
             assert "prod-us" not in json.dumps(rows), title
 
@@ -199,7 +218,8 @@ def added(rows, key, value):
     return sums
 
 
-# What each panel shows that the page shows, too: (board, panel): numbers of the panel's rows, and those of the page; page(filter) asks for it.
+# What each panel shows that the page shows, too: (board, panel): numbers of the panel's rows, and those of the page;
+# page(filter) asks for it.
 PAGE = {
     ("compliance", "Weighted score"): lambda rows, page: (rounded(only(rows)), page()["trend"][-1]["weighted_score"]),
     ("compliance", "Checks without a verdict"): lambda rows, page: (only(rows), page()["trend"][-1]["excluded"]),
@@ -211,12 +231,17 @@ PAGE = {
         (day["day"], cluster["cluster_name"]): score for cluster in page()["top_clusters"]
         for day, score in zip(page()["trend"], cluster["scores"]) if score is not None}),
     ("fleet", "Failing results by cluster"): lambda rows, page: (
-        {row["metric"]: row["value"] for row in rows if row["time"] == rows[-1]["time"]}, {row["cluster_name"]: row["failing"] for row in page()["top_clusters"]}),
+        {row["metric"]: row["value"] for row in rows if row["time"] == rows[-1]["time"]},
+        {row["cluster_name"]: row["failing"] for row in page()["top_clusters"]}),
     ("fleet", "Failing results by policy and cluster"): lambda rows, page: (
-        {policy: failing for policy, failing in added([row for row in rows if row["failing"]], "policy", "failing").items() if policy in {row["policy"] for row in page()["top_policies"]}},
+        {policy: failing for policy, failing
+         in added([row for row in rows if row["failing"]], "policy", "failing").items()
+         if policy in {row["policy"] for row in page()["top_policies"]}},
         added(page()["top_policies"], "policy", "failing")),
     ("fleet", "Freshness"): lambda rows, page: (
-        {row["cluster"]: row["evaluated_at"] for row in rows if row["reports"]}, {row["cluster_name"]: row["evaluated_at"] for row in page()["top_clusters"]}),
+        {row["cluster"]: row["evaluated_at"] for row in rows if row["reports"]},
+                                                {row["cluster_name"]: row["evaluated_at"]
+                                                 for row in page()["top_clusters"]}),
     ("namespaces-and-policies", "Score"): lambda rows, page: (rounded(only(rows)), page()["trend"][-1]["score"]),
     ("namespaces-and-policies", "Failing results"): lambda rows, page: (only(rows), page()["trend"][-1]["failing"]),
     ("namespaces-and-policies", "Score by namespace"): lambda rows, page: (
@@ -224,26 +249,35 @@ PAGE = {
         {(day["day"], name): day["score"] for name in {row["metric"] for row in rows}
          for day in page(namespace="" if name == "(cluster scope)" else name)["trend"] if day["score"] is not None}),
     ("namespaces-and-policies", "Failing policies"): lambda rows, page: (
-        [row["failing"] for row in rows[:10]], sorted(added(page()["top_policies"], "policy", "failing").values(), reverse=True)),
+        [row["failing"] for row in rows[:10]],
+        sorted(added(page()["top_policies"], "policy", "failing").values(), reverse=True)),
     ("namespaces-and-policies", "Failing namespaces"): lambda rows, page: (
-        [row["failing"] for row in rows], [page(namespace=row["namespace"].replace("(cluster scope)", ""))["trend"][-1]["failing"] for row in rows]),
+        [row["failing"] for row in rows], [
+                                           page(namespace=row["namespace"].replace("(cluster scope)",
+            ""))["trend"][-1]["failing"] for row in rows]),
     ("namespaces-and-policies", "Open for longest"): lambda rows, page: (
         sorted(row["time"] for row in rows)[:6], [row["since"] for row in page()["oldest"]]),
     ("vulnerabilities", "Vulnerabilities"): lambda rows, page: (only(rows), page()["vulnerabilities"]),
-    ("vulnerabilities", "Critical"): lambda rows, page: (only(rows), len({row["policy"] for row in page()["top_vulnerabilities"] if row["severity"] == "critical"})),
-    ("vulnerabilities", "Affected results"): lambda rows, page: (only(rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
+    ("vulnerabilities", "Critical"): lambda rows,
+        page: (only(rows), len({row["policy"] for row in page()["top_vulnerabilities"]
+                                if row["severity"] == "critical"})),
+    ("vulnerabilities", "Affected results"): lambda rows,
+        page: (only(rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
     ("vulnerabilities", "Results by severity"): lambda rows, page: (
         sum(row["value"] for row in rows), sum(row["failing"] for row in page()["top_vulnerabilities"])),
     ("vulnerabilities", "Worst vulnerabilities"): lambda rows, page: (
         [(row["vulnerability"], row["score"], row["results"], row["namespaces"], row["fixed"]) for row in rows],
-        [(row["policy"], row["score"], row["failing"], row["places"], row["fixed_version"]) for row in page()["top_vulnerabilities"]]),
+        [(row["policy"], row["score"], row["failing"], row["places"], row["fixed_version"])
+         for row in page()["top_vulnerabilities"]]),
 }
 # What the page does not show: changes, controls, single results, scores of reports.
 NOT_ON_PAGE = {
-    "compliance": ["Failing controls", "Mean time to fix", "Score by category", "Score by category now", "Controls", "Time to fix", "Remediations"],
+    "compliance": ["Failing controls", "Mean time to fix", "Score by category", "Score by category now", "Controls",
+                   "Time to fix", "Remediations"],
     "fleet": ["Silent clusters"],
     "namespaces-and-policies": ["New failures in the period", "Fixed", "Changes by day", "New failures", "Exceptions"],
-    "vulnerabilities": ["Reports with such a score", "Failing results by severity", "Images", "Reports by score", "What a vulnerability affects"],
+    "vulnerabilities": ["Reports with such a score", "Failing results by severity", "Images", "Reports by score",
+                        "What a vulnerability affects"],
 }
 
 
@@ -257,7 +291,8 @@ def test_panels_agree_with_the_page(readers, name, role):
         asked = json.dumps(filter_)
         if asked not in pages:
             first, last = (at[:10] for at in reader.period)
-            pages[asked] = json.loads(reader.database.psql(f"SELECT kube_reports.dashboard('{asked}', '{first}', '{last}')", user=role))
+            pages[asked] = json.loads(reader.database.psql(
+                f"SELECT kube_reports.dashboard('{asked}', '{first}', '{last}')", user=role))
         return pages[asked]
     titles = [panel["title"] for panel in board["panels"]]
     assert sorted(titles) == sorted([title for of, title in PAGE if of == name] + NOT_ON_PAGE[name])
@@ -272,8 +307,10 @@ def test_filters_matter(readers, board):
     """A choice of one cluster answers nothing of the others, and one that is not there something else than all"""
     reader = readers["kube_reports_reader"]
     values = reader.values(board)
-    chosen = ({}, {"cluster": [uid for uid, name in fleet.CLUSTERS.items() if name == "staging"]}, {"cluster": ["00000000-0000-4000-8000-000000000000"]})
-    for (panel, _), every, one, none in zip(queries(board), *(reader.answers(board, {**values, **choice}) for choice in chosen)):
+    chosen = ({}, {"cluster": [uid for uid, name in fleet.CLUSTERS.items() if name == "staging"]},
+              {"cluster": ["00000000-0000-4000-8000-000000000000"]})
+    for (panel, _), every, one, none in zip(queries(board),
+                                            *(reader.answers(board, {**values, **choice}) for choice in chosen)):
         assert "prod-" not in json.dumps(one), panel["title"]
         assert none != every, panel["title"]
 
@@ -306,7 +343,8 @@ def test_hostile_values(readers, board):
         assert reader.answers(board, every(value)) == nothing, value
     if "score" in names:
         for value in HOSTILE:
-            done = [reader.database.psql(f"SELECT * FROM ({expanded(interpolated(target['rawSql'], {**every('x'), 'score': value}), *reader.period)}\n) q", user="analyst", check=False)
+            done = [reader.database.psql("SELECT * FROM "
+                                         f"({expanded(interpolated(target['rawSql'], {**every('x'), 'score': value}), *reader.period)}\n) q", user="analyst", check=False)
                     for _, target in queries(board) if "${score" in target["rawSql"]]
             assert done and all("invalid input syntax for type real" in one.err for one in done), value
 

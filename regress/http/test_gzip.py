@@ -61,7 +61,9 @@ def test_yaml(api, large):
 
 
 def test_what_is_not_compressed(api, large, ns):
-    """REQ-11, AGG-14: TestSerializeObject, TestStreamingGzipIntegration: small answers, writes, HEAD, and never a watch"""
+    """
+    REQ-11, AGG-14: TestSerializeObject, TestStreamingGzipIntegration: small answers, writes, HEAD, and never a watch
+    """
     api.create(POLR, report("r"), ns)
     assert not is_compressed(get(api, path_of(POLR, ns)))
     big = api.get(path_of(POLR, large, "big")).json
@@ -74,8 +76,10 @@ def test_what_is_not_compressed(api, large, ns):
 
 
 @pytest.mark.parametrize("encoding, compressed", [
-    ("gzip", True), ("GZIP", True), ("br, gzip", True), ("deflate,gzip;q=0.5", True), ("gzip; q=1.0, identity;q=0.5", True), ("*", True),
-    ("", False), ("br", False), ("gzip;q=0", False), ("gzip;q=0.0, *", False), ("identity", False), ("identity, gzip;q=0.5", False),
+    ("gzip", True), ("GZIP", True), ("br, gzip", True), ("deflate,gzip;q=0.5", True),
+                                                  ("gzip; q=1.0, identity;q=0.5", True), ("*", True),
+    ("", False), ("br", False), ("gzip;q=0", False), ("gzip;q=0.0, *", False), ("identity", False),
+                                                  ("identity, gzip;q=0.5", False),
     ("*;q=0", False), ("gzip;q=x", False), ("xgzip", False), (",,;q=1,", False),
     ("deflate, , gzip,", True), ("deflate", False), (", ,  other, nothing, what, ", False)])
 def test_accept_encoding(api, large, encoding, compressed):

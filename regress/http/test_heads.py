@@ -58,7 +58,9 @@ def groups_of(count):
 
 
 def test_a_thousand_groups(front):
-    """AGG-11: a line for each group, as kube-apiserver sends them: all of them arrive, and so do all values of an extra"""
+    """
+    AGG-11: a line for each group, as kube-apiserver sends them: all of them arrive, and so do all values of an extra
+    """
     groups = groups_of(1500)
     extra = {"scopes": [f"scope-{number}" for number in range(500)]}
     answer = front.front().get(path_of(POLR, "ns-of-many"), groups=groups, extra=extra)
@@ -67,7 +69,8 @@ def test_a_thousand_groups(front):
     assert seen["groups"] == [*groups, "system:authenticated"] and seen["extra"]["scopes"] == extra["scopes"]
     # A body behind such a head.
     document = json.dumps(report("of-many")).encode()
-    answer = front.front().request("POST", path_of(POLR, "ns-of-many"), groups=groups, body=document, headers=[("Content-Type", "application/json")])
+    answer = front.front().request("POST", path_of(POLR, "ns-of-many"), groups=groups, body=document,
+                                   headers=[("Content-Type", "application/json")])
     assert answer.code == 201, answer
 
 
@@ -77,9 +80,11 @@ def test_too_many_groups(front):
         answer = front.front().get(path_of(POLR, "ns-of-many"), groups=groups)
         assert answer.code == 431 and answer.headers["Connection"] == "close"
         assert answer.json["reason"] == "RequestHeaderFieldsTooLarge" and answer.json["code"] == 431
-        assert answer.json["message"] == f"Request header fields too large: limits are {HEAD_BYTES} bytes and {HEAD_LINES} lines"
+        assert (answer.json["message"]
+                == f"Request header fields too large: limits are {HEAD_BYTES} bytes and {HEAD_LINES} lines")
     assert front.proxy.metric("kube_reports_large_heads_total") == 2
-    assert "a request was refused with code 431, because its head is too large: GET /apis/" in front.proxy.log_path.read_text()
+    assert ("a request was refused with code 431, because its head is too large: GET /apis/"
+            in front.proxy.log_path.read_text())
 
 
 def test_groups_over_http2(stack):
@@ -97,11 +102,15 @@ def test_groups_over_http2(stack):
 
 
 @pytest.mark.parametrize("lines", [
-    b"A: b\r\n c\r\n", b"A: b\r\n\tc\r\n", b" A: b\r\n", b"A : b\r\n", b"A\t: b\r\n", b": b\r\n", b"A\r\n", b"A: b\rc\r\n", b"A: b\x00c\r\n",
-    b"A\x00: b\r\n", b"A: b\x7f\r\n", b"A(: b\r\n", b"Content-Length: 1\r\nContent-Length: 2\r\n", b"Content-Length: 1, 1\r\n",
-    b"Content-Length: +1\r\n", b"Content-Length: 0x1\r\n", b"Content-Length: \r\n", b"Content-Length: 18446744073709551617\r\n",
+    b"A: b\r\n c\r\n", b"A: b\r\n\tc\r\n", b" A: b\r\n", b"A : b\r\n", b"A\t: b\r\n", b": b\r\n", b"A\r\n",
+                                   b"A: b\rc\r\n", b"A: b\x00c\r\n",
+    b"A\x00: b\r\n", b"A: b\x7f\r\n", b"A(: b\r\n", b"Content-Length: 1\r\nContent-Length: 2\r\n",
+                                   b"Content-Length: 1, 1\r\n",
+    b"Content-Length: +1\r\n", b"Content-Length: 0x1\r\n", b"Content-Length: \r\n",
+                                   b"Content-Length: 18446744073709551617\r\n",
     b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\nContent-Length: 1\r\n",
-    b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n", b"Transfer-Encoding: identity\r\n"],
+    b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n",
+                                   b"Transfer-Encoding: identity\r\n"],
     ids=repr)
 def test_two_meanings(api, lines):
     """TR-04: what two readers might understand differently is refused, and nothing behind it is taken for a request"""
@@ -109,18 +118,26 @@ def test_two_meanings(api, lines):
     refusal(exchange(api, b"POST /version HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n" + behind), 400, "BadRequest")
 
 
-@pytest.mark.parametrize("line", [b"GET /version", b"GET  /version HTTP/1.1", b"GET /version HTTP/2.0", b"GET /version HTTP/1.10", b"GE(T /version HTTP/1.1",
-                                  b"GET /ver\x00sion HTTP/1.1", b"GET /version HTTP/1.1\rX: y", b"GET /version\tHTTP/1.1"], ids=repr)
+@pytest.mark.parametrize("line", [b"GET /version", b"GET  /version HTTP/1.1", b"GET /version HTTP/2.0",
+                                  b"GET /version HTTP/1.10", b"GE(T /version HTTP/1.1",
+                                  b"GET /ver\x00sion HTTP/1.1", b"GET /version HTTP/1.1\rX: y",
+                                  b"GET /version\tHTTP/1.1"], ids=repr)
 def test_bad_request_lines(api, line):
     """TR-04: the same of the first line"""
     refusal(exchange(api, line + b"\r\nHost: x\r\n\r\n"), 400, "BadRequest")
 
 
 def test_what_is_taken(api):
-    """TR-04: what Go's server takes too: lines that end in LF, an empty line first, a length said twice, blanks behind a value"""
-    for text in (b"GET /version HTTP/1.1\nHost: x\nConnection: close\n\n", b"\r\nGET /version HTTP/1.1\r\nHost: x\r\nConnection: close \t\r\n\r\n",
-                 b"GET /version HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2 \r\nConnection: close\r\n\r\n{}",
-                 b"GET /version HTTP/1.0\r\n\r\n", b"GET /version HTTP/1.1\r\nHost:\r\nX-Empty:\r\nX-High: \xc3\xa9\r\nConnection: close\r\n\r\n"):
+    """
+    TR-04: what Go's server takes too: lines that end in LF, an empty line first, a length said twice, blanks behind a
+    value
+    """
+    for text in (b"GET /version HTTP/1.1\nHost: x\nConnection: close\n\n",
+                 b"\r\nGET /version HTTP/1.1\r\nHost: x\r\nConnection: close \t\r\n\r\n",
+                 b"GET /version HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2 \r\nConnection: "
+                 b"close\r\n\r\n{}",
+                 b"GET /version HTTP/1.0\r\n\r\n",
+                 b"GET /version HTTP/1.1\r\nHost:\r\nX-Empty:\r\nX-High: \xc3\xa9\r\nConnection: close\r\n\r\n"):
         assert read_answer(exchange(api, text))[0] == 200, text
 
 
@@ -143,7 +160,8 @@ def test_heads_in_pieces(stack, ns):
 
 def test_no_bodies_on_the_plain_port(stack):
     """HL-01: health and metrics are read; what announces a body is refused before it comes"""
-    for headers in (b"Content-Length: 3000000\r\n", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 1\r\nExpect: 100-continue\r\n"):
+    for headers in (b"Content-Length: 3000000\r\n", b"Transfer-Encoding: chunked\r\n",
+                    b"Content-Length: 1\r\nExpect: 100-continue\r\n"):
         with socket.create_connection(("127.0.0.1", stack.first.metrics_port), 20) as sock:
             sock.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n")
             received = b""

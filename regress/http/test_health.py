@@ -28,17 +28,23 @@ def lines_of(checks, name, excluded=()):
 
 @pytest.mark.parametrize("name, checks", [("livez", LIVE), ("healthz", LIVE), ("readyz", READY)])
 def test_checks(stack, name, checks):
-    """HL-01, HL-02, HL-03: TestInstallHandler, TestInstallPathHandler, TestFormatQuoted, TestGetExcludedChecks: on both ports, to anybody; each check alone, to those who may; checks that are none"""
+    """
+    HL-01, HL-02, HL-03: TestInstallHandler, TestInstallPathHandler, TestFormatQuoted, TestGetExcludedChecks: on both
+    ports, to anybody; each check alone, to those who may; checks that are none
+    """
     anonymous = stack.first.api(user=None)
     for path, code, text in [
             (f"/{name}", 200, "ok"), (f"/{name}/", 200, "ok"), (f"/{name}?verbose", 200, lines_of(checks, name)),
             (f"/{name}?verbose=false", 200, lines_of(checks, name)),
             (f"/{name}?verbose&exclude=ping&exclude=log", 200, lines_of(checks, name, ("ping", "log"))),
-            (f"/{name}?exclude=nothing", 200, "ok"), (f"/{name}?verbose=true&exclude=ping", 200, lines_of(checks, name, ("ping",))),
+            (f"/{name}?exclude=nothing", 200, "ok"),
+                             (f"/{name}?verbose=true&exclude=ping", 200, lines_of(checks, name, ("ping",))),
             (f"/{name}?verbose=true&exclude=nothing", 200,
-             lines_of(checks, name).replace(f"{name} check", f"warn: some health checks cannot be excluded: no matches for \"nothing\"\n{name} check")),
+             lines_of(checks, name).replace(f"{name} check", "warn: some health checks cannot be excluded: no matches "
+                                            f"for \"nothing\"\n{name} check")),
             (f"/{name}?verbose&exclude=nothing&exclude=a", 200,
-             lines_of(checks, name).replace(f"{name} check", f"warn: some health checks cannot be excluded: no matches for \"a\",\"nothing\"\n{name} check")),
+             lines_of(checks, name).replace(f"{name} check", "warn: some health checks cannot be excluded: no matches "
+                                            f"for \"a\",\"nothing\"\n{name} check")),
             (f"/{name}/ping", 200, "ok"), (f"/{name}/nothing", 404, "404 page not found\n"), (f"/{name}x", None, None)]:
         code_there, text_there = plain(stack.first, path)
         single = path.count("/") > 1 and not path.endswith("/")
@@ -49,7 +55,8 @@ def test_checks(stack, name, checks):
             continue
         answer = (stack.first.api() if single else anonymous).get(path)
         assert (answer.code, answer.body.decode()) == (code_there, text_there) == (code, text), path
-        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8" and answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8" and answer.headers[
+            "X-Content-Type-Options"] == "nosniff"
     assert anonymous.request("HEAD", f"/{name}").body == b""
     assert anonymous.request("POST", f"/{name}", b"").code == 405
 
@@ -62,7 +69,10 @@ def test_checks_of_readiness_alone(stack):
 
 
 def test_database_away(own_stack):
-    """HL-02, HL-03, HL-04: TestMultipleChecks, TestMultiplePathChecks: the reason is withheld, a single check tells it; a short absence is no failure; livez does not care"""
+    """
+    HL-02, HL-03, HL-04: TestMultipleChecks, TestMultiplePathChecks: the reason is withheld, a single check tells it; a
+    short absence is no failure; livez does not care
+    """
     own_stack.begin()
     proxy = own_stack.proxy()
     api = proxy.api()
@@ -72,14 +82,18 @@ def test_database_away(own_stack):
     own_stack.database.stop("immediate")
     answer = until(lambda: next((a for a in [api.get("/readyz")] if a.code == 500), None), 20, "readyz to fail")
     assert time.monotonic() - begun > 2
-    assert answer.body.decode() == "[+]ping ok\n[+]log ok\n[-]database failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+    assert (answer.body.decode()
+            == "[+]ping ok\n[+]log ok\n[-]database failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n")
     answer = api.get("/readyz/database")
     assert answer.code == 500 and answer.body.startswith(b"internal server error: ") and len(answer.body) > 25
     failed = "[+]ping ok\n[+]log ok\n[-]database failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
-    for path, code, text in (("?verbose", 500, failed), ("?exclude=database", 200, "ok"), ("?exclude=ping", 500, failed.replace("ping", "ping excluded:")), ("/ping", 200, "ok"),
+    for path, code, text in (("?verbose", 500, failed), ("?exclude=database", 200, "ok"),
+                             ("?exclude=ping", 500, failed.replace("ping", "ping excluded:")), ("/ping", 200, "ok"),
                              ("?verbose=true&exclude=database", 200, lines_of(READY, "readyz", ("database",)))):
         answer = api.get("/readyz" + path)
-        assert (answer.code, answer.body.decode()) == (code, text) and answer.headers["Content-Type"] == "text/plain; charset=utf-8", path
+        assert (answer.code, answer.body.decode()) == (code,
+                                                       text) and answer.headers[
+            "Content-Type"] == "text/plain; charset=utf-8", path
     assert (plain(proxy, "/livez"), api.get("/livez").code) == ((200, "ok"), 200)
     own_stack.database.start()
     proxy.wait_ready()

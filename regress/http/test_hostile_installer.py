@@ -1,4 +1,7 @@
-"""Who runs CREATE EXTENSION is no superuser and does not become one: the script of a trusted extension runs as one (issue 13)."""
+"""
+Who runs CREATE EXTENSION is no superuser and does not become one: the script of a trusted extension runs as one (issue
+13).
+"""
 
 import concurrent.futures
 import contextlib
@@ -25,14 +28,19 @@ $payload$"""
 
 # Functions that fit what scripts say better than those of the server, whose arguments are of any type or converted.
 FUNCTIONS = [
-    "format(text, bigint) RETURNS text", "format(text, text) RETURNS text", "format(text, text, regrole) RETURNS text", "format(text, name) RETURNS text",
+    "format(text, bigint) RETURNS text", "format(text, text) RETURNS text", "format(text, text, regrole) RETURNS text",
+             "format(text, name) RETURNS text",
     "concat(text, text) RETURNS text", "concat_ws(text, text) RETURNS text",
-    "jsonb_build_object(text, text) RETURNS jsonb", "jsonb_build_object(text, jsonb) RETURNS jsonb", "array_agg(text) RETURNS text[]",
-    "pg_extension_config_dump(text, text) RETURNS text", "getdatabaseencoding() RETURNS text", "nextval(text) RETURNS bigint",
+    "jsonb_build_object(text, text) RETURNS jsonb", "jsonb_build_object(text, jsonb) RETURNS jsonb",
+             "array_agg(text) RETURNS text[]",
+    "pg_extension_config_dump(text, text) RETURNS text", "getdatabaseencoding() RETURNS text",
+             "nextval(text) RETURNS bigint",
     "has_table_privilege(name, text, text) RETURNS boolean", "sha256(text) RETURNS bytea",
 ]
-OPERATORS = ["|| (text, regprocedure) text", "|| (text, regclass) text", "|| (text, regtype) text", "|| (text, text) text", "= (regclass, oid) boolean",
-             "<> (text, text) boolean", "= (text, name) boolean", "= (name, text) boolean", "= (oid, regclass) boolean", "- (jsonb, name) jsonb"]
+OPERATORS = ["|| (text, regprocedure) text", "|| (text, regclass) text", "|| (text, regtype) text",
+             "|| (text, text) text", "= (regclass, oid) boolean",
+             "<> (text, text) boolean", "= (text, name) boolean", "= (name, text) boolean", "= (oid, regclass) boolean",
+             "- (jsonb, name) jsonb"]
 
 
 @pytest.fixture(scope="module")
@@ -68,28 +76,37 @@ def session(server, user="mallory"):
 
 
 def plant(cursor, schema):
-    """Everything that a role without privileges of its own can put into a schema to be found instead of what the server has."""
+    """
+    Everything that a role without privileges of its own can put into a schema to be found instead of what the server
+    has.
+    """
     for function in FUNCTIONS:
         cursor.execute(f"CREATE FUNCTION {schema}.{function} LANGUAGE plpgsql {PAYLOAD}")
     for number, operator in enumerate(OPERATORS):
         name, left, right, result = re.fullmatch(r"(\S+) \((\w+), (\w+)\) (\w+)", operator).groups()
-        cursor.execute(f"CREATE FUNCTION {schema}.operator_{number}({left}, {right}) RETURNS {result} LANGUAGE plpgsql {PAYLOAD}")
-        cursor.execute(f"CREATE OPERATOR {schema}.{name} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = {schema}.operator_{number})")
+        cursor.execute(f"CREATE FUNCTION {schema}.operator_{number}({left}, {right}) RETURNS {result} LANGUAGE plpgsql "
+                       f"{PAYLOAD}")
+        cursor.execute(f"CREATE OPERATOR {schema}.{name} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = "
+                       f"{schema}.operator_{number})")
     # Types by the names of the server's, a cast that is made unasked, relations by the names of catalogs.
     cursor.execute(f"CREATE FUNCTION {schema}.checked(text) RETURNS boolean LANGUAGE plpgsql {PAYLOAD}")
     for name in ("text", "uuid", "jsonb", "regclass", "report"):
         cursor.execute(f"CREATE DOMAIN {schema}.{name} AS pg_catalog.text CHECK ({schema}.checked(VALUE))")
     cursor.execute(f"CREATE TYPE {schema}.trap AS (a pg_catalog.text)")
-    cursor.execute(f"CREATE FUNCTION {schema}.cast_trap(pg_catalog.text) RETURNS {schema}.trap LANGUAGE plpgsql {PAYLOAD}")
-    cursor.execute(f"CREATE CAST (pg_catalog.text AS {schema}.trap) WITH FUNCTION {schema}.cast_trap(pg_catalog.text) AS IMPLICIT")
+    cursor.execute(f"CREATE FUNCTION {schema}.cast_trap(pg_catalog.text) RETURNS {schema}.trap LANGUAGE plpgsql "
+                   f"{PAYLOAD}")
+    cursor.execute(f"CREATE CAST (pg_catalog.text AS {schema}.trap) WITH FUNCTION {schema}.cast_trap(pg_catalog.text) "
+                   "AS IMPLICIT")
     for name in ("pg_extension", "pg_depend", "pg_proc", "pg_class", "pg_type"):
         cursor.execute(f"CREATE VIEW {schema}.{name} AS SELECT {schema}.checked('') AS payload")
 
 
 def gained(server):
     """What mallory must not have got, as a superuser sees it: rights, or anything called as a superuser."""
-    return server.psql("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM pg_roles WHERE rolname = 'mallory'"
-                       " UNION ALL SELECT true FROM pg_auth_members WHERE member = 'mallory'::regrole", user="postgres", database="hostile") != "f"
+    return server.psql("SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls FROM "
+                       "pg_roles WHERE rolname = 'mallory'"
+                       " UNION ALL SELECT true FROM pg_auth_members WHERE member = 'mallory'::regrole", user="postgres",
+                       database="hostile") != "f"
 
 
 def test_planted_in_the_schema(hostile):
@@ -105,7 +122,8 @@ def test_planted_in_the_schema(hostile):
         assert cursor.fetchone()[0] == "" and not gained(hostile)
 
 
-@pytest.mark.parametrize("name, arguments", [("format(text, bigint)", "$1, $2"), ("format(text, text, regrole)", "$1, $2, $3")])
+@pytest.mark.parametrize("name, arguments", [("format(text, bigint)", "$1, $2"),
+                                             ("format(text, text, regrole)", "$1, $2, $3")])
 def test_planted_alone(hostile, name, arguments):
     """One function in the schema that is better than the server's where the script calls it"""
     with session(hostile) as cursor:
@@ -127,7 +145,8 @@ def test_planted_elsewhere(hostile):
             plant(cursor, schema)
         for scope in ("ROLE mallory", "DATABASE hostile"):
             cursor.execute(f"ALTER {scope} SET search_path = evil, pg_temp, public, pg_catalog")
-        for setting in ("search_path = evil, pg_temp, public, pg_catalog", "standard_conforming_strings = off", "check_function_bodies = off",
+        for setting in ("search_path = evil, pg_temp, public, pg_catalog", "standard_conforming_strings = off",
+                        "check_function_bodies = off",
                         "transform_null_equals = on", "quote_all_identifiers = on"):
             cursor.execute(f"SET {setting}")
         # Event triggers are for superusers.
@@ -139,7 +158,8 @@ def test_planted_elsewhere(hostile):
         cursor.execute("SELECT pg_catalog.current_setting('mallory.ran')")
         assert cursor.fetchone()[0] == "" and not gained(hostile)
         # Nothing that was made refers to anything that was planted.
-        cursor.execute("SET search_path = pg_catalog; DROP SCHEMA evil CASCADE; SELECT count(*) FROM kube_reports.resource_type")
+        cursor.execute("SET search_path = pg_catalog; DROP SCHEMA evil CASCADE; SELECT count(*) FROM "
+                       "kube_reports.resource_type")
         assert cursor.fetchone()[0] == 10
 
 
@@ -153,7 +173,8 @@ def test_planted_meanwhile(hostile):
             cursor.execute("CREATE EXTENSION kube_reports")
             other.execute("SET lock_timeout = '200ms'")
             with pytest.raises(psycopg2.errors.LockNotAvailable):
-                other.execute(f"CREATE FUNCTION kube_reports.register_crd(text, text) RETURNS text LANGUAGE plpgsql {PAYLOAD}")
+                other.execute("CREATE FUNCTION kube_reports.register_crd(text, text) RETURNS text LANGUAGE plpgsql "
+                              f"{PAYLOAD}")
             installing.rollback()
     finally:
         installing.close()
@@ -172,7 +193,8 @@ def test_planted_and_not_committed(hostile):
             with session(hostile) as cursor, concurrent.futures.ThreadPoolExecutor() as pool:
                 installing = pool.submit(cursor.execute, "CREATE EXTENSION kube_reports")
                 waits = "SELECT query FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND usename = 'mallory'"
-                until(lambda: "CREATE EXTENSION" in hostile.psql(waits, user="postgres", database="hostile"), what="the script to wait")
+                until(lambda: "CREATE EXTENSION" in hostile.psql(waits, user="postgres", database="hostile"),
+                      what="the script to wait")
                 if commits:
                     planting.commit()
                     with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState) as refused:
@@ -217,26 +239,34 @@ def test_schema_of_a_neighbour(hostile):
 
 
 def test_owner_and_upkeep_of_the_superuser(hostile):
-    """The owner changes what it has; the superuser's ANALYZE, VACUUM, REINDEX and pg_dump do not run that as the superuser"""
+    """
+    The owner changes what it has; the superuser's ANALYZE, VACUUM, REINDEX and pg_dump do not run that as the superuser
+    """
     with session(hostile) as cursor:
         cursor.execute("CREATE EXTENSION kube_reports")
-        cursor.execute("SELECT count(*) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
-                       " AND l.lanname = 'c' AND (pg_has_role(p.proowner, 'USAGE') OR NOT has_function_privilege(p.oid, 'EXECUTE WITH GRANT OPTION'))")
+        cursor.execute("SELECT count(*) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.pronamespace IN "
+                       "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)"
+                       " AND l.lanname = 'c' AND (pg_has_role(p.proowner, 'USAGE') OR NOT "
+                       "has_function_privilege(p.oid, 'EXECUTE WITH GRANT OPTION'))")
         assert cursor.fetchone()[0] == 0
         for statement in ("ALTER FUNCTION kube_reports.label_terms(kube_reports.report) CALLED ON NULL INPUT",
                           "ALTER TYPE kube_reports.report SET (RECEIVE = NONE)",
-                          f"CREATE FUNCTION kube_reports.again(kube_reports.report) RETURNS text[] LANGUAGE c AS '$libdir/kube_reports-{VERSION}', 'label_terms'"):
+                          "CREATE FUNCTION kube_reports.again(kube_reports.report) RETURNS text[] LANGUAGE c AS "
+                          f"'$libdir/kube_reports-{VERSION}', 'label_terms'"):
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 cursor.execute(statement)
         cursor.execute("SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000001')")
         cursor.execute(f"CREATE FUNCTION public.gain() RETURNS text LANGUAGE plpgsql {PAYLOAD}")
-        cursor.execute("CREATE FUNCTION public.payload(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM public.gain(); RETURN $1; END'")
+        cursor.execute("CREATE FUNCTION public.payload(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM "
+                       "public.gain(); RETURN $1; END'")
         cursor.execute("CREATE INDEX ON kube_reports.cluster (public.payload(name))")
         cursor.execute("ALTER TABLE kube_reports.cluster ADD CHECK (public.payload(name) IS NOT NULL)")
         cursor.execute("SELECT pg_get_functiondef('kube_reports.conforms'::regproc)")
-        cursor.execute(cursor.fetchone()[0].replace("definition_id bigint;", "definition_id bigint; ran text := public.payload('');"))
+        cursor.execute(cursor.fetchone()[0].replace("definition_id bigint;",
+                                                    "definition_id bigint; ran text := public.payload('');"))
     hostile.psql("ANALYZE; VACUUM; REINDEX SCHEMA kube_reports; CLUSTER", user="postgres", database="hostile")
-    hostile.psql("""SELECT '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a"}}'::kube_reports.report"""
+    hostile.psql(
+                 """SELECT '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "a"}}'::kube_reports.report"""
                  "::kube_reports.policy_report", user="postgres", database="hostile")
     assert "CREATE EXTENSION" in run(["pg_dump", "-d", hostile.connection("postgres", "hostile")]).out
     assert not gained(hostile)
@@ -258,7 +288,9 @@ def statements(path):
 
 
 def test_scripts_begin_with_the_path():
-    """Before anything else is looked up, the path is the server's: in install and update scripts; nothing sets it again"""
+    """
+    Before anything else is looked up, the path is the server's: in install and update scripts; nothing sets it again
+    """
     assert len(SCRIPTS) > 20
     parts = re.findall(r"(?m)^(?:c|sql)?\t(\S+)", (TOP / "sql" / "parts").read_text())
     assert TOP / "sql" / parts[0] == BEGINNING
@@ -272,12 +304,14 @@ def test_scripts_name_the_schema():
     """Whatever a script makes or changes is named with its schema"""
     made = re.compile(r"(?:CREATE(?: OR REPLACE| UNIQUE)?|ALTER|COMMENT ON|DROP) "
                       r"(?:FUNCTION|PROCEDURE|ROUTINE|AGGREGATE|TABLE|VIEW|TYPE|DOMAIN|SEQUENCE|COLUMN|COLLATION|OPERATOR|STATISTICS)"
-                      r"(?: IF (?:NOT )?EXISTS)? (\S+)|(?:INSERT INTO|UPDATE|DELETE FROM) (\S+)|CREATE .*(?:INDEX|TRIGGER) .* ON (\S+)")
+                      r"(?: IF (?:NOT )?EXISTS)? (\S+)|(?:INSERT INTO|UPDATE|DELETE FROM) (\S+)|CREATE "
+                      r".*(?:INDEX|TRIGGER) .* ON (\S+)")
     names = 0
     for path in SCRIPTS:
         for statement in statements(path):
             match = made.match(statement)
             if match:
                 names += 1
-                assert next(filter(None, match.groups())).startswith(("kube_reports.", "kube_reports_internal.", "kube_reports_internal;")), f"{path.name}: {statement[:100]}"
+                assert next(filter(None, match.groups())).startswith(("kube_reports.", "kube_reports_internal.",
+                    "kube_reports_internal;")), f"{path.name}: {statement[:100]}"
     assert names > 500

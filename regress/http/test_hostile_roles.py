@@ -35,19 +35,27 @@ DECLARE
     request text := '"group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "a", "name": "r"';
 BEGIN
     FOREACH cluster IN ARRAY ARRAY['{one}', '{two}'] LOOP
-        PERFORM {role}.try(how, 'get ' || right(cluster, 1), format('SELECT code FROM kube_reports_internal.api_get(%L, %L)', cluster,
+        PERFORM {role}.try(how, 'get ' || right(cluster, 1),
+            format('SELECT code FROM kube_reports_internal.api_get(%L, %L)', cluster,
             '{{"verb": "get", ' || request || '}}'));
-        PERFORM {role}.try(how, 'write ' || right(cluster, 1), format('SELECT codes[1] FROM kube_reports_internal.write_batch(%L, ARRAY[%L], ARRAY[%L::bytea])',
+        PERFORM {role}.try(how, 'write ' || right(cluster, 1),
+            format('SELECT codes[1] FROM kube_reports_internal.write_batch(%L, ARRAY[%L], ARRAY[%L::bytea])',
             cluster, '{{"verb": "patch", "contentType": "application/merge-patch+json", ' || request || '}}', '{{"metadata": {{"labels": {{"by": "{role}"}}}}}}'));
-        PERFORM {role}.try(how, 'hello ' || right(cluster, 1), format('SELECT store <> '''' FROM kube_reports_internal.api_hello(%L, '''')', cluster));
-        PERFORM {role}.try(how, 'registry ' || right(cluster, 1), format('SELECT count(*) FROM kube_reports_internal.api_registry(%L)', cluster));
-        PERFORM {role}.try(how, 'list ' || right(cluster, 1), format('SELECT min(code) FROM kube_reports_internal.api_list(%L, %L, NULL)', cluster,
+        PERFORM {role}.try(how, 'hello ' || right(cluster, 1),
+            format('SELECT store <> '''' FROM kube_reports_internal.api_hello(%L, '''')', cluster));
+        PERFORM {role}.try(how, 'registry ' || right(cluster, 1),
+            format('SELECT count(*) FROM kube_reports_internal.api_registry(%L)', cluster));
+        PERFORM {role}.try(how, 'list ' || right(cluster, 1),
+            format('SELECT min(code) FROM kube_reports_internal.api_list(%L, %L, NULL)', cluster,
             '{{"verb": "list", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports"}}'));
-        PERFORM {role}.try(how, 'export ' || right(cluster, 1), format('SELECT code FROM kube_reports_internal.api_export(%L, %L, NULL)', cluster,
+        PERFORM {role}.try(how, 'export ' || right(cluster, 1),
+            format('SELECT code FROM kube_reports_internal.api_export(%L, %L, NULL)', cluster,
             '{{"what": "results", "format": "jsonl"}}'));
-        PERFORM {role}.try(how, 'search ' || right(cluster, 1), format('SELECT count(*) FROM kube_reports.search_results() r WHERE r.cluster = %L',
+        PERFORM {role}.try(how, 'search ' || right(cluster, 1),
+            format('SELECT count(*) FROM kube_reports.search_results() r WHERE r.cluster = %L',
             cluster));
-        PERFORM {role}.try(how, 'view ' || right(cluster, 1), format('SELECT count(*) FROM kube_reports.stored_report r WHERE r.cluster = %L',
+        PERFORM {role}.try(how, 'view ' || right(cluster, 1),
+            format('SELECT count(*) FROM kube_reports.stored_report r WHERE r.cluster = %L',
             cluster));
     END LOOP;
     RETURN 1;
@@ -81,17 +89,23 @@ def session(database, user, name="kube_reports"):
 
 @pytest.fixture(scope="module")
 def store():
-    """Two clusters with a report each, their proxies' roles, readers, an administrator, a neighbour; autovacuum looks every second."""
+    """
+    Two clusters with a report each, their proxies' roles, readers, an administrator, a neighbour; autovacuum looks
+    every second.
+    """
     database = Database()
     try:
         database.start("autovacuum_naptime = 1s")
         database.prepare(ONE)
-        database.psql("CREATE ROLE proxy_two LOGIN; CREATE ROLE reader_of_one LOGIN; CREATE ROLE neighbour LOGIN; CREATE ROLE stranger LOGIN",
+        database.psql("CREATE ROLE proxy_two LOGIN; CREATE ROLE reader_of_one LOGIN; CREATE ROLE neighbour LOGIN; "
+                      "CREATE ROLE stranger LOGIN",
                       user="postgres")
-        database.psql(f"SELECT kube_reports.grant_proxy('proxy_two', '{TWO}'); SELECT kube_reports.grant_cluster('reader_of_one', '{ONE}')")
+        database.psql(f"SELECT kube_reports.grant_proxy('proxy_two', '{TWO}'); SELECT "
+                      f"kube_reports.grant_cluster('reader_of_one', '{ONE}')")
         for cluster in (ONE, TWO):
             document = report("r", "a", results=[{"policy": "p", "rule": "r", "result": "fail", "source": "s"}])
-            database.psql(f"SELECT kube_reports.create_report('{cluster}', '{json.dumps(document)}'::kube_reports.report)")
+            database.psql(f"SELECT kube_reports.create_report('{cluster}', "
+                          f"'{json.dumps(document)}'::kube_reports.report)")
         for role in HOSTILE:
             database.psql(f"GRANT CREATE ON DATABASE kube_reports TO {role}", user="postgres")
             database.psql(TAKE.format(role=role, one=ONE, two=TWO), user=role)
@@ -101,7 +115,8 @@ def store():
 
 
 def request(verb, **more):
-    return json.dumps({"verb": verb, "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "a", "name": "r", **more})
+    return json.dumps({"verb": verb, "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
+                       "namespace": "a", "name": "r", **more})
 
 
 # ---- code of one role in a session of another ----
@@ -125,10 +140,12 @@ OCCASIONS = {
 }
 
 # What is another's: refused, or not there.
-NOTHING = {"get": {"404", "42501", "42883"}, "hello": {"42501"}, "registry": {"0", "42501"}, "list": {"404", "42501"}, "export": {"42501"},
+NOTHING = {"get": {"404", "42501", "42883"}, "hello": {"42501"}, "registry": {"0", "42501"}, "list": {"404", "42501"},
+           "export": {"42501"},
            "search": {"0", "42501"}, "view": {"0", "42501"}, "write": {"404", "42501"}}
 # What each has by right, in the cluster that it was given.
-GRANTED = {"kube_reports_proxy": {"get 1": "200", "write 1": "200", "hello 1": "true", "list 1": "200", "export 1": "200"},
+GRANTED = {"kube_reports_proxy": {"get 1": "200", "write 1": "200", "hello 1": "true", "list 1": "200",
+                                  "export 1": "200"},
            "reader_of_one": {"search 1": "1", "view 1": "1"}, "neighbour": {}}
 
 
@@ -137,15 +154,19 @@ GRANTED = {"kube_reports_proxy": {"get 1": "200", "write 1": "200", "hello 1": "
 def test_code_in_a_session_of_another(store, role, occasion):
     """Whoever's session it is, code of a role gets what that role has"""
     user, statement = OCCASIONS[occasion]
-    harmless = f"CREATE OR REPLACE FUNCTION {role}.when_analyzed(a integer) RETURNS integer IMMUTABLE LANGUAGE sql AS 'SELECT a'"
-    hostile = (f"CREATE OR REPLACE FUNCTION {role}.when_analyzed(a integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql AS"
+    harmless = (f"CREATE OR REPLACE FUNCTION {role}.when_analyzed(a integer) RETURNS integer IMMUTABLE LANGUAGE sql AS "
+                "'SELECT a'")
+    hostile = (f"CREATE OR REPLACE FUNCTION {role}.when_analyzed(a integer) RETURNS integer IMMUTABLE LANGUAGE plpgsql "
+               "AS"
                f" $$BEGIN IF a = 7 THEN PERFORM {role}.take('index'); END IF; RETURN a; END$$")
     # The rows are there before their expression does anything.
     store.psql(f"{harmless}; ALTER TABLE {role}.bait SET (autovacuum_enabled = off); TRUNCATE {role}.bait;"
                f" INSERT INTO {role}.bait SELECT generate_series(1, 100); {hostile}; TRUNCATE {role}.loot", user=role)
     if occasion == "autovacuum":
-        store.psql(f"ALTER TABLE {role}.bait SET (autovacuum_enabled = on, autovacuum_analyze_threshold = 1)", user=role)
-        until(lambda: store.psql(f"SELECT count(*) FROM {role}.loot", user=role) != "0", 60, "autovacuum to analyze the table")
+        store.psql(f"ALTER TABLE {role}.bait SET (autovacuum_enabled = on, autovacuum_analyze_threshold = 1)",
+                   user=role)
+        until(lambda: store.psql(f"SELECT count(*) FROM {role}.loot", user=role) != "0", 60,
+              "autovacuum to analyze the table")
     else:
         store.psql(statement.format(role=role), user=user or role)
     loot = store.psql(f"SELECT DISTINCT current_role_was, what, answer FROM {role}.loot", user=role).splitlines()
@@ -157,7 +178,8 @@ def test_code_in_a_session_of_another(store, role, occasion):
     for what, answer in GRANTED[role].items():
         assert got[what] == answer, (what, got)
     for cluster in (ONE, TWO):
-        assert store.psql(f"SELECT count(*) FROM kube_reports.stored_report WHERE cluster = '{cluster}' AND name = 'r'") == "1"
+        assert store.psql(
+                          f"SELECT count(*) FROM kube_reports.stored_report WHERE cluster = '{cluster}' AND name = 'r'") == "1"
 
 
 # ---- seals ----
@@ -171,16 +193,19 @@ def test_seal_of_another(store):
         kept = cursor.fetchone()[0]
         for role in ("kube_reports_owner", "kube_reports_admin", "postgres", "proxy_two", "pg_database_owner"):
             with pytest.raises(errors.InsufficientPrivilege):
-                cursor.execute(get.replace("%s", f"ROW('{role}', (kube_reports_internal.this_caller()).seal)::kube_reports_internal.caller"))
+                cursor.execute(get.replace("%s", f"ROW('{role}', "
+                                           "(kube_reports_internal.this_caller()).seal)::kube_reports_internal.caller"))
             with pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(get.replace("%s", f"ROW('{role}', sha256('{role}'))::kube_reports_internal.caller"))
         for forged in ("NULL", "ROW(NULL, NULL)::kube_reports_internal.caller", f"'{kept}'"):
             with pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(own.replace("%s", forged))
-        for private in ("kube_reports_internal.proven_role(kube_reports_internal.this_caller())", "kube_reports_internal.may_serve(1, kube_reports_internal.this_caller())"):
+        for private in ("kube_reports_internal.proven_role(kube_reports_internal.this_caller())",
+                        "kube_reports_internal.may_serve(1, kube_reports_internal.this_caller())"):
             with pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(f"SELECT {private}")
-        for table in ("kube_reports_internal.caller_secret", "kube_reports_internal.proxy_role", "kube_reports_internal.reader_grant",
+        for table in ("kube_reports_internal.caller_secret", "kube_reports_internal.proxy_role",
+                      "kube_reports_internal.reader_grant",
                       "kube_reports.object", "kube_reports_internal.change", "kube_reports_internal.webhook"):
             with pytest.raises(errors.InsufficientPrivilege):
                 cursor.execute(f"SELECT * FROM {table}")
@@ -190,8 +215,10 @@ def test_seal_of_another(store):
 
 def test_set_role(store):
     """After SET ROLE it is that role which counts, both ways"""
-    get = f"SELECT (SELECT code FROM kube_reports_internal.api_get('{ONE}', '{request('get')}')), code FROM kube_reports_internal.api_get('{TWO}', '{request('get')}')"
-    for role, codes in (("kube_reports_proxy", (200, 404)), ("proxy_two", (404, 200)), ("kube_reports_owner", (200, 200))):
+    get = (f"SELECT (SELECT code FROM kube_reports_internal.api_get('{ONE}', '{request('get')}')), code FROM "
+           f"kube_reports_internal.api_get('{TWO}', '{request('get')}')")
+    for role, codes in (("kube_reports_proxy", (200, 404)), ("proxy_two", (404, 200)),
+                        ("kube_reports_owner", (200, 200))):
         with session(store, "postgres") as cursor:
             cursor.execute(f"SET ROLE {role}")
             cursor.execute(get)
@@ -201,16 +228,26 @@ def test_set_role(store):
 # ---- a neighbour, a stranger ----
 
 FORBIDDEN_TO_NEIGHBOURS = [
-    "SELECT * FROM kube_reports.object", "SELECT * FROM kube_reports.stored_report", "SELECT kube_reports.search_results()",
-    "SELECT kube_reports.conforms('{}', 'a', 'b')", "SELECT '{}'::kube_reports.report", "DO 'BEGIN LOCK TABLE kube_reports.object IN ACCESS SHARE MODE; END'",
-    "CREATE FUNCTION kube_reports.f() RETURNS integer LANGUAGE sql AS 'SELECT 1'", "CREATE TABLE kube_reports.t (a integer)",
-    "CREATE INDEX ON kube_reports.object (name)", "CREATE TRIGGER t AFTER INSERT ON kube_reports.object EXECUTE FUNCTION neighbour.on_insert()",
-    "CREATE RULE r AS ON INSERT TO kube_reports.object DO ALSO NOTHING", "ALTER SCHEMA kube_reports RENAME TO mine", "DROP SCHEMA kube_reports CASCADE",
-    "CREATE TABLE neighbour.refers (id integer REFERENCES kube_reports.cluster)", "ALTER EXTENSION kube_reports UPDATE", "DROP EXTENSION kube_reports",
-    "ALTER EXTENSION kube_reports ADD FUNCTION neighbour.take(text)", "COMMENT ON SCHEMA kube_reports IS 'x'", "ANALYZE kube_reports.object",
-    "CREATE CAST (kube_reports.report AS xml) WITH INOUT", "ALTER DEFAULT PRIVILEGES FOR ROLE kube_reports_owner GRANT SELECT ON TABLES TO neighbour",
-    "SET ROLE kube_reports_owner", "SET SESSION AUTHORIZATION kube_reports_owner", "CREATE PUBLICATION p FOR TABLE kube_reports.object",
-    "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION neighbour.on_ddl()", "GRANT kube_reports_owner TO neighbour",
+    "SELECT * FROM kube_reports.object", "SELECT * FROM kube_reports.stored_report",
+                           "SELECT kube_reports.search_results()",
+    "SELECT kube_reports.conforms('{}', 'a', 'b')", "SELECT '{}'::kube_reports.report",
+                           "DO 'BEGIN LOCK TABLE kube_reports.object IN ACCESS SHARE MODE; END'",
+    "CREATE FUNCTION kube_reports.f() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+                           "CREATE TABLE kube_reports.t (a integer)",
+    "CREATE INDEX ON kube_reports.object (name)", "CREATE TRIGGER t AFTER INSERT ON kube_reports.object EXECUTE "
+                           "FUNCTION neighbour.on_insert()",
+    "CREATE RULE r AS ON INSERT TO kube_reports.object DO ALSO NOTHING", "ALTER SCHEMA kube_reports RENAME TO mine",
+                           "DROP SCHEMA kube_reports CASCADE",
+    "CREATE TABLE neighbour.refers (id integer REFERENCES kube_reports.cluster)", "ALTER EXTENSION kube_reports UPDATE",
+                           "DROP EXTENSION kube_reports",
+    "ALTER EXTENSION kube_reports ADD FUNCTION neighbour.take(text)", "COMMENT ON SCHEMA kube_reports IS 'x'",
+                           "ANALYZE kube_reports.object",
+    "CREATE CAST (kube_reports.report AS xml) WITH INOUT",
+                           "ALTER DEFAULT PRIVILEGES FOR ROLE kube_reports_owner GRANT SELECT ON TABLES TO neighbour",
+    "SET ROLE kube_reports_owner", "SET SESSION AUTHORIZATION kube_reports_owner",
+                           "CREATE PUBLICATION p FOR TABLE kube_reports.object",
+    "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION neighbour.on_ddl()",
+                           "GRANT kube_reports_owner TO neighbour",
     "SELECT pg_read_file('/etc/passwd')", "COPY neighbour.loot TO PROGRAM 'true'",
     f"CREATE FUNCTION neighbour.c() RETURNS text LANGUAGE c AS '$libdir/kube_reports-{VERSION}', 'report_out'",
     "REASSIGN OWNED BY kube_reports_owner TO neighbour",
@@ -219,17 +256,23 @@ FORBIDDEN_TO_NEIGHBOURS = [
 
 @pytest.mark.parametrize("user", ["neighbour", "stranger"])
 def test_neighbour(store, user):
-    """Whoever may only connect, or has schemas of its own, cannot even name what is in the schema, nor learn its contents from statistics"""
+    """
+    Whoever may only connect, or has schemas of its own, cannot even name what is in the schema, nor learn its contents
+    from statistics
+    """
     if user == "neighbour":
-        store.psql("CREATE OR REPLACE FUNCTION neighbour.on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'", user=user)
+        store.psql(
+                   "CREATE OR REPLACE FUNCTION neighbour.on_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'", user=user)
     store.psql("ANALYZE kube_reports.object")
     with session(store, user) as cursor:
         for statement in FORBIDDEN_TO_NEIGHBOURS:
             with pytest.raises((errors.InsufficientPrivilege, errors.InvalidSchemaName)):
                 cursor.execute(statement)
                 pytest.fail(statement)
-        cursor.execute("SELECT (SELECT count(*) FROM pg_stats WHERE schemaname IN ('kube_reports', 'kube_reports_internal')),"
-                       " (SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND query <> '<insufficient privilege>')")
+        cursor.execute("SELECT (SELECT count(*) FROM pg_stats WHERE schemaname IN ('kube_reports', "
+                       "'kube_reports_internal')),"
+                       " (SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND query <> "
+                       "'<insufficient privilege>')")
         assert cursor.fetchone() == (0, 0)
 
 
@@ -295,7 +338,8 @@ def test_maintainer(store):
 
 def test_nobody_is_believed_by_session(store):
     """session_user says who wrote, and decides nothing; what runs as the owner for others asks for a seal"""
-    names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prokind <> 'a'"
+    names = store.psql("SELECT p.proname FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace, "
+                       "'kube_reports_internal'::regnamespace) AND p.prokind <> 'a'"
                        r" AND pg_get_functiondef(p.oid) ~* '\msession_user\M' ORDER BY 1").split()
     assert names == ["address", "dml_object", "request_for", "write_batch"]
     unsealed = store.psql("""
@@ -306,6 +350,7 @@ def test_nobody_is_believed_by_session(store):
         ORDER BY 1""").split()
     # These look at the document that they are given, and at the registry; setting() tells how long is kept what.
     assert unsealed == ["conforms", "results", "setting", "summary"]
-    believing = store.psql("SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v'"
+    believing = store.psql("SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace IN "
+                           "('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v'"
                            r" AND pg_get_viewdef(c.oid) ~* '\msession_user\M'")
     assert believing == ""

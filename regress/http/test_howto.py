@@ -35,7 +35,9 @@ def shell(script, directory, **environment):
 
 
 def test_a_type_from_yaml(stack, tmp_path):
-    """YAML of a CustomResourceDefinition of a megabyte becomes a type that kubectl finds; the APIService is of its group"""
+    """
+    YAML of a CustomResourceDefinition of a megabyte becomes a type that kubectl finds; the APIService is of its group
+    """
     crd = json.loads(json.dumps(CRD).replace("aquasecurity.github.io", GROUP))
     # More than a command's argument can have.
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

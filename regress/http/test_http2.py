@@ -19,7 +19,8 @@ STREAMS = 100
 
 # To this library GOAWAY is the end; to the protocol open streams go on behind it.
 CLIENT_OPEN = h2.connection.ConnectionState.CLIENT_OPEN
-h2.connection.H2ConnectionStateMachine._transitions[(CLIENT_OPEN, h2.connection.ConnectionInputs.RECV_GOAWAY)] = (None, CLIENT_OPEN)
+h2.connection.H2ConnectionStateMachine._transitions[(CLIENT_OPEN, h2.connection.ConnectionInputs.RECV_GOAWAY)] = (None,
+    CLIENT_OPEN)
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +134,16 @@ def test_only_on_request(stack, offering):
     assert offering.api().get("/version").code == 200
     for flag, version in (("--http2", "2"), ("--http1.1", "1.1")):
         pki = offering.pki
-        done = run(["curl", "-s", flag, "--cacert", f"{pki}/ca.crt", "--cert", f"{pki}/admin.crt", "--key", f"{pki}/admin.key",
+        done = run(["curl", "-s", flag, "--cacert", f"{pki}/ca.crt", "--cert", f"{pki}/admin.crt", "--key",
+                    f"{pki}/admin.key",
                     "-o", "/dev/null", "-w", "%{http_version} %{http_code}", f"https://127.0.0.1:{offering.port}/apis"])
         assert done.out == f"{version} 200"
 
 
 def test_reads_and_writes(connection, api, ns):
-    """TR-01: every kind of answer: an object, an error, a list of several pieces, HEAD, 304, a body that is too large"""
+    """
+    TR-01: every kind of answer: an object, an error, a list of several pieces, HEAD, 304, a body that is too large
+    """
     path = path_of(POLR, ns)
     typed = [("content-type", "application/json")]
     code, headers, body = connection.answer(connection.request(path, "POST", json.dumps(report("r1")).encode(), typed))
@@ -158,15 +162,20 @@ def test_reads_and_writes(connection, api, ns):
 
 
 def test_many_watches(connection, api, ns):
-    """TR-02, TR-03, AGG-17: as many watches as the connection may have, requests beside them, and an answer to PING at once"""
+    """
+    TR-02, TR-03, AGG-17: as many watches as the connection may have, requests beside them, and an answer to PING at
+    once
+    """
     connection.wait(lambda: h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS in connection.h2.remote_settings)
     assert connection.h2.remote_settings.max_concurrent_streams == STREAMS
     version = api.get(path_of(POLR, ns)).json["metadata"]["resourceVersion"]
-    watches = [connection.request(f"{path_of(POLR, ns)}?watch=true&resourceVersion={version}") for _ in range(STREAMS - 1)]
+    watches = [connection.request(f"{path_of(POLR, ns)}?watch=true&resourceVersion={version}")
+               for _ in range(STREAMS - 1)]
     connection.wait(lambda: all(stream in connection.headers for stream in watches), 30, "the headers of the watches")
     assert all(connection.headers[stream][":status"] == "200" for stream in watches)
     for number in range(5):
-        created = connection.answer(connection.request(path_of(POLR, ns), "POST", json.dumps(report(f"r{number}")).encode(),
+        created = connection.answer(connection.request(path_of(POLR, ns), "POST",
+                                                       json.dumps(report(f"r{number}")).encode(),
                                                        [("content-type", "application/json")]))
         assert created[0] == 201
         connection.h2.ping(b"%08d" % number)
@@ -174,7 +183,8 @@ def test_many_watches(connection, api, ns):
     connection.wait(lambda: len(connection.pongs) == 5, 15, "the answers to PING")
     connection.wait(lambda: all(len(connection.frames(stream)) == 5 for stream in watches), 30, "the events")
     for stream in watches:
-        assert [frame["object"]["metadata"]["name"] for frame in connection.frames(stream)] == [f"r{number}" for number in range(5)]
+        assert [frame["object"]["metadata"]["name"] for frame in connection.frames(stream)] == [f"r{number}"
+            for number in range(5)]
 
 
 def test_reset_by_the_client(offering, connection, api, ns):
@@ -260,7 +270,10 @@ def test_go_clients(offering, api, ns, tmp_path, binary):
 
 @pytest.mark.parametrize("user, code", [(None, 403), ("stranger", 401)])
 def test_anonymous_connections(stack, offering, user, code):
-    """AUTHN-08, TR-07: TestUnauthenticatedHTTP2ClientConnectionClose: after requests of somebody whom nobody knows the connection is closed; what is open beside them goes on."""
+    """
+    AUTHN-08, TR-07: TestUnauthenticatedHTTP2ClientConnectionClose: after requests of somebody whom nobody knows the
+    connection is closed; what is open beside them goes on.
+    """
     if user:
         stack_command("certificates", f"{stack.pki}/strangers")
         for suffix in ("crt", "key"):
@@ -276,7 +289,10 @@ def test_anonymous_connections(stack, offering, user, code):
 
 
 def test_known_connections_stay(offering):
-    """AUTHN-08: TestUnauthenticatedHTTP2ClientConnectionClose: a client that is known keeps its connection, even when it is refused."""
+    """
+    AUTHN-08: TestUnauthenticatedHTTP2ClientConnectionClose: a client that is known keeps its connection, even when it
+    is refused.
+    """
     opened = Http2(offering, user="nobody")
     for _ in range(3):
         assert opened.answer(opened.request(path_of(POLR)))[0] == 403
@@ -295,7 +311,8 @@ def test_flood_of_a_stranger(offering):
     while not opened.closed and sent < 2000 and time.monotonic() < deadline:
         try:
             # One more than the server allows may be open only when one has ended, however slow it is.
-            opened.read(20 if opened.h2.open_outbound_streams >= opened.h2.remote_settings.max_concurrent_streams else 0)
+            opened.read(20 if opened.h2.open_outbound_streams >= opened.h2.remote_settings.max_concurrent_streams
+                        else 0)
             if not opened.closed and opened.h2.open_outbound_streams < opened.h2.remote_settings.max_concurrent_streams:
                 opened.request("/livez")
                 sent += 1

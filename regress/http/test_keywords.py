@@ -1,4 +1,6 @@
-"""Every keyword of a structural schema: enforced with upstream's error type and field path, or refused by register_crd."""
+"""
+Every keyword of a structural schema: enforced with upstream's error type and field path, or refused by register_crd.
+"""
 
 import copy
 import json
@@ -15,13 +17,17 @@ SCHEMA = CRD["spec"]["versions"][2]["schema"]["openAPIV3Schema"]
 
 # All keywords of JSONSchemaProps of apiextensions.k8s.io/v1 that are kept.
 SUPPORTED = {
-    "additionalProperties", "allOf", "anyOf", "default", "description", "enum", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs",
-    "format", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not",
-    "nullable", "oneOf", "pattern", "properties", "required", "title", "type", "uniqueItems", "x-kubernetes-embedded-resource",
+    "additionalProperties", "allOf", "anyOf", "default", "description", "enum", "example", "exclusiveMaximum",
+             "exclusiveMinimum", "externalDocs",
+    "format", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
+             "minimum", "multipleOf", "not",
+    "nullable", "oneOf", "pattern", "properties", "required", "title", "type", "uniqueItems",
+             "x-kubernetes-embedded-resource",
     "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type",
     "x-kubernetes-preserve-unknown-fields"}
 
-INVALID, TYPE, REQUIRED, UNSUPPORTED = "FieldValueInvalid", "FieldValueTypeInvalid", "FieldValueRequired", "FieldValueNotSupported"
+INVALID, TYPE, REQUIRED, UNSUPPORTED = ("FieldValueInvalid", "FieldValueTypeInvalid", "FieldValueRequired",
+                                        "FieldValueNotSupported")
 DUPLICATE, LONG, MANY = "FieldValueDuplicate", "FieldValueTooLong", "FieldValueTooMany"
 
 TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "anything": [1]}
@@ -64,17 +70,21 @@ CASES = [
     ("additionalProperties schema", {"labels": {"x": "12345"}}, {"labels": {"x": "123456"}}, [(LONG, "spec.labels.x")]),
     ("additionalProperties true", {"anything": {"x": [1, {}]}}, {"anything": "x"}, [(TYPE, "spec.anything")]),
     ("additionalProperties false", {"nothing": {}}, {"nothing": {"x": 1}}, [(INVALID, "spec.nothing")]),
-    ("preserve unknown fields", {"free": {"a": [1, {"b": None}]}}, {"free": {"known": {"kept": 1}}}, [(TYPE, "spec.free.known.kept")]),
+    ("preserve unknown fields", {"free": {"a": [1, {"b": None}]}},
+     {"free": {"known": {"kept": 1}}}, [(TYPE, "spec.free.known.kept")]),
     ("int or string", {"port": "http"}, {"port": True}, [(TYPE, "spec.port"), (INVALID, "<nil>"), (TYPE, "spec.port")]),
     ("int or string, int", {"port": 80}, {"port": "HTTP"}, [(INVALID, "spec.port")]),
-    ("embedded resource", {"template": TEMPLATE}, {"template": {"kind": "Pod"}}, [(REQUIRED, "spec.template.apiVersion")]),
+    ("embedded resource", {"template": TEMPLATE},
+     {"template": {"kind": "Pod"}}, [(REQUIRED, "spec.template.apiVersion")]),
     ("embedded resource, kind", {"embedded": {"apiVersion": "v1", "kind": "X"}}, {"embedded": {"apiVersion": "v1"}},
      [(REQUIRED, "spec.embedded.kind")]),
     ("embedded metadata", {"template": TEMPLATE}, {"template": {**TEMPLATE, "metadata": {"labels": {"a": "b c"}}}},
      [(INVALID, "spec.template.metadata.labels")]),
-    ("embedded name", {"template": TEMPLATE}, {"template": {**TEMPLATE, "metadata": {"name": "a/b"}}}, [(INVALID, "spec.template.metadata.name")]),
+    ("embedded name", {"template": TEMPLATE},
+     {"template": {**TEMPLATE, "metadata": {"name": "a/b"}}}, [(INVALID, "spec.template.metadata.name")]),
     ("anyOf", {"logic": {"any": 8}}, {"logic": {"any": 5}}, [(INVALID, "<nil>"), (INVALID, "spec.logic.any")]),
-    ("oneOf, none", {"logic": {"one": {"a": "x"}}}, {"logic": {"one": {}}}, [(INVALID, "<nil>"), (REQUIRED, "spec.logic.one.a")]),
+    ("oneOf, none", {"logic": {"one": {"a": "x"}}},
+     {"logic": {"one": {}}}, [(INVALID, "<nil>"), (REQUIRED, "spec.logic.one.a")]),
     ("oneOf, two", {"logic": {"one": {"b": "x"}}}, {"logic": {"one": {"a": "x", "b": "x"}}}, [(INVALID, "<nil>")]),
     ("allOf", {"logic": {"all": "xy"}}, {"logic": {"all": "yy"}}, [(INVALID, "spec.logic.all"), (INVALID, "<nil>")]),
     ("not", {"logic": {"not": "allowed"}}, {"logic": {"not": "forbidden"}}, [(INVALID, "<nil>")]),
@@ -118,11 +128,14 @@ def register(stack, crd, check=True):
 
 def small_crd():
     """One version, one string: what most refused ones are made of."""
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "refusals.refused.example"},
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "refusals.refused.example"},
             "spec": {"group": "refused.example", "scope": "Namespaced",
-                     "names": {"plural": "refusals", "singular": "refusal", "kind": "Refusal", "listKind": "RefusalList"},
+                     "names": {"plural": "refusals", "singular": "refusal", "kind": "Refusal",
+                               "listKind": "RefusalList"},
                      "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
-                         "type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}}}]}}
+                         "type": "object", "properties": {"spec": {"type": "object",
+                             "properties": {"a": {"type": "string"}}}}}}}]}}
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +204,9 @@ def test_format(keywords, ns, name):
 
 
 def test_deprecated_version(keywords, ns):
-    """WARN-02: every answer about a deprecated version says so, whatever the verb, one about another version does not"""
+    """
+    WARN-02: every answer about a deprecated version says so, whatever the verb, one about another version does not
+    """
     words = '299 - "keywords.example.com/v1alpha1 is deprecated"'
     old = path_of(f"{GROUP}/v1alpha1/keywords", ns)
     document = {**keyword({}), "apiVersion": f"{GROUP}/v1alpha1"}
@@ -200,8 +215,10 @@ def test_deprecated_version(keywords, ns):
     table = keywords.get(old, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     watch = keywords.watch(old)
     watch.expect(("ADDED", "k"))
-    for answer in (made, table, watch, keywords.get(old), keywords.get(f"{old}/k"), keywords.get(f"{old}/nobody"), keywords.put(f"{old}/k", made.json),
-                   keywords.patch(f"{old}/k", {"metadata": {"labels": {"a": "b"}}}), keywords.patch(f"{old}/k", {"spec": 5}),
+    for answer in (made, table, watch, keywords.get(old), keywords.get(f"{old}/k"), keywords.get(f"{old}/nobody"),
+                   keywords.put(f"{old}/k", made.json),
+                   keywords.patch(f"{old}/k", {"metadata": {"labels": {"a": "b"}}}),
+                   keywords.patch(f"{old}/k", {"spec": 5}),
                    keywords.delete(f"{old}/k"), keywords.delete(old)):
         assert (answer.headers.get_all("Warning") or []).count(words) == 1, answer
     watch.close()
@@ -212,15 +229,18 @@ def test_words_for_deprecated_versions(keywords, stack, ns):
     """WARN-02: without words of its own a version names the best one that may be used instead, if it comes before it"""
     crd = small_crd()
     [version] = crd["spec"]["versions"]
-    crd["spec"]["versions"] = [{**version, "name": name, "storage": name == "v1", "served": name != "v3", "deprecated": name not in ("v1", "v3")}
+    crd["spec"]["versions"] = [{**version, "name": name, "storage": name == "v1", "served": name != "v3",
+                                "deprecated": name not in ("v1", "v3")}
                                for name in ("v1", "v1beta1", "v1alpha1", "v2", "v3")]
     register(stack, crd)
     try:
         path = path_of("refused.example/v2/refusals", ns)
         until(lambda: all(keywords.get(path).code == 200 for _ in range(20)), 10, "the type, in every worker")
         for name, words in (("v1", []), ("v2", ['299 - "refused.example/v2 Refusal is deprecated"']),
-                            ("v1beta1", ['299 - "refused.example/v1beta1 Refusal is deprecated; use refused.example/v1 Refusal"']),
-                            ("v1alpha1", ['299 - "refused.example/v1alpha1 Refusal is deprecated; use refused.example/v1 Refusal"'])):
+                            ("v1beta1", ['299 - "refused.example/v1beta1 Refusal is deprecated; use refused.example/v1 '
+                                         'Refusal"']),
+                            ("v1alpha1", ['299 - "refused.example/v1alpha1 Refusal is deprecated; use '
+                                          'refused.example/v1 Refusal"'])):
             assert keywords.get(path_of(f"refused.example/{name}/refusals", ns)).warnings == words
     finally:
         stack.unregister("refusals.refused.example")
@@ -229,7 +249,8 @@ def test_words_for_deprecated_versions(keywords, stack, ns):
 def test_min_and_max_properties(keywords, stack, ns):
     """What is counted is what would be stored: after pruning and defaulting"""
     unknown = {f"unknown{number}": 1 for number in range(50)}
-    assert keywords.create(KEYWORDS, keyword(unknown), ns)["spec"].keys() == {"text", "choice", "count", "flag", "nullableWithDefault", "defaults"}
+    assert keywords.create(KEYWORDS, keyword(unknown), ns)["spec"].keys() == {"text", "choice", "count", "flag",
+        "nullableWithDefault", "defaults"}
     bounded = small_crd()
     bounded["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].update(
         {"minProperties": 1, "maxProperties": 2, "x-kubernetes-preserve-unknown-fields": True})
@@ -237,12 +258,15 @@ def test_min_and_max_properties(keywords, stack, ns):
     try:
         path = path_of("refused.example/v1/refusals", ns)
         until(lambda: all(keywords.get(path).code == 200 for _ in range(20)), 10, "the type, in every worker")
-        for spec, reason in (({}, INVALID), ({"a": "x"}, None), ({"a": "x", "b": 1}, None), ({"a": "x", "b": 1, "c": 1}, MANY)):
-            answer = keywords.post(path, {"apiVersion": "refused.example/v1", "kind": "Refusal", "metadata": {"name": f"r{len(spec)}"}, "spec": spec})
+        for spec, reason in (({}, INVALID), ({"a": "x"}, None), ({"a": "x", "b": 1}, None),
+                             ({"a": "x", "b": 1, "c": 1}, MANY)):
+            answer = keywords.post(path, {"apiVersion": "refused.example/v1", "kind": "Refusal",
+                                          "metadata": {"name": f"r{len(spec)}"}, "spec": spec})
             if reason is None:
                 assert answer.code == 201, answer
             else:
-                assert [(cause["reason"], cause["field"]) for cause in failure(answer, 422, "Invalid")["details"]["causes"]] == [(reason, "spec")]
+                assert [(cause["reason"], cause["field"])
+                        for cause in failure(answer, 422, "Invalid")["details"]["causes"]] == [(reason, "spec")]
     finally:
         stack.unregister("refusals.refused.example")
 
@@ -260,29 +284,40 @@ def test_messages(keywords, ns):
             ({"list": list("abcd")}, "spec.list: Too many: 4: must have at most 3 items"),
             ({"set": ["a", "a"]}, 'spec.set[1]: Duplicate value: "a"'),
             ({"map": [{"name": "a"}, {"name": "a"}]}, 'spec.map[1]: Duplicate value: {"name":"a","port":80}'),
-            ({"small": "x"}, 'spec.small: Invalid value: "string": spec.small in body must be of type integer: "string"'),
-            ({"formats": {"uuid": "x"}}, 'spec.formats.uuid: Invalid value: "x": spec.formats.uuid in body must be of type uuid: "x"'),
-            ({"logic": {"not": "forbidden"}}, '<nil>: Invalid value: "": "spec.logic.not" must not validate the schema (not)')):
+            ({"small": "x"},
+             'spec.small: Invalid value: "string": spec.small in body must be of type integer: "string"'),
+            ({"formats": {"uuid": "x"}},
+             'spec.formats.uuid: Invalid value: "x": spec.formats.uuid in body must be of type uuid: "x"'),
+            ({"logic": {"not": "forbidden"}},
+             '<nil>: Invalid value: "": "spec.logic.not" must not validate the schema (not)')):
         status = failure(keywords.post(path_of(KEYWORDS, ns), keyword(spec)), 422, "Invalid")
         assert status["message"] == f'Keyword.{GROUP} "k" is invalid: {text}'
 
 
 def test_defaults(keywords, ns):
-    """default: for what is missing, also inside of a default and of list items; a null that may not be one counts as missing"""
-    spec = keywords.create(KEYWORDS, keyword({"defaults": {"items": [{}, {"level": "high"}]}, "choice": None, "nullableWithDefault": None,
+    """
+    default: for what is missing, also inside of a default and of list items; a null that may not be one counts as
+    missing
+    """
+    spec = keywords.create(KEYWORDS,
+                           keyword({"defaults": {"items": [{}, {"level": "high"}]}, "choice": None,
+                                    "nullableWithDefault": None,
                                               "map": [{"name": "a"}]}), ns)["spec"]
     assert spec["choice"] == "one" and spec["count"] == 4 and spec["flag"] is False
     assert spec["nullableWithDefault"] is None
     assert spec["defaults"] == {"inner": {"a": "x", "b": "y"}, "items": [{"level": "low"}, {"level": "high"}]}
     assert spec["map"] == [{"name": "a", "port": 80}]
     assert keywords.create(KEYWORDS, keyword({}, name="bare"), ns)["spec"] == {
-        "text": "abc", "choice": "one", "count": 4, "flag": False, "nullableWithDefault": "set", "defaults": {"inner": {"a": "x", "b": "y"}}}
+        "text": "abc", "choice": "one", "count": 4, "flag": False, "nullableWithDefault": "set",
+        "defaults": {"inner": {"a": "x", "b": "y"}}}
 
 
 def test_pruning(keywords, ns):
     """Unknown members go, unless they are to be kept or stand in what is kept"""
-    document = keyword({"unknown": 1, "free": {"any": {"thing": 1}, "known": {"kept": "x", "lost": 1}}, "untyped": {"a": [1]},
-                        "nothing": {}, "embedded": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "labels": {"a": "b"}},
+    document = keyword({"unknown": 1, "free": {"any": {"thing": 1}, "known": {"kept": "x", "lost": 1}},
+                        "untyped": {"a": [1]},
+                        "nothing": {}, "embedded": {"apiVersion": "v1", "kind": "X",
+                                                    "metadata": {"name": "x", "labels": {"a": "b"}},
                                                     "spec": {"a": "x", "b": 1}},
                         "map": [{"name": "a", "lost": 1}], "atomicMap": {"a": "x", "lost": 1}}, other=1)
     stored = keywords.create(KEYWORDS, document, ns)
@@ -291,11 +326,13 @@ def test_pruning(keywords, ns):
     assert "unknown" not in spec
     assert spec["free"] == {"any": {"thing": 1}, "known": {"kept": "x"}}
     assert spec["untyped"] == {"a": [1]}
-    assert spec["embedded"] == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "labels": {"a": "b"}}, "spec": {"a": "x"}}
+    assert spec["embedded"] == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "labels": {"a": "b"}},
+                                "spec": {"a": "x"}}
     assert spec["map"] == [{"name": "a", "port": 80}] and spec["atomicMap"] == {"a": "x"}
     document["metadata"]["name"] = "strict"
     status = failure(keywords.post(path_of(KEYWORDS, ns), document, fieldValidation="Strict"), 400, "BadRequest")
-    for field in ("other", "spec.unknown", "spec.free.known.lost", "spec.embedded.spec.b", "spec.map[0].lost", "spec.atomicMap.lost"):
+    for field in ("other", "spec.unknown", "spec.free.known.lost", "spec.embedded.spec.b", "spec.map[0].lost",
+                  "spec.atomicMap.lost"):
         assert f'unknown field "{field}"' in status["message"]
 
 
@@ -311,17 +348,21 @@ def test_versions_and_columns(keywords, ns):
     assert keywords.get(f"/apis/{GROUP}/v1beta1").code == 404
     keywords.create(f"{GROUP}/v1alpha1/keywords", {**keyword({}), "apiVersion": f"{GROUP}/v1alpha1"}, ns)
     table = keywords.get(path_of(KEYWORDS, ns), accept=TABLE).json
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Text", "Count", "Ratio", "Flag", "Name", "Age"]
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Text", "Count", "Ratio",
+        "Flag", "Name", "Age"]
     assert table["rows"][0]["cells"][:4] == ["k", "abc", 4, None]
-    names = [column["name"] for column in keywords.get(path_of(f"{GROUP}/v1alpha1/keywords", ns), accept=TABLE).json["columnDefinitions"]]
+    names = [column["name"] for column
+             in keywords.get(path_of(f"{GROUP}/v1alpha1/keywords", ns), accept=TABLE).json["columnDefinitions"]]
     assert names == ["Name", "Age"]
 
 
 def test_status(keywords, ns):
     """The status subresource of v1: a status is not taken on create"""
     assert "status" not in keywords.create(KEYWORDS, keyword({}, status={"phase": "x"}), ns)
-    assert keywords.patch(path_of(KEYWORDS, ns, "k") + "/status", {"status": {"phase": "x"}}).json["status"] == {"phase": "x"}
-    assert causes(keywords.patch(path_of(KEYWORDS, ns, "k") + "/status", {"status": {"phase": 1}})) == [(TYPE, "status.phase")]
+    assert keywords.patch(path_of(KEYWORDS, ns, "k") + "/status",
+                          {"status": {"phase": "x"}}).json["status"] == {"phase": "x"}
+    assert causes(keywords.patch(path_of(KEYWORDS, ns, "k") + "/status",
+                                 {"status": {"phase": 1}})) == [(TYPE, "status.phase")]
 
 
 # ---- refused ----
@@ -361,19 +402,23 @@ REFUSED_KEYWORDS = [
     ({"x-kubernetes-embedded-resource": True}, ".type"),
     ({"x-kubernetes-list-type": "set"}, ".type"),
     ({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"}, ".x-kubernetes-list-type"),
-    ({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}, "x-kubernetes-list-type": "map"},
+    ({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+      "x-kubernetes-list-type": "map"},
      ".x-kubernetes-list-map-keys"),
-    ({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}, "x-kubernetes-list-type": "map",
+    ({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+      "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["k"]}, ".items.properties[k].default"),
     ({"x-kubernetes-map-type": "atomic"}, ".type"),
-    ({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}, ".additionalProperties"),
+    ({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}},
+     ".additionalProperties"),
     ({"anyOf": [{"type": "string"}]}, ".anyOf[0].type"),
     ({"allOf": [{"default": "x"}]}, ".allOf[0].default"),
     ({"oneOf": [{"nullable": True}]}, ".oneOf[0].nullable"),
 ]
 
 
-@pytest.mark.parametrize("change, path", REFUSED_KEYWORDS, ids=[f"{number}-{'-'.join(case[0])}" for number, case in enumerate(REFUSED_KEYWORDS)])
+@pytest.mark.parametrize("change, path", REFUSED_KEYWORDS,
+                         ids=[f"{number}-{'-'.join(case[0])}" for number, case in enumerate(REFUSED_KEYWORDS)])
 def test_refused_keyword(stack, change, path):
     crd = small_crd()
     fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -386,7 +431,8 @@ def refused(stack, crd, path):
     done = register(stack, crd, check=False)
     assert done.code != 0
     assert path in done.err, done.err
-    assert stack.database.psql("SELECT count(*) FROM kube_reports.resource_type WHERE \"group\" = 'refused.example'") == "0"
+    assert (stack.database.psql("SELECT count(*) FROM kube_reports.resource_type WHERE \"group\" = 'refused.example'")
+            == "0")
 
 
 def changed(*steps, to):
@@ -401,7 +447,8 @@ def changed(*steps, to):
 
 V = ("spec", "versions", 0)
 REFUSED_FIELDS = [
-    (("spec", "conversion"), {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}, "spec.conversion.strategy"),
+    (("spec", "conversion"), {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}},
+     "spec.conversion.strategy"),
     (("spec", "preserveUnknownFields"), True, "spec.preserveUnknownFields"),
     (("spec", "scope"), "Global", "spec.scope"),
     (("spec", "group"), "nodots", "spec.group"),
@@ -417,15 +464,19 @@ REFUSED_FIELDS = [
     ((*V, "storage"), False, "spec.versions"),
     ((*V, "served"), False, "spec.versions"),
     ((*V, "schema"), {}, "spec.versions[0].schema.openAPIV3Schema"),
-    ((*V, "subresources"), {"scale": {"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"}}, "spec.versions[0].subresources.scale"),
+    ((*V, "subresources"), {"scale": {"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"}},
+     "spec.versions[0].subresources.scale"),
     ((*V, "selectableFields"), [{"jsonPath": ".spec.a"}], "spec.versions[0].selectableFields"),
     ((*V, "deprecationWarning"), "old", "spec.versions[0].deprecationWarning"),
-    ((*V, "additionalPrinterColumns"), [{"name": "A", "type": "text", "jsonPath": ".a"}], "spec.versions[0].additionalPrinterColumns[0].type"),
-    ((*V, "additionalPrinterColumns"), [{"name": "A", "type": "string", "jsonPath": "a"}], "spec.versions[0].additionalPrinterColumns[0].jsonPath"),
+    ((*V, "additionalPrinterColumns"), [{"name": "A", "type": "text", "jsonPath": ".a"}],
+     "spec.versions[0].additionalPrinterColumns[0].type"),
+    ((*V, "additionalPrinterColumns"), [{"name": "A", "type": "string", "jsonPath": "a"}],
+     "spec.versions[0].additionalPrinterColumns[0].jsonPath"),
     ((*V, "schema", "openAPIV3Schema", "type"), "array", f"{AT}.type"),
     ((*V, "schema", "openAPIV3Schema", "nullable"), True, f"{AT}.nullable"),
     ((*V, "schema", "openAPIV3Schema", "additionalProperties"), True, f"{AT}.additionalProperties"),
-    ((*V, "schema", "openAPIV3Schema", "not"), {"properties": {"unseen": {"minLength": 1}}}, f"{AT}.properties[unseen]"),
+    ((*V, "schema", "openAPIV3Schema", "not"), {"properties": {"unseen": {"minLength": 1}}},
+     f"{AT}.properties[unseen]"),
     ((*V, "schema", "openAPIV3Schema", "properties", "metadata"),
      {"type": "object", "properties": {"labels": {"type": "object"}}}, f"{AT}.properties[metadata]"),
 ]
@@ -443,5 +494,6 @@ def test_several_reasons(stack):
     crd["spec"]["versions"][0]["subresources"] = {"scale": {}}
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["uniqueItems"] = True
     done = register(stack, crd, check=False)
-    for path in ("spec.conversion.strategy", "spec.versions[0].subresources.scale", f"{AT}.properties[spec].uniqueItems"):
+    for path in ("spec.conversion.strategy", "spec.versions[0].subresources.scale",
+                 f"{AT}.properties[spec].uniqueItems"):
         assert path in done.err

@@ -29,7 +29,8 @@ def written(tmp_path):
 
     def write(*documents):
         path = tmp_path / f"input-{next(numbers)}.json"
-        path.write_text(json.dumps(documents[0]) if len(documents) == 1 else "".join(f"---\n{json.dumps(each)}\n" for each in documents))
+        path.write_text(json.dumps(documents[0]) if len(documents) == 1
+                        else "".join(f"---\n{json.dumps(each)}\n" for each in documents))
         return str(path)
     return write
 
@@ -37,7 +38,8 @@ def written(tmp_path):
 @pytest.fixture
 def three(api, ns):
     """Three reports to look at: r1 and r3 of app a, r2 of app b."""
-    return [api.create(POLR, polr(name, ns, passes, app), ns) for name, passes, app in (("r1", 5, "a"), ("r2", 3, "b"), ("r3", 4, "a"))]
+    return [api.create(POLR, polr(name, ns, passes, app), ns)
+            for name, passes, app in (("r1", 5, "a"), ("r2", 3, "b"), ("r3", 4, "a"))]
 
 
 def rows(text):
@@ -96,7 +98,8 @@ def test_api_resources(kubectl, group):
 
 
 def test_api_resources_wide(kubectl):
-    line = next(line for line in kubectl.out("api-resources", "-o", "wide").splitlines() if line.startswith("policyreports "))
+    line = next(line for line in kubectl.out("api-resources", "-o", "wide").splitlines()
+                if line.startswith("policyreports "))
     for verb in ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"):
         assert verb in line
 
@@ -161,10 +164,12 @@ def test_get_wide(kubectl, api, three, ns):
     assert rows(kubectl.out("get", "reps", "-n", ns))[0] == ["NAME", "PASS", "FAIL", "WARN", "ERROR", "SKIP", "AGE"]
     heading, row = rows(kubectl.out("get", "reps", "-n", ns, "-o", "wide"))
     assert heading == COLUMNS and row[:-1] == ["r", "Pod", "web-0", "1", "0", "0", "0", "0"]
-    labels = {"audit.kyverno.io/source": "admission", "audit.kyverno.io/resource.uid": "u-1", "audit.kyverno.io/resource.hash": "h-1",
+    labels = {"audit.kyverno.io/source": "admission", "audit.kyverno.io/resource.uid": "u-1",
+              "audit.kyverno.io/resource.hash": "h-1",
               "audit.kyverno.io/resource.group": "apps", "audit.kyverno.io/resource.kind": "Deployment"}
     api.create(EPHR, {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport",
-                      "metadata": {"name": "e", "labels": labels, "annotations": {"audit.kyverno.io/resource.name": "web"}},
+                      "metadata": {"name": "e", "labels": labels,
+                                   "annotations": {"audit.kyverno.io/resource.name": "web"}},
                       "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"},
                                "summary": {"pass": 1, "fail": 2, "warn": 3, "error": 4, "skip": 5}}}, ns)
     narrow = ["NAME", "SOURCE", "GROUP", "KIND", "OWNER", "PASS", "FAIL", "WARN", "ERROR", "SKIP", "AGE"]
@@ -180,14 +185,16 @@ def test_get_nothing(kubectl, ns):
     assert (done.out, done.err) == ("", f"No resources found in {ns} namespace.\n")
     # In any namespace but default, kubectl asks for the namespace next, which a stand-alone proxy does not have.
     done = kubectl("get", "polr", ns, "-n", "default", check=False)
-    assert (done.code, done.err) == (1, f'Error from server (NotFound): policyreports.wgpolicyk8s.io "{ns}" not found\n')
+    assert (done.code, done.err) == (1,
+                                     f'Error from server (NotFound): policyreports.wgpolicyk8s.io "{ns}" not found\n')
 
 
 def shown(kubectl, documents):
     """Documents as kubectl prints them: without managed fields since 1.21."""
     if kubectl.minor < 21:
         return documents
-    return [{**document, "metadata": {key: value for key, value in document["metadata"].items() if key != "managedFields"}}
+    return [{**document, "metadata": {key: value for key, value in document["metadata"].items()
+                                      if key != "managedFields"}}
             for document in documents]
 
 
@@ -195,12 +202,16 @@ def test_get_output(kubectl, three, ns):
     """KC-01"""
     listed = json.loads(kubectl.out("get", "polr", "-n", ns, "-o", "json"))
     assert listed["kind"] == "List" and shown(kubectl, listed["items"]) == shown(kubectl, three)
-    assert shown(kubectl, [json.loads(kubectl.out("get", "polr", "r2", "-n", ns, "-o", "json"))]) == shown(kubectl, [three[1]])
+    assert shown(kubectl, [json.loads(kubectl.out("get", "polr", "r2", "-n", ns, "-o", "json"))]) == shown(
+        kubectl, [three[1]])
     yaml = kubectl.out("get", "polr", "r1", "-n", ns, "-o", "yaml")
-    for line in ("apiVersion: wgpolicyk8s.io/v1alpha2", "kind: PolicyReport", "  name: r1", "- policy: require-labels", "  pass: 5",
-                 f"  uid: {three[0]['metadata']['uid']}", f'  resourceVersion: "{three[0]["metadata"]["resourceVersion"]}"'):
+    for line in ("apiVersion: wgpolicyk8s.io/v1alpha2", "kind: PolicyReport", "  name: r1",
+                 "- policy: require-labels", "  pass: 5",
+                 f"  uid: {three[0]['metadata']['uid']}",
+                 f'  resourceVersion: "{three[0]["metadata"]["resourceVersion"]}"'):
         assert line in yaml.splitlines()
-    assert kubectl.out("get", "polr", "-n", ns, "-o", "jsonpath={range .items[*]}{.metadata.name}={.summary.pass} {end}") == "r1=5 r2=3 r3=4 "
+    assert kubectl.out("get", "polr", "-n", ns, "-o",
+                       "jsonpath={range .items[*]}{.metadata.name}={.summary.pass} {end}") == "r1=5 r2=3 r3=4 "
     assert kubectl.out("get", "polr", "r1", "-n", ns, "-o", "jsonpath={.results[0].policy}") == "require-labels"
     names = "".join(f"policyreport.wgpolicyk8s.io/{name}\n" for name in ("r1", "r2", "r3"))
     assert kubectl.out("get", "polr", "-n", ns, "-o", "name") == names
@@ -228,7 +239,8 @@ def test_get_everywhere(kubectl, api, three, ns):
     api.create(POLR, polr("r0", ns + "-b", app="a"), ns + "-b")
     heading, *found = rows(kubectl.out("get", "polr", "-A"))
     assert heading == ["NAMESPACE", *COLUMNS]
-    assert [row[:2] for row in found if row[0].startswith(ns)] == [[ns, "r1"], [ns, "r2"], [ns, "r3"], [ns + "-b", "r0"]]
+    assert [row[:2] for row in found
+            if row[0].startswith(ns)] == [[ns, "r1"], [ns, "r2"], [ns, "r3"], [ns + "-b", "r0"]]
     found = rows(kubectl.out("get", "polr", "-A", "--field-selector", f"metadata.namespace={ns}", "--no-headers"))
     assert [row[:2] for row in found] == [[ns, "r1"], [ns, "r2"], [ns, "r3"]]
 
@@ -246,7 +258,8 @@ def test_describe(kubectl, three, ns):
     """KC-01"""
     text = kubectl.out("describe", "polr", "r1", "-n", ns)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    for line in ("Name: r1", f"Namespace: {ns}", "Labels: app=a", "API Version: wgpolicyk8s.io/v1alpha2", "Kind: PolicyReport",
+    for line in ("Name: r1", f"Namespace: {ns}", "Labels: app=a", "API Version: wgpolicyk8s.io/v1alpha2",
+                 "Kind: PolicyReport",
                  "Policy: require-labels", "Result: pass", "Pass: 5"):
         assert line in lines
     assert kubectl.out("describe", "polr", "-n", ns).count("\nAPI Version:  wgpolicyk8s.io/v1alpha2\n") == 3
@@ -263,7 +276,8 @@ def test_create(kubectl, api, written, ns):
     assert api.get(path_of(POLR, ns, "r")).json["scope"] == {**SCOPE, "namespace": ns}
     done = kubectl("create", "-f", path, check=False)
     assert (done.code, done.err) == (
-        1, f'Error from server (AlreadyExists): error when creating "{path}": policyreports.wgpolicyk8s.io "r" already exists\n')
+        1, f'Error from server (AlreadyExists): error when creating "{path}": policyreports.wgpolicyk8s.io "r" already '
+                                     'exists\n')
     assert kubectl.out("create", "--dry-run=server", "-f", written(polr("dry", ns))) == (
         "policyreport.wgpolicyk8s.io/dry created (server dry run)\n")
     generated = polr("x", ns)
@@ -274,7 +288,8 @@ def test_create(kubectl, api, written, ns):
 
 
 def test_create_cluster_wide(kubectl, api, written, ns):
-    assert kubectl.out("create", "-f", written(report(ns, resource=CPOLR))) == f"clusterpolicyreport.wgpolicyk8s.io/{ns} created\n"
+    assert kubectl.out("create", "-f",
+                       written(report(ns, resource=CPOLR))) == f"clusterpolicyreport.wgpolicyk8s.io/{ns} created\n"
     assert rows(kubectl.out("get", "cpolr", ns))[1][0] == ns
     assert kubectl.out("delete", "cpolr", ns) == f'clusterpolicyreport.wgpolicyk8s.io "{ns}" deleted\n'
 
@@ -291,7 +306,8 @@ def test_apply(kubectl, api, written, ns):
     second["metadata"]["labels"] = {"team": "x"}
     assert kubectl.out("apply", "-f", written(second)) == "policyreport.wgpolicyk8s.io/r configured\n"
     changed = api.get(path_of(POLR, ns, "r")).json
-    assert changed["summary"]["pass"] == 7 and changed["metadata"]["labels"] == {"team": "x"} and len(changed["results"]) == 1
+    assert changed["summary"]["pass"] == 7 and changed["metadata"]["labels"] == {"team": "x"} and len(
+        changed["results"]) == 1
     assert changed["metadata"]["uid"] == stored["metadata"]["uid"] and changed["metadata"]["generation"] == 2
     assert kubectl.out("apply", "-f", written(polr("r", ns, passes=8), polr("s", ns))) == (
         "policyreport.wgpolicyk8s.io/r configured\npolicyreport.wgpolicyk8s.io/s created\n")
@@ -315,7 +331,8 @@ def test_get_missing(kubectl, ns):
 
 def test_replace(kubectl, api, written, three, ns):
     """KC-01"""
-    assert kubectl.out("replace", "-f", written({**three[0], "summary": {"fail": 9}})) == "policyreport.wgpolicyk8s.io/r1 replaced\n"
+    assert kubectl.out("replace", "-f",
+                       written({**three[0], "summary": {"fail": 9}})) == "policyreport.wgpolicyk8s.io/r1 replaced\n"
     assert api.get(path_of(POLR, ns, "r1")).json["summary"] == {"fail": 9}
     done = kubectl("replace", "-f", written(polr("missing", ns)), check=False)
     assert done.code == 1 and "NotFound" in done.err
@@ -341,7 +358,8 @@ def test_patch(kubectl, api, three, ns):
     out = kubectl.out("patch", "polr", "r1", "-n", ns, "--type=merge", "-p", '{"summary":{"pass":9,"fail":null}}')
     assert out == "policyreport.wgpolicyk8s.io/r1 patched\n"
     assert api.get(path).json["summary"] == {"pass": 9, "warn": 0, "error": 0, "skip": 0}
-    operations = [{"op": "test", "path": "/summary/pass", "value": 9}, {"op": "replace", "path": "/summary/pass", "value": 10},
+    operations = [{"op": "test", "path": "/summary/pass", "value": 9},
+                  {"op": "replace", "path": "/summary/pass", "value": 10},
                   {"op": "add", "path": "/results/-", "value": result(policy="added")}]
     out = kubectl.out("patch", "polr", "r1", "-n", ns, "--type=json", "-p", json.dumps(operations))
     assert out == "policyreport.wgpolicyk8s.io/r1 patched\n"
@@ -351,7 +369,8 @@ def test_patch(kubectl, api, three, ns):
     # The old kubectl leaves the server's message out.
     message = ": the server rejected our request due to an error in our request" if kubectl.minor >= 27 else ""
     assert (done.code, done.err) == (1, f"The request is invalid{message}\n")
-    assert "(no change)" in kubectl.out("patch", "polr", "r1", "-n", ns, "--type=merge", "-p", '{"summary":{"pass":10}}')
+    assert "(no change)" in kubectl.out("patch", "polr", "r1", "-n", ns, "--type=merge", "-p",
+                                        '{"summary":{"pass":10}}')
     assert api.get(path).json == before
 
 
@@ -375,7 +394,8 @@ def test_label_and_annotate(kubectl, api, three, ns):
     assert api.get(path).json["metadata"]["labels"] == {"team": "y"}
     kubectl("label", "polr", "-n", ns, "-l", "app", "seen=yes")
     assert first_column(kubectl, "-n", ns, "-l", "seen=yes") == ["r2", "r3"]
-    assert kubectl.out("annotate", "polr", "r1", "-n", ns, "note=two words") == "policyreport.wgpolicyk8s.io/r1 annotated\n"
+    assert kubectl.out("annotate", "polr", "r1", "-n", ns,
+                       "note=two words") == "policyreport.wgpolicyk8s.io/r1 annotated\n"
     assert api.get(path).json["metadata"]["annotations"] == {"note": "two words"}
     kubectl("annotate", "polr", "--all", "-n", ns, "note-")
     assert "annotations" not in api.get(path).json["metadata"]
@@ -458,7 +478,9 @@ def test_watch_everywhere(kubectl, stack, written, ns, tmp_path):
 
 @pytest.mark.parametrize("watcher", ["wait", "delete"])
 def test_wait_for_delete(kubectl, stack, second_api, ns, watcher):
-    """KC-01: wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before"""
+    """
+    KC-01: wait --for=delete, and delete, which waits by itself, return when the last finalizer is gone and not before
+    """
     document = polr("r", ns)
     document["metadata"]["finalizers"] = ["example.com/hold"]
     second_api.create(POLR, document, ns)
@@ -471,7 +493,8 @@ def test_wait_for_delete(kubectl, stack, second_api, ns, watcher):
     if watcher == "wait":
         assert second_api.delete(path_of(POLR, ns, "r")).code == 200
     else:
-        until(lambda: "deletionTimestamp" in second_api.get(path_of(POLR, ns, "r")).json["metadata"], 20, "the deletion")
+        until(lambda: "deletionTimestamp" in second_api.get(path_of(POLR, ns, "r")).json["metadata"],
+              20, "the deletion")
     assert process.poll() is None
     assert second_api.patch(path_of(POLR, ns, "r"), {"metadata": {"finalizers": None}}).code == 200
     out, _ = process.communicate(timeout=30)
@@ -512,8 +535,10 @@ def test_apply_missing_required_field(kubectl, store, written, ns):
     refused(kubectl, text, "apply", "--validate=false", "-f", path)
     if kubectl.minor < 27:
         # An old kubectl finds it by itself, in the OpenAPI document.
-        text = (f'error: error validating "{path}": error validating data: ValidationError(PolicyReport.results[0]): missing required field '
-                '"policy" in io.wgpolicyk8s.v1alpha2.PolicyReport.results; if you choose to ignore these errors, turn validation off '
+        text = (f'error: error validating "{path}": error validating data: ValidationError(PolicyReport.results[0]): '
+                'missing required field '
+                '"policy" in io.wgpolicyk8s.v1alpha2.PolicyReport.results; if you choose to ignore these errors, turn '
+                'validation off '
                 "with --validate=false")
     refused(kubectl, text, "apply", "-f", path)
 
@@ -532,13 +557,15 @@ def test_apply_bad_name(kubectl, store, written, ns):
 
 def test_apply_long_label(kubectl, store, written, ns):
     value = "v" * 64
-    refused(kubectl, f'The PolicyReport "r" is invalid: metadata.labels: Invalid value: "{value}": must be no more than 63 bytes',
+    refused(kubectl, f'The PolicyReport "r" is invalid: metadata.labels: Invalid value: "{value}": must be no more '
+            'than 63 bytes',
             "apply", "-f", written(polr("r", ns, app=value)))
 
 
 def test_apply_four_megabytes(kubectl, store, written, ns):
     path = written(polr("r", ns, results=[result(message="x" * (4 * 1024 * 1024))]))
-    refused(kubectl, f'Error from server (RequestEntityTooLarge): error when creating "{path}": Request entity too large: limit is 3145728',
+    refused(kubectl, f'Error from server (RequestEntityTooLarge): error when creating "{path}": Request entity too '
+            'large: limit is 3145728',
             "apply", "-f", path)
 
 
@@ -568,12 +595,14 @@ def test_apply_malformed_json(kubectl, store, ns, tmp_path):
     assert done.code == 1 and "invalid character ','" in done.err
     file.write_text('{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"}, ')
     text = ('Error from server (BadRequest): the object provided is unrecognized (must be of type PolicyReport): '
-            "couldn't get version/kind; json parse error: unexpected end of JSON input ({\"apiVersion\": \"wgpolicyk8s.io ...)")
+            "couldn't get version/kind; json parse error: unexpected end of JSON input ({\"apiVersion\": "
+            "\"wgpolicyk8s.io ...)")
     refused(kubectl, text, "create", "--raw", path_of(POLR, ns), "-f", str(file))
 
 
 def test_wrong_types(kubectl, store, written, ns):
     bad = {**polr("r", ns), "summary": 5, "results": {}}
-    text = ('The PolicyReport "r" is invalid: \n* results: Invalid value: "object": results in body must be of type array: "object"\n'
+    text = ('The PolicyReport "r" is invalid: \n* results: Invalid value: "object": results in body must be of type '
+            'array: "object"\n'
             '* summary: Invalid value: "integer": summary in body must be of type object: "integer"')
     refused(kubectl, text, "create", "--validate=false", "-f", written(bad))

@@ -1,4 +1,7 @@
-"""Large reports, long lists, slow clients: bounded memory, no database connection held (issue 2, done when 3; DESIGN section 6)."""
+"""
+Large reports, long lists, slow clients: bounded memory, no database connection held (issue 2, done when 3; DESIGN
+section 6).
+"""
 
 import json
 import pathlib
@@ -18,17 +21,25 @@ LIST = path_of(POLR)
 
 @pytest.fixture(scope="module")
 def large(module_stack):
-    """A stack with 10,000 generated reports in 100 namespaces; "roomy" accepts bodies of 30 MiB, "plain" is as it comes."""
-    module_stack.database.psql(f"SET client_min_messages = warning;\n\\ir {GENERATE}\nSELECT pg_temp.store('{module_stack.cluster}', 'pss', 1, {ITEMS});\n")
+    """
+    A stack with 10,000 generated reports in 100 namespaces; "roomy" accepts bodies of 30 MiB, "plain" is as it comes.
+    """
+    module_stack.database.psql(f"SET client_min_messages = warning;\n\\ir {GENERATE}\nSELECT "
+                               f"pg_temp.store('{module_stack.cluster}', 'pss', 1, {ITEMS});\n")
     module_stack.plain = module_stack.proxy()
     module_stack.roomy = module_stack.proxy(flags=[f"--max-request-body-bytes={30 * MIB}"])
     return module_stack
 
 
 def database_use(stack):
-    """Lists that the proxies' database connections are at, and transactions that they hold open; polls and upkeep come and go."""
-    return stack.database.psql("SELECT state, left(query, 100) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'"
-                               " AND (state LIKE 'idle in transaction%' OR state = 'active' AND query LIKE '%api_list%')", user="postgres")
+    """
+    Lists that the proxies' database connections are at, and transactions that they hold open; polls and upkeep come and
+    go.
+    """
+    return stack.database.psql("SELECT state, left(query, 100) FROM pg_stat_activity WHERE usename = "
+                               "'kube_reports_proxy'"
+                               " AND (state LIKE 'idle in transaction%' OR state = 'active' AND query LIKE "
+                               "'%api_list%')", user="postgres")
 
 
 class RawList:
@@ -40,7 +51,8 @@ class RawList:
         plain.settimeout(60)
         plain.connect(("127.0.0.1", api.port))
         self.socket = api.context.wrap_socket(plain, server_hostname="127.0.0.1")
-        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nUser-Agent: tests/1.0\r\n\r\n".encode())
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nUser-Agent: "
+                            "tests/1.0\r\n\r\n".encode())
         self.received = []
 
     def read(self, size):
@@ -94,7 +106,8 @@ def test_four_lists_at_once(large):
     before = warm_up(large.plain)
     lists = [RawList(large.plain.api(), LIST, buffer=65536) for _ in range(4)]
     documents = []
-    readers = [threading.Thread(target=lambda each=each: documents.append(each.document()["metadata"]["resourceVersion"])) for each in lists]
+    readers = [threading.Thread(target=lambda each=each: documents.append(
+        each.document()["metadata"]["resourceVersion"])) for each in lists]
     for reader in readers:
         reader.start()
     for reader in readers:
@@ -148,7 +161,8 @@ def test_aborted_lists(large):
         aborted.close()
     until(lambda: large.plain.metric("kube_reports_connections") <= connections, 20, "the end of the connections")
     until(lambda: database_use(large) == "", 20, "the end of the queries")
-    until(lambda: large.plain.metric('kube_reports_database_connections{state="busy"}') == 0, 20, "the end of the calls")
+    until(lambda: large.plain.metric('kube_reports_database_connections{state="busy"}') == 0, 20,
+          "the end of the calls")
     assert large.plain.memory("VmHWM") - before <= 64 * MIB
     assert len(api.get(LIST, seconds=60).json["items"]) == ITEMS
 
@@ -157,7 +171,8 @@ def test_twenty_mebibytes(large):
     """Created, got, listed, patched, watched and deleted; a proxy without the flag takes no such body but serves it"""
     roomy, plain = large.roomy.api(), large.plain.api()
     path = path_of(POLR, "big", "big")
-    document = report("big", "big", results=[result(policy=f"p{number}", message="m" * 1000) for number in range(18500)])
+    document = report("big", "big",
+                      results=[result(policy=f"p{number}", message="m" * 1000) for number in range(18500)])
     body = json.dumps(document).encode()
     assert 20 * MIB <= len(body) < 21 * MIB
     status = failure(plain.post(path_of(POLR, "big"), body), 413, "RequestEntityTooLarge")
@@ -173,11 +188,13 @@ def test_twenty_mebibytes(large):
         for api in (roomy, plain):
             assert api.get(path, seconds=60).json == stored
             assert api.get(path_of(POLR, "big"), seconds=60).json["items"] == [stored]
-        for patch, kind in (({"summary": {"pass": 1}}, None), ([{"op": "replace", "path": "/results/18499/result", "value": "fail"}], JSON_PATCH)):
+        for patch, kind in (({"summary": {"pass": 1}}, None),
+                            ([{"op": "replace", "path": "/results/18499/result", "value": "fail"}], JSON_PATCH)):
             answer = roomy.patch(path, patch, seconds=60, **({"kind": kind} if kind else {}))
             assert answer.code == 200, answer
         patched = answer.json
-        assert patched["summary"]["pass"] == 1 and patched["results"][-1]["result"] == "fail" and len(patched["results"]) == 18500
+        assert patched["summary"]["pass"] == 1 and patched["results"][-1]["result"] == "fail" and len(
+            patched["results"]) == 18500
         assert patched["metadata"]["generation"] == 3
         # A small patch of a large object is a small body.
         assert plain.patch(path, {"metadata": {"labels": {"a": "b"}}}, seconds=60).code == 200

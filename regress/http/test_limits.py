@@ -14,7 +14,8 @@ FLOOR = 32 * MIB
 PER_BYTE = 50
 BESIDE = 24 * MIB
 
-# What is bounded takes a second at most, also on a slow machine under load much less than this; unbounded, it took much more.
+# What is bounded takes a second at most, also on a slow machine under load much less than this; unbounded, it took much
+# more.
 PATIENCE = "10s"
 
 
@@ -51,14 +52,16 @@ class Backend:
         requests, bodies = [], []
         for document in documents:
             text = document if isinstance(document, str) else json.dumps(document, separators=(",", ":"))
-            request = {"verb": verb, "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "warm-up",
+            request = {"verb": verb, "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
+                       "namespace": "warm-up",
                        "contentType": kind, "username": "u", "query": query}
             if verb != "create":
                 request["name"] = "patched"
             requests.append(json.dumps(request))
             bodies.append(text.encode())
         [(codes, replies, warnings)], grown = self.peak(
-            "SELECT w.codes, w.replies, w.warnings FROM kube_reports_internal.write_batch(%s, %s, %s::bytea[]) w", self.cluster, requests, bodies)
+            "SELECT w.codes, w.replies, w.warnings FROM kube_reports_internal.write_batch(%s, %s, %s::bytea[]) w",
+                                                        self.cluster, requests, bodies)
         return codes, [bytes(reply) for reply in replies], warnings, grown
 
     def close(self):
@@ -78,14 +81,17 @@ def allowed(*texts):
 
 def in_document(name, metadata="", body=""):
     """A policy report as text."""
-    return ('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"%s","namespace":"warm-up"%s}%s}'
+    return ('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"%s",'
+            '"namespace":"warm-up"%s}%s}'
             % (name, metadata, body))
 
 
 # The results of a document that is stored nowhere, as a write finds them.
-DIFFERENCE = ("SELECT count(*), count(DISTINCT d.subject), count(DISTINCT d.detail), sum(octet_length(d.message)), count(d.policy)"
+DIFFERENCE = ("SELECT count(*), count(DISTINCT d.subject), count(DISTINCT d.detail), sum(octet_length(d.message)), "
+              "count(d.policy)"
               " FROM kube_reports_internal.mapping_for(%s::text::kube_reports.report) m,"
-              " kube_reports_internal.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, %s::text::kube_reports.report) d")
+              " kube_reports_internal.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, "
+              "%s::text::kube_reports.report) d")
 
 
 def subjects(count):
@@ -94,34 +100,47 @@ def subjects(count):
 
 def test_one_message_of_many_resources(backend):
     """A message is hashed and returned once for all subjects of its result"""
-    document = json.dumps(report("many", results=[result(message="m" * 95000, resources=subjects(10000))]), separators=(",", ":"))
+    document = json.dumps(report("many", results=[result(message="m" * 95000, resources=subjects(10000))]),
+                          separators=(",", ":"))
     rows, grown = backend.peak(DIFFERENCE, document, document)
     assert rows == [(10000, 10000, 1, 95000, 1)] and grown < allowed(document), grown // MIB
 
 
 def test_equal_messages_of_many_resources(backend):
     """Equal messages of two results about the same subjects are compared once"""
-    document = json.dumps(report("pairs", results=[result(message="m" * 700000, resources=subjects(20000)) for _ in range(2)]), separators=(",", ":"))
+    document = json.dumps(report("pairs",
+                                 results=[result(message="m" * 700000, resources=subjects(20000)) for _ in range(2)]),
+                          separators=(",", ":"))
     rows, grown = backend.peak(DIFFERENCE, document, document)
     assert rows == [(40000, 20000, 1, 1400000, 2)] and grown < allowed(document), grown // MIB
 
 
 def test_rows_of_one_message(backend):
     """What is stored of a result about several resources"""
-    document = report("several", "warm-up", results=[result(message="of several", resources=subjects(100), properties={"a": "b"}),
-                                                                        result("other", message="of one", resources=subjects(1))])
+    document = report("several", "warm-up",
+                      results=[result(message="of several", resources=subjects(100), properties={"a": "b"}),
+                                                                        result("other", message="of one",
+                                                                            resources=subjects(1))])
     assert backend.write(document)[0] == [201]
-    assert backend.run("SELECT c.policy, d.message, d.properties::text, count(*), count(DISTINCT r.subject) FROM kube_reports_internal.result r"
-                       " JOIN kube_reports_internal.origin o ON o.id = r.origin JOIN kube_reports_internal.detail d ON d.id = r.detail"
-                       " JOIN kube_reports_internal.criterion c ON c.id = r.criterion WHERE o.namespace = 'warm-up' AND o.name = 'several'"
-                       " GROUP BY 1, 2, 3 ORDER BY 1") == [("other", "of one", "{}", 1, 1), ("require-labels", "of several", '{"a": "b"}', 100, 100)]
-    assert backend.run("SELECT r.policy, r.message, r.properties::text, count(*), count(DISTINCT r.name) FROM kube_reports.results(%s::text::kube_reports.report) r"
-                       " GROUP BY 1, 2, 3 ORDER BY 1", json.dumps(document)) == [("other", "of one", "{}", 1, 1), ("require-labels", "of several", '{"a": "b"}', 100, 100)]
+    assert backend.run("SELECT c.policy, d.message, d.properties::text, count(*), count(DISTINCT r.subject) FROM "
+                       "kube_reports_internal.result r"
+                       " JOIN kube_reports_internal.origin o ON o.id = r.origin JOIN kube_reports_internal.detail d ON "
+                       "d.id = r.detail"
+                       " JOIN kube_reports_internal.criterion c ON c.id = r.criterion WHERE o.namespace = 'warm-up' "
+                       "AND o.name = 'several'"
+                       " GROUP BY 1, 2, 3 ORDER BY 1") == [("other", "of one", "{}", 1, 1),
+                           ("require-labels", "of several", '{"a": "b"}', 100, 100)]
+    assert backend.run("SELECT r.policy, r.message, r.properties::text, count(*), count(DISTINCT r.name) FROM "
+                       "kube_reports.results(%s::text::kube_reports.report) r"
+                       " GROUP BY 1, 2, 3 ORDER BY 1", json.dumps(document)) == [("other", "of one", "{}", 1, 1),
+                           ("require-labels", "of several", '{"a": "b"}', 100, 100)]
 
 
 HOSTILE = {
-    "managed fields that are values": in_document("managed", ',"managedFields":[{"manager":"m","operation":"Update","fieldsType":"FieldsV1",'
-                                                  '"apiVersion":"wgpolicyk8s.io/v1alpha2","fieldsV1":{%s}}]' % ",".join(f'"v:[{n}]":{{}}' for n in range(200000))),
+    "managed fields that are values": in_document("managed", ',"managedFields":[{"manager":"m","operation":"Update",'
+                                                  '"fieldsType":"FieldsV1",'
+                                                  '"apiVersion":"wgpolicyk8s.io/v1alpha2","fieldsV1":{%s}}]'
+                                                  % ",".join(f'"v:[{n}]":{{}}' for n in range(200000))),
     "owners without names": in_document("owners", ',"ownerReferences":[%s]' % ",".join(["{}"] * 900000)),
     "zeros": in_document("zeros", "", ',"x":[%s]' % ",".join(["0"] * 2200000)),
     "empty results": in_document("empty", "", ',"results":[%s]' % ",".join(['{"policy":"p"}'] * 150000)),
@@ -137,16 +156,22 @@ def test_memory_of_an_admission(backend, case):
 
 @pytest.fixture(scope="module")
 def maps(stack):
-    """A type whose objects may have members of any name, each with members that it knows, and one that is a resource."""
+    """
+    A type whose objects may have members of any name, each with members that it knows, and one that is a resource.
+    """
     group = "limits.example"
     schema = {"type": "object", "properties": {
         "text": {"type": "string", "pattern": "[a-z]+[0-9]"},
-        "parts": {"type": "object", "additionalProperties": {"type": "object", "properties": {"known": {"type": "string"}}}},
+        "parts": {"type": "object", "additionalProperties": {"type": "object",
+            "properties": {"known": {"type": "string"}}}},
         "embedded": {"type": "object", "additionalProperties": {"type": "array", "items": {
             "type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}}}}}
-    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"maps.{group}"},
-           "spec": {"group": group, "scope": "Namespaced", "names": {"plural": "maps", "singular": "map", "kind": "Map", "listKind": "MapList"},
-                    "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]}}
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+           "metadata": {"name": f"maps.{group}"},
+           "spec": {"group": group, "scope": "Namespaced",
+                    "names": {"plural": "maps", "singular": "map", "kind": "Map", "listKind": "MapList"},
+                    "versions": [{"name": "v1", "served": True, "storage": True,
+                                  "schema": {"openAPIV3Schema": schema}}]}}
     stack.database.psql(f"SELECT kube_reports.register_crd({sql_text(json.dumps(crd))}::jsonb)")
     yield f"{group}/v1"
     stack.unregister(f"maps.{group}")
@@ -157,7 +182,8 @@ def admit(backend, version, document):
     group, _, version = version.partition("/")
     request = {"verb": "create", "group": group, "version": version, "resource": "maps", "namespace": "warm-up",
                "contentType": "application/json", "username": "u", "query": {}}
-    sql = ("SELECT a.code, a.warnings FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id,"
+    sql = ("SELECT a.code, a.warnings FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v "
+           "ON v.resource_type = t.id,"
            " kube_reports_internal.write_admit(v.id, v.definition, %s, %s, false) a WHERE t.\"group\" = %s")
     # Once to compile the definition.
     backend.run(sql, json.dumps(request), b"{}", group)
@@ -171,7 +197,8 @@ def test_warnings_below_a_long_key(backend, maps, where):
     key = "k" * 300000
     below = ({f"u{n}": 1 for n in range(1000)} if where == "parts" else
              [{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a", f"u{n}": 1}} for n in range(2000)])
-    document = json.dumps({"apiVersion": maps, "kind": "Map", "metadata": {"name": "x", "namespace": "warm-up"}, where: {key: below}}, separators=(",", ":"))
+    document = json.dumps({"apiVersion": maps, "kind": "Map", "metadata": {"name": "x", "namespace": "warm-up"},
+                           where: {key: below}}, separators=(",", ":"))
     code, warnings, grown = admit(backend, maps, document)
     assert code == 201 and grown < allowed(document), grown // MIB
     assert warnings and all(len(text) <= 256 for text in warnings) and warnings[0].startswith(f'unknown field "{where}')
@@ -190,10 +217,12 @@ def test_pretty_printing_of_many_levels(backend):
     """Indentation does not grow with the depth without end"""
     body = '{"x":%s%s%s}' % ("[" * 900, ",".join(["0"] * 100000), "]" * 900)
     [(pretty,)], grown = backend.peak(
-        "SELECT convert_from(kube_reports_internal.render_object(v.id, v.definition, p.transform, '{\"name\":\"x\"}', %s, 1), 'UTF8')"
+        "SELECT convert_from(kube_reports_internal.render_object(v.id, v.definition, p.transform, '{\"name\":\"x\"}', "
+                                      "%s, 1), 'UTF8')"
         " FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id,"
         " kube_reports_internal.get_plan(v.id, v.definition, %s) p WHERE t.plural = 'policyreports'", body,
-        json.dumps({"verb": "get", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "n", "name": "x",
+        json.dumps({"verb": "get", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports",
+                    "namespace": "n", "name": "x",
                     "query": {"pretty": ["true"]}}))
     inner = json.loads(pretty)["x"]
     for _ in range(899):
@@ -205,7 +234,9 @@ def test_pretty_printing_of_many_levels(backend):
 def patched(backend, patch):
     """A JSON patch of a report with 400,000 resources; the code of the answer."""
     backend.run("DELETE FROM kube_reports.object WHERE namespace = 'warm-up' AND name = 'patched'")
-    stored = in_document("patched", ',"annotations":{"a":"1"}', ',"results":[{"policy":"p","properties":{"b":"1"},"resources":[%s]}]' % ",".join(["{}"] * 400000))
+    stored = in_document("patched", ',"annotations":{"a":"1"}',
+                         ',"results":[{"policy":"p","properties":{"b":"1"},"resources":[%s]}]'
+                         % ",".join(["{}"] * 400000))
     assert backend.write(stored)[0] == [201]
     codes, _, _, grown = backend.write(patch, verb="patch", kind=JSON_PATCH, fieldManager=["m"])
     assert grown < allowed(stored, json.dumps(patch)), grown // MIB
@@ -215,7 +246,8 @@ def patched(backend, patch):
 def test_patch_of_many_moves(backend):
     """A move measures what it moves, not the document"""
     places = "/metadata/annotations/a", "/results/0/properties/a"
-    assert patched(backend, [{"op": "move", "from": places[n % 2], "path": places[(n + 1) % 2]} for n in range(10000)]) == 200
+    assert patched(backend, [{"op": "move", "from": places[n % 2], "path": places[(n + 1) % 2]}
+                             for n in range(10000)]) == 200
     # So far down that after each move the bound on the depth is used up.
     nested = {}
     for _ in range(500):
@@ -239,7 +271,8 @@ def test_a_neighbour_in_the_batch(backend):
     codes, replies, _, _ = backend.write(report("one", "warm-up"), document, report("two", "warm-up"))
     assert codes == [201, 413, 201]
     status = json.loads(replies[1])
-    assert (status["reason"], status["code"]) == ("RequestEntityTooLarge", 413) and "too much memory" in status["message"]
+    assert (status["reason"], status["code"]) == ("RequestEntityTooLarge",
+                                                  413) and "too much memory" in status["message"]
 
 
 def test_over_the_wire(api, ns):

@@ -1,7 +1,11 @@
-"""Clients that read a watch line by line, each line one event: fabric8's kubernetes-client (Java) and what is built on readline (Node.js).
+"""
+Clients that read a watch line by line, each line one event: fabric8's kubernetes-client (Java) and what is built on
+readline (Node.js).
 
-fabric8 asks for a WebSocket first and takes an ordinary answer of 200 as "watch over HTTP"; there it cuts the stream at each newline and
-parses what stands before it, white space included: an empty line ends the watch with an error.  Node's readline also ends a line at a
+fabric8 asks for a WebSocket first and takes an ordinary answer of 200 as "watch over HTTP"; there it cuts the stream at
+each newline and
+parses what stands before it, white space included: an empty line ends the watch with an error.  Node's readline also
+ends a line at a
 carriage return and at U+2028 and U+2029.
 """
 
@@ -45,7 +49,8 @@ class LineInformer:
             self.failure = error
 
     def watch(self):
-        query = urllib.parse.urlencode({"watch": "true", "resourceVersion": self.version, "allowWatchBookmarks": "true", "timeoutSeconds": "2"})
+        query = urllib.parse.urlencode({"watch": "true", "resourceVersion": self.version, "allowWatchBookmarks": "true",
+                                        "timeoutSeconds": "2"})
         connection = self.api.connect(timeout=60)
         connection.request("GET", f"{self.path}?{query}", headers={"Accept": "application/json"})
         response = connection.getresponse()
@@ -106,7 +111,9 @@ def write(api, namespace, number, ended, errors):
 
 @pytest.mark.parametrize("breaks", BREAKS)
 def test_informers_that_read_lines(stack, ns, breaks):
-    """W-01, W-02, W-05, W-11, W-40: every line is one event for any reader of lines, whatever the strings in it; an informer made of
+    """
+    W-01, W-02, W-05, W-11, W-40: every line is one event for any reader of lines, whatever the strings in it; an
+    informer made of
     watches of two seconds through two proxies ends up with what a list holds."""
     informers = [LineInformer(proxy.api(), ns, BREAKS[breaks]) for proxy in (stack.first, stack.second)]
     ended, errors = threading.Event(), []
@@ -124,20 +131,26 @@ def test_informers_that_read_lines(stack, ns, breaks):
     assert not errors, errors
     listed = {item["metadata"]["name"]: item for item in stack.first.api().get(path_of(POLR, ns)).json["items"]}
     for informer in informers:
-        until(lambda informer=informer: informer.failure or informer.objects == listed, 30, "the informer's state to be the list")
+        until(lambda informer=informer: informer.failure or informer.objects == listed, 30,
+              "the informer's state to be the list")
         informer.stop()
         assert informer.failure is None, informer.failure
     assert any(item["results"][0]["message"] == ODD for item in listed.values())
 
 
 def test_websocket_is_answered_by_a_watch(stack, api, ns):
-    """W-70, W-01: the request for a WebSocket is an ordinary watch with code 200, which fabric8 takes as the sign to watch over HTTP."""
+    """
+    W-70, W-01: the request for a WebSocket is an ordinary watch with code 200, which fabric8 takes as the sign to watch
+    over HTTP.
+    """
     created = api.create(POLR, report("r", ns), ns)
     connection = api.connect(timeout=30)
-    query = urllib.parse.urlencode({"watch": "true", "resourceVersion": str(int(created["metadata"]["resourceVersion"]) - 1)})
+    query = urllib.parse.urlencode({"watch": "true",
+                                    "resourceVersion": str(int(created["metadata"]["resourceVersion"]) - 1)})
     connection.request("GET", path_of(POLR, ns) + "?" + query,
                        headers={"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
-                                "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==", "Origin": f"https://127.0.0.1:{stack.first.port}"})
+                                "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==",
+                                "Origin": f"https://127.0.0.1:{stack.first.port}"})
     response = connection.getresponse()
     assert response.status == 200
     assert response.headers.get("Upgrade") is None
@@ -158,8 +171,13 @@ def test_refusal_of_a_websocket_is_a_status(api, ns):
 
 
 def test_line_ends_inside_strings(api, ns):
-    """W-02: U+2028 and U+2029 are escaped, as encoding/json of Go does, in documents, lists and events; they are kept as characters."""
-    created = api.create(POLR, report("r", ns, results=[{"policy": "p", "message": ODD, "properties": {"k\u2028": "\u2029"}}]), ns)
+    """
+    W-02: U+2028 and U+2029 are escaped, as encoding/json of Go does, in documents, lists and events; they are kept as
+    characters.
+    """
+    created = api.create(POLR, report("r", ns,
+                                      results=[{"policy": "p", "message": ODD, "properties": {"k\u2028": "\u2029"}}]),
+                         ns)
     assert created["results"][0]["message"] == ODD
     for answer in (api.get(path_of(POLR, ns, "r")), api.get(path_of(POLR, ns))):
         assert "\u2028".encode() not in answer.body and "\u2029".encode() not in answer.body

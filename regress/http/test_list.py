@@ -12,7 +12,8 @@ from client import CPOLR, POLR, failure, path_of, report, until
 def many(api, ns):
     """Thirty reports in three namespaces; the test's own label keeps others out."""
     for number in range(30):
-        api.create(POLR, report(f"r{number:02}", labels={"test": ns, "number": str(number), "odd": str(number % 2)}), f"{ns}-{number % 3}")
+        api.create(POLR, report(f"r{number:02}", labels={"test": ns, "number": str(number), "odd": str(number % 2)}),
+                   f"{ns}-{number % 3}")
     return {"labelSelector": f"test={ns}"}
 
 
@@ -23,7 +24,8 @@ def keys(document):
 def test_empty(api, ns):
     """LIST-01, LIST-04, RV-03"""
     document = api.get(path_of(POLR, ns)).json
-    assert document["items"] == [] and document["kind"] == "PolicyReportList" and document["apiVersion"] == "wgpolicyk8s.io/v1alpha2"
+    assert document["items"] == [] and document["kind"] == "PolicyReportList" and document[
+        "apiVersion"] == "wgpolicyk8s.io/v1alpha2"
     assert int(document["metadata"]["resourceVersion"]) > 0
     assert not document["metadata"].get("continue")
 
@@ -33,7 +35,8 @@ def test_order(api, many, ns):
     document = api.get(path_of(POLR), **many).json
     found = keys(document)
     assert len(found) == 30 and found == sorted(found)
-    assert all(item["kind"] == "PolicyReport" and item["apiVersion"] == "wgpolicyk8s.io/v1alpha2" for item in document["items"])
+    assert all(item["kind"] == "PolicyReport" and item["apiVersion"] == "wgpolicyk8s.io/v1alpha2"
+               for item in document["items"])
     newest = max(int(item["metadata"]["resourceVersion"]) for item in document["items"])
     assert int(document["metadata"]["resourceVersion"]) >= newest
 
@@ -47,13 +50,17 @@ def test_byte_order(api, ns):
 
 
 def test_pages(api, many, ns):
-    """PAGE-01 to PAGE-05, through a list that changes meanwhile; e2e chunking.go, should return chunks of results for list calls"""
+    """
+    PAGE-01 to PAGE-05, through a list that changes meanwhile; e2e chunking.go, should return chunks of results for list
+    calls
+    """
     path = path_of(POLR, ns + "-0")
     first = api.get(path, limit=4).json
     expected = api.names(POLR, ns + "-0")
     assert len(first["items"]) == 4 and first["metadata"]["remainingItemCount"] == 6
     token = json.loads(base64.urlsafe_b64decode(first["metadata"]["continue"] + "=="))
-    assert token["v"] == "meta.k8s.io/v1" and str(token["rv"]) == first["metadata"]["resourceVersion"] and token["start"].endswith("\0")
+    assert token["v"] == "meta.k8s.io/v1" and str(token["rv"]) == first["metadata"]["resourceVersion"] and token[
+        "start"].endswith("\0")
     # Changes between the pages are not seen: the pages are those of one version.
     api.delete(path + "/" + expected[6])
     api.create(POLR, report("r99", labels={"test": ns}), ns + "-0")
@@ -67,7 +74,8 @@ def test_pages(api, many, ns):
             names += [item["metadata"]["name"] for item in page["items"]]
             left = len(expected) - len(names)
             assert len(page["items"]) == limit or left == 0
-            assert page["metadata"].get("remainingItemCount") == (left or None) and bool(page["metadata"].get("continue")) is (left > 0)
+            assert page["metadata"].get("remainingItemCount") == (left
+                or None) and bool(page["metadata"].get("continue")) is (left > 0)
         assert names == expected
 
 
@@ -101,13 +109,15 @@ def test_cluster_pages(api, ns):
     for number in range(5):
         api.create(CPOLR, report(f"{ns}-{number}", resource=CPOLR, labels={"test": ns}))
     page = api.get(path_of(CPOLR), limit=3, labelSelector=f"test={ns}").json
-    rest = api.get(path_of(CPOLR), limit=3, labelSelector=f"test={ns}", **{"continue": page["metadata"]["continue"]}).json
+    rest = api.get(path_of(CPOLR), limit=3, labelSelector=f"test={ns}",
+                   **{"continue": page["metadata"]["continue"]}).json
     assert [item["metadata"]["name"] for item in page["items"] + rest["items"]] == [f"{ns}-{n}" for n in range(5)]
     api.delete(path_of(CPOLR), labelSelector=f"test={ns}")
 
 
 @pytest.mark.parametrize("token", [
-    {"v": "meta.k8s.io/v1", "rv": 0, "start": "a\0"}, {"v": "meta.k8s.io/v1", "rv": 5, "start": ""}, {"v": "v9", "rv": 5, "start": "a\0"},
+    {"v": "meta.k8s.io/v1", "rv": 0, "start": "a\0"}, {"v": "meta.k8s.io/v1", "rv": 5, "start": ""},
+                                   {"v": "v9", "rv": 5, "start": "a\0"},
     {"v": "meta.k8s.io/v1", "rv": 5, "start": "../a\0"}])
 def test_bad_tokens(api, ns, token):
     """PAGE-06"""
@@ -121,13 +131,16 @@ def test_continue_with_version(api, many, ns):
     status = failure(api.get(path_of(POLR, ns + "-0"), resourceVersion=page["metadata"]["resourceVersion"],
                              **{"continue": page["metadata"]["continue"]}), 400, "BadRequest")
     assert status["message"] == "specifying resource version is not allowed when using continue"
-    assert api.get(path_of(POLR, ns + "-0"), resourceVersion="0", **{"continue": page["metadata"]["continue"]}).code == 200
+    assert api.get(path_of(POLR, ns + "-0"), resourceVersion="0",
+                   **{"continue": page["metadata"]["continue"]}).code == 200
 
 
 def test_inconsistent_continue(api, many, ns):
     """EXP-01: the token of a 410 goes on at the current version"""
     expected = api.names(POLR, ns + "-0")
-    text = base64.urlsafe_b64encode(json.dumps({"v": "meta.k8s.io/v1", "rv": -1, "start": expected[3] + "\0"}).encode()).decode().rstrip("=")
+    text = base64.urlsafe_b64encode(
+                                    json.dumps({"v": "meta.k8s.io/v1", "rv": -1,
+                                                "start": expected[3] + "\0"}).encode()).decode().rstrip("=")
     page = api.get(path_of(POLR, ns + "-0"), **{"continue": text})
     assert page.code == 200 and [item["metadata"]["name"] for item in page.json["items"]] == expected[4:]
     assert int(page.json["metadata"]["resourceVersion"]) > 0
@@ -136,9 +149,12 @@ def test_inconsistent_continue(api, many, ns):
 def test_versions_below_the_floor(api, ns):
     """EXP-01, LIST-13, W-50"""
     path = path_of(POLR, ns)
-    text = base64.urlsafe_b64encode(json.dumps({"v": "meta.k8s.io/v1", "rv": 1, "start": "a\0"}).encode()).decode().rstrip("=")
+    text = base64.urlsafe_b64encode(
+                                    json.dumps({"v": "meta.k8s.io/v1", "rv": 1,
+                                                "start": "a\0"}).encode()).decode().rstrip("=")
     status = failure(api.get(path, **{"continue": text}), 410, "Expired")
-    assert status["message"].startswith("The provided continue parameter is too old to display a consistent list result.")
+    assert status["message"].startswith("The provided continue parameter is too old to display a consistent list "
+                                        "result.")
     token = status["metadata"]["continue"]
     assert json.loads(base64.urlsafe_b64decode(token + "=="))["rv"] == -1
     assert api.get(path, **{"continue": token}).code == 200
@@ -164,24 +180,28 @@ def test_versions_of_a_list(api, ns):
     future = str(int(api.get(path).json["metadata"]["resourceVersion"]) + 10 ** 12)
     status = failure(api.get(path, resourceVersion=future), 504, "Timeout")
     assert status["message"].startswith(f"Timeout: Too large resource version: {future}, current: ")
-    assert status["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    assert status["details"]["causes"] == [{"reason": "ResourceVersionTooLarge",
+                                            "message": "Too large resource version"}]
     assert status["details"]["retryAfterSeconds"] == 1
 
 
 @pytest.mark.parametrize("selector, expected", [
     ("a=1", "x"), ("a==1", "x"), ("a!=1", "yzv"), ("a", "xy"), ("!a", "zv"), ("a in (1, 2)", "xy"), ("a in (2),b", "y"),
     ("a notin (1)", "yzv"), ("a notin (1,2)", "zv"), ("n>5", "y"), ("n<5", "x"), ("n>10", ""), ("example.com/k=v", "z"),
-    ("e=", "z"), ("e", "z"), ("a=1,a=2", ""), ("a,b", "y"), (" a  in ( 1 ) ", "x"), ("in=1", "v"), ("e in ()", "z"), ("a=1,!b", "x"),
+    ("e=", "z"), ("e", "z"), ("a=1,a=2", ""), ("a,b", "y"), (" a  in ( 1 ) ", "x"), ("in=1", "v"),
+                                                ("e in ()", "z"), ("a=1,!b", "x"),
     ("", "xyzv")])
 def test_label_selectors(api, ns, selector, expected):
     """SEL-01, SEL-03"""
-    for name, labels in (("x", {"a": "1", "n": "3"}), ("y", {"a": "2", "b": "1", "n": "10"}), ("z", {"example.com/k": "v", "e": "", "n": "x"}),
+    for name, labels in (("x", {"a": "1", "n": "3"}), ("y", {"a": "2", "b": "1", "n": "10"}),
+                         ("z", {"example.com/k": "v", "e": "", "n": "x"}),
                          ("v", {"in": "1"})):
         api.create(POLR, report(name, labels=labels), ns)
     assert sorted(api.names(POLR, ns, labelSelector=selector)) == sorted(expected)
 
 
-@pytest.mark.parametrize("selector", ["a in", "-a=1", "a=b c", "a in (1", "a/b/c", "a=" + "x" * 64, "a>x", "=1", "a,,b", "a in (1,"])
+@pytest.mark.parametrize("selector", ["a in", "-a=1", "a=b c", "a in (1", "a/b/c", "a=" + "x" * 64, "a>x", "=1",
+                                      "a,,b", "a in (1,"])
 def test_bad_label_selectors(api, ns, selector):
     """SEL-02"""
     failure(api.get(path_of(POLR, ns), labelSelector=selector), 400, "BadRequest")
@@ -211,7 +231,10 @@ def test_a_list_and_a_get_agree(api, ns):
 @pytest.mark.parametrize("namespace", [None, "", "other"])
 @pytest.mark.parametrize("selected", [False, True])
 def test_namespace_as_a_parameter(api, ns, namespace, selected):
-    """LIST-02, REQ-03, SEL-01, SEL-10: TestList: the path says which namespace, no parameter does; selectors count for one and for all"""
+    """
+    LIST-02, REQ-03, SEL-01, SEL-10: TestList: the path says which namespace, no parameter does; selectors count for one
+    and for all
+    """
     for where in ("other", "default"):
         for name in ("foo", "bar"):
             api.create(POLR, report(name, labels={"a": name, "test": ns}), f"{ns}-{where}")
@@ -222,8 +245,10 @@ def test_namespace_as_a_parameter(api, ns, namespace, selected):
         query["namespace"] = namespace and f"{ns}-{namespace}"
     names = ["foo"] if selected else ["bar", "foo"]
     for where in ("default", "other"):
-        assert keys(api.get(path_of(POLR, f"{ns}-{where}"), **query).json) == [(f"{ns}-{where}", name) for name in names]
-    assert keys(api.get(path_of(POLR), **query).json) == [(f"{ns}-{where}", name) for where in ("default", "other") for name in names]
+        assert keys(api.get(path_of(POLR, f"{ns}-{where}"), **query).json) == [(f"{ns}-{where}", name)
+            for name in names]
+    assert keys(api.get(path_of(POLR), **query).json) == [(f"{ns}-{where}", name)
+        for where in ("default", "other") for name in names]
 
 
 def test_list_while_writing(stack, ns):

@@ -102,10 +102,14 @@ def test_what_runs_goes_on(checkout):
     before = checkout.pids()
     with socket.create_server(("127.0.0.1", free_port())) as taken:
         busy = taken.getsockname()[1]
-        for name, value, said in (("PROXY_FLAGS", "--no-such-flag", "unknown flag: --no-such-flag"), ("PROXY_FLAGS", "--workers=many", "workers"),
-                                  ("PORT", busy, f"port {busy} is in use"), ("METRICS_PORT", busy, f"port {busy} is in use"),
-                                  ("PG_PORT", busy, f"port {busy} is in use"), ("PG_PORT", checkout.port(), "have to differ"),
-                                  ("DATABASE", "host=/nowhere", "DATABASE cannot be reached"), ("CLUSTER_ID", "no-uuid", "is no uuid")):
+        for name, value, said in (("PROXY_FLAGS", "--no-such-flag", "unknown flag: --no-such-flag"),
+                                  ("PROXY_FLAGS", "--workers=many", "workers"),
+                                  ("PORT", busy, f"port {busy} is in use"),
+                                  ("METRICS_PORT", busy, f"port {busy} is in use"),
+                                  ("PG_PORT", busy, f"port {busy} is in use"),
+                                  ("PG_PORT", checkout.port(), "have to differ"),
+                                  ("DATABASE", "host=/nowhere", "DATABASE cannot be reached"),
+                                  ("CLUSTER_ID", "no-uuid", "is no uuid")):
             wrong = checkout.make("up", check=False, **{name: value})
             assert wrong.code != 0 and said in wrong.err, (name, wrong.err)
             assert checkout.pids() == before, name

@@ -1,4 +1,7 @@
-"""Clients by the thousand that do a server no good, and workers that run out of memory or files, or die: others are served meanwhile."""
+"""
+Clients by the thousand that do a server no good, and workers that run out of memory or files, or die: others are served
+meanwhile.
+"""
 
 import json
 import os
@@ -22,7 +25,8 @@ class Crowd:
     """Clients of crowd.py at a proxy."""
 
     def __init__(self, proxy, kind, count, path, user=None):
-        command = [sys.executable, str(CROWD), str(proxy.port), f"{proxy.pki}/ca.crt", kind, str(count), path, *([f"{proxy.pki}/{user}"] if user else [])]
+        command = [sys.executable, str(CROWD), str(proxy.port), f"{proxy.pki}/ca.crt", kind, str(count), path,
+                   *([f"{proxy.pki}/{user}"] if user else [])]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def attached(self):
@@ -60,10 +64,14 @@ class Bystanders:
         self.proxy, self.api, self.path = proxy, proxy.api(), path_of(POLR, ns)
         self.created = ["r0"]
         stored = self.api.create(POLR, report("r0"), ns)
-        self.watches = [self.api.watch(self.path, resourceVersion=stored["metadata"]["resourceVersion"]) for _ in range(watches)]
+        self.watches = [self.api.watch(self.path, resourceVersion=stored["metadata"]["resourceVersion"])
+                        for _ in range(watches)]
 
     def slowest(self, count):
-        """How long the slowest but one in a hundred of so many gets takes, over connections of their own; some create meanwhile."""
+        """
+        How long the slowest but one in a hundred of so many gets takes, over connections of their own; some create
+        meanwhile.
+        """
         times = []
         for number in range(count):
             begun = time.monotonic()
@@ -77,7 +85,8 @@ class Bystanders:
 
     def check(self):
         """Nothing that was acknowledged is lost, every watch has seen it, no worker died."""
-        assert sorted(item["metadata"]["name"] for item in self.api.get(self.path).json["items"]) == sorted(self.created)
+        assert sorted(item["metadata"]["name"]
+                      for item in self.api.get(self.path).json["items"]) == sorted(self.created)
         for watch in self.watches:
             watch.expect(*(("ADDED", name) for name in self.created[1:]))
         assert self.proxy.metric("kube_reports_worker_restarts_total") == 0
@@ -96,14 +105,19 @@ def leave_memory(proxy, spare):
 
 
 def check_served(bystanders, quiet, meanwhile):
-    """A get within a second, or, where other work keeps this machine busy, not much slower than it is without the crowd."""
+    """
+    A get within a second, or, where other work keeps this machine busy, not much slower than it is without the crowd.
+    """
     assert meanwhile < max(1, 3 * quiet), (quiet, meanwhile)
     bystanders.check()
 
 
 @pytest.mark.parametrize("kind", ["body", "tell", "drip", "head", "idle"])
 def test_a_thousand_strangers(stack, ns, crowds, kind):
-    """TR-04, TR-07: a thousand clients without a certificate get as far as they may with 256 MB to spare, and others are served"""
+    """
+    TR-04, TR-07: a thousand clients without a certificate get as far as they may with 256 MB to spare, and others are
+    served
+    """
     proxy = stack.proxy()
     bystanders = Bystanders(proxy, ns)
     quiet = bystanders.slowest(100)
@@ -115,20 +129,24 @@ def test_a_thousand_strangers(stack, ns, crowds, kind):
     if kind in ("body", "tell", "drip"):
         # What finds no room is told so; what is slow has made room for others.
         assert outcome["codes"].get("429", 0) + outcome["ended"] > 500, outcome
-        assert proxy.metric("kube_reports_refused_bodies_total") + proxy.metric("kube_reports_ended_connections_total") > 500
+        assert proxy.metric("kube_reports_refused_bodies_total") + proxy.metric(
+            "kube_reports_ended_connections_total") > 500
     until(lambda: proxy.metric("kube_reports_buffered_body_bytes") == 0, 60, "everything to be given back")
     bystanders.close()
 
 
 @pytest.mark.parametrize("what", ["", "?watch=1&resourceVersion=0", "export"])
 def test_clients_that_never_read(stack, ns, crowds, what):
-    """TR-07: a thousand known clients take nothing of large answers: what is held for them is bounded, others are served"""
+    """
+    TR-07: a thousand known clients take nothing of large answers: what is held for them is bounded, others are served
+    """
     proxy = stack.proxy(flags=["--max-buffered-answer-bytes=67108864", "--authorization-mode=AlwaysAllow"])
     api = proxy.api()
     for number in range(6):
         api.create(POLR, report(f"large{number}", results=[result(message="x" * 1400000)]), ns + "-large")
     # Their results follow; that is not what is tried here.
-    until(lambda: stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60, "the results")
+    until(lambda: stack.database.psql("SELECT count(*) FROM kube_reports_internal.result_pending") == "0", 60,
+          "the results")
     bystanders = Bystanders(proxy, ns)
     quiet = bystanders.slowest(100)
     leave_memory(proxy, 256 * MEBIBYTE)
@@ -148,10 +166,14 @@ def test_clients_that_never_read(stack, ns, crowds, what):
 
 
 def test_watches_that_never_read(stack, ns):
-    """TR-07: twenty known clients take nothing of large events: what is held for them is bounded, and other watches go on"""
-    proxy = stack.proxy(flags=["--workers=1", "--max-buffered-answer-bytes=4194304", "--authorization-mode=AlwaysAllow"])
+    """
+    TR-07: twenty known clients take nothing of large events: what is held for them is bounded, and other watches go on
+    """
+    proxy = stack.proxy(flags=["--workers=1", "--max-buffered-answer-bytes=4194304",
+                               "--authorization-mode=AlwaysAllow"])
     api, path = proxy.api(), path_of(POLR, ns)
-    version = api.create(POLR, report("large", results=[result(message="x" * 1400000)]), ns)["metadata"]["resourceVersion"]
+    version = api.create(POLR, report("large", results=[result(message="x" * 1400000)]),
+                         ns)["metadata"]["resourceVersion"]
     deaf = []
     for _ in range(20):
         connection = proxy.api("nobody").connect()
@@ -168,7 +190,8 @@ def test_watches_that_never_read(stack, ns):
         watch.expect(("MODIFIED", "large"))
         held.append(proxy.metric("kube_reports_buffered_answer_bytes"))
     # They are cut, or end because their events are gone.
-    until(lambda: proxy.metric("kube_reports_cut_answers_total") + proxy.metric("kube_reports_watch_overflows_total") > 0, 30, "the end of one")
+    until(lambda: proxy.metric("kube_reports_cut_answers_total")
+          + proxy.metric("kube_reports_watch_overflows_total") > 0, 30, "the end of one")
     assert 0 < max(held) < 6 * MEBIBYTE, held
     assert proxy.metric("kube_reports_worker_restarts_total") == 0
     for connection in deaf:
@@ -178,7 +201,9 @@ def test_watches_that_never_read(stack, ns):
 
 
 def test_known_clients_have_room(stack, ns, crowds):
-    """TR-04: while strangers fill their share, a stranger with a body is told to come again, and a known client is not"""
+    """
+    TR-04: while strangers fill their share, a stranger with a body is told to come again, and a known client is not
+    """
     proxy = stack.proxy(flags=["--workers=1", "--max-buffered-body-bytes=12582912"])
     path = path_of(POLR, ns)
     large = json.dumps(report("large", results=[result(message="x" * 2500000)]))
@@ -197,18 +222,25 @@ def test_known_clients_have_room(stack, ns, crowds):
         assert document["details"]["retryAfterSeconds"] == 1 and answer.headers["Connection"] == "close"
     assert proxy.api().post(path, large).code == 201
     # Once the first has been slow for a second it makes room.
-    time_to_come = until(lambda: proxy.api(None).post(path, large).code == 403 and time.monotonic(), 20, "room for a stranger")
+    time_to_come = until(lambda: proxy.api(None).post(path, large).code == 403 and time.monotonic(), 20,
+                         "room for a stranger")
     assert time_to_come - begun >= 1
-    assert proxy.metric("kube_reports_refused_bodies_total") >= 1 and proxy.metric("kube_reports_ended_connections_total") >= 1
+    assert proxy.metric("kube_reports_refused_bodies_total") >= 1 and proxy.metric(
+        "kube_reports_ended_connections_total") >= 1
     log = proxy.log_path.read_text()
-    assert "a request was refused with code 429, because too many request bodies are held already (--max-buffered-body-bytes)" in log
-    assert "connections of clients that nobody knows are ended: they hold too much of requests that are not whole" in log
+    assert ("a request was refused with code 429, because too many request bodies are held already "
+            "(--max-buffered-body-bytes)" in log)
+    assert ("connections of clients that nobody knows are ended: they hold too much of requests that are not whole"
+            in log)
     for connection in strangers:
         connection.close()
 
 
 def test_files_run_out(stack, ns, crowds):
-    """TR-07: a worker that may open few files serves fewer clients, tells those beyond, and strangers make room for each other"""
+    """
+    TR-07: a worker that may open few files serves fewer clients, tells those beyond, and strangers make room for each
+    other
+    """
     proxy = stack.proxy(flags=["--workers=1"], under=["prlimit", "--nofile=160:160"])
     assert "a worker serves 80 connections instead of 8192, because it may open 160 files" in proxy.log_path.read_text()
     bystanders = Bystanders(proxy, ns)
@@ -224,7 +256,8 @@ def test_files_run_out(stack, ns, crowds):
     refused = [answer for answer in codes if answer.code != 200]
     assert [answer.code for answer in codes[:40]] == [200] * 40 and len(refused) == 5
     for answer in refused:
-        assert failure(answer, 429, "TooManyRequests")["message"] == "Too many clients are connected, please try again later."
+        assert (failure(answer, 429, "TooManyRequests")["message"]
+                == "Too many clients are connected, please try again later.")
     assert proxy.metric("kube_reports_refused_connections_total") == 5
     for client in known[:6]:
         client.connection.close()
@@ -246,7 +279,8 @@ def test_a_worker_that_dies_again_and_again(stack):
         deaths += 1
         until(lambda: victim not in proxy.workers(), 10, "the end of the worker")
         if deaths < 8:
-            victim = until(lambda: next((pid for pid in proxy.workers() if pid != survivor), None), 20, "another worker")
+            victim = until(lambda: next((pid for pid in proxy.workers() if pid != survivor), None),
+                           20, "another worker")
     times = {"api": [], "plain": []}
     while len(proxy.workers()) == 1:
         begun = time.monotonic()

@@ -1,4 +1,7 @@
-"""A database in trouble: locked, full, read-only, out of connections, slow, its name not to be resolved; others are served, nothing acknowledged is lost."""
+"""
+A database in trouble: locked, full, read-only, out of connections, slow, its name not to be resolved; others are
+served, nothing acknowledged is lost.
+"""
 
 import os
 import pathlib
@@ -25,14 +28,16 @@ def unavailable(answer):
 
 
 def backends(stack):
-    return set(stack.database.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres").split())
+    return set(stack.database.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
+                                   user="postgres").split())
 
 
 class Relay:
     """From a TCP port to the socket of a server, or to its TCP port, with a delay for everything that passes."""
 
     def __init__(self, directory, address=None):
-        self.family, self.address = (socket.AF_INET, address) if address else (socket.AF_UNIX, f"{directory}/.s.PGSQL.5432")
+        self.family, self.address = (socket.AF_INET, address) if address else (socket.AF_UNIX,
+            f"{directory}/.s.PGSQL.5432")
         self.delay = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.port = self.listener.getsockname()[1]
@@ -75,7 +80,10 @@ def relay(own_stack):
 
 
 def test_a_lock(own_stack, ns):
-    """Somebody locks the reports: reads are told so within seconds, so is readyz; livez and watches do not notice; everything resumes"""
+    """
+    Somebody locks the reports: reads are told so within seconds, so is readyz; livez and watches do not notice;
+    everything resumes
+    """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=1"])
     api, path = proxy.api(), path_of(POLR, ns)
@@ -109,7 +117,8 @@ def test_a_client_that_goes(own_stack, ns):
     # Long work, as far as the database knows.
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
-        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
+        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
+            OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
@@ -118,7 +127,8 @@ def test_a_client_that_goes(own_stack, ns):
         GRANT EXECUTE ON FUNCTION kube_reports_internal.api_list(uuid, text, text) TO kube_reports_proxy""", user="postgres")
 
     def sleeping():
-        return own_stack.database.psql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'", user="postgres").split()
+        return own_stack.database.psql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+                                       user="postgres").split()
     client = api.connect(60)
     client.request("GET", path)
     victim = until(sleeping, 20, "the list to run")
@@ -160,18 +170,22 @@ def preloaded(stack, name):
 
 
 def test_no_room(own_stack, monkeypatch):
-    """What does not fit on the database's disk is 503; what does is written, all is read, and nothing acknowledged is lost"""
+    """
+    What does not fit on the database's disk is 503; what does is written, all is read, and nothing acknowledged is lost
+    """
     with monkeypatch.context() as environment:
         environment.setenv("LD_PRELOAD", preloaded(own_stack, "full_disk"))
         own_stack.begin()
     proxy = own_stack.proxy()
     api, path, acknowledged = proxy.api(), path_of(EPHR, "large"), {}
-    # Not a multiple of a page: the page that does not fit is cut, as on a disk that is full.  Segments of the log are smaller.
+    # Not a multiple of a page: the page that does not fit is cut, as on a disk that is full.  Segments of the log are
+    # smaller.
     limit_files(own_stack.database, 20 * 1024 * 1024 + 4096)
 
     def document(name):
         return {"apiVersion": "reports.kyverno.io/v1", "kind": "EphemeralReport", "metadata": {"name": name},
-                "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}, "results": [{"policy": "p", "message": secrets.token_hex(500000)}]}}
+                "spec": {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"},
+                         "results": [{"policy": "p", "message": secrets.token_hex(500000)}]}}
     for number in range(60):
         answer = api.post(path, document(f"r{number}"))
         if answer.code != 201:
@@ -192,7 +206,10 @@ def test_no_room(own_stack, monkeypatch):
 
 
 def test_read_only(own_stack, ns):
-    """A database that somebody has made read-only is read, over new connections as well; writes are 503 until it is not any more"""
+    """
+    A database that somebody has made read-only is read, over new connections as well; writes are 503 until it is not
+    any more
+    """
     own_stack.begin()
     proxy = own_stack.proxy()
     api, path = proxy.api(), path_of(POLR, ns)
@@ -203,8 +220,10 @@ def test_read_only(own_stack, ns):
     until(lambda: api.post(path, report("r1")).code == 503, 20, "a refusal")
     unavailable(api.post(path, report("r1")))
     # Older than what a greeting notes.
-    own_stack.database.psql("SET default_transaction_read_only = off; UPDATE kube_reports.cluster SET last_seen = last_seen - interval '1 hour'", user="postgres")
-    own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres")
+    own_stack.database.psql("SET default_transaction_read_only = off; UPDATE kube_reports.cluster SET last_seen = "
+                            "last_seen - interval '1 hour'", user="postgres")
+    own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "
+                            "'kube_reports_proxy'", user="postgres")
     until(lambda: all(api.get(path + "/r0").code == 200 for _ in range(8)), 30, "reads")
     unavailable(api.delete(path + "/r0"))
     assert api.get(path).json["items"][0]["metadata"]["uid"] == stored["metadata"]["uid"]
@@ -217,7 +236,10 @@ def test_read_only(own_stack, ns):
 
 
 def test_no_connections_left(own_stack, ns):
-    """A server that takes no more connections: who has some goes on, who has none says so in the log once and in a metric, and comes when there is room"""
+    """
+    A server that takes no more connections: who has some goes on, who has none says so in the log once and in a metric,
+    and comes when there is room
+    """
     own_stack.begin("max_connections = 25")
     first = own_stack.proxy()
     api, path = first.api(), path_of(POLR, ns)
@@ -230,7 +252,8 @@ def test_no_connections_left(own_stack, ns):
     second = own_stack.proxy(ready=False)
     until(lambda: second.answers("/livez") is not None, 20, "an answer")
     until(lambda: second.metric("kube_reports_database_refusals_total") > 10, 30, "refusals")
-    told = [line for line in second.log_path.read_text().splitlines() if "refuses further connections (SQLSTATE 53300)" in line]
+    told = [line for line in second.log_path.read_text().splitlines()
+            if "refuses further connections (SQLSTATE 53300)" in line]
     # One for each process, however often it is refused.
     assert 1 <= len(told) <= 3 and "--database-connections" in told[0]
     assert second.api().get("/readyz").code == 500 and second.api().get("/livez").code == 200
@@ -248,7 +271,10 @@ def test_no_connections_left(own_stack, ns):
 
 
 def test_an_event_of_no_connections_left(own_stack, apiserver):
-    """Where there is a kube-apiserver, an Event of the pod says it, once, with what can be done; without the right to it the log says that"""
+    """
+    Where there is a kube-apiserver, an Event of the pod says it, once, with what can be done; without the right to it
+    the log says that
+    """
     own_stack.begin("max_connections = 25")
     kubeconfig = apiserver.kubeconfig(f"{own_stack.pki}/kubeconfig-events", token="delegate")
     others = []
@@ -259,9 +285,11 @@ def test_an_event_of_no_connections_left(own_stack, apiserver):
     proxy = own_stack.proxy(ready=False, flags=flags, environment={"POD_NAME": "proxy-0", "POD_NAMESPACE": "reports"})
     path, event = until(lambda: apiserver.events[0] if apiserver.events else None, 30, "an Event")
     assert path == "/api/v1/namespaces/reports/events" == f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
-    assert (event["apiVersion"], event["kind"], event["type"], event["reason"]) == ("v1", "Event", "Warning", "DatabaseConnectionsRefused")
+    assert (event["apiVersion"], event["kind"], event["type"], event["reason"]) == ("v1", "Event", "Warning",
+        "DatabaseConnectionsRefused")
     assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "reports", "name": "proxy-0"}
-    assert event["metadata"]["generateName"] == "proxy-0." and "53300" in event["message"] and "max_connections" in event["message"]
+    assert event["metadata"]["generateName"] == "proxy-0." and "53300" in event[
+        "message"] and "max_connections" in event["message"]
     until(lambda: proxy.metric("kube_reports_database_refusals_total") > 15, 30, "further refusals")
     assert len(apiserver.events) == 1
     # Not refused to the database's neighbours for ever: it is there when there is room.
@@ -281,7 +309,10 @@ def test_an_event_of_no_connections_left(own_stack, apiserver):
 
 
 def test_a_slow_database(own_stack, relay, ns):
-    """Every answer of the database comes late: so do clients', while what needs no database is answered at once; who waits for too long is told"""
+    """
+    Every answer of the database comes late: so do clients', while what needs no database is answered at once; who waits
+    for too long is told
+    """
     own_stack.begin()
     proxy = own_stack.proxy(connection=relay.connection())
     neighbour = own_stack.proxy()
@@ -343,7 +374,8 @@ def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
     watch = api.watch(path, resourceVersion=stored["metadata"]["resourceVersion"])
     control.touch()
     before = backends(own_stack)
-    own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres")
+    own_stack.database.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = "
+                            "'kube_reports_proxy'", user="postgres")
     # One process of each kind has everything to begin anew.
     worker = proxy.workers()[0]
     os.kill(worker, signal.SIGKILL)
@@ -365,7 +397,8 @@ def test_names_that_cannot_be_resolved(own_stack, relay, hanging_dns, ns):
     until(lambda: api.post(path, report("r2")).code in (201, 409), 20, "a write")
 
 
-@pytest.mark.parametrize("host", ["database.test,127.0.0.1", "{directory},database.test", "127.0.0.1", "{directory}", "none.invalid,database.test"])
+@pytest.mark.parametrize("host", ["database.test,127.0.0.1", "{directory},database.test", "127.0.0.1", "{directory}",
+                                  "none.invalid,database.test"])
 def test_hosts(own_stack, relay, hanging_dns, ns, host):
     """Lists of hosts, sockets, addresses and names that do not exist, side by side"""
     environment, _ = hanging_dns
@@ -375,13 +408,17 @@ def test_hosts(own_stack, relay, hanging_dns, ns, host):
     connection = f"host={host} port={ports} user=kube_reports_proxy dbname=kube_reports sslmode=disable"
     proxy = own_stack.proxy(connection=connection, environment=environment, flags=["--workers=1"])
     assert proxy.api().create(POLR, report("r"), ns)
-    hidden = own_stack.proxy(connection=f"host=none.invalid hostaddr=127.0.0.1 port={relay.port} user=kube_reports_proxy dbname=kube_reports sslmode=disable",
+    hidden = own_stack.proxy(connection=f"host=none.invalid hostaddr=127.0.0.1 port={relay.port} "
+                             "user=kube_reports_proxy dbname=kube_reports sslmode=disable",
                              environment=environment, flags=["--workers=1"])
     assert hidden.api().get(path_of(POLR, ns, "r")).code == 200
 
 
 def test_names_in_certificates(own_stack, hanging_dns, ns):
-    """sslmode=verify-full: names are resolved by threads or given with an address, and certificates are verified by name all the same"""
+    """
+    sslmode=verify-full: names are resolved by threads or given with an address, and certificates are verified by name
+    all the same
+    """
     # Under this home there is no certificate of a client's.
     environment = {**hanging_dns[0], "HOME": own_stack.database.directory}
     pki, password = own_stack.pki, secrets.token_hex(16)
@@ -391,21 +428,27 @@ def test_names_in_certificates(own_stack, hanging_dns, ns):
         shutil.chown(f"{pki}/database.key", "postgres")
     # An address of the server's own, for its port is everybody's.
     address = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
-    own_stack.begin(f"listen_addresses = '{address}'", "ssl = on", f"ssl_cert_file = '{pki}/database.crt'", f"ssl_key_file = '{pki}/database.key'")
+    own_stack.begin(f"listen_addresses = '{address}'", "ssl = on", f"ssl_cert_file = '{pki}/database.crt'",
+                    f"ssl_key_file = '{pki}/database.key'")
     own_stack.database.psql(f"ALTER ROLE kube_reports_proxy PASSWORD '{password}'", user="postgres")
     relay = Relay(own_stack.database.directory, (address, 5432))
 
     def start(hosts, **more):
-        return own_stack.proxy(connection=f"{hosts} port={relay.port} user=kube_reports_proxy dbname=kube_reports password={password}"
-                               f" sslmode=verify-full sslrootcert={pki}/ca.crt", environment=environment, flags=["--workers=1"], **more)
+        return own_stack.proxy(connection=f"{hosts} port={relay.port} user=kube_reports_proxy dbname=kube_reports "
+                               f"password={password}"
+                               f" sslmode=verify-full sslrootcert={pki}/ca.crt", environment=environment,
+                               flags=["--workers=1"], **more)
     assert start("host=database.test").api().create(POLR, report("r"), ns)
     assert start("host=database.test hostaddr=127.0.0.1").api().get(path_of(POLR, ns, "r")).code == 200
-    assert own_stack.database.psql("SELECT bool_and(s.ssl), count(*) > 0 FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid)"
+    assert own_stack.database.psql("SELECT bool_and(s.ssl), count(*) > 0 FROM pg_stat_ssl s JOIN pg_stat_activity a "
+                                   "USING (pid)"
                                    " WHERE a.usename = 'kube_reports_proxy'", user="postgres") == "t|t"
     # Addresses that are good do not make up for names that are not the certificate's.
-    for hosts, name in (("host=localhost", "localhost"), ("host=elsewhere.test hostaddr=127.0.0.1", "elsewhere.test"), ("host=127.0.0.1", "127.0.0.1")):
+    for hosts, name in (("host=localhost", "localhost"), ("host=elsewhere.test hostaddr=127.0.0.1", "elsewhere.test"),
+                        ("host=127.0.0.1", "127.0.0.1")):
         stranger = start(hosts, ready=False)
-        until(lambda: f'does not match host name \\"{name}\\"' in stranger.log_path.read_text(), 30, "the refusal of a certificate")
+        until(lambda: f'does not match host name \\"{name}\\"' in stranger.log_path.read_text(), 30,
+              "the refusal of a certificate")
         assert stranger.answers("/readyz").code == 500
     relay.listener.close()
 

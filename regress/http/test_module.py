@@ -8,7 +8,8 @@ from client import run
 from conftest import VERSION
 
 # They follow the locale of the database.
-LOCALIZED = {"strcasecmp", "strncasecmp", "tolower", "toupper", "strcoll", "strtok", "__ctype_b_loc", "__ctype_tolower_loc", "__ctype_toupper_loc"}
+LOCALIZED = {"strcasecmp", "strncasecmp", "tolower", "toupper", "strcoll", "strtok", "__ctype_b_loc",
+             "__ctype_tolower_loc", "__ctype_toupper_loc"}
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +19,13 @@ def module(stack):
 
 
 def test_name_has_the_version(stack, module):
-    """So that the module of a version stays where it is for databases that have not been updated; nothing in a database names another"""
+    """
+    So that the module of a version stays where it is for databases that have not been updated; nothing in a database
+    names another
+    """
     assert module.name == f"kube_reports-{VERSION}.so"
-    assert stack.database.psql("SELECT DISTINCT p.probin FROM pg_proc p WHERE p.pronamespace IN ('kube_reports'::regnamespace,"
+    assert stack.database.psql("SELECT DISTINCT p.probin FROM pg_proc p WHERE p.pronamespace IN "
+                               "('kube_reports'::regnamespace,"
                                " 'kube_reports_internal'::regnamespace) AND p.probin IS NOT NULL") == f"$libdir/kube_reports-{VERSION}"
 
 

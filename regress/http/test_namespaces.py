@@ -1,4 +1,7 @@
-"""NamespaceLifecycle and the sweep of namespaces that are gone, with a stand-in for kube-apiserver (k8s-conformance 17, 18.2)."""
+"""
+NamespaceLifecycle and the sweep of namespaces that are gone, with a stand-in for kube-apiserver (k8s-conformance 17,
+18.2).
+"""
 
 import concurrent.futures
 import os
@@ -42,7 +45,8 @@ class Kube(ApiServer):
     def proxy(self, *flags, ready=True, user_entry=None, **more):
         path = self.kubeconfig(f"{self.stack.pki}/kubeconfig-{uuid.uuid4().hex}", **(user_entry or {"token": "t"}))
         started = self.stack.proxy(user=ROLE, ready=ready, cluster=self.cluster, flags=[
-            f"--authentication-kubeconfig={path}", "--authentication-skip-lookup", "--disable-admission-plugins=", *flags], **more)
+            f"--authentication-kubeconfig={path}", "--authentication-skip-lookup",
+            "--disable-admission-plugins=", *flags], **more)
         self.proxies.append(started)
         return started
 
@@ -54,7 +58,8 @@ class Kube(ApiServer):
     def rows(self, name):
         """What the store has noted of a namespace: uid and state."""
         return self.stack.database.psql(
-            "SELECT n.uid, n.state FROM kube_reports_internal.namespace n JOIN kube_reports.cluster c ON c.id = n.cluster_id"
+            "SELECT n.uid, n.state FROM kube_reports_internal.namespace n JOIN kube_reports.cluster c ON c.id = "
+                                        "n.cluster_id"
             f" WHERE c.uid = '{self.cluster}' AND n.name = '{name}'").splitlines()
 
     def stored(self, name):
@@ -89,8 +94,10 @@ def kube(stack, cluster):
     server.calm()
     server.stop_proxies()
     server.stop()
-    stack.database.psql(f"DELETE FROM kube_reports.object o USING kube_reports.cluster c WHERE c.id = o.cluster_id AND c.uid = '{cluster}';"
-                        f"DELETE FROM kube_reports_internal.namespace n USING kube_reports.cluster c WHERE c.id = n.cluster_id AND c.uid = '{cluster}'")
+    stack.database.psql("DELETE FROM kube_reports.object o USING kube_reports.cluster c WHERE c.id = o.cluster_id AND "
+                        f"c.uid = '{cluster}';"
+                        "DELETE FROM kube_reports_internal.namespace n USING kube_reports.cluster c WHERE c.id = "
+                        f"n.cluster_id AND c.uid = '{cluster}'")
 
 
 @pytest.fixture
@@ -100,23 +107,29 @@ def pair(kube):
 
 
 def missing(name):
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": f'namespaces "{name}" not found',
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": f'namespaces "{name}" not found',
             "reason": "NotFound", "details": {"name": name, "kind": "namespaces"}, "code": 404}
 
 
 def terminating(namespace, name):
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": f'policyreports.wgpolicyk8s.io "{name}" is forbidden: unable to create new content in namespace {namespace}'
+            "message": f'policyreports.wgpolicyk8s.io "{name}" is forbidden: unable to create new content in namespace '
+            f'{namespace}'
                        " because it is being terminated",
             "reason": "Forbidden",
             "details": {"name": name, "group": "wgpolicyk8s.io", "kind": "policyreports",
-                        "causes": [{"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated",
+                        "causes": [{"reason": "NamespaceTerminating",
+                                    "message": f"namespace {namespace} is being terminated",
                                     "field": "metadata.namespace"}]},
             "code": 403}
 
 
 def test_missing_namespace(kube, pair, ns):
-    """ADM-01, NS-04: TestCreateNotFound: nothing is created in a namespace that is not there; everything else about it goes on."""
+    """
+    ADM-01, NS-04: TestCreateNotFound: nothing is created in a namespace that is not there; everything else about it
+    goes on.
+    """
     path = path_of(POLR, ns)
     answer = pair.first.post(path, report("a"))
     assert (answer.code, answer.json) == (404, missing(ns))
@@ -167,7 +180,8 @@ def test_terminating_namespace(kube, pair, ns):
 def test_apply(kube, pair, ns):
     """ADM-01, SSA-10: an apply that would create is a create; one that changes an object is not."""
     def apply(name):
-        return pair.first.patch(path_of(POLR, ns, name), report(name), kind="application/apply-patch+yaml", fieldManager="tests")
+        return pair.first.patch(path_of(POLR, ns, name), report(name), kind="application/apply-patch+yaml",
+                                fieldManager="tests")
     assert apply("a").json == missing(ns)
     kube.create_namespace(ns)
     assert apply("a").code == 201
@@ -247,7 +261,9 @@ def test_watch_resumes(kube, pair, ns, lost):
 
 
 def test_sweep(kube, pair, ns):
-    """NS-04, RV-04, DC-05: objects of a namespace that is gone are deleted, each with an event and a version of its own."""
+    """
+    NS-04, RV-04, DC-05: objects of a namespace that is gone are deleted, each with an event and a version of its own.
+    """
     other = ns + "-other"
     kube.create_namespace(ns)
     kube.create_namespace(other)
@@ -265,7 +281,8 @@ def test_sweep(kube, pair, ns):
         kube.empty(ns)
         events = [watch.change() for _ in range(21)]
     assert {kind for kind, _ in events} == {"DELETED"}
-    assert sorted(document["metadata"]["name"] for _, document in events) == ["held", *(f"r{number:02}" for number in range(20))]
+    assert sorted(document["metadata"]["name"] for _, document in events) == ["held",
+        *(f"r{number:02}" for number in range(20))]
     versions = [int(document["metadata"]["resourceVersion"]) for _, document in events]
     assert versions == sorted(set(versions)) and versions[0] > listed
     assert pair.second.names(POLR, ns) == [] and pair.first.names(REPS, ns) == []
@@ -285,7 +302,8 @@ def test_made_again(kube, pair, ns):
         return answer.code != 201
     for api in (pair.first, pair.second):
         # Each of its two workers.
-        until(lambda: not any(refused(api.post(path_of(POLR, ns), report("a"), dryRun="All")) for _ in range(16)), 20, "the watches")
+        until(lambda: not any(refused(api.post(path_of(POLR, ns), report("a"), dryRun="All")) for _ in range(16)), 20,
+              "the watches")
     stored = pair.second.create(POLR, report("a"), ns)
     pair.first.create(POLR, report("b"), ns)
     kube.noted(ns)
@@ -320,12 +338,16 @@ def test_made_again_while_every_proxy_was_down(kube, ns):
 
 
 def test_made_again_unseen(kube, pair, ns):
-    """NS-04: what was created, in good faith, after a change that no proxy could see belongs to the namespace there is by then."""
+    """
+    NS-04: what was created, in good faith, after a change that no proxy could see belongs to the namespace there is by
+    then.
+    """
     kube.create_namespace(ns)
     pair.first.create(POLR, report("old"), ns)
     kube.noted(ns)
     kube.stack.database.psql(f"""
-        UPDATE kube_reports.object o SET metadata = (o.metadata::jsonb || '{{"creationTimestamp": "2020-01-01T00:00:00Z"}}')::kube_reports.report
+        UPDATE kube_reports.object o SET metadata = (o.metadata::jsonb
+            || '{{"creationTimestamp": "2020-01-01T00:00:00Z"}}')::kube_reports.report
         WHERE o.namespace = '{ns}'""")
     kube.stop()
     kube.delete_namespace(ns)
@@ -337,7 +359,10 @@ def test_made_again_unseen(kube, pair, ns):
 
 
 def test_deletecollection_sees_the_end(kube, pair, ns):
-    """NS-01: once the namespace controller has had the content deleted nothing is created there, though no watch tells of it."""
+    """
+    NS-01: once the namespace controller has had the content deleted nothing is created there, though no watch tells of
+    it.
+    """
     kube.create_namespace(ns)
     pair.first.create(POLR, report("a"), ns)
     kube.noted(ns)
@@ -355,12 +380,17 @@ def test_deletecollection_sees_the_end(kube, pair, ns):
 
 
 def test_objects_that_nobody_knew_of(kube, stack, ns):
-    """NS-04: objects without a noted namespace (a dump's, or written by SQL) belong to the one there is; without one they are swept."""
+    """
+    NS-04: objects without a noted namespace (a dump's, or written by SQL) belong to the one there is; without one they
+    are swept.
+    """
     kube.create_namespace(ns)
     nowhere = ns + "-nowhere"
     for name in (ns, nowhere):
-        stack.database.psql(f"SELECT kube_reports.create_report('{kube.cluster}', '{{\"apiVersion\": \"wgpolicyk8s.io/v1alpha2\","
-                            f" \"kind\": \"PolicyReport\", \"metadata\": {{\"name\": \"a\", \"namespace\": \"{name}\"}}}}')")
+        stack.database.psql(f"SELECT kube_reports.create_report('{kube.cluster}', "
+                            f"'{{\"apiVersion\": \"wgpolicyk8s.io/v1alpha2\","
+                            " \"kind\": \"PolicyReport\", \"metadata\": "
+                            f"{{\"name\": \"a\", \"namespace\": \"{name}\"}}}}')")
     api = kube.proxy().api()
     kube.empty(nowhere)
     kube.noted(ns)
@@ -394,7 +424,8 @@ def test_wrong_list_wipes_nothing(kube, ns, given):
         items = list(kube.objects["/api/v1/namespaces"].values())
     asked = len(kube.asked(f"/namespaces/{ns}$"))
     kube.trouble(r"\?limit=", code=200, document={"kind": "NamespaceList", "apiVersion": "v1",
-                                                  "metadata": {"resourceVersion": str(kube.version)}, "items": getattr(Lists, given)(items)})
+                                                  "metadata": {"resourceVersion": str(kube.version)},
+                                                  "items": getattr(Lists, given)(items)})
     lists = len(kube.asked(r"\?limit="))
     kube.forget()
     until(lambda: len(kube.asked(r"\?limit=")) >= lists + 2, 20, "every worker's list")
@@ -408,7 +439,8 @@ def test_wrong_list_wipes_nothing(kube, ns, given):
 
 @pytest.mark.parametrize("answer", [
     {"code": 404, "text": "404 page not found"},
-    {"code": 404, "document": {"kind": "Status", "reason": "NotFound", "details": {"name": "other", "kind": "namespaces"}, "code": 404}},
+    {"code": 404, "document": {"kind": "Status", "reason": "NotFound",
+                               "details": {"name": "other", "kind": "namespaces"}, "code": 404}},
     {"code": 403, "document": {"kind": "Status", "reason": "Forbidden", "code": 403}},
 ])
 def test_wrong_answer_wipes_nothing(kube, ns, answer):
@@ -434,7 +466,8 @@ def test_unauthorized_list(kube, stack, ns):
     kube.trouble(r"\?limit=", code=403)
     proxy = kube.proxy()
     api = proxy.api()
-    until(lambda: "kube-apiserver does not tell of the namespaces" in proxy.log_path.read_text(), 20, "the reason in the log")
+    until(lambda: "kube-apiserver does not tell of the namespaces" in proxy.log_path.read_text(), 20,
+          "the reason in the log")
     api.create(POLR, report("a"), ns)
     assert api.post(path_of(POLR, "no-" + ns), report("a")).json == missing("no-" + ns)
     assert api.names(POLR, ns) == ["a"]
@@ -478,7 +511,8 @@ def test_namespace_itself(kube, pair, ns):
 
 def test_creates_against_deletions(kube, pair, ns):
     """
-    ADM-01, NS-01, NS-04, 24.8: 8 writers through two proxies, one namespace that is deleted and made again, watches that break.  What
+    ADM-01, NS-01, NS-04, 24.8: 8 writers through two proxies, one namespace that is deleted and made again, watches
+    that break.  What
     was answered before the last deletion began is gone; what was begun after the last making is there.
     """
     seed = random.randrange(1 << 30)
@@ -525,7 +559,8 @@ def test_creates_against_deletions(kube, pair, ns):
             writer.result()
     assert not wrong, (seed, wrong[:3])
     kube.noted(ns)
-    there = {item["metadata"]["uid"] for resource in (POLR, REPS) for item in pair.second.get(path_of(resource, ns)).json["items"]}
+    there = {item["metadata"]["uid"] for resource in (POLR, REPS)
+             for item in pair.second.get(path_of(resource, ns)).json["items"]}
     assert len(there) == kube.stored(ns)
     must_be_gone = {uid for _, ended, _, uid in created if ended < deletion}
     must_be_there = {uid for begun, _, _, uid in created if begun > making}
@@ -591,7 +626,10 @@ def test_retries(kube, pair, ns):
 
 
 def test_flood(kube, ns):
-    """ADM-01, AUTHZ-11: creates in more unknown namespaces than are looked up at a time are refused at once, and take nothing from others"""
+    """
+    ADM-01, AUTHZ-11: creates in more unknown namespaces than are looked up at a time are refused at once, and take
+    nothing from others
+    """
     api = kube.proxy("--workers=1").api()
     kube.create_namespace(ns)
     kube.noted(ns)
@@ -604,7 +642,8 @@ def test_flood(kube, ns):
         for answer in answers:
             if answer.done():
                 status = failure(answer.result(), 503, "ServiceUnavailable")
-                assert status["message"].endswith("could not be looked up: too many namespaces are being looked up"), status
+                assert status["message"].endswith(
+                                                  "could not be looked up: too many namespaces are being looked up"), status
         until(lambda: len(kube.asked(path)) == 16, 8, "16 to be looked up")
         api.create(POLR, report("a"), ns)
         kube.calm()
@@ -649,7 +688,10 @@ def fill(kube, api, ns, count):
 
 
 def test_namespace_controller(kube, pair, ns):
-    """NS-01, NS-02, DC-08, RV-04, 24.8: 10,000 reports, deleted as the namespace controller does it, and an empty list at once."""
+    """
+    NS-01, NS-02, DC-08, RV-04, 24.8: 10,000 reports, deleted as the namespace controller does it, and an empty list at
+    once.
+    """
     kube.create_namespace(ns + "-other")
     pair.first.create(POLR, report("stays"), ns + "-other")
     fill(kube, pair.first, ns, 10000)
@@ -659,7 +701,8 @@ def test_namespace_controller(kube, pair, ns):
     with Watch(pair.second, path_of(POLR), "application/json", {"resourceVersion": listed}) as watch:
         begun = time.monotonic()
         answer = pair.first.request("DELETE", path_of(POLR, ns), seconds=60,
-                                    body={"kind": "DeleteOptions", "apiVersion": "wgpolicyk8s.io/v1alpha2", "propagationPolicy": "Background"})
+                                    body={"kind": "DeleteOptions", "apiVersion": "wgpolicyk8s.io/v1alpha2",
+                                          "propagationPolicy": "Background"})
         took = time.monotonic() - begun
         assert answer.code == 200, answer
         # At once, here and there.

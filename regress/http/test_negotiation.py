@@ -6,14 +6,17 @@ import pytest
 
 from client import CPOLR, EPHR, PARTIAL, PARTIAL_LIST, POLR, REPS, TABLE, failure, path_of, report, result
 
-KUBECTL = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
-METADATA = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,application/json"
+KUBECTL = ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,"
+           "application/json")
+METADATA = ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,"
+            "application/json;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,application/json")
 SUMMARY = [("Pass", 0), ("Fail", 0), ("Warn", 0), ("Error", 0), ("Skip", 0), ("Age", 0)]
 
 
 @pytest.fixture
 def stored(api, ns):
-    return api.create(POLR, report("r1", labels={"a": "1"}, results=[result(), result(outcome="fail"), result(outcome="fail")],
+    return api.create(POLR, report("r1", labels={"a": "1"},
+                                   results=[result(), result(outcome="fail"), result(outcome="fail")],
                                    scope={"apiVersion": "v1", "kind": "Pod", "name": "web"}), ns)
 
 
@@ -25,7 +28,8 @@ def stored(api, ns):
     ("reports.kyverno.io/v1/clusterephemeralreports",
      [("Name", 0), ("Source", 0), ("Group", 0), ("Kind", 0), ("Owner", 0), *SUMMARY, ("Uid", 0), ("Hash", 1)]),
     ("kyverno.io/v1alpha2/admissionreports",
-     [("Name", 0), ("AGE", 0), ("PASS", 0), ("FAIL", 0), ("WARN", 0), ("ERROR", 0), ("SKIP", 0), ("GVR", 1), ("REF", 1), ("AGGREGATE", 1)]),
+     [("Name", 0), ("AGE", 0), ("PASS", 0), ("FAIL", 0), ("WARN", 0), ("ERROR", 0), ("SKIP", 0), ("GVR", 1), ("REF", 1),
+      ("AGGREGATE", 1)]),
     ("kyverno.io/v1alpha2/backgroundscanreports",
      [("Name", 0), ("ApiVersion", 1), ("Kind", 1), ("Subject", 1), *SUMMARY, ("Hash", 1)]),
 ])
@@ -48,7 +52,8 @@ def test_table(api, stored, ns):
     assert row["object"]["kind"] == "PartialObjectMetadata" and row["object"]["metadata"] == stored["metadata"]
 
 
-@pytest.mark.parametrize("include, kind", [("Object", "PolicyReport"), ("Metadata", "PartialObjectMetadata"), ("None", None)])
+@pytest.mark.parametrize("include, kind", [("Object", "PolicyReport"),
+                                           ("Metadata", "PartialObjectMetadata"), ("None", None)])
 def test_include_object(api, stored, ns, include, kind):
     """TAB-01"""
     (row,) = api.get(path_of(POLR, ns), accept=TABLE, includeObject=include).json["rows"]
@@ -78,7 +83,8 @@ def test_table_of_one(api, stored, ns, version):
 
 def test_table_without_values(api, ns):
     """TAB-04: missing values are null"""
-    api.create(POLR, {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "bare"}}, ns)
+    api.create(POLR, {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "bare"}},
+               ns)
     (row,) = api.get(path_of(POLR, ns), accept=TABLE).json["rows"]
     assert row["cells"][:-1] == ["bare"] + [None] * 7
 
@@ -97,13 +103,15 @@ def test_partial(api, stored, ns):
     """PART-01, PART-03, NEG-04"""
     for accept in (PARTIAL, METADATA.format("")):
         document = api.get(path_of(POLR, ns, "r1"), accept=accept).json
-        assert document == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored["metadata"]}
+        assert document == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                            "metadata": stored["metadata"]}
     for accept in (PARTIAL_LIST, METADATA.format("List")):
         answer = api.get(path_of(POLR, ns), accept=accept)
         document = answer.json
         assert answer.headers["Content-Type"] == "application/json"
         assert document["kind"] == "PartialObjectMetadataList" and document["apiVersion"] == "meta.k8s.io/v1"
-        assert document["items"] == [{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored["metadata"]}]
+        assert document["items"] == [{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                                      "metadata": stored["metadata"]}]
         assert int(document["metadata"]["resourceVersion"]) >= int(stored["metadata"]["resourceVersion"])
 
 
@@ -116,11 +124,13 @@ def test_partial_where_it_does_not_fit(api, stored, ns):
 def test_writes_answer_in_the_form_asked_for(api, stored, ns):
     """PART-05"""
     path = path_of(POLR, ns, "r1")
-    answer = api.request("PATCH", path, {"summary": {"pass": 4}}, headers={"Accept": PARTIAL, "Content-Type": "application/merge-patch+json"})
+    answer = api.request("PATCH", path, {"summary": {"pass": 4}},
+                         headers={"Accept": PARTIAL, "Content-Type": "application/merge-patch+json"})
     assert answer.code == 200 and answer.json["kind"] == "PartialObjectMetadata" and "summary" not in answer.json
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "application/*", "text/html, */*;q=0.1", "application/json;q=0.5, application/xml",
+@pytest.mark.parametrize("accept", [None, "*/*", "application/*", "text/html, */*;q=0.1",
+                                    "application/json;q=0.5, application/xml",
                                     "application/vnd.kubernetes.protobuf, application/json"])
 def test_json(api, stored, ns, accept):
     """NEG-01"""
@@ -128,7 +138,8 @@ def test_json(api, stored, ns, accept):
     assert answer.code == 200 and answer.headers["Content-Type"] == "application/json" and answer.json == stored
 
 
-@pytest.mark.parametrize("accept", ["image/png", "application/vnd.kubernetes.protobuf", "application/json;as=Nothing;v=v1;g=meta.k8s.io",
+@pytest.mark.parametrize("accept", ["image/png", "application/vnd.kubernetes.protobuf",
+                                    "application/json;as=Nothing;v=v1;g=meta.k8s.io",
                                     "application/json;as=Table;v=v9;g=meta.k8s.io"])
 def test_not_acceptable(api, stored, ns, accept):
     """NEG-02, NEG-05"""

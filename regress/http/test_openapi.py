@@ -80,8 +80,10 @@ def test_v2_json(api):
         assert reference.rsplit("/", 1)[1] in document["definitions"], reference
     patch = document["paths"]["/apis/wgpolicyk8s.io/v1alpha2/namespaces/{namespace}/policyreports/{name}"]["patch"]
     assert {"dryRun", "fieldValidation"} <= {parameter["name"] for parameter in patch["parameters"]}
-    assert patch["x-kubernetes-group-version-kind"] == {"group": "wgpolicyk8s.io", "version": "v1alpha2", "kind": "PolicyReport"}
-    again = api.request("GET", "/openapi/v2", headers={"Accept": "application/json", "If-None-Match": answer.headers["ETag"]})
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+                                                        "kind": "PolicyReport"}
+    again = api.request("GET", "/openapi/v2",
+                        headers={"Accept": "application/json", "If-None-Match": answer.headers["ETag"]})
     assert again.code == 304
 
 
@@ -125,7 +127,8 @@ def test_v2_protobuf(api):
         document.setdefault(number, []).append(value)
     assert document[1] == [b"2.0"]
     definitions = list(fields(document[9][0]))
-    names = [next(value for number, _w, value in fields(entry) if number == 1).decode() for _n, _w, entry in definitions]
+    names = [next(value for number, _w, value in fields(entry) if number == 1).decode()
+             for _n, _w, entry in definitions]
     assert any(name.endswith("PolicyReport") for name in names)
     assert len(names) == len(set(names))
     assert b"fieldValidation" in document[8][0]
@@ -142,9 +145,12 @@ def test_head_and_etag(api):
 
 def test_new_type_changes_documents(stack, api):
     """A registered type is in the OpenAPI documents of the next request or soon after (both versions)."""
-    crd = ('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "notes.openapi.example"},'
-           ' "spec": {"group": "openapi.example", "scope": "Cluster", "names": {"plural": "notes", "singular": "note", "kind": "Note",'
-           ' "listKind": "NoteList"}, "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":'
+    crd = ('{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": '
+           '"notes.openapi.example"},'
+           ' "spec": {"group": "openapi.example", "scope": "Cluster", "names": {"plural": "notes", "singular": "note", '
+           '"kind": "Note",'
+           ' "listKind": "NoteList"}, "versions": [{"name": "v1", "served": true, "storage": true, "schema": '
+           '{"openAPIV3Schema":'
            ' {"type": "object", "properties": {"text": {"type": "string", "description": "what it says"}}}}}]}}')
     stack.database.psql(f"SELECT kube_reports.register_crd('{crd}')")
     until(lambda: "apis/openapi.example/v1" in api.get("/openapi/v3").json["paths"], what="the type in /openapi/v3")

@@ -62,7 +62,8 @@ def test_away_and_back(own_stack, mode):
 
 def test_a_read_fails(own_stack):
     """
-    ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe, TestWatchHTTPErrors: what nobody expected is a Status of 500; to a watch an answer,
+    ERR-02, W-06: TestErrorList, TestWatchHTTPErrorsBeforeServe, TestWatchHTTPErrors: what nobody expected is a Status
+    of 500; to a watch an answer,
     or an ERROR event when it has a stream already; and its place is free again
     """
     own_stack.begin()
@@ -81,7 +82,10 @@ def test_a_read_fails(own_stack):
 
 
 def test_registry_never_read(own_stack):
-    """DISC-15: TestWithMuxAndDiscoveryCompleteProtection, TestMuxAndDiscoveryComplete: 503, never an empty document and never 404; ready as soon as the database is"""
+    """
+    DISC-15: TestWithMuxAndDiscoveryCompleteProtection, TestMuxAndDiscoveryComplete: 503, never an empty document and
+    never 404; ready as soon as the database is
+    """
     own_stack.database.start()
     own_stack.database.stop()
     proxy = own_stack.proxy(ready=False)
@@ -100,7 +104,8 @@ def test_registry_never_read(own_stack):
     unavailable(api.get("/apis"))
     own_stack.database.psql("CREATE ROLE kube_reports_owner LOGIN", user="postgres", database="postgres")
     own_stack.database.psql("CREATE ROLE kube_reports_proxy LOGIN", user="postgres", database="postgres")
-    own_stack.database.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres", database="postgres")
+    own_stack.database.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres",
+                            database="postgres")
     unavailable(api.get("/apis"))
     unavailable(api.get(path_of(POLR, "ns")))
     own_stack.database.prepare(own_stack.cluster)
@@ -118,7 +123,8 @@ def test_backends_are_killed(own_stack):
     stored = {}
     for number in range(60):
         if number % 6 == 3:
-            own_stack.database.psql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres")
+            own_stack.database.psql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = "
+                                    "'kube_reports_proxy'", user="postgres")
         answer = api.post(path_of(POLR, "ns"), report(f"r{number}"))
         assert answer.code in (201, 503), answer
         if answer.code == 201:
@@ -136,7 +142,10 @@ def test_backends_are_killed(own_stack):
 
 
 def test_a_writer_hangs(own_stack):
-    """ERR-02: writes that meet a hung one, at its worker or at another, get 503 in a few seconds; reads and other types do not notice"""
+    """
+    ERR-02: writes that meet a hung one, at its worker or at another, get 503 in a few seconds; reads and other types do
+    not notice
+    """
     own_stack.begin()
     proxies = [own_stack.proxy(flags=["--workers=1"]) for _ in range(2)]
     path = path_of(POLR, "ns")

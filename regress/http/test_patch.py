@@ -20,7 +20,8 @@ def path(api, ns):
 def test_merge_patch(api, path):
     """MP-01: TestPatch of the handlers"""
     before = api.get(path).json
-    answer = api.patch(path, {"metadata": {"labels": {"a": None, "d": "4"}}, "summary": {"fail": 7}, "results": [result("p3")],
+    answer = api.patch(path, {"metadata": {"labels": {"a": None, "d": "4"}}, "summary": {"fail": 7},
+                              "results": [result("p3")],
                               "scope": {"kind": "Pod", "name": "p"}}, kind=MERGE + "; charset=UTF-8")
     assert answer.code == 200
     after = answer.json
@@ -53,7 +54,9 @@ def test_json_patch(api, path):
 
 
 def test_json_patch_beyond_the_rfc(api, path):
-    """JP-02: negative indices count from the end, replace adds what is not there, copy of what is not there copies null"""
+    """
+    JP-02: negative indices count from the end, replace adds what is not there, copy of what is not there copies null
+    """
     policies = [entry["policy"] for entry in api.get(path).json["results"]]
     answer = api.patch(path, [
         {"op": "add", "path": "/results/-1", "value": result("last")},
@@ -71,9 +74,11 @@ def test_json_patch_beyond_the_rfc(api, path):
 @pytest.mark.parametrize("patch, code, reason, text", [
     ([{"op": "test", "path": "/metadata/name", "value": "r1"}], 200, None, None),
     (b"invalid json patch", 400, "BadRequest", "invalid JSON patch"),
-    ([{"op": "test", "path": "/invalid/path", "value": "r1"}], 422, "Invalid", "the server rejected our request due to an error in our request"),
+    ([{"op": "test", "path": "/invalid/path", "value": "r1"}], 422, "Invalid",
+     "the server rejected our request due to an error in our request"),
     ([{"op": "test", "path": "/results/-1/policy", "value": "p2"}], 200, None, None),
-    ([{"op": "replace", "path": "/metadata/path", "value": "foo"}, {"op": "test", "path": "/metadata/path", "value": "foo"}], 200, None, None)])
+    ([{"op": "replace", "path": "/metadata/path", "value": "foo"},
+      {"op": "test", "path": "/metadata/path", "value": "foo"}], 200, None, None)])
 def test_json_patch_cases(api, path, patch, code, reason, text):
     """JP-01, JP-02, PAT-05: TestJSONPatch: none of them changes the object"""
     before = api.get(path).json
@@ -84,13 +89,19 @@ def test_json_patch_cases(api, path, patch, code, reason, text):
 
 
 @pytest.mark.parametrize("kind, patch, code", [
-    (JSON_PATCH, b'[{"op": "add", "path": "/summary/pass", "value": 5}]', 200), (JSON_PATCH, b'[{"op": "add", "path": "/summary/pass", "value": 5', 400),
+    (JSON_PATCH, b'[{"op": "add", "path": "/summary/pass", "value": 5}]', 200),
+                                               (JSON_PATCH, b'[{"op": "add", "path": "/summary/pass", "value": 5', 400),
     (MERGE, b'{"summary": {"pass": 5}}', 200), (MERGE, b'{"summary": {"pass": 5}', 400),
-    (APPLY, b"apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nsummary: {pass: 5}\nmetadata: {name: r1}", 200), (APPLY, b":\n  invalid", 400),
-    (STRATEGIC, b'{"summary": {"pass": 5}}', 415), (STRATEGIC, b'{"summary": {"pass": 5}', 415), (CBOR, b"\xa1aa\x01", 415), (CBOR, b"\xff\xff", 415), (CBOR, b"", 415),
+    (APPLY, b"apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nsummary: {pass: 5}\nmetadata: {name: r1}", 200),
+                                               (APPLY, b":\n  invalid", 400),
+    (STRATEGIC, b'{"summary": {"pass": 5}}', 415), (STRATEGIC, b'{"summary": {"pass": 5}', 415),
+                                               (CBOR, b"\xa1aa\x01", 415), (CBOR, b"\xff\xff", 415), (CBOR, b"", 415),
     (JSON_PATCH, b"", 400), (MERGE, b"", 400), (APPLY, b"", 400)])
 def test_patch_bytes(api, path, kind, patch, code):
-    """PAT-01, PAT-02, SSA-01, SSA-12: TestValidateAndTranscodePatch, TestPatchCustomResource: what a CRD does not take is 415, whatever it says"""
+    """
+    PAT-01, PAT-02, SSA-01, SSA-12: TestValidateAndTranscodePatch, TestPatchCustomResource: what a CRD does not take is
+    415, whatever it says
+    """
     before = api.get(path).json
     answer = api.patch(path, patch, kind=kind, **({"fieldManager": "m", "force": "true"} if kind == APPLY else {}))
     if code == 200:
@@ -100,11 +111,14 @@ def test_patch_bytes(api, path, kind, patch, code):
     assert api.get(path).json == before
 
 
-# A change of the pass count from 1 to 7 overtakes these: patch, whether it names the version that was, code, counts in the end
+# A change of the pass count from 1 to 7 overtakes these: patch, whether it names the version that was, code, counts in
+# the end
 RACES = [
-    ({"fail": 30}, False, 200, {"pass": 7, "fail": 30}), ({"pass": 7}, False, 200, {"pass": 7, "fail": 1}), ({"pass": 9}, False, 200, {"pass": 9, "fail": 1}),
+    ({"fail": 30}, False, 200, {"pass": 7, "fail": 30}), ({"pass": 7}, False, 200, {"pass": 7, "fail": 1}),
+         ({"pass": 9}, False, 200, {"pass": 9, "fail": 1}),
     ({"fail": 30}, True, 409, {"pass": 7, "fail": 1}), ({"pass": 7}, True, 409, {"pass": 7, "fail": 1}),
-    ([{"op": "test", "path": "/summary/pass", "value": 1}, {"op": "replace", "path": "/summary/fail", "value": 30}], False, 422, {"pass": 7, "fail": 1}),
+    ([{"op": "test", "path": "/summary/pass", "value": 1}, {"op": "replace", "path": "/summary/fail", "value": 30}],
+     False, 422, {"pass": 7, "fail": 1}),
 ]
 
 
@@ -112,8 +126,10 @@ RACES = [
 @pytest.mark.parametrize("counts, pinned, code, expected", RACES)
 def test_overtaken(stack, api, path, kind, counts, pinned, code, expected):
     """
-    PAT-04, UPD-09: TestPatchResourceWithVersionConflict, TestPatchResourceNumberConversion, TestPatchResourceWithConflict,
-    TestPatchResourceWithRacingVersionConflict: a patch is one of what is there when it is its turn, whoever came in between
+    PAT-04, UPD-09: TestPatchResourceWithVersionConflict, TestPatchResourceNumberConversion,
+    TestPatchResourceWithConflict,
+    TestPatchResourceWithRacingVersionConflict: a patch is one of what is there when it is its turn, whoever came in
+    between
     """
     if isinstance(counts, list):
         kind, patch = JSON_PATCH, counts
@@ -126,7 +142,9 @@ def test_overtaken(stack, api, path, kind, counts, pinned, code, expected):
         patch["metadata"] = {"resourceVersion": before["resourceVersion"]}
     elif pinned:
         patch.append({"op": "replace", "path": "/metadata/resourceVersion", "value": before["resourceVersion"]})
-    other = stack.database.open_write(stack.cluster, {"verb": "patch", "namespace": before["namespace"], "name": "r1", "contentType": MERGE}, {"summary": {"pass": 7}}, 200)
+    other = stack.database.open_write(stack.cluster,
+                                      {"verb": "patch", "namespace": before["namespace"], "name": "r1",
+                                       "contentType": MERGE}, {"summary": {"pass": 7}}, 200)
     try:
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(api.patch, path, patch, kind)
@@ -147,32 +165,42 @@ def test_overtaken(stack, api, path, kind, counts, pinned, code, expected):
 def test_json_patch_is_all_or_nothing(api, path):
     """JP-01"""
     before = api.get(path).json
-    failure(api.patch(path, [{"op": "replace", "path": "/summary/pass", "value": 50}, {"op": "test", "path": "/kind", "value": "x"}],
+    failure(api.patch(path, [{"op": "replace", "path": "/summary/pass", "value": 50},
+                             {"op": "test", "path": "/kind", "value": "x"}],
                       kind=JSON_PATCH), 422, "Invalid")
     assert api.get(path).json == before
 
 
 @pytest.mark.parametrize("operations", [
-    [{"op": "remove", "path": "/nothing"}], [{"op": "remove", "path": "/results/7"}], [{"op": "replace", "path": "/results/7", "value": {}}],
-    [{"op": "test", "path": "/nothing", "value": 1}], [{"op": "move", "from": "/nothing", "path": "/summary/pass"}], [{"op": "copy", "from": "/results/7", "path": "/x"}],
-    [{"op": "add", "path": "/results/-9", "value": {}}], [{"op": "remove", "path": "/results/-9"}], [{"op": "add", "path": "/results/3", "value": {}}],
-    [{"op": "add", "path": "/results/x", "value": {}}], [{"op": "add", "path": "/nothing/below", "value": 1}], [{"op": "add", "path": "/summary/pass/x", "value": 1}],
+    [{"op": "remove", "path": "/nothing"}], [{"op": "remove", "path": "/results/7"}], [{"op": "replace",
+        "path": "/results/7", "value": {}}],
+    [{"op": "test", "path": "/nothing", "value": 1}], [{"op": "move", "from": "/nothing",
+                                                        "path": "/summary/pass"}], [{"op": "copy",
+        "from": "/results/7", "path": "/x"}],
+    [{"op": "add", "path": "/results/-9", "value": {}}], [{"op": "remove", "path": "/results/-9"}], [{"op": "add",
+        "path": "/results/3", "value": {}}],
+    [{"op": "add", "path": "/results/x", "value": {}}], [{"op": "add", "path": "/nothing/below",
+        "value": 1}], [{"op": "add", "path": "/summary/pass/x", "value": 1}],
     [{"op": "copy", "from": "/results", "path": f"/metadata/annotations{number}"} for number in range(9999)],
 ], ids=lambda operations: " ".join(str(operations[0].get(key, "")) for key in ("op", "from", "path")))
 def test_json_patch_that_fails(api, path, operations):
-    """JP-02, JP-01: nothing there to remove, test or move; indices beyond either end; more copied than a body may hold"""
+    """
+    JP-02, JP-01: nothing there to remove, test or move; indices beyond either end; more copied than a body may hold
+    """
     if len(operations) > 1:
         api.patch(path, {"results": [result(message="m" * 10000)]})
     before = api.get(path).json
     status = failure(api.patch(path, operations, kind=JSON_PATCH), 422, "Invalid")
-    assert status["message"] == "the server rejected our request due to an error in our request" and status["details"] == {}
+    assert status["message"] == "the server rejected our request due to an error in our request" and status[
+        "details"] == {}
     assert api.get(path).json == before
 
 
 def test_json_patch_on_version(api, path):
     """PAT-04: test on resourceVersion"""
     version = api.get(path).json["metadata"]["resourceVersion"]
-    change = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, {"op": "replace", "path": "/summary/pass", "value": 3}]
+    change = [{"op": "test", "path": "/metadata/resourceVersion", "value": version},
+              {"op": "replace", "path": "/summary/pass", "value": 3}]
     assert api.patch(path, change, kind=JSON_PATCH).code == 200
     assert api.patch(path, change, kind=JSON_PATCH).code in (409, 422)
 

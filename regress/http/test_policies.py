@@ -1,4 +1,7 @@
-"""The proxies' view of the policies that are active: no result is dropped by one that is not whole (issue 5, reports-server 5.3, rules 4 and 9)."""
+"""
+The proxies' view of the policies that are active: no result is dropped by one that is not whole (issue 5,
+reports-server 5.3, rules 4 and 9).
+"""
 
 import json
 import random
@@ -7,14 +10,19 @@ import threading
 import pytest
 
 from client import EPHR, path_of, until
-from test_aggregation import CPOL, ENABLED, POL, VAP, VPOL, Flow, Workload, known, policed, policy  # pylint: disable=unused-import
+# pylint: disable=unused-import
+from test_aggregation import CPOL, ENABLED, POL, VAP, VPOL, Flow, Workload, known, policed, policy
 
 CEL = "/apis/policies.kyverno.io/v1"
-KINDS = {CPOL: "ClusterPolicy", POL: "Policy", VPOL: "ValidatingPolicy", f"{CEL}/namespacedvalidatingpolicies": "NamespacedValidatingPolicy",
-         f"{CEL}/imagevalidatingpolicies": "ImageValidatingPolicy", f"{CEL}/namespacedimagevalidatingpolicies": "NamespacedImageValidatingPolicy",
-         f"{CEL}/generatingpolicies": "GeneratingPolicy", f"{CEL}/namespacedgeneratingpolicies": "NamespacedGeneratingPolicy",
+KINDS = {CPOL: "ClusterPolicy", POL: "Policy", VPOL: "ValidatingPolicy",
+         f"{CEL}/namespacedvalidatingpolicies": "NamespacedValidatingPolicy",
+         f"{CEL}/imagevalidatingpolicies": "ImageValidatingPolicy",
+         f"{CEL}/namespacedimagevalidatingpolicies": "NamespacedImageValidatingPolicy",
+         f"{CEL}/generatingpolicies": "GeneratingPolicy",
+         f"{CEL}/namespacedgeneratingpolicies": "NamespacedGeneratingPolicy",
          f"{CEL}/mutatingpolicies": "MutatingPolicy", f"{CEL}/namespacedmutatingpolicies": "NamespacedMutatingPolicy",
-         VAP: "ValidatingAdmissionPolicy", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies": "MutatingAdmissionPolicy"}
+         VAP: "ValidatingAdmissionPolicy",
+         "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies": "MutatingAdmissionPolicy"}
 RESTS = "reports are not merged until it does"
 GOES_ON = "reports are merged again"
 
@@ -38,15 +46,18 @@ def begin(stack, **options):
 def let_merge(flow):
     """Every proxy has asked for a merge that was due, and again."""
     def asked():
-        return int(flow.database.psql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'aggregate_piece'", user="postgres"))
-    until(lambda: flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue q JOIN kube_reports_internal.aggregation a USING (cluster_id)"
+        return int(flow.database.psql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = "
+                                      "'aggregate_piece'", user="postgres"))
+    until(lambda: flow.database.psql("SELECT count(*) FROM kube_reports_internal.aggregation_queue q JOIN "
+                                     "kube_reports_internal.aggregation a USING (cluster_id)"
                                      " WHERE q.queued_at > now() - a.delay") == "0", 30, "what waits to be due")
     before = asked()
     until(lambda: asked() >= before + 6, 60, "the proxies to ask for merges")
 
 
 def result(source, name, rule, seconds=1700000000):
-    return {"source": source, "policy": name, "rule": rule, "result": "fail", "timestamp": {"seconds": seconds, "nanos": 0}}
+    return {"source": source, "policy": name, "rule": rule, "result": "fail",
+            "timestamp": {"seconds": seconds, "nanos": 0}}
 
 
 def errors(proxy, text=""):
@@ -75,7 +86,10 @@ TROUBLES = {
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_lost_watch(served, trouble):
-    """While a proxy is not told of policies it merges nothing and says so once, with the answer; what came meanwhile is merged afterwards"""
+    """
+    While a proxy is not told of policies it merges nothing and says so once, with the answer; what came meanwhile is
+    merged afterwards
+    """
     server = served.apiserver
     server.put(CPOL, policy("one", ["a"]))
     flow = begin(served)
@@ -89,7 +103,8 @@ def test_lost_watch(served, trouble):
         server.trouble(**{**entry, **({"hold": threading.Event()} if "hold" in entry else {})})
     if trouble not in ("discovery", "silent"):
         server.disconnect()
-    until(lambda: all(any(said in line for line in errors(proxy, RESTS)) for proxy in flow.proxies), 30, "the logs to say so")
+    until(lambda: all(any(said in line for line in errors(proxy, RESTS)) for proxy in flow.proxies), 30,
+          "the logs to say so")
     server.put(CPOL, policy("new", ["b"]))
     second = Workload("shop", random.Random(2))
     flow.create(second, [result("kyverno", "new", "b")])
@@ -130,7 +145,8 @@ def test_gap(served):
     server.put(VPOL, policy("cel"))
     server.put(VAP, policy("admission", labels=ENABLED))
     workload = Workload("shop", random.Random(3))
-    flow.create(workload, [result("KyvernoValidatingPolicy", "cel", ""), result("ValidatingAdmissionPolicy", "admission", "")])
+    flow.create(workload, [result("KyvernoValidatingPolicy", "cel", ""),
+                           result("ValidatingAdmissionPolicy", "admission", "")])
     let_merge(flow)
     server.start()
     flow.quiet()
@@ -138,7 +154,9 @@ def test_gap(served):
 
 
 def test_kinds_come_later(own_stack, policed):
-    """kube-reports is installed before Kyverno: its kinds are there before the first result is merged, and none is dropped"""
+    """
+    kube-reports is installed before Kyverno: its kinds are there before the first result is merged, and none is dropped
+    """
     server = policed.apiserver
     for collection in (CPOL, POL, VPOL, VAP):
         server.unserve(collection)
@@ -157,7 +175,9 @@ def test_kinds_come_later(own_stack, policed):
 
 
 def test_kind_is_away(served):
-    """A kind that is not served for a moment keeps its policies and their results; one that is gone for good loses them"""
+    """
+    A kind that is not served for a moment keeps its policies and their results; one that is gone for good loses them
+    """
     server = served.apiserver
     server.put(CPOL, policy("one", ["a"]))
     server.put(VPOL, policy("cel"))
@@ -179,9 +199,11 @@ def test_kind_is_away(served):
     server.calm()
     flow.quiet()
     assert told(flow) == before
-    assert [entry["timestamp"]["seconds"] for entry in flow.reports()["shop", workload.uid]["results"]] == [1700000000, 1700000001]
+    assert [entry["timestamp"]["seconds"]
+            for entry in flow.reports()["shop", workload.uid]["results"]] == [1700000000, 1700000001]
 
-    until(lambda: all(len(errors(proxy, GOES_ON)) == 1 for proxy in flow.proxies), 30, "the logs to say that it goes on")
+    until(lambda: all(len(errors(proxy, GOES_ON)) == 1 for proxy in flow.proxies), 30,
+          "the logs to say that it goes on")
 
     # Discovery does not have it either, for a moment.
     with server.lock:
@@ -192,7 +214,8 @@ def test_kind_is_away(served):
     with server.lock:
         server.serve(CPOL, "ClusterPolicy")
         server.objects[CPOL].update(objects)
-    until(lambda: all(len(errors(proxy, GOES_ON)) == 2 for proxy in flow.proxies), 30, "the logs to say that it goes on")
+    until(lambda: all(len(errors(proxy, GOES_ON)) == 2 for proxy in flow.proxies), 30,
+          "the logs to say that it goes on")
     assert told(flow) == before and len(flow.reports()["shop", workload.uid]["results"]) == 2
 
     # For good.
@@ -211,7 +234,8 @@ def test_cluster_is_not_known(served):
     workload = Workload("shop", random.Random(6))
     flow.create(workload, [result("kyverno", "one", "a")])
     asked = len(server.asked("/api/v1/namespaces/kube-system"))
-    until(lambda: len(server.asked("/api/v1/namespaces/kube-system")) >= asked + 4, 60, "the proxies to have asked again")
+    until(lambda: len(server.asked("/api/v1/namespaces/kube-system")) >= asked + 4, 60,
+          "the proxies to have asked again")
     let_merge(flow)
     assert waiting(flow) == 1
     for proxy in flow.proxies:
@@ -220,11 +244,15 @@ def test_cluster_is_not_known(served):
     server.calm()
     flow.quiet()
     assert set(flow.reports()) == {("shop", workload.uid)}
-    until(lambda: all(len(errors(proxy, GOES_ON)) == 1 for proxy in flow.proxies), 30, "the logs to say that it goes on")
+    until(lambda: all(len(errors(proxy, GOES_ON)) == 1 for proxy in flow.proxies), 30,
+          "the logs to say that it goes on")
 
 
 def test_views_of_proxies(served):
-    """What one proxy has told is not what another one merges by: an older view that is stored after a newer one drops nothing, and is replaced"""
+    """
+    What one proxy has told is not what another one merges by: an older view that is stored after a newer one drops
+    nothing, and is replaced
+    """
     served.apiserver.put(CPOL, policy("one", ["a"]))
     flow = begin(served)
     until(lambda: ("", "one") in known(flow), 30, "the policies to be known")
@@ -238,16 +266,21 @@ def test_views_of_proxies(served):
 
 
 def test_version_of_policies(own_stack):
-    """Whoever told merges by that set only, as long as it is stored; who has nobody to ask by any, who knows nothing by none"""
+    """
+    Whoever told merges by that set only, as long as it is stored; who has nobody to ask by any, who knows nothing by
+    none
+    """
     flow = Flow(own_stack)
     database, cluster = flow.database, own_stack.cluster
 
     def tell(*names):
         policies = json.dumps([{"policy": name, "rules": []} for name in names])
-        return int(database.psql(f"SELECT kube_reports_internal.api_tell_policies('{cluster}', '{policies}')", user="kube_reports_proxy"))
+        return int(database.psql(f"SELECT kube_reports_internal.api_tell_policies('{cluster}', '{policies}')",
+                                 user="kube_reports_proxy"))
 
     def may_merge(version):
-        return database.psql(f"SELECT kube_reports_internal.api_may_merge('{cluster}', {version})", user="kube_reports_proxy") == "t"
+        return database.psql(f"SELECT kube_reports_internal.api_may_merge('{cluster}', {version})",
+                             user="kube_reports_proxy") == "t"
 
     for proxy in flow.proxies:
         proxy.stop()

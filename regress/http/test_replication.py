@@ -6,15 +6,18 @@ from client import POLR, path_of, report, until
 from conftest import Database
 from test_dump import CONTENT, DERIVED, settle_results
 
-RESULTS = [{"source": "kyverno", "policy": "p", "rule": rule, "result": "pass", "message": rule} for rule in ("a", "b", "c")]
+RESULTS = [{"source": "kyverno", "policy": "p", "rule": rule, "result": "pass", "message": rule}
+           for rule in ("a", "b", "c")]
 
 
 def caught_up(publisher, subscriber):
     """Waits until everything that is committed has been applied."""
     end = publisher.psql("SELECT pg_current_wal_lsn()", user="postgres")
     until(lambda: publisher.psql("SELECT count(*) FROM pg_stat_replication"
-                                 f" WHERE application_name = 'reports' AND replay_lsn >= '{end}'", user="postgres") == "1"
-          and subscriber.psql("SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'", user="postgres") == "0",
+                                 f" WHERE application_name = 'reports' AND replay_lsn >= '{end}'",
+                                 user="postgres") == "1"
+          and subscriber.psql("SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'",
+                              user="postgres") == "0",
           120, "the subscriber")
 
 
@@ -25,7 +28,8 @@ def test_subscriber(own_stack):
     api = own_stack.proxy().api()
     try:
         api.create(POLR, report("before", results=RESULTS), "ns")
-        publisher.psql("CREATE PUBLICATION reports FOR ALL TABLES WITH (publish_via_partition_root = true)", user="postgres")
+        publisher.psql("CREATE PUBLICATION reports FOR ALL TABLES WITH (publish_via_partition_root = true)",
+                       user="postgres")
         # What is published goes on as before: updates, deletes, history that is taken back, counts that are folded.
         results = [{**RESULTS[0], "result": "fail"}, *RESULTS[1:]]
         assert api.patch(path_of(POLR, "ns", "before"), {"results": results}).code == 200
@@ -34,8 +38,10 @@ def test_subscriber(own_stack):
         for role in ("kube_reports_owner", "kube_reports_reader"):
             subscriber.psql(f"CREATE ROLE {role} LOGIN", user="postgres", database="postgres")
         subscriber.psql("CREATE DATABASE kube_reports OWNER kube_reports_owner", user="postgres", database="postgres")
-        subscriber.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports; SELECT kube_reports.prepare_subscriber()")
-        subscriber.psql(f"CREATE SUBSCRIPTION reports CONNECTION 'host={publisher.directory} user=postgres dbname=kube_reports'"
+        subscriber.psql("SET client_min_messages = warning; CREATE EXTENSION kube_reports; SELECT "
+                        "kube_reports.prepare_subscriber()")
+        subscriber.psql(f"CREATE SUBSCRIPTION reports CONNECTION 'host={publisher.directory} user=postgres "
+                        "dbname=kube_reports'"
                         " PUBLICATION reports", user="postgres")
         for name in ("after", "again", "gone"):
             api.create(POLR, report(name, results=RESULTS), "ns")

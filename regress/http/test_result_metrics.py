@@ -1,4 +1,7 @@
-"""policy_report_result and cluster_policy_report_result at /metrics (issue 5): Policy Reporter's simple mode, from the counts."""
+"""
+policy_report_result and cluster_policy_report_result at /metrics (issue 5): Policy Reporter's simple mode, from the
+counts.
+"""
 
 import collections
 import threading
@@ -37,7 +40,10 @@ def series(proxy, api=None):
 
 
 def expected(documents):
-    """The same from the documents, as Policy Reporter's listener counts them: one for each result, category Other by default."""
+    """
+    The same from the documents, as Policy Reporter's listener counts them: one for each result, category Other by
+    default.
+    """
     counts = collections.Counter()
     for document in documents:
         namespace = document["metadata"].get("namespace")
@@ -60,7 +66,10 @@ def another_cluster(stack, number):
 
 
 def test_counts_follow_the_documents(module_stack):
-    """Both ports, every worker, all types whose results count; what needs escaping comes back as it was; what is gone has no series"""
+    """
+    Both ports, every worker, all types whose results count; what needs escaping comes back as it was; what is gone has
+    no series
+    """
     proxy = module_stack.proxy(flags=("--result-metrics-series=1000", *INTERVAL))
     api = proxy.api()
     odd = 'quote " backslash \\ newline \n brace } comma , ümlaut'
@@ -69,7 +78,8 @@ def test_counts_follow_the_documents(module_stack):
     def put(resource, name, namespace, results):
         kept[resource, namespace, name] = api.put_report(resource, name, namespace, results)
 
-    put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c"), result("p1", "fail", severity="high", category="c", rule="other"),
+    put(POLR, "a", "one", [result("p1", "fail", severity="high", category="c"),
+                           result("p1", "fail", severity="high", category="c", rule="other"),
                            result("p1", "pass"), result(odd, "warn", category=odd, source=odd)])
     put(POLR, "b", "one", [result("p1", "fail", severity="high", category="c"), result("p2", "skip", severity="info")])
     put(REPS, "a", "two", [result("p1", "error", severity="low")])
@@ -84,7 +94,8 @@ def test_counts_follow_the_documents(module_stack):
     del kept[CPOLR, None, "a"]
     until(lambda: series(proxy)[0] == expected(kept.values()), 20, "the counts after the changes")
     others = series(proxy)[1]
-    assert others["kube_reports_result_series"] == len(expected(kept.values())) and others["kube_reports_result_series_cut"] == 0
+    assert others["kube_reports_result_series"] == len(expected(kept.values())) and others[
+        "kube_reports_result_series_cut"] == 0
 
 
 def test_other_clusters_are_not_shown(module_stack):
@@ -112,17 +123,21 @@ def test_the_number_is_bounded(module_stack):
     assert len(shown) == 25 and failing < set(shown) and all(whole[key] == value for key, value in shown.items())
     assert (others["kube_reports_result_series"], others["kube_reports_result_series_cut"]) == (60, 35)
     read_at = others["kube_reports_result_read_timestamp_seconds"]
-    again = until(lambda: next((s for s in [series(proxy)] if s[1]["kube_reports_result_read_timestamp_seconds"] > read_at), None), 20, "another reading")
+    again = until(lambda: next((s for s in [series(proxy)]
+                                if s[1]["kube_reports_result_read_timestamp_seconds"] > read_at), None),
+                  20, "another reading")
     assert again[0] == shown
 
 
 def test_long_labels_cannot_exceed_the_room(module_stack):
     """The room for texts is bounded as well: what does not fit counts as left out, and the rest parses"""
     proxy = another_cluster(module_stack, 20)
-    results = [result(f"{number:02}" + '"' * 500, "fail", category="\\" * 500, source="\n" * 500) for number in range(20)]
+    results = [result(f"{number:02}" + '"' * 500, "fail", category="\\" * 500, source="\n" * 500)
+               for number in range(20)]
     proxy.api().create(POLR, report("long", "long", results=results), "long")
     shown, others = until(lambda: next((s for s in [series(proxy)] if s[0]), None), 20, "counts")
-    assert 0 < len(shown) < 20 and others["kube_reports_result_series"] == 20 == len(shown) + others["kube_reports_result_series_cut"]
+    assert 0 < len(shown) < 20 and others["kube_reports_result_series"] == 20 == len(shown) + others[
+        "kube_reports_result_series_cut"]
 
 
 def test_the_database_is_asked_seldom(module_stack):
@@ -130,7 +145,9 @@ def test_the_database_is_asked_seldom(module_stack):
     proxy = module_stack.proxy(flags=("--result-metrics-series=1000", "--result-metrics-interval=1h"))
     readings, threads = [], []
     for _ in range(24):
-        threads.append(threading.Thread(target=lambda: readings.append(series(proxy)[1].get("kube_reports_result_read_timestamp_seconds"))))
+        threads.append(threading.Thread(
+                                        target=lambda: readings.append(
+            series(proxy)[1].get("kube_reports_result_read_timestamp_seconds"))))
         threads[-1].start()
     for thread in threads:
         thread.join()
@@ -140,7 +157,10 @@ def test_the_database_is_asked_seldom(module_stack):
 
 
 def test_without_the_database(own_stack):
-    """The rest is there, at once while it is away, and after three seconds when it does not answer; then the counts are there again"""
+    """
+    The rest is there, at once while it is away, and after three seconds when it does not answer; then the counts are
+    there again
+    """
     own_stack.begin()
     proxy = own_stack.proxy(flags=("--result-metrics-series=1000", *INTERVAL))
     document = report("a", "one", results=[result("p", "fail")])

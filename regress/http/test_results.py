@@ -1,4 +1,5 @@
-"""Results, history and counts equal what the documents say, whoever writes, however many at once (issue 5, done when 3).
+"""
+Results, history and counts equal what the documents say, whoever writes, however many at once (issue 5, done when 3).
 
 RESULT_WRITES is the number of random writes: 800 for make check, 50000 for the full run.
 """
@@ -27,7 +28,8 @@ STATUSES = {"pass": "p", "warn": "w", "fail": "f", "error": "e", "skip": "s"}
 def random_results(choice):
     results = []
     for _ in range(choice.randrange(6)):
-        result = {"policy": f"p{choice.randrange(5)}", "rule": f"r{choice.randrange(4)}", "source": "s", "result": choice.choice(list(STATUSES)),
+        result = {"policy": f"p{choice.randrange(5)}", "rule": f"r{choice.randrange(4)}", "source": "s",
+                  "result": choice.choice(list(STATUSES)),
                   "timestamp": {"seconds": 1700000000 + choice.randrange(1000), "nanos": 0}}
         if choice.random() < 0.3:
             result["severity"] = choice.choice(("low", "high", "critical"))
@@ -36,7 +38,8 @@ def random_results(choice):
         if choice.random() < 0.2:
             result["properties"] = {"score": str(choice.randrange(11)), "n": str(choice.randrange(3))}
         if choice.random() < 0.3:
-            result["resources"] = [{"apiVersion": "v1", "kind": "Pod", "name": f"pod{choice.randrange(3)}"} for _ in range(choice.randrange(1, 3))]
+            result["resources"] = [{"apiVersion": "v1", "kind": "Pod", "name": f"pod{choice.randrange(3)}"}
+                                   for _ in range(choice.randrange(1, 3))]
         results.append(result)
     return results
 
@@ -53,7 +56,8 @@ def random_transaction(choice, clusters):
     if choice.random() < 0.25:
         steps += ["SAVEPOINT a", api_write(), choice.choice(("ROLLBACK TO a", "RELEASE a")), api_write()]
     elif choice.random() < 0.1:
-        steps = ["SAVEPOINT a", *steps, "SAVEPOINT b", api_write(), "RELEASE b", api_write(), "ROLLBACK TO a", api_write()]
+        steps = ["SAVEPOINT a", *steps, "SAVEPOINT b", api_write(), "RELEASE b", api_write(),
+                 "ROLLBACK TO a", api_write()]
     return f"BEGIN; {'; '.join(steps)}; {choice.choices(('COMMIT', 'ROLLBACK'), (85, 15))[0]};\n"
 
 
@@ -65,11 +69,14 @@ def random_write(choice, cluster, plural, weights):
     row = (f"o.cluster_id = (SELECT id FROM kube_reports.cluster WHERE uid = '{cluster}') AND o.resource_type = "
            f"(SELECT id FROM kube_reports.resource_type WHERE plural = '{plural}') AND o.namespace = '{namespace}'")
     kinds = {
-        "create": f"SELECT kube_reports.create_report('{cluster}', '{{\"apiVersion\":\"{GROUPS[plural]}\",\"kind\":\"{kind}\",\"metadata\":"
+        "create": f"SELECT kube_reports.create_report('{cluster}', "
+             f"'{{\"apiVersion\":\"{GROUPS[plural]}\",\"kind\":\"{kind}\",\"metadata\":"
                   f"{{\"name\":\"{name}\",\"namespace\":\"{namespace}\"}},\"scope\":{scope},\"results\":{results}}}')",
-        "patch": f"SELECT kube_reports.patch_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}', '{{\"results\":{results}}}')",
+        "patch": f"SELECT kube_reports.patch_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}', "
+             f"'{{\"results\":{results}}}')",
         "delete": f"SELECT kube_reports.delete_report('{cluster}', '{plural}.{group}', '{namespace}', '{name}')",
-        "update": f"UPDATE kube_reports.object o SET body = jsonb_set(o.body::jsonb, '{{results}}', '{results}')::kube_reports.report"
+        "update": f"UPDATE kube_reports.object o SET body = jsonb_set(o.body::jsonb, '{{results}}', "
+             f"'{results}')::kube_reports.report"
                   f" WHERE {row} AND o.name LIKE 'n1%'",
         "remove": f"DELETE FROM kube_reports.object o WHERE {row} AND o.name = '{name}'",
     }
@@ -77,15 +84,22 @@ def random_write(choice, cluster, plural, weights):
 
 
 def write_by_sql(database, choice, clusters, script, count, name="kube_reports"):
-    """Random transactions by psql; gives what it complained of.  What fails is rolled back by itself, in subtransactions of psql."""
+    """
+    Random transactions by psql; gives what it complained of.  What fails is rolled back by itself, in subtransactions
+    of psql.
+    """
     script.write_text("".join(random_transaction(choice, clusters) for _ in range(count)), encoding="utf-8")
-    return run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "VERBOSITY=sqlstate", "-v", "ON_ERROR_ROLLBACK=on", "-f", str(script),
+    return run(["psql", "-X", "-q", "-o", "/dev/null", "-v", "VERBOSITY=sqlstate", "-v",
+                "ON_ERROR_ROLLBACK=on", "-f", str(script),
                 "-d", database.connection(database=name)], timeout=3600).err
 
 
 def check_complaints(texts):
-    """What is not there, or is there already, is the writer's affair; anything else, such as a deadlock, is a failure."""
-    codes = collections.Counter(line.split("ERROR:")[1].strip() for text in texts for line in text.splitlines() if "ERROR:" in line)
+    """
+    What is not there, or is there already, is the writer's affair; anything else, such as a deadlock, is a failure.
+    """
+    codes = collections.Counter(line.split("ERROR:")[1].strip() for text in texts for line in text.splitlines()
+                                if "ERROR:" in line)
     assert set(codes) <= {"KR404", "KR409"}, codes
 
 
@@ -95,11 +109,14 @@ def expected_results(document, cluster, namespace):
     for result in document["body"].get("results", []):
         scope = document["body"].get("scope")
         owner = [{**scope, "namespace": scope.get("namespace", namespace)}] if scope else [{}]
-        subjects = [{**resource, "namespace": resource.get("namespace", namespace)} for resource in result.get("resources", [])] or owner
+        subjects = [{**resource, "namespace": resource.get("namespace", namespace)}
+                    for resource in result.get("resources", [])] or owner
         score = float(result.get("properties", {}).get("score", 0))
         for subject in subjects:
-            rows.append((cluster, namespace, document["name"], result.get("source", document["body"].get("source", "")), result["policy"],
-                         result["rule"], result.get("severity", "unknown"), STATUSES[result["result"]], subject.get("kind", ""),
+            rows.append((cluster, namespace, document["name"],
+                         result.get("source", document["body"].get("source", "")), result["policy"],
+                         result["rule"], result.get("severity", "unknown"), STATUSES[result["result"]],
+                         subject.get("kind", ""),
                          subject.get("namespace", ""), subject.get("name", ""), result.get("message", ""),
                          json.dumps(result.get("properties", {}), sort_keys=True), score))
     return rows
@@ -109,9 +126,11 @@ def compare(database, name="kube_reports"):
     """Everything derived against a computation from the documents."""
 
     def rows_of(sql):
-        return [json.loads(line) for line in database.psql(f"SELECT to_json(q) FROM ({sql}) q", database=name).splitlines()]
+        return [json.loads(line) for line
+                in database.psql(f"SELECT to_json(q) FROM ({sql}) q", database=name).splitlines()]
 
-    documents = rows_of("SELECT o.cluster_id, o.namespace, o.name, o.body::json AS body, extract(epoch FROM o.evaluated_at) AS evaluated"
+    documents = rows_of("SELECT o.cluster_id, o.namespace, o.name, o.body::json AS body, extract(epoch FROM "
+                        "o.evaluated_at) AS evaluated"
                         " FROM kube_reports.object o")
     expected = collections.Counter()
     for document in documents:
@@ -119,25 +138,33 @@ def compare(database, name="kube_reports"):
         assert document["evaluated"] == (max(times) if times else None)
         expected.update(expected_results(document, document["cluster_id"], document["namespace"]))
     stored = rows_of("""
-        SELECT r.origin, r.key, r.cluster_id, r.namespace, g.name AS report, k.source, k.policy, k.rule, k.severity, r.status, s.kind,
+        SELECT r.origin, r.key, r.cluster_id, r.namespace, g.name AS report, k.source, k.policy, k.rule,
+            k.severity, r.status, s.kind,
             s.namespace AS subject_namespace, s.name AS subject, d.message, d.properties, r.score, r.first_seen, r.since, r.native_status
-        FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin JOIN kube_reports_internal.criterion k ON k.id = r.criterion
+        FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin
+            JOIN kube_reports_internal.criterion k ON k.id = r.criterion
             JOIN kube_reports_internal.subject s ON s.id = r.subject JOIN kube_reports_internal.detail d ON d.id = r.detail""")
     found = collections.Counter(
-        (row["cluster_id"], row["namespace"], row["report"], row["source"], row["policy"], row["rule"], row["severity"], row["status"], row["kind"],
-         row["subject_namespace"], row["subject"], row["message"], json.dumps(row["properties"], sort_keys=True), row["score"]) for row in stored)
+        (row["cluster_id"], row["namespace"], row["report"], row["source"], row["policy"], row["rule"], row["severity"],
+         row["status"], row["kind"],
+         row["subject_namespace"], row["subject"], row["message"], json.dumps(row["properties"], sort_keys=True),
+         row["score"]) for row in stored)
     assert found == expected
     assert all(row["native_status"] == "" for row in stored)
 
-    counts = collections.Counter((row[0], row[1], row[3], row[4], row[5], row[6], row[8], row[7]) for row in expected.elements())
-    rollups = {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["rule"], row["severity"], row["kind"], row["status"]): row["count"]
-               for row in rows_of("SELECT r.*, k.source, k.policy, k.rule, k.severity FROM kube_reports_internal.current_rollup r"
+    counts = collections.Counter((row[0], row[1], row[3], row[4], row[5], row[6], row[8], row[7])
+                                 for row in expected.elements())
+    rollups = {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["rule"], row["severity"],
+                row["kind"], row["status"]): row["count"]
+               for row in rows_of("SELECT r.*, k.source, k.policy, k.rule, k.severity FROM "
+                                  "kube_reports_internal.current_rollup r"
                                   " JOIN kube_reports_internal.criterion k ON k.id = r.criterion")}
     assert rollups == dict(counts)
     policies = collections.Counter()
     for (cluster, namespace, source, policy, _, severity, _, status), count in counts.items():
         policies[cluster, namespace, source, policy, severity, status] += count
-    assert {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["severity"], status): row["counts"][status]
+    assert {(row["cluster_id"], row["namespace"], row["source"], row["policy"], row["severity"],
+             status): row["counts"][status]
             for row in rows_of("""
                 SELECT p.cluster_id, p.namespace, k.source, k.policy, k.severity,
                     json_build_object('p', sum(p.pass), 'w', sum(p.warn), 'f', sum(p.fail), 'e', sum(p.error), 's', sum(p.skip)) AS counts
@@ -146,7 +173,8 @@ def compare(database, name="kube_reports"):
 
     # Played again from the beginning, history ends where the results are; its times are theirs.
     life = {}
-    for row in rows_of("SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM kube_reports_internal.result_change c"
+    for row in rows_of("SELECT c.origin, c.key, c.old_status, c.new_status, c.at, c.first_seen, c.old_since FROM "
+                       "kube_reports_internal.result_change c"
                        " ORDER BY c.version, c.at"):
         before = life.get((row["origin"], row["key"]))
         assert (before and before[0]) == row["old_status"], row
@@ -164,7 +192,9 @@ def compare(database, name="kube_reports"):
 # A rebuild would mend what a write has done wrong: the other case is without one.
 @pytest.mark.parametrize("window, rebuild", [("10 minutes", False), ("0", True)])
 def test_random_writers(own_stack, window, rebuild, tmp_path):
-    """8 writers over four lanes of two clusters, with rollbacks, savepoints, deletes, DML, upkeep, or rebuilds, meanwhile; then a dump of it
+    """
+    8 writers over four lanes of two clusters, with rollbacks, savepoints, deletes, DML, upkeep, or rebuilds, meanwhile;
+    then a dump of it
     all is restored, and written to before its results are there again"""
     own_stack.begin("deadlock_timeout = 100ms", "log_statement = none")
     database, api = own_stack.database, own_stack.proxy().api()
@@ -174,7 +204,8 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
     done, failures = threading.Event(), []
 
     def by_sql(number):
-        failures.append(write_by_sql(database, random.Random(f"{window} {number}"), clusters, tmp_path / f"writer{number}.sql", WRITES // 8))
+        failures.append(write_by_sql(database, random.Random(f"{window} {number}"), clusters,
+                                     tmp_path / f"writer{number}.sql", WRITES // 8))
 
     def by_http(number):
         choice = random.Random(f"{window} {number}")
@@ -199,7 +230,8 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
         except Exception as error:  # told to the test below
             failures.append(f"ERROR: {error!r}")
 
-    writers = [threading.Thread(target=guarded, args=(by_http if number < 2 else by_sql, number)) for number in range(8)]
+    writers = [threading.Thread(target=guarded, args=(by_http if number < 2 else by_sql, number))
+               for number in range(8)]
     keeper = threading.Thread(target=guarded, args=(upkeep,))
     for thread in [*writers, keeper]:
         thread.start()
@@ -217,7 +249,8 @@ def test_random_writers(own_stack, window, rebuild, tmp_path):
         restore(database, name, "custom", dump)
         database.psql("SELECT kube_reports.after_restore(recompute => false)", database=name)
         assert database.psql("SELECT results_pending FROM kube_reports.status", database=name) == "t"
-        check_complaints([write_by_sql(database, random.Random(f"{window} {name}"), clusters, tmp_path / f"{name}.sql", writes, name)])
+        check_complaints([write_by_sql(database, random.Random(f"{window} {name}"), clusters,
+                                       tmp_path / f"{name}.sql", writes, name)])
         settle_results(database, name)
         compare(database, name)
     settle_results(database)
@@ -233,11 +266,13 @@ def test_rebuilds_meet(own_stack):
     for number in range(20):
         api.create(POLR, report(f"r{number}", results=random_results(choice)), "met")
     settle_results(database)
-    database.psql("UPDATE kube_reports_internal.rollup SET count = count + 5; UPDATE kube_reports_internal.rollup_policy SET warn = warn + 5;"
+    database.psql("UPDATE kube_reports_internal.rollup SET count = count + 5; UPDATE "
+                  "kube_reports_internal.rollup_policy SET warn = warn + 5;"
                   " UPDATE kube_reports_internal.rollup_daily SET count = count - 1;"
                   " UPDATE kube_reports_internal.score_daily SET fail = fail + 2")
     folding = "SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), -3)"
-    waiting = ("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid = kube_reports_internal.lock_class()::oid"
+    waiting = ("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND NOT l.granted AND l.classid = "
+               "kube_reports_internal.lock_class()::oid"
                " AND l.objid = '-3'::integer::oid")
     with contextlib.closing(psycopg2.connect(database.connection())) as folder, ThreadPoolExecutor(2) as pool:
         with folder, folder.cursor() as cursor:
@@ -256,8 +291,10 @@ def test_rebuilds_meet(own_stack):
 
 # A writer of each of eight lanes; in a cluster, two lanes count in the same cells, and all share what is stored once.
 COUNTED_WRITE = """
-    CREATE FUNCTION public.counted_write(writer integer, number integer, first text) RETURNS SETOF kube_reports.report LANGUAGE sql AS $$
-        WITH target AS (SELECT c.uid, v.plural, v.plural || '.' || split_part(v.api, '/', 1) AS type, v.api, v.kind, writer || '-' || number AS name
+    CREATE FUNCTION public.counted_write(writer integer, number integer, first text) RETURNS SETOF kube_reports.report
+        LANGUAGE sql AS $$
+        WITH target AS (SELECT c.uid, v.plural, v.plural || '.' || split_part(v.api, '/', 1) AS type, v.api, v.kind,
+            writer || '-' || number AS name
             FROM kube_reports.cluster c, (VALUES (0, 'policyreports', 'wgpolicyk8s.io/v1alpha2', 'PolicyReport'),
                 (1, 'reports', 'openreports.io/v1alpha1', 'Report')) v(odd, plural, api, kind)
             WHERE c.name = 'c' || writer / 2 AND v.odd = writer % 2)
@@ -265,23 +302,30 @@ COUNTED_WRITE = """
                 'metadata', jsonb_build_object('namespace', 'ns', 'name', t.name),
                 'results', (SELECT jsonb_agg(jsonb_build_object('policy', p, 'rule', 'r', 'source', 's', 'result', 'fail', 'timestamp',
                         '{"seconds": 1700000000, "nanos": 0}'::jsonb) ORDER BY random())
-                    FROM unnest(ARRAY['p0', 'p1', 'p2', first || '1', first || '2']) p))::text::kube_reports.report) FROM target t
+                    FROM unnest(ARRAY['p0', 'p1', 'p2', first || '1', first || '2']) p))::text::kube_reports.report)
+                        FROM target t
         UNION ALL
-        SELECT kube_reports.patch_report(t.uid, t.type, 'ns', t.name, '{"results": [{"policy": "p0", "rule": "r", "source": "s", "result": "pass",
+        SELECT kube_reports.patch_report(t.uid, t.type, 'ns', t.name,
+            '{"results": [{"policy": "p0", "rule": "r", "source": "s", "result": "pass",
             "timestamp": {"seconds": 1700000000, "nanos": 0}}]}') FROM target t WHERE number % 2 = 0
     $$;
 """
 
 
 def test_counts_are_not_hot(own_stack, tmp_path):
-    """Writers of the same counts neither queue nor deadlock, nor does folding: pgbench in eight lanes, beside a transaction that stays open"""
+    """
+    Writers of the same counts neither queue nor deadlock, nor does folding: pgbench in eight lanes, beside a
+    transaction that stays open
+    """
     own_stack.begin("deadlock_timeout = 100ms")
     database, done = own_stack.database, threading.Event()
-    database.psql("".join(f"SELECT kube_reports.register_cluster('{number}{SECOND[1:]}', 'c{number}');" for number in range(4)) + COUNTED_WRITE)
+    database.psql("".join(f"SELECT kube_reports.register_cluster('{number}{SECOND[1:]}', 'c{number}');"
+                          for number in range(4)) + COUNTED_WRITE)
     script = tmp_path / "write.sql"
 
     def write(first_writer, clients, after, times, first):
-        script.write_text(f"\\set n :n + 1\nSELECT count(*) FROM public.counted_write(:client_id + {first_writer}, :n, {first});\n", encoding="utf-8")
+        script.write_text(f"\\set n :n + 1\nSELECT count(*) FROM public.counted_write(:client_id + {first_writer}, :n, "
+                          f"{first});\n", encoding="utf-8")
         told = database.pgbench(script, "-c", str(clients), "-t", str(times), "-D", f"n={after}")
         assert f"number of transactions actually processed: {clients * times}/{clients * times}" in told, told
 
@@ -304,34 +348,45 @@ def test_counts_are_not_hot(own_stack, tmp_path):
             done.set()
         keeper.result()
     assert database.psql("SELECT sum(deadlocks) FROM pg_stat_database") == "0"
-    assert database.psql("SELECT sum(r.count) FROM kube_reports_internal.current_rollup r WHERE r.status = 'p'") == str(1 + 8 * 1 + 7 * 15 + 8 * 30)
+    assert database.psql("SELECT sum(r.count) FROM kube_reports_internal.current_rollup r WHERE r.status = 'p'") == str(
+        1 + 8 * 1 + 7 * 15 + 8 * 30)
     compare(database)
 
 
 def test_unchanged_scan(own_stack):
-    """A scan with new times only writes the reports, no result, no history; a kind that comes again elsewhere writes neither"""
+    """
+    A scan with new times only writes the reports, no result, no history; a kind that comes again elsewhere writes
+    neither
+    """
     own_stack.begin()
     database, api = own_stack.database, own_stack.proxy().api()
     choice = random.Random(5)
-    results = [{"policy": f"p{n}", "rule": "r", "result": choice.choice(list(STATUSES)), "timestamp": {"seconds": 1700000000, "nanos": 0}} for n in range(19)]
+    results = [{"policy": f"p{n}", "rule": "r", "result": choice.choice(list(STATUSES)),
+                "timestamp": {"seconds": 1700000000, "nanos": 0}} for n in range(19)]
     for number in range(20):
         api.create(POLR, report(f"r{number}", results=results), "scan")
-    state = "SELECT string_agg(r.xmin || ' ' || r.ctid, ',' ORDER BY r.origin, r.key) FROM kube_reports_internal.result r; SELECT count(*) FROM kube_reports_internal.result_change"
+    state = ("SELECT string_agg(r.xmin || ' ' || r.ctid, ',' ORDER BY r.origin, r.key) FROM "
+             "kube_reports_internal.result r; SELECT count(*) FROM kube_reports_internal.result_change")
     before = database.psql(state)
     for result in results:
         result["timestamp"]["seconds"] += 3600
     for number in range(20):
         assert api.patch(path_of(POLR, "scan", f"r{number}"), {"results": results}).code == 200
     assert database.psql(state) == before
-    assert database.psql("SELECT DISTINCT extract(epoch FROM evaluated_at)::bigint FROM kube_reports.object") == "1700003600"
+    assert (database.psql("SELECT DISTINCT extract(epoch FROM evaluated_at)::bigint FROM kube_reports.object")
+            == "1700003600")
     compare(database)
 
 
 def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
-    """Whoever deletes a cluster waits for folding, and upkeep for the cluster's rows, but never for each other; nothing of it stays"""
+    """
+    Whoever deletes a cluster waits for folding, and upkeep for the cluster's rows, but never for each other; nothing of
+    it stays
+    """
     own_stack.begin()
     database, cluster = own_stack.database, "00000000-0000-0000-0000-00000000dead"
-    document = json.dumps({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r", "namespace": "gone"},
+    document = json.dumps({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                           "metadata": {"name": "r", "namespace": "gone"},
                            "results": [{"policy": "p", "rule": "r", "result": "fail"}]})
     database.psql(f"SELECT kube_reports.register_cluster('{cluster}')")
     database.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}')")
@@ -342,15 +397,18 @@ def test_a_cluster_goes_while_its_log_is_compacted(own_stack):
             cursor.execute(f"DELETE FROM kube_reports.object WHERE cluster_id = {gone}")
             cursor.execute(f"DELETE FROM kube_reports_internal.lane WHERE cluster_id = {gone}")
             # Not a step that collects garbage.
-            upkeep = pool.submit(database.psql, "UPDATE kube_reports_internal.garbage_sweep SET due_at = now() + interval '1 minute';"
+            upkeep = pool.submit(database.psql,
+                                 "UPDATE kube_reports_internal.garbage_sweep SET due_at = now() + interval '1 minute';"
                                                 " SELECT kube_reports.maintain()")
-            until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%maintain()%'",
+            until(lambda: database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                                        "query LIKE '%maintain()%'",
                                         user="postgres") == "1", what="upkeep to wait for a row of the lane")
             cursor.execute(f"DELETE FROM kube_reports.cluster WHERE uid = '{cluster}'")
         # The step may fail for a lane that is gone; the next one does not.
         assert "deadlock" not in str(upkeep.exception())
     settle_results(database)
-    assert database.psql("SELECT (SELECT count(*) FROM kube_reports_internal.rollup), (SELECT count(*) FROM kube_reports_internal.rollup_policy)") == "0|0"
+    assert database.psql("SELECT (SELECT count(*) FROM kube_reports_internal.rollup), (SELECT count(*) FROM "
+                         "kube_reports_internal.rollup_policy)") == "0|0"
     assert database.psql("SELECT * FROM kube_reports.verify()") == ""
 
 
@@ -358,7 +416,8 @@ def test_folding_waits_for_no_other_database(own_stack):
     """Counts are folded while a transaction of another database of the server, which has written, goes on"""
     own_stack.begin()
     database = own_stack.database
-    counts = "SELECT (SELECT count(*) FROM kube_reports_internal.rollup_delta), (SELECT sum(count) FROM kube_reports_internal.rollup)"
+    counts = ("SELECT (SELECT count(*) FROM kube_reports_internal.rollup_delta), (SELECT sum(count) FROM "
+              "kube_reports_internal.rollup)")
     with contextlib.closing(psycopg2.connect(database.connection("postgres", "postgres"))) as elsewhere:
         elsewhere.cursor().execute("SELECT pg_current_xact_id()")
         for number in range(3):

@@ -29,7 +29,10 @@ def refuses(proxy):
 
 
 def test_readiness_first(module_stack, ns):
-    """LC-01, HL-02: readyz fails at once; everything else is served during the delay, new connections too, each of which is to be closed"""
+    """
+    LC-01, HL-02: readyz fails at once; everything else is served during the delay, new connections too, each of which
+    is to be closed
+    """
     proxy = module_stack.proxy(flags=["--shutdown-delay-duration=3s"])
     kept = proxy.api(keep=True)
     assert kept.get(path_of(POLR, ns)).headers["Connection"] == "keep-alive"
@@ -47,11 +50,15 @@ def test_readiness_first(module_stack, ns):
 
 
 def test_late_newcomers(module_stack, ns):
-    """LC-01, ERR-02: TestWithRetryAfter: once nothing is accepted any more, requests on connections that are still open get a 429 and are to try again"""
+    """
+    LC-01, ERR-02: TestWithRetryAfter: once nothing is accepted any more, requests on connections that are still open
+    get a 429 and are to try again
+    """
     proxy = module_stack.proxy(flags=["--shutdown-timeout=20s"])
     paths = [path_of(POLR, ns), "/apis", "/version"]
     late = [proxy.api(keep=True) for _ in paths]
-    exempt = {path: proxy.api(keep=True) for path in ("/livez?verbose", "/readyz?verbose", "/healthz?verbose", "/metrics?foo=bar")}
+    exempt = {path: proxy.api(keep=True)
+              for path in ("/livez?verbose", "/readyz?verbose", "/healthz?verbose", "/metrics?foo=bar")}
     for api in [*late, *exempt.values()]:
         assert api.get("/livez").code == 200
     # A half-sent request keeps each worker from ending before the others are done.
@@ -87,7 +94,10 @@ def half_a_request(proxy, ns, name):
 
 
 def test_what_is_under_way_is_answered(module_stack, ns):
-    """LC-01: TestGracefulTerminationWithKeepListeningDuringGracefulTerminationDisabled: a write that waits for the database when the signal comes is answered, and so is a list that is being read"""
+    """
+    LC-01: TestGracefulTerminationWithKeepListeningDuringGracefulTerminationDisabled: a write that waits for the
+    database when the signal comes is answered, and so is a list that is being read
+    """
     proxy = module_stack.proxy()
     api = proxy.api()
     for number in range(30):
@@ -110,7 +120,8 @@ def test_what_is_under_way_is_answered(module_stack, ns):
     assert answers == []
     blocker.close()
     writer.join(20)
-    assert answers and (answers[0].code == 201 or (answers[0].code == 503 and answers[0].headers["Retry-After"])), answers
+    assert answers and (answers[0].code == 201
+                        or (answers[0].code == 503 and answers[0].headers["Retry-After"])), answers
     document = json.loads(begun + response.read())
     assert len([item for item in document["items"] if item["metadata"]["name"] != "waiting"]) == 30
     reader.close()
@@ -122,7 +133,10 @@ def waiting_locks(stack):
 
 
 def test_watches_end_little_by_little(module_stack, ns):
-    """LC-01, LC-03: TestWithWatchTerminationDuringShutdown: watches end cleanly, not all at once, and well within the time there is"""
+    """
+    LC-01, LC-03: TestWithWatchTerminationDuringShutdown: watches end cleanly, not all at once, and well within the time
+    there is
+    """
     count, grace = 300, 8
     proxy = module_stack.proxy(flags=[f"--shutdown-timeout={grace}s"])
     ends = []
@@ -186,7 +200,9 @@ def test_a_second_signal(module_stack, ns):
 
 
 class Client:
-    """A client that follows client-go's rules: one connection kept, another proxy when that one cannot be had, retries only after an
+    """
+    A client that follows client-go's rules: one connection kept, another proxy when that one cannot be had, retries
+    only after an
     error of the connection or an answer that asks for it."""
 
     def __init__(self, proxies, number):
@@ -200,7 +216,8 @@ class Client:
             self.turn += 1
             self.connections += 1
             self.connection = self.proxies[self.turn % len(self.proxies)].api().connect()
-        self.connection.request(method, path, body=body, headers={"Content-Type": "application/json", "User-Agent": "tests/1.0"})
+        self.connection.request(method, path, body=body,
+                                headers={"Content-Type": "application/json", "User-Agent": "tests/1.0"})
         response = self.connection.getresponse()
         answer = response.status, response.headers, response.read()
         if response.will_close:
@@ -231,7 +248,9 @@ class Client:
 
 
 def test_rolling_restart(module_stack, ns):
-    """LC-01, LC-02, LC-03, W-11, RV-02: two proxies are replaced one after the other under writes, lists and watches: no request fails
+    """
+    LC-01, LC-02, LC-03, W-11, RV-02: two proxies are replaced one after the other under writes, lists and watches: no
+    request fails
     that client-go would not try again, no event is lost or comes twice, versions go on"""
     proxies = [module_stack.proxy(), module_stack.proxy()]
     failures, created, seen, connections = [], {}, [], []
@@ -320,4 +339,5 @@ def test_rolling_restart(module_stack, ns):
     for events in seen:
         versions = [int(document["metadata"]["resourceVersion"]) for document in events]
         assert versions == sorted(set(versions))
-        assert {document["metadata"]["name"]: int(document["metadata"]["resourceVersion"]) for document in events} == created
+        assert {document["metadata"]["name"]: int(document["metadata"]["resourceVersion"])
+                for document in events} == created

@@ -17,7 +17,8 @@ def replicated():
         stack.standby = standby
         stack.mixed = stack.proxy(flags=[f"--read-database={standby.connection('kube_reports_proxy')}", "--workers=1"])
         stack.plain = stack.proxy(flags=["--workers=1"])
-        until(lambda: standby.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'", user="postgres") != "0",
+        until(lambda: standby.psql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'kube_reports_proxy'",
+                                   user="postgres") != "0",
               20, "the proxy at the standby")
         yield stack
     finally:
@@ -27,7 +28,8 @@ def replicated():
 
 def replayed(stack):
     newest = stack.database.psql("SELECT pg_current_wal_lsn()", user="postgres")
-    until(lambda: stack.standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20, "replay")
+    until(lambda: stack.standby.psql(f"SELECT pg_last_wal_replay_lsn() >= '{newest}'", user="postgres") == "t", 20,
+          "replay")
 
 
 class Behind:
@@ -39,7 +41,8 @@ class Behind:
     def __enter__(self):
         replayed(self.stack)
         self.stack.standby.psql("SELECT pg_wal_replay_pause()", user="postgres")
-        until(lambda: self.stack.standby.psql("SELECT pg_get_wal_replay_pause_state()", user="postgres") == "paused", 20, "the pause")
+        until(lambda: self.stack.standby.psql("SELECT pg_get_wal_replay_pause_state()", user="postgres") == "paused",
+              20, "the pause")
 
     def __exit__(self, *_):
         self.stack.standby.psql("SELECT pg_wal_replay_resume()", user="postgres")
@@ -47,7 +50,8 @@ class Behind:
 
 def calls(stack, function):
     """How often the standby has run a function of ours; its statistics come with a delay."""
-    return int(stack.standby.psql(f"SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = '{function}'", user="postgres"))
+    return int(stack.standby.psql("SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = "
+                                  f"'{function}'", user="postgres"))
 
 
 def names(answer):
@@ -78,11 +82,14 @@ def test_lists(replicated, ns):
         assert first["resourceVersion"] == new
         assert names(api.get(path, limit="2", **{"continue": first["continue"]})) == ["old-2", "young"]
         until(lambda: calls(replicated, "api_list") >= before + 4, 20, "the standby's share")
-        failure(api.get(path, resourceVersion=str(int(new) + 1000), resourceVersionMatch="NotOlderThan"), 504, "Timeout")
+        failure(api.get(path, resourceVersion=str(int(new) + 1000), resourceVersionMatch="NotOlderThan"), 504,
+                "Timeout")
 
 
 def test_watches(replicated, ns):
-    """W-11, WL-04, WL-08: initial events and old changes are read at the standby as far as it has them; nothing is missed"""
+    """
+    W-11, WL-04, WL-08: initial events and old changes are read at the standby as far as it has them; nothing is missed
+    """
     api, writer = replicated.mixed.api(), replicated.plain.api()
     path = path_of(POLR, ns)
     start = api.create(POLR, report("first"), ns)["metadata"]["resourceVersion"]
@@ -131,7 +138,8 @@ def test_another_store_is_never_read(replicated, ns):
     stranger.cluster = replicated.cluster
     try:
         stranger.begin()
-        proxy = replicated.proxy(flags=[f"--read-database={stranger.database.connection('kube_reports_proxy')}", "--workers=1"])
+        proxy = replicated.proxy(flags=[f"--read-database={stranger.database.connection('kube_reports_proxy')}",
+                                        "--workers=1"])
         api = proxy.api()
         api.create(POLR, report("here"), ns)
         until(lambda: "is no standby of the database" in proxy.log_path.read_text(), 20, "the complaint")

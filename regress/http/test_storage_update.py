@@ -29,18 +29,24 @@ def version(document):
 # ---- create ----
 
 def test_create(pods, nodes, ns):
-    """CRE-02, CRE-04, RV-01, GET-01: RunTestCreate: what is answered is what a get gives, in either scope; a version is not given"""
+    """
+    CRE-02, CRE-04, RV-01, GET-01: RunTestCreate: what is answered is what a get gives, in either scope; a version is
+    not given
+    """
     for kind in (pods, nodes):
         failure(kind.api.get(kind.path(ns, ns)), 404, "NotFound")
         failure(kind.api.post(kind.path(ns), kind.pod(ns, resourceVersion="1")), 500, None)
         failure(kind.api.get(kind.path(ns, ns)), 404, "NotFound")
         stored = kind.create(ns, ns)
         assert kind.api.get(kind.path(ns, ns)).json == stored and version(stored) > 0
-        assert stored["metadata"]["name"] == ns and stored["metadata"].get("namespace") == (ns if kind is pods else None)
+        assert stored["metadata"]["name"] == ns and stored["metadata"].get("namespace") == (ns
+            if kind is pods else None)
 
 
 def test_create_with_key_exist(pods, ns):
-    """ERR-10, CRE-06: RunTestCreateWithKeyExist, TestStoreCreate, TestDryRunCreateExistingObjectFails, testCreateAlreadyExisting: also dry,
+    """
+    ERR-10, CRE-06: RunTestCreateWithKeyExist, TestStoreCreate, TestDryRunCreateExistingObjectFails,
+    testCreateAlreadyExisting: also dry,
     and while it is being deleted"""
     stored = pods.create("foo", ns)
     for query in ({}, {"dryRun": "All"}):
@@ -64,15 +70,20 @@ def test_create_races(stack, pods, ns):
 def test_create_system_fields(pods, ns):
     """CRE-01, CRE-11: testCreateHasMetadata, testCreateResetsUserData: the server's fields are the server's"""
     document = pods.pod("foo")
-    document["metadata"].update(uid="own", creationTimestamp=None, generation=9, selfLink="/x", clusterName="c", deletionGracePeriodSeconds=5,
+    document["metadata"].update(uid="own", creationTimestamp=None, generation=9, selfLink="/x", clusterName="c",
+                                deletionGracePeriodSeconds=5,
                                 deletionTimestamp="2020-01-01T00:00:00Z")
     metadata = pods.api.create(pods.resource, document, ns)["metadata"]
-    assert uuid.UUID(metadata["uid"]).version == 4 and metadata["creationTimestamp"].endswith("Z") and metadata["generation"] == 1
+    assert uuid.UUID(metadata["uid"]).version == 4 and metadata["creationTimestamp"].endswith(
+        "Z") and metadata["generation"] == 1
     assert not {"selfLink", "clusterName", "deletionTimestamp", "deletionGracePeriodSeconds"} & set(metadata)
 
 
 def test_generate_name_collides(pods, ns):
-    """CRE-03: TestStoreCreateWithRetryNameGenerate, testCreateGeneratesName: names are made again when they are taken; a given name wins"""
+    """
+    CRE-03: TestStoreCreateWithRetryNameGenerate, testCreateGeneratesName: names are made again when they are taken; a
+    given name wins
+    """
     document = pods.pod("x")
     document["metadata"] = {"generateName": "a" * 253}
     first = pods.api.create(pods.resource, document, ns)["metadata"]
@@ -88,7 +99,9 @@ def test_generate_name_collides(pods, ns):
 # ---- update ----
 
 def test_guaranteed_update(pods, ns):
-    """UPD-01 to UPD-04, UPD-07: RunTestGuaranteedUpdate, TestStoreUpdate, testUpdateOnNotFound, testUpdateEquals, testUpdateWithWrongUID: non-existing key,
+    """
+    UPD-01 to UPD-04, UPD-07: RunTestGuaranteedUpdate, TestStoreUpdate, testUpdateOnNotFound, testUpdateEquals,
+    testUpdateWithWrongUID: non-existing key,
      existing key, same data, same data with selfLink, uid match and mismatch"""
     path = pods.path(ns, "foo")
     missing = pods.pod("non-existing")
@@ -98,7 +111,8 @@ def test_guaranteed_update(pods, ns):
         failure(pods.api.put(pods.path(ns, "non-existing"), missing), 404, "NotFound")
     stored = pods.create("foo", ns, node="a")
     with pods.api.watch(pods.path(ns), resourceVersion=stored["metadata"]["resourceVersion"]) as watch:
-        for same in ({}, {"selfLink": "testlink"}, {"uid": None}, {"generation": 7}, {"managedFields": stored["metadata"].get("managedFields")}):
+        for same in ({}, {"selfLink": "testlink"}, {"uid": None}, {"generation": 7},
+                     {"managedFields": stored["metadata"].get("managedFields")}):
             document = copy.deepcopy(stored)
             for key, value in same.items():
                 if value is None:
@@ -110,11 +124,13 @@ def test_guaranteed_update(pods, ns):
         document = copy.deepcopy(stored)
         document["metadata"]["uid"] = "B"
         status = failure(pods.api.put(path, document), 409, "Conflict")
-        assert "Precondition failed: UID in precondition: B, UID in object meta: " + stored["metadata"]["uid"] in status["message"]
+        assert "Precondition failed: UID in precondition: B, UID in object meta: " + stored["metadata"][
+            "uid"] in status["message"]
         changed = copy.deepcopy(stored)
         changed["metadata"]["annotations"] = {"version": "1"}
         updated = pods.api.put(path, changed).json
-        assert version(updated) > version(stored) and updated["metadata"]["annotations"] == {"version": "1"} and updated["metadata"]["generation"] == 1
+        assert version(updated) > version(stored) and updated["metadata"]["annotations"] == {
+            "version": "1"} and updated["metadata"]["generation"] == 1
         assert pods.api.get(path).json == updated
         # The first event is that of the change: what changed nothing was no event.
         assert watch.event() == ("MODIFIED", updated)
@@ -123,8 +139,10 @@ def test_guaranteed_update(pods, ns):
 @pytest.mark.parametrize("kind, patch", [
     (MERGE, {}), (MERGE, {"spec": {"nodeName": "a"}}), (MERGE, {"spec": {"nothing": None}}),
     (JSON_PATCH, []), (JSON_PATCH, [{"op": "test", "path": "/spec/nodeName", "value": "a"}]),
-    (JSON_PATCH, [{"op": "replace", "path": "/spec/nodeName", "value": "b"}, {"op": "replace", "path": "/spec/nodeName", "value": "a"}]),
-    (JSON_PATCH, [{"op": "add", "path": "/metadata/labels/x", "value": "y"}, {"op": "remove", "path": "/metadata/labels/x"}]),
+    (JSON_PATCH, [{"op": "replace", "path": "/spec/nodeName", "value": "b"},
+                  {"op": "replace", "path": "/spec/nodeName", "value": "a"}]),
+    (JSON_PATCH, [{"op": "add", "path": "/metadata/labels/x", "value": "y"},
+                  {"op": "remove", "path": "/metadata/labels/x"}]),
 ])
 def test_no_op_patches(pods, ns, kind, patch):
     """UPD-04, PAT-06: TestNoOpUpdates: a patch that comes to nothing takes no version and is no event"""
@@ -156,25 +174,36 @@ def test_update_with_conflict(stack, pods, ns):
 
 
 def test_update_of_what_another_proxy_changed(stack, pods, ns):
-    """PAT-04, UPD-09, JP-01: RunTestGuaranteedUpdateWithSuggestionAndConflict: a change is made to the object as it is, not as it was once read"""
+    """
+    PAT-04, UPD-09, JP-01: RunTestGuaranteedUpdateWithSuggestionAndConflict: a change is made to the object as it is,
+    not as it was once read
+    """
     first, second, path = stack.first.api(keep=True), stack.second.api(keep=True), pods.path(ns, "foo")
     stored = pods.create("foo", ns, node="n1")
     assert first.get(path).json == stored
     assert second.patch(path, {"spec": {"nodeName": "n2"}}).json["metadata"]["generation"] == 2
-    only_if = [{"op": "test", "path": "/spec/nodeName", "value": "n2"}, {"op": "replace", "path": "/spec/nodeName", "value": "n3"}]
+    only_if = [{"op": "test", "path": "/spec/nodeName", "value": "n2"},
+               {"op": "replace", "path": "/spec/nodeName", "value": "n3"}]
     updated = first.patch(path, only_if, kind=JSON_PATCH)
-    assert updated.code == 200 and updated.json["metadata"]["generation"] == 3 and updated.json["spec"] == {"nodeName": "n3"}
+    assert updated.code == 200 and updated.json["metadata"]["generation"] == 3 and updated.json[
+        "spec"] == {"nodeName": "n3"}
     # What is refused on the object as it is changes nothing.
     failure(second.patch(path, only_if, kind=JSON_PATCH), 422, "Invalid")
     assert first.get(path).json == second.get(path).json == updated.json
 
 
 @pytest.mark.parametrize("field, value, code", [
-    ("name", "other", 400), ("namespace", "other", 400), ("creationTimestamp", "2001-01-01T00:00:00Z", 200), ("deletionTimestamp", "2001-01-01T00:00:00Z", 422),
-    ("deletionGracePeriodSeconds", 30, 422), ("resourceVersion", "1", 409), ("resourceVersion", "x", 500), ("resourceVersion", "", 422), ("uid", "other", 409)])
+    ("name", "other", 400), ("namespace", "other", 400), ("creationTimestamp", "2001-01-01T00:00:00Z", 200),
+                                                ("deletionTimestamp", "2001-01-01T00:00:00Z", 422),
+    ("deletionGracePeriodSeconds", 30, 422), ("resourceVersion", "1", 409), ("resourceVersion", "x", 500),
+                                                ("resourceVersion", "", 422), ("uid", "other", 409)])
 def test_immutable_fields(pods, ns, field, value, code):
-    """UPD-02, REQ-06, UPD-01: testUpdateFailsOnVersionTooOld, testUpdateWithWrongUID, testUpdateRejectsMismatchedNamespace,
-    TestValidateObjectMetaUpdateIgnoresCreationTimestamp, TestValidateObjectMetaUpdatePreventsDeletionFieldMutation: and name and other metadata"""
+    """
+    UPD-02, REQ-06, UPD-01: testUpdateFailsOnVersionTooOld, testUpdateWithWrongUID,
+    testUpdateRejectsMismatchedNamespace,
+    TestValidateObjectMetaUpdateIgnoresCreationTimestamp, TestValidateObjectMetaUpdatePreventsDeletionFieldMutation: and
+    name and other metadata
+    """
     stored = pods.create("foo", ns)
     document = copy.deepcopy(stored)
     document["metadata"][field] = value
@@ -192,8 +221,10 @@ def test_generation(pods, ns):
     """UPD-03: TestGeneration of the CRD server, testUpdateIgnoreGenerationUpdates"""
     path = pods.path(ns, "foo")
     assert pods.create("foo", ns)["metadata"]["generation"] == 1
-    for patch, expected in (({"metadata": {"labels": {"a": "b"}}}, 1), ({"metadata": {"annotations": {"a": "b"}}}, 1), ({"spec": {"nodeName": "a"}}, 2),
-                            ({"spec": {"nodeName": "a"}}, 2), ({"status": {"phase": "x"}}, 3), ({"metadata": {"generation": 90}}, 3),
+    for patch, expected in (({"metadata": {"labels": {"a": "b"}}}, 1), ({"metadata": {"annotations": {"a": "b"}}}, 1),
+                            ({"spec": {"nodeName": "a"}}, 2),
+                            ({"spec": {"nodeName": "a"}}, 2), ({"status": {"phase": "x"}}, 3),
+                            ({"metadata": {"generation": 90}}, 3),
                             ({"metadata": {"finalizers": ["example.com/x"]}}, 3), ({"spec": None}, 4)):
         assert pods.api.patch(path, patch).json["metadata"]["generation"] == expected, patch
     assert pods.api.delete(path).json["metadata"]["generation"] == 5
@@ -202,7 +233,10 @@ def test_generation(pods, ns):
 # ---- delete ----
 
 def test_unconditional_delete(pods, nodes, ns):
-    """DEL-06, DEL-09, DEL-11: RunTestUnconditionalDelete, TestFinalizeDelete, TestStoreDelete, testDeleteNoGraceful, testDeleteNonExist"""
+    """
+    DEL-06, DEL-09, DEL-11: RunTestUnconditionalDelete, TestFinalizeDelete, TestStoreDelete, testDeleteNoGraceful,
+    testDeleteNonExist
+    """
     for kind in (pods, nodes):
         failure(kind.api.delete(kind.path(ns, ns)), 404, "NotFound")
         stored = kind.create(ns, ns)
@@ -215,15 +249,22 @@ def test_unconditional_delete(pods, nodes, ns):
         failure(kind.api.delete(kind.path(ns, ns)), 404, "NotFound")
 
 
-@pytest.mark.parametrize("preconditions, code", [({}, 200), ({"uid": "own"}, 200), ({"uid": "other"}, 409), ({"resourceVersion": "own"}, 200),
-                                                 ({"resourceVersion": "1"}, 409), ({"uid": "own", "resourceVersion": "1"}, 409),
-                                                 ({"uid": "other", "resourceVersion": "own"}, 409), ({"uid": "own", "resourceVersion": "own"}, 200)])
+@pytest.mark.parametrize("preconditions, code", [({}, 200), ({"uid": "own"}, 200), ({"uid": "other"}, 409),
+                                                 ({"resourceVersion": "own"}, 200),
+                                                 ({"resourceVersion": "1"}, 409),
+                                                 ({"uid": "own", "resourceVersion": "1"}, 409),
+                                                 ({"uid": "other", "resourceVersion": "own"}, 409),
+                                                 ({"uid": "own", "resourceVersion": "own"}, 200)])
 @pytest.mark.parametrize("query", [{}, {"dryRun": "All"}], ids=["real", "dry"])
 def test_conditional_delete(pods, ns, preconditions, code, query):
-    """DEL-03, DEL-08: RunTestConditionalDelete, testDeleteWithUID, testDeleteWithResourceVersion, TestDryRunDeletePreconditions"""
+    """
+    DEL-03, DEL-08: RunTestConditionalDelete, testDeleteWithUID, testDeleteWithResourceVersion,
+    TestDryRunDeletePreconditions
+    """
     stored = pods.create("foo", ns)
     own = {"uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"]}
-    options = {"preconditions": {key: own[key] if value == "own" else value for key, value in preconditions.items()}, **({"dryRun": ["All"]} if query else {})}
+    options = {"preconditions": {key: own[key] if value == "own" else value for key, value in preconditions.items()},
+               **({"dryRun": ["All"]} if query else {})}
     answer = pods.api.delete(pods.path(ns, "foo"), options)
     assert answer.code == code, answer
     if code == 409:
@@ -238,14 +279,18 @@ def test_delete_and_recreate(pods, ns):
     pods.delete("foo", ns)
     second = pods.create("foo", ns)
     assert first["metadata"]["uid"] != second["metadata"]["uid"] and version(second) > version(first) + 1
-    failure(pods.api.delete(pods.path(ns, "foo"), {"preconditions": {"uid": first["metadata"]["uid"]}}), 409, "Conflict")
+    failure(pods.api.delete(pods.path(ns, "foo"), {"preconditions": {"uid": first["metadata"]["uid"]}}), 409,
+            "Conflict")
     failure(pods.api.put(pods.path(ns, "foo"), first), 409, "Conflict")
-    failure(pods.api.patch(pods.path(ns, "foo"), {"metadata": {"uid": first["metadata"]["uid"], "labels": {"a": "b"}}}), 422, "Invalid")
+    failure(pods.api.patch(pods.path(ns, "foo"), {"metadata": {"uid": first["metadata"]["uid"], "labels": {"a": "b"}}}),
+            422, "Invalid")
     assert pods.api.get(pods.path(ns, "foo")).json == second
 
 
 def test_nothing_is_stale(stack, pods, ns):
-    """GET-03, DEL-03, DEL-05, LC-02: TestPreconditionalUpdateWithCachedObject, TestDeleteWithCachedObject: what a proxy has seen before decides nothing;
+    """
+    GET-03, DEL-03, DEL-05, LC-02: TestPreconditionalUpdateWithCachedObject, TestDeleteWithCachedObject: what a proxy
+    has seen before decides nothing;
     nor does what a client says of the deletion"""
     first, second = stack.first.api(), stack.second.api()
     path = pods.path(ns, "foo")
@@ -264,8 +309,9 @@ def test_nothing_is_stale(stack, pods, ns):
     assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == deleted
 
 
-# What is done through the second proxy after the first one gave the object, the precondition of the delete through the first one -> its answer.
-# Upstream's functions that validate a deletion are preconditions here: nothing else of a request asks what the object is.
+# What is done through the second proxy after the first one gave the object, the precondition of the delete through the
+# first one -> its answer.  Upstream's functions that validate a deletion are preconditions here: nothing else of a
+# request asks what the object is.
 CHANGED_MEANWHILE = {
     "RunTestDeleteWithSuggestion": ("nothing", None, 200),
     "RunTestDeleteWithSuggestionAndConflict": ("label", None, 200),
@@ -279,7 +325,10 @@ CHANGED_MEANWHILE = {
 
 @pytest.mark.parametrize("change, condition, code", CHANGED_MEANWHILE.values(), ids=CHANGED_MEANWHILE)
 def test_delete_of_what_another_proxy_changed(stack, pods, ns, change, condition, code):
-    """DEL-03, DEL-09, RV-04: RunTestDeleteWithSuggestion and what else the table names: a delete concerns the object as it is, not as it was once read"""
+    """
+    DEL-03, DEL-09, RV-04: RunTestDeleteWithSuggestion and what else the table names: a delete concerns the object as it
+    is, not as it was once read
+    """
     first, second, path = stack.first.api(keep=True), stack.second.api(keep=True), pods.path(ns, "foo")
     then = now = pods.create("foo", ns)
     assert first.get(path).json == then
@@ -306,7 +355,10 @@ def test_delete_of_what_another_proxy_changed(stack, pods, ns, change, condition
 
 
 def test_delete_with_conflict(stack, pods, ns):
-    """DEL-09, PAT-04, RV-04: RunTestDeleteWithConflict: changes in the middle of a delete do not refuse it, and what goes is the last of them"""
+    """
+    DEL-09, PAT-04, RV-04: RunTestDeleteWithConflict: changes in the middle of a delete do not refuse it, and what goes
+    is the last of them
+    """
     apis, path = [stack.first.api(), stack.second.api()], pods.path(ns, "foo")
     stored = pods.create("foo", ns)
     begin = threading.Barrier(9)
@@ -323,7 +375,8 @@ def test_delete_with_conflict(stack, pods, ns):
         with concurrent.futures.ThreadPoolExecutor(9) as pool:
             removed, changed = pool.submit(remove, None), [pool.submit(change, number) for number in range(8)]
         assert removed.result().code == 200
-        answers = sorted((each.result() for each in changed if each.result().code == 200), key=lambda answer: version(answer.json))
+        answers = sorted((each.result() for each in changed if each.result().code == 200),
+                         key=lambda answer: version(answer.json))
         assert {each.result().code for each in changed} <= {200, 404}
         last = stored
         for answer in answers:
@@ -347,16 +400,22 @@ def test_delete_races(stack, pods, ns):
 ORPHAN, FOREGROUND, OTHER = "orphan", "foregroundDeletion", "foo.com/x"
 PROPAGATION = [
     ([], "Foreground", [FOREGROUND]), ([], "Background", None), ([], "Orphan", [ORPHAN]), ([], None, None),
-    ([ORPHAN], "Foreground", [FOREGROUND]), ([ORPHAN], "Background", None), ([ORPHAN], "Orphan", [ORPHAN]), ([ORPHAN], None, [ORPHAN]),
-    ([FOREGROUND], "Foreground", [FOREGROUND]), ([FOREGROUND], "Background", None), ([FOREGROUND], "Orphan", [ORPHAN]), ([FOREGROUND], None, [FOREGROUND]),
-    ([OTHER], "Foreground", [OTHER, FOREGROUND]), ([OTHER], "Background", [OTHER]), ([OTHER], "Orphan", [OTHER, ORPHAN]), ([OTHER], None, [OTHER]),
-    ([OTHER, ORPHAN], "Background", [OTHER]), ([OTHER, ORPHAN], None, [OTHER, ORPHAN]), ([OTHER, ORPHAN], "Foreground", [OTHER, FOREGROUND]),
+    ([ORPHAN], "Foreground", [FOREGROUND]), ([ORPHAN], "Background", None), ([ORPHAN], "Orphan", [ORPHAN]),
+               ([ORPHAN], None, [ORPHAN]),
+    ([FOREGROUND], "Foreground", [FOREGROUND]), ([FOREGROUND], "Background", None), ([FOREGROUND], "Orphan", [ORPHAN]),
+               ([FOREGROUND], None, [FOREGROUND]),
+    ([OTHER], "Foreground", [OTHER, FOREGROUND]), ([OTHER], "Background", [OTHER]),
+               ([OTHER], "Orphan", [OTHER, ORPHAN]), ([OTHER], None, [OTHER]),
+    ([OTHER, ORPHAN], "Background", [OTHER]), ([OTHER, ORPHAN], None, [OTHER, ORPHAN]),
+               ([OTHER, ORPHAN], "Foreground", [OTHER, FOREGROUND]),
 ]
 
 
 @pytest.mark.parametrize("existing, policy, expected", PROPAGATION)
 def test_propagation(pods, ns, existing, policy, expected):
-    """DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers; without options what TestDeletionFinalizersForGarbageCollection
+    """
+    DEL-04 to DEL-06: TestStoreDeletionPropagation, TestNonGracefulStoreHandleFinalizers; without options what
+    TestDeletionFinalizersForGarbageCollection
     has for a group without a default of its own"""
     stored = pods.create("foo", ns, finalizers=existing)
     answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": policy} if policy else None)
@@ -372,14 +431,20 @@ def test_propagation(pods, ns, existing, policy, expected):
 
 
 @pytest.mark.parametrize("existing, orphan, expected", [
-    ([OTHER, ORPHAN, "bar.com/y"], False, [OTHER, "bar.com/y"]), ([OTHER, "bar.com/y"], True, [OTHER, "bar.com/y", ORPHAN]), ([], True, [ORPHAN]), ([ORPHAN], False, None),
+    ([OTHER, ORPHAN, "bar.com/y"], False, [OTHER, "bar.com/y"]),
+                                                        ([OTHER, "bar.com/y"], True, [OTHER, "bar.com/y", ORPHAN]),
+                                                        ([], True, [ORPHAN]), ([ORPHAN], False, None),
     ([], False, None), ([OTHER, ORPHAN], None, [OTHER, ORPHAN])])
 @pytest.mark.parametrize("where", ["body", "query"])
 def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
-    """DEL-01, DEL-04, DEL-05, DC-01: TestStoreDeleteWithOrphanDependents, TestDeleteWithOptions, TestDeleteWithOptionsQuery: in the body or in the query"""
+    """
+    DEL-01, DEL-04, DEL-05, DC-01: TestStoreDeleteWithOrphanDependents, TestDeleteWithOptions,
+    TestDeleteWithOptionsQuery: in the body or in the query
+    """
     pods.create("foo", ns, finalizers=existing)
     options = {} if orphan is None else {"orphanDependents": orphan if where == "body" else str(orphan).lower()}
-    answer = pods.api.delete(pods.path(ns, "foo"), options) if where == "body" else pods.api.delete(pods.path(ns, "foo"), **options)
+    answer = pods.api.delete(pods.path(ns, "foo"),
+                             options) if where == "body" else pods.api.delete(pods.path(ns, "foo"), **options)
     if expected is None:
         assert answer.code == 200 and answer.json["kind"] == "Status"
         return
@@ -388,7 +453,8 @@ def test_orphan_dependents(pods, ns, existing, orphan, expected, where):
     assert sorted(answer.json["metadata"]["finalizers"]) == sorted(expected)
 
 
-@pytest.mark.parametrize("value, expected", [("", True), ("1", True), ("true", True), ("x", True), ("0", False), ("false", False), ("False", False), ("FALSE", False)])
+@pytest.mark.parametrize("value, expected", [("", True), ("1", True), ("true", True), ("x", True), ("0", False),
+                                             ("false", False), ("False", False), ("FALSE", False)])
 def test_boolean_parameters(pods, ns, value, expected):
     """REQ-03: 0 and false in any case are false, whatever else is there is true, nothing as well"""
     pods.create("foo", ns)
@@ -397,7 +463,9 @@ def test_boolean_parameters(pods, ns, value, expected):
 
 
 def test_finalizers_hold_an_object(pods, ns):
-    """DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestGracefulStoreHandleFinalizers, TestFinalization, TestMarkAsDeleting,
+    """
+    DEL-05, UPD-05: TestNonGracefulStoreHandleFinalizers, TestGracefulStoreHandleFinalizers, TestFinalization,
+    TestMarkAsDeleting,
     TestValidateFinalizersUpdate, TestValidateObjectMetaUpdatePreventsDeletionFieldMutation: PUT as well as patch;
     a second delete changes nothing, not even the time of the first one"""
     path = pods.path(ns, "foo")
@@ -406,7 +474,9 @@ def test_finalizers_hold_an_object(pods, ns):
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": stored["metadata"]["uid"]}}
         before = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         held = pods.api.delete(path, options).json
-        assert before <= datetime.datetime.fromisoformat(held["metadata"]["deletionTimestamp"]) <= datetime.datetime.now(datetime.timezone.utc)
+        assert before <= datetime.datetime.fromisoformat(
+                                                         held["metadata"][
+            "deletionTimestamp"]) <= datetime.datetime.now(datetime.timezone.utc)
         assert watch.event() == ("MODIFIED", held)
         assert pods.api.delete(path, options).json == pods.api.get(path).json == held
         # Content may still change, finalizers may only go.
@@ -416,12 +486,15 @@ def test_finalizers_hold_an_object(pods, ns):
         more = copy.deepcopy(held)
         more["metadata"]["finalizers"] = [OTHER, "foo.com/y"]
         status = failure(pods.api.put(path, more), 422, "Invalid")
-        assert status["details"]["causes"] == [{"reason": "FieldValueForbidden", "field": "metadata.finalizers", "message":
-            'Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"foo.com/y"}'}]
+        assert status["details"]["causes"] == [{"reason": "FieldValueForbidden",
+                                                "field": "metadata.finalizers", "message":
+            'Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers '
+                                                '[]string{"foo.com/y"}'}]
         # It stays deleted whatever a client says.
         for change in ({"deletionTimestamp": None}, {"deletionGracePeriodSeconds": None}):
             answer = pods.api.patch(path, {"metadata": change})
-            assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == held["metadata"]["deletionTimestamp"]
+            assert answer.code == 200 and answer.json["metadata"]["deletionTimestamp"] == held["metadata"][
+                "deletionTimestamp"]
         for field, value in (("deletionGracePeriodSeconds", 40), ("finalizers", ["foo.com/y"])):
             status = failure(pods.api.patch(path, {"metadata": {field: value}}), 422, "Invalid")
             assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata." + field]
@@ -436,10 +509,13 @@ def test_finalizers_hold_an_object(pods, ns):
     assert pods.create("foo", ns)["metadata"]["uid"] != stored["metadata"]["uid"]
 
 
-# delete_with_result_test.go, the rows of an object without graceful deletion: finalizers, terminating before, policy -> kind, whether the version moves
+# delete_with_result_test.go, the rows of an object without graceful deletion: finalizers, terminating before, policy ->
+# kind, whether the version moves
 RESULTS = [
-    ([], False, None, "Status", True), ([], False, "Background", "Status", True), ([], False, "Orphan", "object", True), ([], False, "Foreground", "object", True),
-    ([OTHER], False, None, "object", True), ([OTHER], True, None, "object", False), ([OTHER], True, "Background", "object", False),
+    ([], False, None, "Status", True), ([], False, "Background", "Status", True), ([], False, "Orphan", "object", True),
+           ([], False, "Foreground", "object", True),
+    ([OTHER], False, None, "object", True), ([OTHER], True, None, "object", False),
+           ([OTHER], True, "Background", "object", False),
     ([OTHER], True, "Orphan", "object", True), ([OTHER], True, "Foreground", "object", True),
 ]
 
@@ -463,7 +539,10 @@ def test_delete_with_result(pods, ns, finalizers, terminating, policy, kind, mov
 
 @pytest.mark.parametrize("seconds", [0, 1, 300, -1])
 def test_grace_period(pods, ns, seconds):
-    """DEL-07: TestRequestsWithInvalidQuery, of a delete: accepted and without effect, in body or query; no number is refused"""
+    """
+    DEL-07: TestRequestsWithInvalidQuery, of a delete: accepted and without effect, in body or query; no number is
+    refused
+    """
     for query, body in (({}, {"gracePeriodSeconds": seconds}), ({"gracePeriodSeconds": seconds}, None)):
         pods.create("foo", ns)
         assert pods.api.delete(pods.path(ns, "foo"), body, **query).json["kind"] == "Status"
@@ -474,19 +553,26 @@ def test_grace_period(pods, ns, seconds):
 
 
 DELETE_OPTIONS = [
-    (b"{}", 200), (b"", 200), (b'{"kind":"DeleteOptions","apiVersion":"v1"}', 200), (b'{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}', 200),
-    (b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":123}', 200), (b'{"kind":"DeleteOptions","apiVersion":"foo/v1","gracePeriodSeconds":123}', 200),
-    (b'{"propagationPolicy":"Background"}\n', 200), (b'{"unknown":1}', 200), (b'{"orphanDependents": "randomString"}', 400),
-    (b'{"apiVersion": "v1", "kind": "APIResourceList"}', 400), (b'{"apiVersion": false, "kind": "DeleteOptions"}', 400), (b"[]", 400), (b"{", 400), (b'"x"', 400),
-    (b'{"preconditions": 5}', 400), (b'{"dryRun": "All"}', 400), (b'{"dryRun": ["x"]}', 422), (b'{"propagationPolicy": "x"}', 422),
-    (b'{"propagationPolicy": "Orphan", "orphanDependents": true}', 422), (b'{"propagationPolicy": ""}', 422), (b'{"propagationPolicy": 5}', 400),
+    (b"{}", 200), (b"", 200), (b'{"kind":"DeleteOptions","apiVersion":"v1"}', 200),
+                  (b'{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1"}', 200),
+    (b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":123}', 200),
+                  (b'{"kind":"DeleteOptions","apiVersion":"foo/v1","gracePeriodSeconds":123}', 200),
+    (b'{"propagationPolicy":"Background"}\n', 200), (b'{"unknown":1}', 200),
+                  (b'{"orphanDependents": "randomString"}', 400),
+    (b'{"apiVersion": "v1", "kind": "APIResourceList"}', 400), (b'{"apiVersion": false, "kind": "DeleteOptions"}', 400),
+                  (b"[]", 400), (b"{", 400), (b'"x"', 400),
+    (b'{"preconditions": 5}', 400), (b'{"dryRun": "All"}', 400), (b'{"dryRun": ["x"]}', 422),
+                  (b'{"propagationPolicy": "x"}', 422),
+    (b'{"propagationPolicy": "Orphan", "orphanDependents": true}', 422), (b'{"propagationPolicy": ""}', 422),
+                  (b'{"propagationPolicy": 5}', 400),
 ]
 
 
 @pytest.mark.parametrize("body, code", DELETE_OPTIONS)
 def test_delete_options(pods, ns, body, code):
     """
-    DEL-01, DEL-02, DC-01, DC-07: TestDeleteResourceDeleteOptions, TestDeleteCollection, TestDeleteCollectionDeleteOptions, and validation: one object
+    DEL-01, DEL-02, DC-01, DC-07: TestDeleteResourceDeleteOptions, TestDeleteCollection,
+    TestDeleteCollectionDeleteOptions, and validation: one object
     and collections; what is refused deletes nothing
     """
     pods.create("foo", ns)
@@ -505,13 +591,17 @@ def test_delete_options(pods, ns, body, code):
 def test_delete_body_wins_over_query(pods, ns):
     """DEL-01: TestDeleteWithOptionsQueryAndBody"""
     pods.create("foo", ns)
-    answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": "Background"}, propagationPolicy="Orphan", dryRun="All")
+    answer = pods.api.delete(pods.path(ns, "foo"), {"propagationPolicy": "Background"},
+                             propagationPolicy="Orphan", dryRun="All")
     assert answer.code == 200 and answer.json["kind"] == "Status"
     assert pods.api.get(pods.path(ns, "foo")).code == 404
 
 
 def test_delete_collection(pods, ns):
-    """DC-02, DC-03, DC-05, NS-01: TestStoreDeleteCollection, TestStoreDeleteCollectionNotFound, TestStoreDeleteCollectionWithWatch"""
+    """
+    DC-02, DC-03, DC-05, NS-01: TestStoreDeleteCollection, TestStoreDeleteCollectionNotFound,
+    TestStoreDeleteCollectionWithWatch
+    """
     stored = [pods.create(f"foo-{number}", ns, finalizers=[OTHER] if number == 3 else []) for number in range(6)]
     with pods.api.watch(pods.path(ns), resourceVersion=stored[-1]["metadata"]["resourceVersion"]) as watch:
         assert pods.api.delete(pods.path(ns)).code == 200
@@ -521,7 +611,8 @@ def test_delete_collection(pods, ns):
         if kind == "DELETED":
             # What was there, but for the version.
             (last,) = [each for each in stored if each["metadata"]["uid"] == document["metadata"]["uid"]]
-            assert document == {**last, "metadata": {**last["metadata"], "resourceVersion": document["metadata"]["resourceVersion"]}}
+            assert document == {**last, "metadata": {**last["metadata"],
+                                                     "resourceVersion": document["metadata"]["resourceVersion"]}}
     assert sorted((kind, document["metadata"]["name"]) for kind, document in events) == sorted(
         ("MODIFIED" if number == 3 else "DELETED", f"foo-{number}") for number in range(6))
     versions = [version(document) for _, document in events]
@@ -530,18 +621,23 @@ def test_delete_collection(pods, ns):
 
 
 def test_delete_collection_options(pods, ns):
-    """DC-01, DC-06, DC-07: selectors with a body; preconditions are each object's, so that a version is met by one at most; dry"""
+    """
+    DC-01, DC-06, DC-07: selectors with a body; preconditions are each object's, so that a version is met by one at
+    most; dry
+    """
     for name in ("a", "b", "c"):
         pods.create(name, ns, labels={"name": name})
     before = pods.list(ns)
     assert pods.api.delete(pods.path(ns), {"dryRun": ["All"]}).code == 200
     assert pods.api.delete(pods.path(ns), dryRun="All", labelSelector="name=a").code == 200
     assert pods.list(ns) == before
-    assert pods.api.delete(pods.path(ns), {"propagationPolicy": "Background"}, labelSelector="name in (a,b)", fieldSelector="metadata.name!=b").code == 200
+    assert pods.api.delete(pods.path(ns), {"propagationPolicy": "Background"}, labelSelector="name in (a,b)",
+                           fieldSelector="metadata.name!=b").code == 200
     assert [item["metadata"]["name"] for item in pods.list(ns)["items"]] == ["b", "c"]
     assert pods.api.delete(pods.path(ns), {"propagationPolicy": "Orphan"}, labelSelector="name=b").code == 200
     assert pods.api.get(pods.path(ns, "b")).json["metadata"]["finalizers"] == [ORPHAN]
-    failure(pods.api.delete(pods.path(ns), {"preconditions": {"resourceVersion": "1"}}, labelSelector="name=c"), 409, "Conflict")
+    failure(pods.api.delete(pods.path(ns), {"preconditions": {"resourceVersion": "1"}}, labelSelector="name=c"), 409,
+            "Conflict")
     stored = pods.api.get(pods.path(ns, "c")).json
     met = {"preconditions": {"resourceVersion": stored["metadata"]["resourceVersion"]}}
     assert pods.api.delete(pods.path(ns), met, labelSelector="name=c").code == 200
@@ -549,7 +645,10 @@ def test_delete_collection_options(pods, ns):
 
 
 def test_delete_collection_from_a_token_on(types):
-    """DC-01, DC-02, DC-07: what stands before the place of a continue token stays; one that a list would be refused for deletes nothing"""
+    """
+    DC-01, DC-02, DC-07: what stands before the place of a continue token stays; one that a list would be refused for
+    deletes nothing
+    """
     for kind in (types.pods(), types.pods("Cluster")):
         path = kind.path("ns")
 

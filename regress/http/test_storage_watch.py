@@ -1,4 +1,7 @@
-"""Upstream's storage suite for watches, as requests: which events come, in which order, with which object (conformance 24.2)."""
+"""
+Upstream's storage suite for watches, as requests: which events come, in which order, with which object (conformance
+24.2).
+"""
 
 import json
 import os
@@ -30,7 +33,8 @@ def one_type(types):
 class Script:
     """Writes one after the other; tells which event a watch has to show for each.
 
-    A step is (pod, event or None); a pod is name/namespace[/node][+], + for one whose phase is set.  An event DELETED of a pod that
+    A step is (pod, event or None); a pod is name/namespace[/node][+], + for one whose phase is set.  An event DELETED
+    of a pod that
     leaves the selection brings the object as it was selected last, with the version of the write.
     """
 
@@ -43,7 +47,8 @@ class Script:
         name, namespace, *node = pod.rstrip("+").split("/")
         namespace = self.prefix + namespace
         where = {"namespace": namespace} if self.pods.namespaced else {}
-        stored = self.pods.put(self.pods.pod(name, node=node[0] if node else None, phase="Running" if pod.endswith("+") else None, **where))
+        stored = self.pods.put(self.pods.pod(name, node=node[0] if node else None,
+                                             phase="Running" if pod.endswith("+") else None, **where))
         key = (namespace, name)
         if event == "DELETED":
             last = self.seen.pop(key)
@@ -62,14 +67,16 @@ class Script:
 
 # ---- RunTestWatch ----
 
-NOT_ON_BAR, ON_BAR, SELECTED = {"labelSelector": "node!=bar"}, {"labelSelector": "node=bar"}, {"labelSelector": "select=true"}
+NOT_ON_BAR, ON_BAR, SELECTED = {"labelSelector": "node!=bar"}, {"labelSelector": "node=bar"}, {
+    "labelSelector": "select=true"}
 
 WATCHES = {
     "create a key": ({}, [("", "ADDED")]),
     "key updated to match predicate": (ON_BAR, [("", None), ("bar", "ADDED")]),
     "update": ({}, [("", "ADDED"), ("bar", "MODIFIED")]),
     "delete because of being filtered": (NOT_ON_BAR, [("", "ADDED"), ("bar", "DELETED")]),
-    "filtering": (SELECTED, [("select", "ADDED"), ("", "DELETED"), ("select", "ADDED"), ("select bar", "MODIFIED"), (None, "DELETED")]),
+    "filtering": (SELECTED, [("select", "ADDED"), ("", "DELETED"), ("select", "ADDED"), ("select bar", "MODIFIED"),
+                             (None, "DELETED")]),
 }
 
 
@@ -87,7 +94,8 @@ def test_watch(types, watching, selector, steps, single):
                 before, stored = last, {"metadata": {"resourceVersion": pods.delete("foo", "ns")}}
             else:
                 labels = {"select": "true"} if "select" in state else {}
-                before, stored = last, pods.put(pods.pod("foo", "ns", node="bar" if "bar" in state else None, labels=labels))
+                before, stored = last, pods.put(pods.pod("foo", "ns",
+                                                         node="bar" if "bar" in state else None, labels=labels))
             if event == "DELETED":
                 before["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
                 assert watch.event() == ("DELETED", before)
@@ -120,7 +128,9 @@ def test_watch_from_zero(stack, types, watching):
 
 
 def test_watch_that_is_overtaken(stack, types):
-    """W-50: TestWatchHTTPErrors, RunTestWatchError, RunWatchErrorIsBlockingFurtherEvents: open watches whose place in the log went while their
+    """
+    W-50: TestWatchHTTPErrors, RunTestWatchError, RunWatchErrorIsBlockingFurtherEvents: open watches whose place in the
+    log went while their
     proxy stood still end with an ERROR event, without what was missed and without what came later"""
     pods = types.pods()
     proxy = stack.proxy(flags=["--workers=1"])
@@ -191,7 +201,10 @@ def test_delayed_delivery(types, watching):
 
 
 def test_watchers_that_do_not_read(types, watching):
-    """TR-05, W-31: RunTestWatchContextCancel, RunTestWatcherTimeout: watchers that left, and watchers that do not read, delay nobody"""
+    """
+    TR-05, W-31: RunTestWatchContextCancel, RunTestWatcherTimeout: watchers that left, and watchers that do not read,
+    delay nobody
+    """
     pods = types.pods()
     start = pods.version()
     idle = [unread(watching, pods.path("test-ns"), resourceVersion=start) for _ in range(60)]
@@ -215,46 +228,64 @@ CLUSTER_WATCHES = {
     "no name, no selector": ({}, [("foo1/-", "ADDED"), ("foo1/-+", "MODIFIED"), ("foo2/-/bar1", "ADDED")]),
     "no name, node": ({"l": "node=bar1"}, [("foo1/-", None), ("foo1/-/bar1", "ADDED")]),
     "no name, node to filter out":
-        ({"l": "node!=bar1"}, [("foo1/-", "ADDED"), ("foo2/-", "ADDED"), ("foo1/-+", "MODIFIED"), ("foo1/-/bar1", "DELETED")]),
-    "name": ({"f": "metadata.name=foo1"}, [("foo1/-", "ADDED"), ("foo2/-", None), ("foo1/-+", "MODIFIED"), ("foo2/-+", None)]),
+        ({"l": "node!=bar1"}, [("foo1/-", "ADDED"), ("foo2/-", "ADDED"), ("foo1/-+", "MODIFIED"),
+                               ("foo1/-/bar1", "DELETED")]),
+    "name": ({"f": "metadata.name=foo1"}, [("foo1/-", "ADDED"), ("foo2/-", None), ("foo1/-+", "MODIFIED"),
+                                           ("foo2/-+", None)]),
     "name and node": ({"f": "metadata.name=foo1", "l": "node=bar1"},
-                      [("foo1/-", None), ("foo2/-", None), ("foo1/-+", None), ("foo2/-+", None), ("foo1/-/bar1", "ADDED")]),
+                      [("foo1/-", None), ("foo2/-", None), ("foo1/-+", None), ("foo2/-+", None),
+                       ("foo1/-/bar1", "ADDED")]),
     "name, node to filter out": ({"f": "metadata.name=foo1", "l": "node!=bar1"},
-                                 [("foo1/-", "ADDED"), ("foo2/-", None), ("foo1/-+", "MODIFIED"), ("foo1/-/bar1", "DELETED"), ("foo2/-/bar1", None)]),
+                                 [("foo1/-", "ADDED"), ("foo2/-", None), ("foo1/-+", "MODIFIED"),
+                                  ("foo1/-/bar1", "DELETED"), ("foo2/-/bar1", None)]),
 }
 
 NAMESPACE_WATCHES = {
     "no name, no namespace, no selector":
-        (None, {}, [("foo1/ns1", "ADDED"), ("foo2/ns2", "ADDED"), ("foo1/ns1+", "MODIFIED"), ("foo2/ns2+", "MODIFIED")]),
+        (None, {}, [("foo1/ns1", "ADDED"), ("foo2/ns2", "ADDED"), ("foo1/ns1+", "MODIFIED"),
+                    ("foo2/ns2+", "MODIFIED")]),
     "no name, no namespace, metadata.namespace":
-        (None, {"f": "metadata.namespace=ns1"}, [("foo1/ns1", "ADDED"), ("foo1/ns2", None), ("foo1/ns1+", "MODIFIED"), ("foo1/ns2+", None)]),
+        (None, {"f": "metadata.namespace=ns1"}, [("foo1/ns1", "ADDED"), ("foo1/ns2", None), ("foo1/ns1+", "MODIFIED"),
+                                                 ("foo1/ns2+", None)]),
     "no name, no namespace, node":
-        (None, {"l": "node=bar1"}, [("foo1/ns1", None), ("foo2/ns2", None), ("foo1/ns1/bar1", "ADDED"), ("foo2/ns2/bar1", "ADDED")]),
+        (None, {"l": "node=bar1"}, [("foo1/ns1", None), ("foo2/ns2", None), ("foo1/ns1/bar1", "ADDED"),
+                                    ("foo2/ns2/bar1", "ADDED")]),
     "no name, no namespace, node to filter out":
-        (None, {"l": "node!=bar1"}, [("foo1/ns1", "ADDED"), ("foo2/ns1", "ADDED"), ("foo1/ns1+", "MODIFIED"), ("foo1/ns1/bar1", "DELETED")]),
+        (None, {"l": "node!=bar1"}, [("foo1/ns1", "ADDED"), ("foo2/ns1", "ADDED"), ("foo1/ns1+", "MODIFIED"),
+                                     ("foo1/ns1/bar1", "DELETED")]),
     "no name, namespace, no selector":
-        ("ns1", {}, [("foo1/ns1", "ADDED"), ("foo1/ns2", None), ("foo2/ns1", "ADDED"), ("foo1/ns1+", "MODIFIED"), ("foo1/ns2+", None)]),
+        ("ns1", {}, [("foo1/ns1", "ADDED"), ("foo1/ns2", None), ("foo2/ns1", "ADDED"), ("foo1/ns1+", "MODIFIED"),
+                     ("foo1/ns2+", None)]),
     "no name, namespace, matched metadata.namespace":
-        ("ns1", {"f": "metadata.namespace=ns1"}, [("foo1/ns1", "ADDED"), ("foo1/ns2", None), ("foo1/ns1+", "MODIFIED")]),
+        ("ns1", {"f": "metadata.namespace=ns1"}, [("foo1/ns1", "ADDED"), ("foo1/ns2", None),
+                                                  ("foo1/ns1+", "MODIFIED")]),
     "no name, namespace, non-matched metadata.namespace":
-        ("ns1", {"f": "metadata.namespace=ns2"}, [("foo1/ns1", None), ("foo1/ns2", None), ("foo1/ns1+", None), ("foo1/ns2+", None)]),
+        ("ns1", {"f": "metadata.namespace=ns2"}, [("foo1/ns1", None), ("foo1/ns2", None), ("foo1/ns1+", None),
+                                                  ("foo1/ns2+", None)]),
     "no name, namespace, node":
-        ("ns1", {"l": "node=bar2"}, [("foo1/ns1", None), ("foo1/ns1/bar1", None), ("foo1/ns2/bar2", None), ("foo1/ns1/bar2", "ADDED")]),
+        ("ns1", {"l": "node=bar2"}, [("foo1/ns1", None), ("foo1/ns1/bar1", None), ("foo1/ns2/bar2", None),
+                                     ("foo1/ns1/bar2", "ADDED")]),
     "no name, namespace, node to filter out":
-        ("ns2", {"l": "node!=bar1"}, [("foo1/ns1", None), ("foo1/ns2", "ADDED"), ("foo1/ns2/bar1", "DELETED"), ("foo1/ns2/bar2", "ADDED")]),
+        ("ns2", {"l": "node!=bar1"}, [("foo1/ns1", None), ("foo1/ns2", "ADDED"), ("foo1/ns2/bar1", "DELETED"),
+                                      ("foo1/ns2/bar2", "ADDED")]),
     "name, no namespace":
         (None, {"f": "metadata.name=foo1"},
-         [("foo1/ns1", "ADDED"), ("foo1/ns2", "ADDED"), ("foo2/ns1", None), ("foo1/ns1+", "MODIFIED"), ("foo1/ns1/bar1", "MODIFIED")]),
+         [("foo1/ns1", "ADDED"), ("foo1/ns2", "ADDED"), ("foo2/ns1", None), ("foo1/ns1+", "MODIFIED"),
+          ("foo1/ns1/bar1", "MODIFIED")]),
     "name and metadata.namespace, no namespace":
         (None, {"f": "metadata.name=foo1,metadata.namespace=ns1"},
-         [("foo1/ns1", "ADDED"), ("foo2/ns1", None), ("foo1/ns2", None), ("foo1/ns1+", "MODIFIED"), ("foo1/ns1/bar1", "MODIFIED")]),
+         [("foo1/ns1", "ADDED"), ("foo2/ns1", None), ("foo1/ns2", None), ("foo1/ns1+", "MODIFIED"),
+          ("foo1/ns1/bar1", "MODIFIED")]),
     "name and node, no namespace":
-        (None, {"f": "metadata.name=foo1", "l": "node=bar1"}, [("foo1/ns1", None), ("foo1/ns1+", None), ("foo1/ns1/bar1", "ADDED")]),
+        (None, {"f": "metadata.name=foo1", "l": "node=bar1"}, [("foo1/ns1", None), ("foo1/ns1+", None),
+            ("foo1/ns1/bar1", "ADDED")]),
     "name, no namespace, node to filter out":
         (None, {"f": "metadata.name=foo1", "l": "node!=bar1"},
-         [("foo1/ns1", "ADDED"), ("foo2/ns1", None), ("foo1/ns1+", "MODIFIED"), ("foo1/ns1/bar1", "DELETED"), ("foo1/ns1/bar2", "ADDED")]),
+         [("foo1/ns1", "ADDED"), ("foo2/ns1", None), ("foo1/ns1+", "MODIFIED"), ("foo1/ns1/bar1", "DELETED"),
+          ("foo1/ns1/bar2", "ADDED")]),
     "name, namespace":
-        ("ns1", {"f": "metadata.name=foo1"}, [("foo1/ns1", "ADDED"), ("foo2/ns1", None), ("foo1/ns1+", "MODIFIED"), ("foo1/ns1/bar1", "MODIFIED")]),
+        ("ns1", {"f": "metadata.name=foo1"}, [("foo1/ns1", "ADDED"), ("foo2/ns1", None), ("foo1/ns1+", "MODIFIED"),
+                                              ("foo1/ns1/bar1", "MODIFIED")]),
     "name and metadata.namespace, namespace":
         ("ns1", {"f": "metadata.name=foo2,metadata.namespace=ns1"},
          [("foo1/ns1", None), ("foo2/ns1", "ADDED"), ("foo1/ns1+", None), ("foo2/ns1/bar1", "MODIFIED")]),
@@ -263,7 +294,8 @@ NAMESPACE_WATCHES = {
          [("foo1/ns1", None), ("foo2/ns1", None), ("foo1/ns2", None), ("foo1/ns1+", None), ("foo1/ns1/bar1", "ADDED")]),
     "name and metadata.namespace, namespace, node to filter out":
         ("ns1", {"f": "metadata.name=foo2,metadata.namespace=ns1", "l": "node!=bar1"},
-         [("foo1/ns1", None), ("foo2/ns2", None), ("foo2/ns1", "ADDED"), ("foo2/ns1+", "MODIFIED"), ("foo2/ns1/bar1", "DELETED")]),
+         [("foo1/ns1", None), ("foo2/ns2", None), ("foo2/ns1", "ADDED"), ("foo2/ns1+", "MODIFIED"),
+          ("foo2/ns1/bar1", "DELETED")]),
 }
 
 
@@ -282,8 +314,10 @@ def test_cluster_scoped_watch(types, watching, selectors, steps):
 @pytest.mark.parametrize("namespace, selectors, steps", NAMESPACE_WATCHES.values(), ids=NAMESPACE_WATCHES)
 def test_namespace_scoped_watch(one_type, watching, ns, namespace, selectors, steps):
     """W-20, W-21, SEL-10, SEL-12: RunTestNamespaceScopedWatch, TestStoreWatch, testWatchFields"""
-    query = {key: value.replace("metadata.namespace=", f"metadata.namespace={ns}-") for key, value in query_of(selectors).items()}
-    with watching.watch(one_type.path(namespace and f"{ns}-{namespace}"), resourceVersion=one_type.version(), **query) as watch:
+    query = {key: value.replace("metadata.namespace=", f"metadata.namespace={ns}-")
+             for key, value in query_of(selectors).items()}
+    with watching.watch(one_type.path(namespace and f"{ns}-{namespace}"),
+                        resourceVersion=one_type.version(), **query) as watch:
         Script(one_type, ns + "-").run(watch, steps)
 
 
@@ -291,22 +325,30 @@ def test_namespace_scoped_watch(one_type, watching, ns, namespace, selectors, st
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_bookmark_events(types, watching, allowed):
-    """W-40: RunTestWatchDispatchBookmarkEvents, RunOptionalTestProgressNotify: only who asks gets them, also for what others changed"""
+    """
+    W-40: RunTestWatchDispatchBookmarkEvents, RunOptionalTestProgressNotify: only who asks gets them, also for what
+    others changed
+    """
     pods = types.pods()
     start = pods.create("foo", "test-ns")["metadata"]["resourceVersion"]
-    with watching.watch(pods.path("test-ns", "foo"), resourceVersion=start, timeoutSeconds=3, allowWatchBookmarks=str(allowed).lower()) as watch:
+    with watching.watch(pods.path("test-ns", "foo"), resourceVersion=start, timeoutSeconds=3,
+                        allowWatchBookmarks=str(allowed).lower()) as watch:
         other = pods.create("foo", "other-ns")["metadata"]["resourceVersion"]
         events = watch.end(20)
     assert watch.error is None
     assert [kind for kind, _ in events] == ["BOOKMARK"] * len(events) and bool(events) is allowed
     for _, bookmark in events:
         assert set(bookmark) == {"kind", "apiVersion", "metadata"} and bookmark["kind"] == pods.head["kind"]
-        assert list(bookmark["metadata"]) == ["resourceVersion"] and int(bookmark["metadata"]["resourceVersion"]) >= int(start)
+        assert list(bookmark["metadata"]) == ["resourceVersion"] and int(
+            bookmark["metadata"]["resourceVersion"]) >= int(start)
     assert not events or events[-1][1]["metadata"]["resourceVersion"] == other
 
 
 def test_bookmarks_with_correct_version(types, watching):
-    """W-40, W-41, RV-05: RunTestOptionalWatchBookmarksWithCorrectResourceVersion: versions never go back, and no event is at or below a bookmark"""
+    """
+    W-40, W-41, RV-05: RunTestOptionalWatchBookmarksWithCorrectResourceVersion: versions never go back, and no event is
+    at or below a bookmark
+    """
     pods = types.pods()
     done = threading.Event()
 
@@ -316,7 +358,8 @@ def test_bookmarks_with_correct_version(types, watching):
             pods.create(f"foo-{number}", "test-ns" if number % 2 else "elsewhere")
             number += 1
 
-    with watching.watch(pods.path("test-ns"), resourceVersion=pods.version(), timeoutSeconds=3, allowWatchBookmarks="true") as watch:
+    with watching.watch(pods.path("test-ns"), resourceVersion=pods.version(), timeoutSeconds=3,
+                        allowWatchBookmarks="true") as watch:
         writer = threading.Thread(target=write)
         writer.start()
         try:
@@ -339,12 +382,17 @@ def test_bookmarks_with_correct_version(types, watching):
 
 # ---- RunWatchSemantics ----
 
-# bookmarks, sendInitialEvents, version -> what comes for the pods that exist, and whether the initial events have an end
+# bookmarks, sendInitialEvents, version -> what comes for the pods that exist, and whether the initial events have an
+# end
 SEMANTICS = [
-    (True, True, "unset", True, True), (True, False, "unset", False, False), (False, False, "unset", False, False), (False, True, "unset", True, False),
-    (True, True, "0", True, True), (True, False, "0", False, False), (False, False, "0", False, False), (False, True, "0", True, False),
-    (True, True, "1", True, True), (True, False, "1", True, False), (False, False, "1", True, False), (False, True, "1", True, False),
-    (True, True, "current", True, True), (True, False, "current", False, False), (False, False, "current", False, False), (False, True, "current", True, False),
+    (True, True, "unset", True, True), (True, False, "unset", False, False), (False, False, "unset", False, False),
+             (False, True, "unset", True, False),
+    (True, True, "0", True, True), (True, False, "0", False, False), (False, False, "0", False, False),
+             (False, True, "0", True, False),
+    (True, True, "1", True, True), (True, False, "1", True, False), (False, False, "1", True, False),
+             (False, True, "1", True, False),
+    (True, True, "current", True, True), (True, False, "current", False, False),
+             (False, False, "current", False, False), (False, True, "current", True, False),
     (False, None, "0", True, False), (False, None, "unset", True, False),
     # Over HTTP an old-fashioned watch with bookmarks is one that asks for initial events.
     (True, None, "0", True, True), (True, None, "unset", True, True),
@@ -355,7 +403,10 @@ SEMANTICS = [
 @pytest.mark.parametrize("bookmarks, initial, version, existing, ends", SEMANTICS,
                          ids=[f"bookmarks={b} initial={s} version={v}".lower() for b, s, v, _, _ in SEMANTICS])
 def test_watch_semantics(one_type, watching, ns, bookmarks, initial, version, existing, ends, accept):
-    """WL-01, WL-03, WL-04, WL-07, WL-08, W-10, W-12: RunWatchSemantics; without bookmarks RunSendInitialEventsBackwardCompatibility"""
+    """
+    WL-01, WL-03, WL-04, WL-07, WL-08, W-10, W-12: RunWatchSemantics; without bookmarks
+    RunSendInitialEventsBackwardCompatibility
+    """
     pods = one_type
     # Version 1 of upstream's store is the empty store's.
     versions = {"0": "0", "1": pods.version()}
@@ -368,7 +419,8 @@ def test_watch_semantics(one_type, watching, ns, bookmarks, initial, version, ex
         query["resourceVersion"] = versions[version]
 
     def seen(document):
-        return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]} if accept else document
+        return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": document["metadata"]} if accept else document
 
     with watching.watch(pods.path(ns), accept=accept, **query) as watch:
         if existing:
@@ -377,7 +429,8 @@ def test_watch_semantics(one_type, watching, ns, bookmarks, initial, version, ex
         if ends:
             kind, bookmark = watch.event()
             assert kind == "BOOKMARK" and int(bookmark["metadata"]["resourceVersion"]) >= int(versions["current"])
-            assert bookmark["metadata"] == {"resourceVersion": bookmark["metadata"]["resourceVersion"], "annotations": INITIAL_END}
+            assert bookmark["metadata"] == {"resourceVersion": bookmark["metadata"]["resourceVersion"],
+                                            "annotations": INITIAL_END}
         for number in (4, 5):
             added = pods.create(f"pod-{number}", ns)
             assert watch.event() == ("ADDED", seen(added))
@@ -389,10 +442,13 @@ def test_initial_events_extended(types, watching):
     pods = types.pods()
     stored = [pods.create(f"pod-{number}", "ns-foo") for number in range(1, 6)]
     other = pods.create("pod-1", "other-ns-foo")
-    with watching.watch(pods.path("ns-foo"), sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true") as watch:
+    with watching.watch(pods.path("ns-foo"), sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
+                        allowWatchBookmarks="true") as watch:
         for document in stored:
             assert watch.event() == ("ADDED", document)
-        assert watch.event() == ("BOOKMARK", {**pods.head, "metadata": {"resourceVersion": other["metadata"]["resourceVersion"], "annotations": INITIAL_END}})
+        assert watch.event() == ("BOOKMARK",
+                                 {**pods.head, "metadata": {"resourceVersion": other["metadata"]["resourceVersion"],
+            "annotations": INITIAL_END}})
         assert watch.quiet()
 
 
@@ -402,7 +458,8 @@ def test_watch_list_match_single(types, watching):
     expected = pods.create("pod-1", "ns-foo")
     last = [pods.create(f"pod-{number}", "ns-foo") for number in range(2, 6)][-1]
     for path in (pods.path(), pods.path("ns-foo")):
-        with watching.watch(path, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true",
+        with watching.watch(path, sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
+                            allowWatchBookmarks="true",
                             fieldSelector="metadata.name=pod-1") as watch:
             assert watch.event() == ("ADDED", expected)
             assert watch.event() == ("BOOKMARK", {**pods.head, "metadata": {
@@ -415,15 +472,18 @@ def test_watch_list_version_too_large(types, watching):
     pods = types.pods()
     future = str(int(pods.version()) + 10 ** 9)
     for match in ({"sendInitialEvents": "true"}, {"sendInitialEvents": "true", "allowWatchBookmarks": "true"}):
-        status = failure(watching.get(pods.path("ns"), watch="true", resourceVersion=future, resourceVersionMatch="NotOlderThan", **match), 504, "Timeout")
+        status = failure(watching.get(pods.path("ns"), watch="true", resourceVersion=future,
+                                      resourceVersionMatch="NotOlderThan", **match), 504, "Timeout")
         assert status["message"].startswith(f"Timeout: Too large resource version: {future}, current: ")
-        assert status["details"] == {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1}
+        assert status["details"] == {"causes": [{"reason": "ResourceVersionTooLarge",
+                                                 "message": "Too large resource version"}], "retryAfterSeconds": 1}
     # What is reached while one waits is no error.
     version = str(int(pods.version()) + 1)
     answer = {}
 
     def ask():
-        with watching.watch(pods.path("ns"), resourceVersion=version, resourceVersionMatch="NotOlderThan", sendInitialEvents="true") as watch:
+        with watching.watch(pods.path("ns"), resourceVersion=version, resourceVersionMatch="NotOlderThan",
+                            sendInitialEvents="true") as watch:
             answer.update(code=watch.code, event=watch.code == 200 and watch.event())
 
     asking = threading.Thread(target=ask)
@@ -440,11 +500,14 @@ WATCH_LIST = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan
 
 LIST_OPTIONS = {
     "valid-default": (False, {}, VALID, None),
-    "valid-resourceversionmatch-exact": (False, {"resourceVersion": "current", "resourceVersionMatch": "Exact"}, VALID, None),
+    "valid-resourceversionmatch-exact": (False,
+                                         {"resourceVersion": "current", "resourceVersionMatch": "Exact"}, VALID, None),
     "invalid-resourceversionmatch-exact":
         (False, {"resourceVersion": "0", "resourceVersionMatch": "Exact"}, INVALID,
          ['resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"']),
-    "valid-resourceversionmatch-notolderthan": (False, {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan"}, VALID, None),
+    "valid-resourceversionmatch-notolderthan": (False,
+                                                {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan"}, VALID,
+                                                None),
     "invalid-resourceversionmatch":
         (False, {"resourceVersion": "0", "resourceVersionMatch": "foo"}, INVALID,
          ['resourceVersionMatch: Unsupported value: "foo": supported values: "Exact", "NotOlderThan", ""']),
@@ -455,7 +518,8 @@ LIST_OPTIONS = {
     "valid-watch-sendInitialEvents-off": (True, {**WATCH_LIST, "sendInitialEvents": "false"}, VALID, None),
     "watch-resourceversionmatch-without-sendInitialEvents-forbidden":
         (True, {"resourceVersionMatch": "NotOlderThan"}, INVALID,
-         ["resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"]),
+         ["resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
+          "provided"]),
     "watch-sendInitialEvents-without-resourceversionmatch-forbidden":
         (True, {"sendInitialEvents": "true", "allowWatchBookmarks": "true"}, INVALID,
          ["resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"]),
@@ -477,7 +541,9 @@ LIST_OPTIONS = {
         (True, {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}, VALID, None),
     "list-resourceVersionMatch-without-resourceVersion": (False, {"resourceVersionMatch": "Exact"}, INVALID, [
         "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"]),
-    "list-resourceVersionMatch-with-continue": (False, {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan", "continue": "x"}, INVALID, [
+    "list-resourceVersionMatch-with-continue": (False,
+                                                {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan",
+                                                 "continue": "x"}, INVALID, [
         "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"]),
     "watch-continue": (True, {**WATCH_LIST, "continue": "x"}, INVALID, [
         "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"]),
@@ -497,13 +563,16 @@ def test_list_options(one_type, watching, watches, query, code, errors):
         assert answer.code == VALID
         return
     status = failure(answer, code, "Invalid")
-    assert status["message"] == 'ListOptions.meta.k8s.io "" is invalid: ' + (errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    assert status["message"] == 'ListOptions.meta.k8s.io "" is invalid: ' + (errors[0] if len(errors) == 1
+        else f"[{', '.join(errors)}]")
     assert [f"{cause['field']}: {cause['message']}" for cause in status["details"]["causes"]] == errors
     assert (status["details"]["group"], status["details"]["kind"]) == ("meta.k8s.io", "ListOptions")
 
 
 def test_watch_list_of_tables(one_type, watching):
-    """WL-06, TAB-05, NEG-02: initial events do not come as tables, an ordinary watch does; e2e watchlist.go, doesn't support receiving
+    """
+    WL-06, TAB-05, NEG-02: initial events do not come as tables, an ordinary watch does; e2e watchlist.go, doesn't
+    support receiving
     resources as Tables, falls backs to supported content type"""
     failure(watching.get(one_type.path("ns"), accept=TABLE, watch="true", **WATCH_LIST), 406, "NotAcceptable")
     with watching.watch(one_type.path("ns"), accept=TABLE + ", application/json", **WATCH_LIST) as watch:
@@ -512,4 +581,5 @@ def test_watch_list_of_tables(one_type, watching):
         one_type.create("a", "table")
         one_type.create("b", "table")
         (_, first), (_, second) = watch.event(), watch.event()
-        assert first["kind"] == second["kind"] == "Table" and first["columnDefinitions"] and second["columnDefinitions"] is None
+        assert first["kind"] == second["kind"] == "Table" and first["columnDefinitions"] and second[
+            "columnDefinitions"] is None

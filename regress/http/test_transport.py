@@ -17,7 +17,8 @@ from client import POLR, failure, path_of, report, result, until
 def raw(stack, text, api=None, seconds=20):
     """Everything that the server answers to these bytes until it closes the connection."""
     api = api or stack.first.api()
-    with socket.create_connection(("127.0.0.1", stack.first.port), seconds) as plain, api.context.wrap_socket(plain, server_hostname="127.0.0.1") as sock:
+    with socket.create_connection(("127.0.0.1", stack.first.port), seconds) as plain, api.context.wrap_socket(plain,
+        server_hostname="127.0.0.1") as sock:
         sock.sendall(text)
         answer = b""
         while True:
@@ -35,7 +36,8 @@ def test_names_that_cannot_be(api, ns, name):
     for method in ("GET", "DELETE"):
         status = failure(api.request(method, f"{path_of(POLR, ns)}/{name}"), 400, "BadRequest")
         decoded = urllib.parse.unquote(name)
-        why = f"may not be '{decoded}'" if decoded in (".", "..") else "may not contain '/'" if "/" in decoded else "may not contain '%'"
+        why = (f"may not be '{decoded}'" if decoded in (".", "..") else "may not contain '/'" if "/" in decoded
+               else "may not contain '%'")
         assert status["message"] == f"Name parameter invalid: {json.dumps(decoded)}: {why}"
 
 
@@ -78,9 +80,12 @@ def test_upgrades_are_ignored(api, ns):
     api.create(POLR, report("r1"), ns)
     connection = api.connect()
     connection.request("GET", path_of(POLR, ns) + "?watch=true&timeoutSeconds=1", headers={
-        "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="})
+        "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="})
     answer = connection.getresponse()
-    assert answer.status == 200 and answer.headers["Content-Type"] == "application/json" and answer.headers["Upgrade"] is None
+    assert answer.status == 200 and answer.headers[
+                                                   "Content-Type"] == "application/json" and answer.headers[
+        "Upgrade"] is None
     assert [json.loads(line)["type"] for line in answer.read().splitlines() if line.strip()] == ["ADDED"]
     connection.close()
 
@@ -97,11 +102,15 @@ def test_body_limit(api, ns):
 
 
 def test_header_limits(stack):
-    """TR-04: a header block beyond what any client sends ends in an answer or the end of the connection, never in a wait"""
+    """
+    TR-04: a header block beyond what any client sends ends in an answer or the end of the connection, never in a wait
+    """
     many = b"".join(b"x-header-%d: y\r\n" % number for number in range(90))
-    assert raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + many + b"\r\n").startswith(b"HTTP/1.1 200 ")
+    assert raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + many
+               + b"\r\n").startswith(b"HTTP/1.1 200 ")
     large = b"x-large: " + b"y" * 100000 + b"\r\n"
-    assert raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + large + b"\r\n").startswith(b"HTTP/1.1 200 ")
+    assert raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + large
+               + b"\r\n").startswith(b"HTTP/1.1 200 ")
     for header in (b"x: y\r\n" * 5000, b"x: " + b"y" * 2000000 + b"\r\n"):
         try:
             answer = raw(stack, b"GET /version HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n")
@@ -114,7 +123,8 @@ def test_body_without_length(api, ns):
     """TR-09: an unknown length, as Go's ReverseProxy sends it; an empty chunked body is an empty one"""
     connection = api.connect()
     document = json.dumps(report("chunked")).encode()
-    connection.request("POST", path_of(POLR, ns), body=iter([document[:7], document[7:]]), headers={"Content-Type": "application/json"}, encode_chunked=True)
+    connection.request("POST", path_of(POLR, ns), body=iter([document[:7], document[7:]]),
+                       headers={"Content-Type": "application/json"}, encode_chunked=True)
     assert connection.getresponse().status == 201
     connection.close()
     connection = api.connect()
@@ -124,7 +134,9 @@ def test_body_without_length(api, ns):
 
 
 def test_idle_connection(stack):
-    """TR-03: a connection is kept for longer than the tests of a library's default, and a watch on it for longer still"""
+    """
+    TR-03: a connection is kept for longer than the tests of a library's default, and a watch on it for longer still
+    """
     keep = stack.first.api(keep=True)
     assert keep.get("/version").headers["Connection"] == "keep-alive"
     before = keep.connection.sock.getsockname()
@@ -134,10 +146,14 @@ def test_idle_connection(stack):
 
 
 def test_slow_head(stack, ns):
-    """TR-03, TR-07: a head that does not end costs its connection, as in kube-apiserver after 32 s; a slow body and an idle connection do not"""
+    """
+    TR-03, TR-07: a head that does not end costs its connection, as in kube-apiserver after 32 s; a slow body and an
+    idle connection do not
+    """
     api = stack.first.api()
     body = json.dumps(report("slow"))
-    head = f"POST {path_of(POLR, ns)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body) + 100}\r\n"
+    head = (f"POST {path_of(POLR, ns)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(body) + 100}\r\n")
     connections = [api.connect(60) for _ in range(3)]
     for connection in connections:
         connection.connect()
@@ -173,7 +189,8 @@ def test_slow_head(stack, ns):
 @pytest.mark.parametrize("timeout", ["x", "5", "1", "-1", "1m30", "s", "1 s", "%2B"])
 def test_bad_timeout(api, ns, timeout):
     """REQ-04: TestParseTimeout, TestWithRequestDeadline"""
-    status = failure(api.get(path_of(POLR, ns) + f"?timeout={urllib.parse.quote(urllib.parse.unquote(timeout))}"), 400, "BadRequest")
+    status = failure(api.get(path_of(POLR, ns) + f"?timeout={urllib.parse.quote(urllib.parse.unquote(timeout))}"), 400,
+                     "BadRequest")
     assert status["message"].startswith("invalid timeout specified in the request URL")
 
 
@@ -185,7 +202,10 @@ def test_good_timeout(api, ns, timeout):
 
 
 def test_timeout_counts(stack, api, ns):
-    """REQ-04, AGG-18: TestWithRequestDeadline, TestWithRequestDeadlineWithRequestTimesOut, TestTimeout: it ends a request that waits, and what the database does for it; a watch has none"""
+    """
+    REQ-04, AGG-18: TestWithRequestDeadline, TestWithRequestDeadlineWithRequestTimesOut, TestTimeout: it ends a request
+    that waits, and what the database does for it; a watch has none
+    """
     stored = api.create(POLR, report("r1"), ns)
     blocker = psycopg2.connect(stack.database.connection("postgres"))
     blocker.cursor().execute("LOCK TABLE kube_reports.object IN ACCESS EXCLUSIVE MODE")
@@ -201,11 +221,15 @@ def test_timeout_counts(stack, api, ns):
 
 
 def test_timeout_of_writes(stack, api, ns):
-    """REQ-04, AGG-18: TestCreateTimeout, TestPatchResourceTimeout: whoever waits is told; what becomes of a write then is not said, and later ones go on"""
+    """
+    REQ-04, AGG-18: TestCreateTimeout, TestPatchResourceTimeout: whoever waits is told; what becomes of a write then is
+    not said, and later ones go on
+    """
     api.create(POLR, report("r1"), ns)
     blocker = stack.database.open_create(stack.cluster, report("open", ns))
     try:
-        for answer in (api.post(path_of(POLR, ns), report("r2"), timeout="4ms"), api.patch(path_of(POLR, ns, "r1"), {"summary": {"pass": 9}}, timeout="4ms")):
+        for answer in (api.post(path_of(POLR, ns), report("r2"), timeout="4ms"),
+                       api.patch(path_of(POLR, ns, "r1"), {"summary": {"pass": 9}}, timeout="4ms")):
             status = failure(answer, 504, "Timeout")
             assert status["message"] == "Timeout: request did not complete within the allotted timeout"
     finally:
@@ -216,7 +240,9 @@ def test_timeout_of_writes(stack, api, ns):
 
 
 def test_default_timeout(stack, api, ns):
-    """REQ-04: TestWithRequestDeadline: without one, with none and with one beyond it, --request-timeout is what counts"""
+    """
+    REQ-04: TestWithRequestDeadline: without one, with none and with one beyond it, --request-timeout is what counts
+    """
     api.create(POLR, report("r1"), ns)
     proxy = stack.proxy(flags=["--request-timeout=1s"])
     blocker = psycopg2.connect(stack.database.connection("postgres"))
@@ -231,13 +257,16 @@ def test_default_timeout(stack, api, ns):
 
 
 def test_parameters(api, ns):
-    """REQ-03: the first of repeated ones counts, those that are none are ignored, and so are those with a raw semicolon"""
+    """
+    REQ-03: the first of repeated ones counts, those that are none are ignored, and so are those with a raw semicolon
+    """
     for number in range(3):
         api.create(POLR, report(f"r{number}", labels={"n": str(number)}), ns)
     path = path_of(POLR, ns)
     assert len(api.get(path + "?limit=1&limit=2&unknown=%zz".replace("%zz", "x")).json["items"]) == 1
     assert len(api.get(path + "?labelSelector=n%3D1;x&foo").json["items"]) == 3
-    assert [item["metadata"]["name"] for item in api.get(path + "?labelSelector=n+in+(0%2C2)").json["items"]] == ["r0", "r2"]
+    assert [item["metadata"]["name"]
+            for item in api.get(path + "?labelSelector=n+in+(0%2C2)").json["items"]] == ["r0", "r2"]
     for value in ("0", "false", "False"):
         assert api.get(path, watch=value).json["kind"] == "PolicyReportList"
     failure(api.get(path + "?limit=%zz"), 400, "BadRequest")
@@ -245,16 +274,24 @@ def test_parameters(api, ns):
 
 
 @pytest.mark.parametrize("agent, query, accept, pretty", [
-    ("curl/7.88", None, None, True), ("Wget/1.21", None, None, True), ("Mozilla/5.0 (X11)", None, None, True), ("kubectl/v1.32", None, None, False),
-    ("curl/7.88", "false", None, False), ("curl/7.88", "0", None, False), ("kubectl/v1.32", "true", None, True), ("kubectl/v1.32", "1", None, True),
-    ("kubectl/v1.32", None, "application/json;pretty=1", True), ("kubectl/v1.32", None, "application/json;pretty=0", False),
+    ("curl/7.88", None, None, True), ("Wget/1.21", None, None, True), ("Mozilla/5.0 (X11)", None, None, True),
+    ("kubectl/v1.32", None, None, False),
+    ("curl/7.88", "false", None, False), ("curl/7.88", "0", None, False), ("kubectl/v1.32", "true", None, True),
+    ("kubectl/v1.32", "1", None, True),
+    ("kubectl/v1.32", None, "application/json;pretty=1", True),
+    ("kubectl/v1.32", None, "application/json;pretty=0", False),
     ("kubectl/v1.32", "", None, False)])
 def test_pretty(api, ns, agent, query, accept, pretty):
-    """REQ-10: TestGetPretty: by agent, parameter or Accept; to the byte what an encoder gives that indents by two, or not at all"""
+    """
+    REQ-10: TestGetPretty: by agent, parameter or Accept; to the byte what an encoder gives that indents by two, or not
+    at all
+    """
     api.create(POLR, report("r1"), ns)
     for path in (path_of(POLR, ns), path_of(POLR, ns, "r1")):
-        answer = api.request("GET", path + ("" if query is None else f"?pretty={query}"), headers={"User-Agent": agent, "Accept": accept})
-        assert answer.body.decode() == json.dumps(answer.json, **({"indent": 2} if pretty else {"separators": (",", ":")})) + "\n"
+        answer = api.request("GET", path + ("" if query is None else f"?pretty={query}"),
+                             headers={"User-Agent": agent, "Accept": accept})
+        assert answer.body.decode() == json.dumps(answer.json,
+                                                  **({"indent": 2} if pretty else {"separators": (",", ":")})) + "\n"
 
 
 def test_head(api, ns):
@@ -263,7 +300,8 @@ def test_head(api, ns):
     for path in (path_of(POLR, ns), path_of(POLR, ns, "r1"), path_of(POLR, ns, "missing"), "/apis", "/version"):
         get, head = api.get(path), api.request("HEAD", path)
         assert (head.code, head.body) == (get.code, b"")
-        assert head.headers["Content-Type"] == get.headers["Content-Type"] and head.headers["Content-Length"] == get.headers["Content-Length"]
+        assert head.headers["Content-Type"] == get.headers["Content-Type"] and head.headers[
+            "Content-Length"] == get.headers["Content-Length"]
 
 
 # --- What is said beside the answer ---
@@ -287,19 +325,27 @@ def test_access_log(own_stack, ns):
     assert answer.code == 201
 
     def logged():
-        return next((line for line in map(json.loads, proxy.log_path.read_text().splitlines()) if line.get("auditID") == given), None)
+        return next((line for line in map(json.loads, proxy.log_path.read_text().splitlines())
+                     if line.get("auditID") == given), None)
     line = until(logged, 10, "the line")
     assert (line["method"], line["verb"], line["status"], line["complete"]) == ("POST", "create", 201, True)
-    assert line["uri"] == path_of(POLR, ns) + "?fieldManager=m" and line["userAgent"] == "tests/1.0" and line["bytes"] == len(answer.body)
-    assert line["user"] == "kube-reports-admin" and line["groups"] == ["system:masters", "system:authenticated"] and 0 < line["latency"] < 20
+    assert line["uri"] == path_of(POLR,
+                                  ns) + "?fieldManager=m" and line["userAgent"] == "tests/1.0" and line[
+        "bytes"] == len(answer.body)
+    assert line["user"] == "kube-reports-admin" and line["groups"] == ["system:masters",
+        "system:authenticated"] and 0 < line["latency"] < 20
 
 
 def test_warnings(api, ns):
-    """WARN-01: TestTruncation, Test_recorder_AddWarning: quoted, one header each, none twice, without control characters; too much text is cut"""
+    """
+    WARN-01: TestTruncation, Test_recorder_AddWarning: quoted, one header each, none twice, without control characters;
+    too much text is cut
+    """
     document = report("r1") | {"a\"\\b": 1, "c": 1}
     answer = api.post(path_of(POLR, ns), json.dumps(document)[:-1] + ", \"c\": 2, \"c\": 3}")
     assert answer.code == 201
-    assert sorted(answer.warnings) == sorted([r'299 - "unknown field \"a\"\\b\""', r'299 - "unknown field \"c\""', r'299 - "duplicate field \"c\""'])
+    assert sorted(answer.warnings) == sorted([r'299 - "unknown field \"a\"\\b\""', r'299 - "unknown field \"c\""',
+                                              r'299 - "duplicate field \"c\""'])
     # Nothing is cut as long as there is room for all.
     alone = report("r3") | {"ñ" * 600: 1, "short": 1}
     assert [warning.encode("latin-1").decode() for warning in api.post(path_of(POLR, ns), alone).warnings] == [
@@ -313,7 +359,10 @@ def test_warnings(api, ns):
 # --- Too much at once ---
 
 def test_saturation(own_stack, ns):
-    """APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, 429 and Retry-After at once; health, discovery, open watches and system:masters do not mind"""
+    """
+    APF-01: TestMaxInFlightNonMutating, TestMaxInFlightSkipsMasters: when the queues are full, 429 and Retry-After at
+    once; health, discovery, open watches and system:masters do not mind
+    """
     own_stack.begin("max_connections = 100")
     proxy = own_stack.proxy(flags=["--workers=1", "--request-timeout=2m", "--authorization-mode=AlwaysAllow"])
     api, crowd = proxy.api(), proxy.api("nobody")
@@ -324,12 +373,14 @@ def test_saturation(own_stack, ns):
     # Gets that take as long as the test wants; a lock would not be waited for so long.
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) RENAME TO api_get_at_once;
-        CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text, OUT code integer, OUT content_type text,
+        CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
+            OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea)
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
-            SELECT g.* INTO code, content_type, retry_after, warnings, body FROM kube_reports_internal.api_get_at_once(cluster, request) g;
+            SELECT g.* INTO code, content_type, retry_after, warnings, body
+                FROM kube_reports_internal.api_get_at_once(cluster, request) g;
         END $$;
         GRANT EXECUTE ON FUNCTION kube_reports_internal.api_get(uuid, text) TO kube_reports_proxy""", user="postgres")
     connections, refused = [], None
@@ -371,7 +422,9 @@ def test_saturation(own_stack, ns):
 
 
 def test_lists_starve_nobody(own_stack, ns):
-    """APF-01, W-01: while every connection that lists may have is taken, gets, watches and readyz go on as if nothing was"""
+    """
+    APF-01, W-01: while every connection that lists may have is taken, gets, watches and readyz go on as if nothing was
+    """
     own_stack.begin("max_connections = 100")
     proxy = own_stack.proxy(flags=["--workers=1", "--database-connections=8"])
     api = proxy.api()
@@ -383,7 +436,8 @@ def test_lists_starve_nobody(own_stack, ns):
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
-        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text, OUT code integer, OUT content_type text,
+        CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
+            OUT code integer, OUT content_type text,
             OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
@@ -398,7 +452,8 @@ def test_lists_starve_nobody(own_stack, ns):
         connection.request("GET", path)
 
     def waiting():
-        return int(own_stack.database.psql("SELECT count(*) FROM pg_stat_activity WHERE query ~ 'api_list' AND usename = 'kube_reports_proxy' "
+        return int(own_stack.database.psql("SELECT count(*) FROM pg_stat_activity WHERE query ~ 'api_list' AND usename "
+                                           "= 'kube_reports_proxy' "
                                             "AND state = 'active'", user="postgres"))
     until(lambda: waiting() == 2, 20, "two lists to run")
     # Longer than readyz believes that an answer is only late.
@@ -418,12 +473,15 @@ def test_lists_starve_nobody(own_stack, ns):
 
 
 def test_requests_of_one_connection(stack, ns):
-    """TR-05, TR-08: requests sent behind one another are answered in order, and one that does not read stops nobody else"""
+    """
+    TR-05, TR-08: requests sent behind one another are answered in order, and one that does not read stops nobody else
+    """
     api = stack.first.api()
     for number in range(20):
         api.create(POLR, report(f"r{number:02}", results=[result(message="x" * 150000)]), ns)
     path = path_of(POLR, ns)
-    text = "".join(f"GET {path}/r{number:02} HTTP/1.1\r\nHost: x\r\n\r\n" for number in range(20)) + "GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    text = "".join(f"GET {path}/r{number:02} HTTP/1.1\r\nHost: x\r\n\r\n"
+                   for number in range(20)) + "GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     answers = []
     reader = threading.Thread(target=lambda: answers.append(raw(stack, text.encode(), seconds=60)))
     reader.start()
@@ -433,5 +491,6 @@ def test_requests_of_one_connection(stack, ns):
         assert api.get(path + "/r00").code == 200
     reader.join(60)
     names = re.findall(rb'"name":"(r\d\d)"', answers[0])
-    assert [name for name in names if name] == [f"r{number:02}".encode() for number in range(20)] and b"gitVersion" in answers[0]
+    assert [name for name in names if name] == [f"r{number:02}".encode()
+                                                for number in range(20)] and b"gitVersion" in answers[0]
     stalled.close()

@@ -18,7 +18,8 @@ KINDS = [pytest.param(Database, id="same version"),
 
 def create(server, cluster, name, database="kube_reports"):
     document = json.dumps(report(name, "ns"))
-    stored = server.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}'::kube_reports.report)", database=database)
+    stored = server.psql(f"SELECT kube_reports.create_report('{cluster}', '{document}'::kube_reports.report)",
+                         database=database)
     return int(json.loads(stored)["metadata"]["resourceVersion"])
 
 
@@ -41,8 +42,10 @@ def test_pg_upgrade(kind):
         if old_checksums != checksums:
             stack_command("as_server", f"{old.bindir()}/pg_checksums", "--enable" if checksums == "on" else "--disable",
                           "--no-sync", "-D", f"{old.directory}/data")
-        stack_command("as_server", "env", "-C", new.directory, f"{new.bindir()}/pg_upgrade", "-b", old.bindir(), "-B", new.bindir(),
-                      "-U", "postgres", "-d", f"{old.directory}/data", "-D", f"{new.directory}/data", "-s", new.directory)
+        stack_command("as_server", "env", "-C", new.directory, f"{new.bindir()}/pg_upgrade", "-b", old.bindir(),
+                      "-B", new.bindir(),
+                      "-U", "postgres", "-d", f"{old.directory}/data", "-D", f"{new.directory}/data",
+                      "-s", new.directory)
         new.start()
         assert new.psql(CONTENT) == content and new.psql(DERIVED) == derived and new.psql(REFERENCES) == references
         # The extension belongs to the superuser now; the owner of the tables sees and does what it did.

@@ -13,7 +13,8 @@ from client import POLR, path_of, report, until
 # Work that goes on until somebody lets it: locks are not waited for so long.
 HELD = """
     ALTER FUNCTION kube_reports_internal.{name}(uuid, kube_reports_internal.caller) RENAME TO {name}_at_once;
-    CREATE FUNCTION kube_reports_internal.{name}(cluster uuid) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    CREATE FUNCTION kube_reports_internal.{name}(cluster uuid) RETURNS boolean
+        LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     BEGIN
         WHILE NOT pg_try_advisory_xact_lock_shared(4712) LOOP PERFORM pg_sleep(0.05); END LOOP;
         RETURN false;
@@ -23,7 +24,8 @@ HELD = """
 
 
 def backends(stack, condition="true"):
-    return stack.database.psql(f"SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND {condition} ORDER BY 1", user="postgres").split()
+    return stack.database.psql(f"SELECT pid FROM pg_stat_activity WHERE usename = 'kube_reports_proxy' AND {condition} "
+                               "ORDER BY 1", user="postgres").split()
 
 
 def test_lists_do_not_wait_for_upkeep(own_stack, ns):
@@ -78,7 +80,8 @@ def test_upkeep_dies(own_stack, ns):
     watch.expect(("ADDED", "r1"))
     # It counts the objects, and whichever worker is asked shows what it counted.
     for _ in range(8):
-        until(lambda: proxy.metric('apiserver_storage_objects{resource="policyreports.wgpolicyk8s.io"}') is not None, 60, "a count")
+        until(lambda: proxy.metric('apiserver_storage_objects{resource="policyreports.wgpolicyk8s.io"}') is not None,
+              60, "a count")
     # Stopped, it delays the end of nothing but itself.
     processes = proxy.processes()
     proxy.process.send_signal(signal.SIGTERM)
@@ -95,7 +98,8 @@ def test_replicas_without_upkeep(own_stack):
     assert proxy.metric("kube_reports_upkeep_restarts_total") is None
     assert proxy.metric('kube_reports_database_connections_open{use="upkeep"}') == 0
     assert proxy.metric("kube_reports_database_connections_limit") == 12
-    refused = subprocess.run(proxy.command + ["--result-metrics-series=10"], capture_output=True, text=True, timeout=30, check=False)
+    refused = subprocess.run(proxy.command + ["--result-metrics-series=10"], capture_output=True, text=True,
+                             timeout=30, check=False)
     assert refused.returncode == 2 and "--result-metrics-series: needs --upkeep" in refused.stderr
 
 
@@ -109,7 +113,9 @@ def test_too_few_connections(stack, flags, least):
 
 
 def test_the_budget(own_stack, ns):
-    """However much is asked at once, no more connections than --database-connections; the metrics tell which are for what"""
+    """
+    However much is asked at once, no more connections than --database-connections; the metrics tell which are for what
+    """
     own_stack.begin()
     proxy = own_stack.proxy(flags=["--workers=2", "--database-connections=8"])
     api, path = proxy.api(), path_of(POLR, ns)
@@ -132,7 +138,8 @@ def test_the_budget(own_stack, ns):
     for _ in range(20):
         all_open()
     assert proxy.metric("kube_reports_database_connections_limit") == 8
-    shown = {use: proxy.metric(f'kube_reports_database_connections_open{{use="{use}"}}') for use in ("reads", "writes", "upkeep", "standby")}
+    shown = {use: proxy.metric(f'kube_reports_database_connections_open{{use="{use}"}}')
+             for use in ("reads", "writes", "upkeep", "standby")}
     done.set()
     for thread in threads:
         thread.join()

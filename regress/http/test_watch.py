@@ -38,13 +38,17 @@ def test_events(api, watching, ns):
         assert watch.event() == ("ADDED", added)
         assert watch.event() == ("MODIFIED", modified)
         kind, last = watch.event()
-        assert kind == "DELETED" and int(last["metadata"]["resourceVersion"]) > int(modified["metadata"]["resourceVersion"])
+        assert kind == "DELETED" and int(last["metadata"]["resourceVersion"]) > int(
+            modified["metadata"]["resourceVersion"])
         last["metadata"]["resourceVersion"] = modified["metadata"]["resourceVersion"]
         assert last == modified
 
 
 def test_watchers_of_labels(api, watching, ns):
-    """W-02, W-20: e2e watch.go, should observe add, update, and delete watch notifications: of one label, of another, of both"""
+    """
+    W-02, W-20: e2e watch.go, should observe add, update, and delete watch notifications: of one label, of another, of
+    both
+    """
     path, start = path_of(POLR, ns), version_of(api, ns)
 
     def watch_of(*groups):
@@ -57,7 +61,8 @@ def test_watchers_of_labels(api, watching, ns):
             changed = [api.patch(f"{path}/{name}", {"summary": {"pass": number}}).json for number in (7, 8)]
             api.delete(f"{path}/{name}")
             for watch in (one, of_both):
-                assert [watch.event() for _ in range(3)] == [("ADDED", created), *(("MODIFIED", document) for document in changed)]
+                assert [watch.event() for _ in range(3)] == [("ADDED", created),
+                    *(("MODIFIED", document) for document in changed)]
                 watch.expect(("DELETED", name))
         assert of_a.quiet() and of_b.quiet() and of_both.quiet()
 
@@ -90,7 +95,9 @@ def test_cluster_scope(api, watching, ns):
 
 
 def test_resume_from_every_version(api, watching, ns):
-    """W-11: no gap and no duplicate, wherever one begins; e2e watch.go, should be able to start watching from a specific resource version, to
+    """
+    W-11: no gap and no duplicate, wherever one begins; e2e watch.go, should be able to start watching from a specific
+    resource version, to
     restart watching from the last resource version observed by the previous watch"""
     path = path_of(POLR, ns)
     start = version_of(api, ns)
@@ -126,7 +133,8 @@ def test_watch_list(api, watching, ns):
     options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     for selector, names in ((None, ["r0", "r1", "r2", "r3", "r4"]), ("odd=1", ["r1", "r3"]), ("odd=7", [])):
         for accept in (None, PARTIAL):
-            with watching.watch(path_of(POLR, ns), accept=accept, **options, **({"labelSelector": selector} if selector else {})) as watch:
+            with watching.watch(path_of(POLR, ns), accept=accept, **options,
+                                **({"labelSelector": selector} if selector else {})) as watch:
                 newest = 0
                 for name in names:
                     kind, document = watch.event()
@@ -158,7 +166,8 @@ def test_watch_list_of_many(api, watching, ns):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with watching.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true") as watch:
+        with watching.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
+                            allowWatchBookmarks="true") as watch:
             names = []
             while True:
                 kind, document = watch.event()
@@ -185,7 +194,8 @@ def test_without_initial_events(api, watching, ns):
 
 @pytest.mark.parametrize("query, text", [
     ({"sendInitialEvents": "true"}, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
-    ({"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1"}, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+    ({"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1"},
+     "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
     ({"sendInitialEvents": "true", "resourceVersionMatch": "Exact", "resourceVersion": "1"}, "resourceVersionMatch"),
 ])
 def test_bad_options(watching, ns, query, text):
@@ -210,7 +220,9 @@ def test_watch_list_as_table(watching, ns):
 
 
 def test_label_transitions(api, watching, ns):
-    """W-20: into and out of the selector, and removal outside of it; e2e watch.go, should observe an object deletion if it stops meeting the
+    """
+    W-20: into and out of the selector, and removal outside of it; e2e watch.go, should observe an object deletion if it
+    stops meeting the
     requirements of the selector"""
     path = path_of(POLR, ns)
     with watching.watch(path, resourceVersion=version_of(api, ns), labelSelector="team=a") as watch:
@@ -228,7 +240,8 @@ def test_label_transitions(api, watching, ns):
         watch.expect(("ADDED", "r1"), ("MODIFIED", "r1"))
         kind, previous = watch.event()
         # The content before the change, with the version of the change.
-        assert kind == "DELETED" and previous["summary"]["pass"] == 8 and previous["metadata"]["labels"] == {"team": "a"}
+        assert kind == "DELETED" and previous["summary"]["pass"] == 8 and previous["metadata"][
+            "labels"] == {"team": "a"}
         assert previous["metadata"]["resourceVersion"] == gone["metadata"]["resourceVersion"]
         watch.expect(("ADDED", "r1"), ("MODIFIED", "r1"), ("DELETED", "r1"), ("ADDED", "end"))
 
@@ -246,7 +259,8 @@ def test_transitions_in_other_forms(api, watching, ns, accept):
             assert deleted["kind"] == "PartialObjectMetadata" and deleted["metadata"]["labels"] == {"team": "a"}
         else:
             assert added["kind"] == "Table" and added["columnDefinitions"] and not deleted["columnDefinitions"]
-            assert deleted["rows"][0]["cells"][0] == "r1" and deleted["rows"][0]["object"]["metadata"]["labels"] == {"team": "a"}
+            assert deleted["rows"][0]["cells"][0] == "r1" and deleted["rows"][0]["object"]["metadata"][
+                "labels"] == {"team": "a"}
 
 
 def test_initial_events_of_a_table(api, watching, ns):
@@ -263,7 +277,8 @@ def test_initial_events_of_a_table(api, watching, ns):
 
 def test_field_selector(api, watching, ns):
     """W-21, SEL-12"""
-    with watching.watch(path_of(POLR, ns), resourceVersion=version_of(api, ns), fieldSelector="metadata.name=r2") as watch:
+    with watching.watch(path_of(POLR, ns), resourceVersion=version_of(api, ns),
+                        fieldSelector="metadata.name=r2") as watch:
         for name in ("r1", "r2", "r3"):
             api.create(POLR, report(name), ns)
         api.delete(path_of(POLR, ns, "r2"))
@@ -283,13 +298,15 @@ def test_watch_of_one(api, watching, ns):
 def test_timeout_ends_cleanly(api, watching, ns):
     """W-03, W-40: TestWatchHTTPTimeout: a bookmark before the end, when they are asked for"""
     version = version_of(api, ns)
-    with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=3, allowWatchBookmarks="true") as watch:
+    with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=3,
+                        allowWatchBookmarks="true") as watch:
         api.create(POLR, report("elsewhere"), ns + "-b")
         events = watch.end(seconds=20)
         assert watch.error is None
         assert events and {kind for kind, _ in events} == {"BOOKMARK"}
         bookmark = events[-1][1]
-        assert bookmark["kind"] == "PolicyReport" and set(bookmark["metadata"]) - {"creationTimestamp"} == {"resourceVersion"}
+        assert bookmark["kind"] == "PolicyReport" and set(bookmark["metadata"]) - {
+            "creationTimestamp"} == {"resourceVersion"}
         # It counts what happened elsewhere, too.
         assert int(bookmark["metadata"]["resourceVersion"]) > int(version)
     with watching.watch(path_of(POLR, ns), resourceVersion=version, timeoutSeconds=1) as watch:
@@ -297,7 +314,10 @@ def test_timeout_ends_cleanly(api, watching, ns):
 
 
 def test_late_bookmark(own_stack, ns):
-    """W-40, W-41: a bookmark that is long in coming is not sent when an event that came meanwhile is newer; the next one is"""
+    """
+    W-40, W-41: a bookmark that is long in coming is not sent when an event that came meanwhile is newer; the next one
+    is
+    """
     own_stack.begin()
     api = own_stack.proxy(flags=["--workers=1"]).api()
     path = path_of(POLR, ns)
@@ -306,7 +326,8 @@ def test_late_bookmark(own_stack, ns):
     blocker.cursor().execute("SELECT pg_advisory_xact_lock(4711)")
     own_stack.database.psql("""
         ALTER FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller) RENAME TO api_bookmark_at_once;
-        CREATE FUNCTION kube_reports_internal.api_bookmark(cluster uuid, lane integer, version bigint, representation text) RETURNS bytea
+        CREATE FUNCTION kube_reports_internal.api_bookmark(cluster uuid, lane integer, version bigint,
+            representation text) RETURNS bytea
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             WHILE NOT pg_try_advisory_xact_lock_shared(4711) LOOP PERFORM pg_sleep(0.05); END LOOP;
@@ -315,7 +336,8 @@ def test_late_bookmark(own_stack, ns):
         REVOKE ALL ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) FROM PUBLIC;
         GRANT EXECUTE ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text) TO kube_reports_proxy""", user="postgres")
     with api.watch(path, resourceVersion=version_of(api, ns), timeoutSeconds=6, allowWatchBookmarks="true") as watch:
-        until(lambda: own_stack.database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'", user="postgres") == "1",
+        until(lambda: own_stack.database.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+                                              user="postgres") == "1",
               20, "a bookmark to be asked for")
         stored = api.create(POLR, report("r1"), ns)
         assert watch.event() == ("ADDED", stored)
@@ -347,7 +369,8 @@ def test_first_byte(stack, ns):
     context = ssl.create_default_context(cafile=f"{stack.pki}/ca.crt")
     context.load_cert_chain(f"{stack.pki}/admin.crt", f"{stack.pki}/admin.key")
     query = urllib.parse.urlencode({"watch": "true", "resourceVersion": version_of(stack.first.api(), ns)})
-    with socket.create_connection(("127.0.0.1", stack.second.port), 10) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+    with socket.create_connection(("127.0.0.1", stack.second.port), 10) as plain, context.wrap_socket(plain,
+        server_hostname="127.0.0.1") as tls:
         tls.settimeout(10)
         tls.sendall(f"GET {path_of(POLR, ns)}?{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         head = b""
@@ -378,7 +401,8 @@ def test_the_log_stays_bounded(own_stack):
     database.psql("""
         INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
             SELECT l.cluster_id, l.resource_type, 'ns', 'r' || n, '{}', '{}'
-            FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type, generate_series(1, 250) n
+            FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type,
+                generate_series(1, 250) n
             WHERE t.plural = 'policyreports';
         SELECT kube_reports.set_setting('log_retention', '0')""")
     own_stack.proxy()
@@ -393,7 +417,8 @@ def test_version_of_the_future(api, watching, ns):
         assert watch.code == 200
         api.create(POLR, report("r1"), ns)
         assert [kind for kind, _ in watch.end(20) if kind != "BOOKMARK"] == []
-    answer = watching.get(path_of(POLR, ns), watch="true", resourceVersion=future, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
+    answer = watching.get(path_of(POLR, ns), watch="true", resourceVersion=future, sendInitialEvents="true",
+                          resourceVersionMatch="NotOlderThan")
     status = failure(answer, 504, "Timeout")
     assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
@@ -422,7 +447,8 @@ def test_list_plus_events_is_the_list(stack, ns):
     apis = [stack.first.api(keep=True), stack.second.api(keep=True)]
     path = path_of(POLR, ns)
     first = apis[0].get(path).json
-    watches = [api.watch(path, resourceVersion=first["metadata"]["resourceVersion"]) for api in (stack.first.api(), stack.second.api())]
+    watches = [api.watch(path, resourceVersion=first["metadata"]["resourceVersion"])
+               for api in (stack.first.api(), stack.second.api())]
     failures = []
 
     def write(seed):
@@ -467,7 +493,9 @@ def test_list_plus_events_is_the_list(stack, ns):
 
 
 def test_a_reader_that_does_not_read(stack, api, ns):
-    """W-31: it costs a bounded queue and then its stream, in which nothing is left out; writers and other watchers go on"""
+    """
+    W-31: it costs a bounded queue and then its stream, in which nothing is left out; writers and other watchers go on
+    """
     context = ssl.create_default_context(cafile=f"{stack.pki}/ca.crt")
     context.load_cert_chain(f"{stack.pki}/admin.crt", f"{stack.pki}/admin.key")
     path = path_of(POLR, ns)
@@ -477,12 +505,14 @@ def test_a_reader_that_does_not_read(stack, api, ns):
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         plain.connect(("127.0.0.1", stack.second.port))
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
-            tls.sendall(f"GET {path}?watch=true&resourceVersion={version_of(api, ns)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            tls.sendall(f"GET {path}?watch=true&resourceVersion={version_of(api, ns)} HTTP/1.1\r\nHost: "
+                        "x\r\nConnection: close\r\n\r\n".encode())
             tls.settimeout(20)
             taken = tls.recv(1)
             with stack.second.api().watch(path, resourceVersion=version_of(api, ns)) as lively:
                 for number in range(120):
-                    answer = api.patch(path + "/big", {"results": [{"policy": "p", "message": f"{number}" + "m" * 1000000}]})
+                    answer = api.patch(path + "/big",
+                                       {"results": [{"policy": "p", "message": f"{number}" + "m" * 1000000}]})
                     assert answer.code == 200
                 for _ in range(120):
                     assert lively.event()[0] == "MODIFIED"
@@ -491,7 +521,8 @@ def test_a_reader_that_does_not_read(stack, api, ns):
             tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024 * 1024)
             for piece in iter(lambda: tls.recv(65536), b""):
                 taken += piece
-    numbers = [int(json.loads(line)["object"]["results"][0]["message"].rstrip("m")) for line in chunks(taken).splitlines()]
+    numbers = [int(json.loads(line)["object"]["results"][0]["message"].rstrip("m"))
+               for line in chunks(taken).splitlines()]
     assert numbers == list(range(len(numbers))) and len(numbers) < 120
 
 
@@ -521,7 +552,10 @@ def test_many_watchers_of_one_namespace(stack, api, ns):
 
 
 def test_more_representations_than_a_feed_carries(stack, types, ns):
-    """W-02: events carry 16 representations for all; whose is not among them reads alone, and takes nothing from others when it goes"""
+    """
+    W-02: events carry 16 representations for all; whose is not among them reads alone, and takes nothing from others
+    when it goes
+    """
     definition = crd(types.group, "manyversions")
     version = definition["spec"]["versions"][0]
     names = [f"v{number}" for number in range(1, 18)]
@@ -550,7 +584,8 @@ def test_more_representations_than_a_feed_carries(stack, types, ns):
         alone.close()
         watchers(16)
         for number in range(2):
-            document = {"apiVersion": f"{types.group}/v1", "kind": definition["spec"]["names"]["kind"], "metadata": {"name": f"a{number}"}}
+            document = {"apiVersion": f"{types.group}/v1", "kind": definition["spec"]["names"]["kind"],
+                        "metadata": {"name": f"a{number}"}}
             assert api.post(f"{root}v1/namespaces/{ns}/manyversions", document).code == 201
             for watch in watches:
                 watch.expect(("ADDED", f"a{number}"))

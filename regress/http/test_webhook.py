@@ -23,7 +23,9 @@ KEY = b"\x00\x01 a key of any bytes \xff"
 
 
 class Receiver:
-    """A target.  answer(number) says what becomes of the request of that number: a code, or a function of the handler."""
+    """
+    A target.  answer(number) says what becomes of the request of that number: a code, or a function of the handler.
+    """
 
     def __init__(self, pki):
         receiver = self
@@ -80,7 +82,8 @@ class Receiver:
     def events(self, acknowledged=True):
         """The events that came, in order; only those of requests that were answered well."""
         with self.lock:
-            return [event for _, body, code, _ in self.requests if code == 200 or not acknowledged for event in json.loads(body)["events"]]
+            return [event for _, body, code, _ in self.requests if code == 200 or not acknowledged
+                    for event in json.loads(body)["events"]]
 
     def policies(self, **more):
         return [event["policy"] for event in self.events(**more)]
@@ -94,8 +97,10 @@ class Hooks:
         self.database = own.database
         self.directory = f"{own.pki}/hooks"
         os.mkdir(self.directory)
-        for name, content in (("ca.crt", open(f"{own.pki}/ca.crt", "rb").read()), ("token", b"secret-token\n"), ("empty", b""),
-                              ("hmac", b"whsec_" + base64.b64encode(KEY) + b"\n"), ("plain-hmac", b"words\n"), ("bad-hmac", b"whsec_*\n"),
+        for name, content in (("ca.crt", open(f"{own.pki}/ca.crt", "rb").read()),
+                              ("token", b"secret-token\n"), ("empty", b""),
+                              ("hmac", b"whsec_" + base64.b64encode(KEY) + b"\n"), ("plain-hmac", b"words\n"),
+                              ("bad-hmac", b"whsec_*\n"),
                               ("two-lines", b"a\r\nX-Injected: b\n")):
             with open(f"{self.directory}/{name}", "wb") as file:
                 file.write(content)
@@ -117,22 +122,26 @@ class Hooks:
         """A target of the test's own; returns its name."""
         self.made += 1
         name = f"target-{self.made}"
-        arguments = {"name": name, "cluster": self.stack.cluster, "url": receiver if isinstance(receiver, str) else receiver.url,
+        arguments = {"name": name, "cluster": self.stack.cluster,
+                     "url": receiver if isinstance(receiver, str) else receiver.url,
                      "filter": json.dumps(filters or {}), "ca_file": ca_file, **more}
         given = ", ".join(f"{key} => '{value}'" for key, value in arguments.items() if value is not None)
         self.database.psql(f"SELECT kube_reports.add_webhook({given})")
         return name
 
     def call(self, function, name, *more):
-        return self.database.psql(f"SELECT kube_reports.{function}('{name}', '{self.stack.cluster}'{''.join(f', {m!r}' for m in more)})")
+        return self.database.psql(f"SELECT kube_reports.{function}('{name}', "
+                                  f"'{self.stack.cluster}'{''.join(f', {m!r}' for m in more)})")
 
     def state(self, name):
-        return json.loads(self.database.psql(f"SELECT to_json(s) FROM kube_reports.webhook_state s WHERE name = '{name}'"))
+        return json.loads(self.database.psql("SELECT to_json(s) FROM kube_reports.webhook_state s WHERE name = "
+                                             f"'{name}'"))
 
     def wait_for_all(self, targets):
         """The place of a target moves over what it does not want, too."""
         newest = json.loads(self.api.get("/v1/export/events").body.splitlines()[-1])["id"]
-        until(lambda: all(self.state(target)["acknowledged"] >= newest for target in targets), 30, "every target to be done")
+        until(lambda: all(self.state(target)["acknowledged"] >= newest for target in targets), 30,
+              "every target to be done")
 
     def put(self, namespace, name, *results):
         """Creates a report or replaces its results."""
@@ -164,7 +173,8 @@ def hooks(module_hooks):
 
 def same_order(events):
     """Whether the events come in the order of history."""
-    places = [(int(event["id"].split("-")[0]), int.from_bytes(bytes.fromhex(event["id"].split("-")[1]), "big", signed=True)) for event in events]
+    places = [(int(event["id"].split("-")[0]),
+               int.from_bytes(bytes.fromhex(event["id"].split("-")[1]), "big", signed=True)) for event in events]
     return places == sorted(places)
 
 
@@ -174,42 +184,55 @@ def test_what_is_sent(hooks):
     hooks.put("one", "before", result("before", "fail"))
     name = hooks.add(receiver, token_file="token", hmac_file="hmac")
     begun = time.time()
-    hooks.put("one", "a", result("new-fail", "fail", severity="high", message='a "message"', properties={"k": "v"}), result("passes", "pass"),
+    hooks.put("one", "a", result("new-fail", "fail", severity="high", message='a "message"', properties={"k": "v"}),
+              result("passes", "pass"),
               result("is-skipped", "skip"))
-    hooks.put("one", "a", result("new-fail", "error", severity="high"), result("passes", "warn"), result("is-skipped", "skip"))
+    hooks.put("one", "a", result("new-fail", "error", severity="high"), result("passes", "warn"),
+              result("is-skipped", "skip"))
     hooks.put("one", "a", result("new-fail", "pass"))
     hooks.put(None, "a", result("of-cluster", "error"))
     until(lambda: receiver.policies()[-1:] == ["of-cluster"], 30, "the last event")
     assert receiver.policies() == ["new-fail", "passes", "of-cluster"] and same_order(receiver.events())
     sent = receiver.events()
-    exported = {json.loads(line)["id"]: json.loads(line) for line in hooks.api.get("/v1/export/events").body.splitlines()}
+    exported = {json.loads(line)["id"]: json.loads(line)
+                for line in hooks.api.get("/v1/export/events").body.splitlines()}
     for event in sent:
-        assert {key: value for key, value in event.items() if key not in ("message", "properties")} == exported[event["id"]]
+        assert {key: value for key, value in event.items()
+                if key not in ("message", "properties")} == exported[event["id"]]
     assert set(sent[0]) == {*exported[sent[0]["id"]], "message", "properties"}
     for headers, body, _, path in receiver.requests:
         document = json.loads(body)
         headers = {key.lower(): value for key, value in headers.items()}
-        assert path == "/hook?x=1" and headers["content-type"] == "application/json" and headers["authorization"] == "Bearer secret-token"
-        assert (document["target"], document["cluster"], document["cluster_name"]) == (name, hooks.stack.cluster, "test")
-        assert headers["webhook-id"] == headers["idempotency-key"] == f"{document['events'][0]['id']}_{document['events'][-1]['id']}"
+        assert path == "/hook?x=1" and headers["content-type"] == "application/json" and headers[
+            "authorization"] == "Bearer secret-token"
+        assert (document["target"], document["cluster"], document["cluster_name"]) == (name,
+            hooks.stack.cluster, "test")
+        assert (headers["webhook-id"] == headers["idempotency-key"]
+                == f"{document['events'][0]['id']}_{document['events'][-1]['id']}")
         assert begun - 2 <= int(headers["webhook-timestamp"]) <= time.time() + 2
         signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-        assert headers["webhook-signature"] == "v1," + base64.b64encode(hmac.new(KEY, signed, hashlib.sha256).digest()).decode()
-    state = until(lambda: next((s for s in [hooks.state(name)] if s["sent"] == 3), None), 10, "the acknowledgement to be noted")
+        assert headers["webhook-signature"] == "v1," + base64.b64encode(hmac.new(KEY, signed,
+            hashlib.sha256).digest()).decode()
+    state = until(lambda: next((s for s in [hooks.state(name)] if s["sent"] == 3), None), 10,
+                  "the acknowledgement to be noted")
     assert (state["failures"], state["error"], state["state"]) == (0, None, "waiting")
 
 
 def test_filters(hooks):
     """By status, severity, source, policy, namespace; one target does not mind the other"""
-    wanted = {"all": ({}, {"a", "b", "c", "d"}), "status": ({"status": ["warn", "error"]}, {"b", "c"}), "severity": ({"severity": "critical"}, {"a"}),
-              "source": ({"source": "trivy"}, {"d"}), "policy": ({"policy": ["a", "c"]}, {"a", "c"}), "namespace": ({"namespace": "f-two"}, {"c", "d"}),
+    wanted = {"all": ({}, {"a", "b", "c", "d"}), "status": ({"status": ["warn", "error"]}, {"b", "c"}),
+              "severity": ({"severity": "critical"}, {"a"}),
+              "source": ({"source": "trivy"}, {"d"}), "policy": ({"policy": ["a", "c"]}, {"a", "c"}),
+              "namespace": ({"namespace": "f-two"}, {"c", "d"}),
               "both": ({"namespace": "f-two", "status": "fail"}, {"d"}), "none": ({"policy": "nothing"}, set())}
     receivers = {name: hooks.receiver() for name in wanted}
     targets = {name: hooks.add(receivers[name], filters) for name, (filters, _) in wanted.items()}
-    hooks.put("f-one", "a", result("a", "fail", severity="critical"), result("b", "warn"), result("no", "pass", severity="critical"))
+    hooks.put("f-one", "a", result("a", "fail", severity="critical"), result("b", "warn"),
+              result("no", "pass", severity="critical"))
     hooks.put("f-two", "a", result("c", "error"), {**result("d", "fail"), "source": "trivy"})
     hooks.wait_for_all(targets.values())
-    assert {name: set(receiver.policies()) for name, receiver in receivers.items()} == {name: policies for name, (_, policies) in wanted.items()}
+    assert {name: set(receiver.policies()) for name, receiver in receivers.items()} == {name: policies
+        for name, (_, policies) in wanted.items()}
     assert receivers["none"].requests == []
 
 
@@ -224,12 +247,16 @@ def test_what_is_new_for_a_filter_of_statuses(hooks):
     for status in ("pass", "warn", "fail", "error", "fail", "pass", "fail", "skip", "error"):
         hooks.put("steps", "a", result("p", status))
     hooks.wait_for_all(targets)
-    assert {name: [(event["old_status"], event["new_status"]) for event in receiver.events()] for name, receiver in receivers.items()} == {
+    assert {name: [(event["old_status"], event["new_status"]) for event in receiver.events()]
+            for name, receiver in receivers.items()} == {
         name: changes for name, (_, changes) in told.items()}
 
 
 def test_a_target_that_fails(hooks):
-    """500, a redirect, a cut connection, no answer in time: sent again until it is acknowledged, in order; nothing follows a redirect"""
+    """
+    500, a redirect, a cut connection, no answer in time: sent again until it is acknowledged, in order; nothing follows
+    a redirect
+    """
     receiver = hooks.receiver()
     hold = threading.Event()
 
@@ -262,10 +289,14 @@ def test_batches_and_back_off(hooks):
             times.append(time.monotonic())
     gaps = [after - before for before, after in zip(times, times[1:])]
     assert gaps[0] >= 0.35 and gaps[1] >= 0.75 and gaps[2] >= 1.5
-    state = until(lambda: next((s for s in [hooks.state(name)] if s["failures"] >= 4), None), 10, "the failures to be noted")
-    assert state["state"] in ("failing", "sending") and state["error"] == "the target answered with code 503" and state["sent"] == 0
+    state = until(lambda: next((s for s in [hooks.state(name)] if s["failures"] >= 4), None), 10,
+                  "the failures to be noted")
+    assert state["state"] in ("failing",
+                              "sending") and state["error"] == "the target answered with code 503" and state[
+        "sent"] == 0
     label = f'{{target="{name}"}}'
-    until(lambda: (hooks.proxy.metric(f"kube_reports_webhook_failing_attempts{label}") or 0) >= 3, 30, "the metrics to tell")
+    until(lambda: (hooks.proxy.metric(f"kube_reports_webhook_failing_attempts{label}") or 0) >= 3, 30,
+          "the metrics to tell")
     assert hooks.proxy.metric(f"kube_reports_webhook_lag_seconds{label}") > 1
     assert hooks.proxy.metric(f"kube_reports_webhook_failures_total{label}") >= 3
     receiver.answer = lambda number: 200
@@ -280,10 +311,12 @@ def test_large_events(hooks):
     """A batch ends early where what results say is large; nothing is left out"""
     receiver = hooks.receiver()
     hooks.add(receiver)
-    large = [result(f"large-{number:02}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)}) for number in range(25)]
+    large = [result(f"large-{number:02}", "fail", properties={f"k{n}": os.urandom(60).hex() for n in range(800)})
+             for number in range(25)]
     hooks.put("large", "large", *large)
     until(lambda: len(receiver.events()) >= 25, 60, "all events")
-    assert {event["policy"]: event["properties"] for event in receiver.events()} == {entry["policy"]: entry["properties"] for entry in large}
+    assert {event["policy"]: event["properties"]
+            for event in receiver.events()} == {entry["policy"]: entry["properties"] for entry in large}
     assert len(receiver.events()) == 25 and same_order(receiver.events()) and 1 < len(receiver.requests) < 10
 
 
@@ -302,23 +335,31 @@ def test_a_slow_target_holds_up_nobody(hooks):
 def test_tls_and_files(hooks):
     """Without the CA, a token or a key nothing is sent, and the state says why"""
     receiver = hooks.receiver()
-    told = {hooks.add(receiver, ca_file=None): "certificate", hooks.add(receiver, ca_file="missing"): "missing: No such file",
-            hooks.add(receiver, token_file="missing"): "missing: No such file", hooks.add(receiver, hmac_file="empty"): "empty is empty",
-            hooks.add(receiver, hmac_file="bad-hmac"): "no base64", hooks.add(receiver, token_file="two-lines"): "more than one line",
+    told = {hooks.add(receiver, ca_file=None): "certificate",
+            hooks.add(receiver, ca_file="missing"): "missing: No such file",
+            hooks.add(receiver, token_file="missing"): "missing: No such file",
+            hooks.add(receiver, hmac_file="empty"): "empty is empty",
+            hooks.add(receiver, hmac_file="bad-hmac"): "no base64",
+            hooks.add(receiver, token_file="two-lines"): "more than one line",
             hooks.add(receiver.url.replace("127.0.0.1", "127.0.0.2")): "127.0.0.2"}
     hooks.failures("files", 1)
     for name, words in told.items():
-        state = until(lambda name=name: next((s for s in [hooks.state(name)] if s["failures"] > 0), None), 30, "a failure")
+        state = until(lambda name=name: next((s for s in [hooks.state(name)] if s["failures"] > 0), None), 30,
+                      "a failure")
         assert words in state["error"], state
     assert receiver.requests == []
 
 
 def test_a_replica_without_the_files(hooks):
-    """A proxy without --webhook-directory, and one whose directory lacks a file, leave the target to others: nothing is late for them"""
+    """
+    A proxy without --webhook-directory, and one whose directory lacks a file, leave the target to others: nothing is
+    late for them
+    """
     receiver = hooks.receiver()
     empty = f"{hooks.stack.pki}/no-hooks"
     os.makedirs(empty, exist_ok=True)
-    lacking = [hooks.stack.proxy(flags=("--workers=1", "--v=1")), hooks.stack.proxy(flags=("--workers=1", "--v=1", f"--webhook-directory={empty}"))]
+    lacking = [hooks.stack.proxy(flags=("--workers=1", "--v=1")),
+               hooks.stack.proxy(flags=("--workers=1", "--v=1", f"--webhook-directory={empty}"))]
     hooks.proxy.stop()
     try:
         # Those alone: each takes its turn, and again.
@@ -388,7 +429,8 @@ def test_pause_resume_remove(hooks):
     # Again from the second one.
     assert hooks.call("resume_webhook", name, receiver.events()[0]["id"]) == "t"
     until(lambda: receiver.policies() == policies + policies[1:], 30, "the repetition")
-    assert hooks.call("remove_webhook", name) == "t" and hooks.call("remove_webhook", name) == "f" == hooks.call("pause_webhook", name)
+    assert hooks.call("remove_webhook", name) == "t" and hooks.call("remove_webhook",
+        name) == "f" == hooks.call("pause_webhook", name)
     more = hooks.failures("removed", 2)
     until(lambda: other.policies() == policies + more, 30, "the other target")
     assert receiver.policies() == policies + policies[1:]
@@ -396,7 +438,10 @@ def test_pause_resume_remove(hooks):
 
 @pytest.mark.parametrize("how", ("resumed", "added-anew"))
 def test_going_back_while_a_batch_is_under_way(hooks, how):
-    """Its acknowledgement is none of the batch that has taken its place, though the same proxy sends both: what failed comes again"""
+    """
+    Its acknowledgement is none of the batch that has taken its place, though the same proxy sends both: what failed
+    comes again
+    """
     receiver = hooks.receiver()
     late, refused = threading.Event(), threading.Event()
     answers = {1: lambda handler: 200 if late.wait(60) else 500, 2: lambda handler: 500 if refused.wait(60) else 200}
@@ -414,7 +459,8 @@ def test_going_back_while_a_batch_is_under_way(hooks, how):
     until(lambda: len(receiver.requests) == 3, 30, "the first batch to be under way again")
     place, failures = hooks.state(name)["acknowledged"], f'kube_reports_webhook_failures_total{{target="{name}"}}'
     late.set()
-    until(lambda: hooks.proxy.metric(failures) == 1 or hooks.state(name)["acknowledged"] != place, 30, "the late acknowledgement to be told")
+    until(lambda: hooks.proxy.metric(failures) == 1 or hooks.state(name)["acknowledged"] != place, 30,
+          "the late acknowledgement to be told")
     assert hooks.state(name)["acknowledged"] == place
     refused.set()
     until(lambda: receiver.policies() == policies * 2, 60, "all events again")
@@ -436,9 +482,11 @@ def test_another_target_of_that_name(hooks):
                     found.execute("SELECT url FROM kube_reports_internal.api_webhook_next(%s)", (hooks.stack.cluster,))
                     return found.fetchall()
             looked = looking.submit(look)
-            until(lambda: hooks.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {sender.info.backend_pid} AND NOT granted", user="postgres") == "1",
+            until(lambda: hooks.database.psql(f"SELECT count(*) FROM pg_locks WHERE pid = {sender.info.backend_pid} "
+                                              "AND NOT granted", user="postgres") == "1",
                   30, "the sender to have found the target")
-            cursor.execute("SELECT kube_reports.remove_webhook(%s, %s), kube_reports.add_webhook(%s, %s, 'https://127.0.0.1:1/after',"
+            cursor.execute("SELECT kube_reports.remove_webhook(%s, %s), kube_reports.add_webhook(%s, %s, "
+                           "'https://127.0.0.1:1/after',"
                            " after => %s)", (name, hooks.stack.cluster) * 2 + (BEGINNING,))
             keeper.commit()
             assert looked.result(60) == [("https://127.0.0.1:1/after",)]
@@ -448,14 +496,25 @@ def test_another_target_of_that_name(hooks):
 
 
 @pytest.mark.parametrize("arguments, sqlstate", [
-    ({"url": "http://a/"}, "22023"), ({"url": "https://user:secret@a/"}, "22023"), ({"url": "file:///etc/passwd"}, "22023"), ({"url": "https://a/ b"}, "22023"),
-    ({"url": "https://a/#f"}, "22023"), ({"url": "https://a/\nX: y"}, "22023"), ({"name": "a b"}, "22023"), ({"name": ""}, "22023"), ({"name": "x" * 64}, "22023"),
-    ({"token_file": "../token"}, "22023"), ({"hmac_file": ".hidden"}, "22023"), ({"ca_file": "a/b"}, "22023"), ({"filter": '{"colour": "red"}'}, "22023"),
-    ({"filter": '{"status": "pass"}'}, "22023"), ({"filter": '{"cluster": "x"}'}, "22023"), ({"filter": '{"old_status": "pass"}'}, "22023"),
-    ({"filter": "[]"}, "22023"), ({"after": "x"}, "22023"), ({"cluster": "00000000-0000-4000-8000-000000000000"}, "42704"), ({"cluster": None}, "42704"),
-    ({"batch_size": "0"}, "22023"), ({"batch_size": "1001"}, "22023"), ({"batch_size": None}, "22023"), ({"timeout": "1 hour"}, "22023"),
-    ({"timeout": "99 milliseconds"}, "22023"), ({"timeout": None}, "22023"), ({"name": None}, "22023"), ({"url": None}, "22023"),
-    ({"url": "https://a?b#c"}, "22023"), ({"url": "https://?a"}, "22023"), ({"filter": '{"severity": "hihg"}'}, "22023"), ({"name": "twice"}, "23505")], ids=str)
+    ({"url": "http://a/"}, "22023"), ({"url": "https://user:secret@a/"}, "22023"),
+                                                 ({"url": "file:///etc/passwd"}, "22023"),
+                                                 ({"url": "https://a/ b"}, "22023"),
+    ({"url": "https://a/#f"}, "22023"), ({"url": "https://a/\nX: y"}, "22023"), ({"name": "a b"}, "22023"),
+                                                 ({"name": ""}, "22023"), ({"name": "x" * 64}, "22023"),
+    ({"token_file": "../token"}, "22023"), ({"hmac_file": ".hidden"}, "22023"), ({"ca_file": "a/b"}, "22023"),
+                                                 ({"filter": '{"colour": "red"}'}, "22023"),
+    ({"filter": '{"status": "pass"}'}, "22023"), ({"filter": '{"cluster": "x"}'}, "22023"),
+                                                 ({"filter": '{"old_status": "pass"}'}, "22023"),
+    ({"filter": "[]"}, "22023"), ({"after": "x"}, "22023"),
+                                                 ({"cluster": "00000000-0000-4000-8000-000000000000"}, "42704"),
+                                                 ({"cluster": None}, "42704"),
+    ({"batch_size": "0"}, "22023"), ({"batch_size": "1001"}, "22023"), ({"batch_size": None}, "22023"),
+                                                 ({"timeout": "1 hour"}, "22023"),
+    ({"timeout": "99 milliseconds"}, "22023"), ({"timeout": None}, "22023"), ({"name": None}, "22023"),
+                                                 ({"url": None}, "22023"),
+    ({"url": "https://a?b#c"}, "22023"), ({"url": "https://?a"}, "22023"),
+                                                 ({"filter": '{"severity": "hihg"}'}, "22023"),
+                                                 ({"name": "twice"}, "23505")], ids=str)
 def test_what_is_no_target(hooks, arguments, sqlstate):
     given = {"name": "good", "cluster": hooks.stack.cluster, "url": "https://a:1/x?y=z", **arguments}
     connection = psycopg2.connect(hooks.database.connection())
@@ -463,7 +522,8 @@ def test_what_is_no_target(hooks, arguments, sqlstate):
     with connection.cursor() as cursor:
         cursor.execute("SELECT kube_reports.add_webhook('twice', %s, 'https://[::1]:8443')", (hooks.stack.cluster,))
         with pytest.raises(psycopg2.Error) as raised:
-            cursor.execute(f"SELECT kube_reports.add_webhook({', '.join(f'{key} => %s' for key in given)})", list(given.values()))
+            cursor.execute(f"SELECT kube_reports.add_webhook({', '.join(f'{key} => %s' for key in given)})",
+                           list(given.values()))
     connection.close()
     assert raised.value.pgcode == sqlstate
 
@@ -472,13 +532,15 @@ def test_who_may(hooks):
     """Targets are the owner's and administrators' business: neither readers nor the proxies' role see or change them"""
     hooks.add("https://127.0.0.1:1/")
     for user in ("kube_reports_reader", "kube_reports_proxy"):
-        for statement in ("SELECT * FROM kube_reports_internal.webhook", "SELECT * FROM kube_reports.webhook_state", "SELECT * FROM kube_reports_internal.webhook_progress",
+        for statement in ("SELECT * FROM kube_reports_internal.webhook", "SELECT * FROM kube_reports.webhook_state",
+                          "SELECT * FROM kube_reports_internal.webhook_progress",
                           f"SELECT kube_reports.pause_webhook('x', '{hooks.stack.cluster}')",
                           f"SELECT kube_reports.add_webhook('x', '{hooks.stack.cluster}', 'https://a/')"):
             assert "permission denied" in hooks.database.psql(statement, user=user, check=False).err
     other = "00000000-0000-4000-8000-00000000000c"
     hooks.database.psql(f"SELECT kube_reports.register_cluster('{other}')")
-    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports_internal.api_webhook_next('{other}')", user="kube_reports_proxy") == "0"
+    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports_internal.api_webhook_next('{other}')",
+                               user="kube_reports_proxy") == "0"
     assert hooks.database.psql("SELECT count(*) FROM kube_reports.webhook_state", user="kube_reports_admin") == "1"
 
 
@@ -488,12 +550,14 @@ def test_nothing_is_skipped_by_an_open_transaction(hooks):
     hooks.put(None, "later", result("first-logged", "pass"), result("last-logged", "pass"))
     receiver = hooks.receiver()
     hooks.add(receiver)
-    connection = hooks.database.open_create(hooks.stack.cluster, report("open", "open", results=[result("first-logged", "fail")]))
+    connection = hooks.database.open_create(hooks.stack.cluster,
+                                            report("open", "open", results=[result("first-logged", "fail")]))
     hooks.put(None, "later", result("last-logged", "fail"))
     version = int(hooks.database.psql("SELECT max(version) FROM kube_reports_internal.result_change"))
     cluster = f"SELECT id FROM kube_reports.cluster WHERE uid = '{hooks.stack.cluster}'"
     assert int(hooks.database.psql(f"SELECT kube_reports_internal.event_horizon(ARRAY({cluster}))")) < version
-    assert hooks.database.psql(f"SELECT count(*) FROM kube_reports_internal.api_webhook_next('{hooks.stack.cluster}')") == "0"
+    assert (hooks.database.psql(f"SELECT count(*) FROM kube_reports_internal.api_webhook_next('{hooks.stack.cluster}')")
+            == "0")
     assert receiver.requests == []
     connection.commit()
     connection.close()
@@ -572,7 +636,8 @@ def test_the_database_goes_away(hooks):
     until(lambda: receiver.policies()[-1:] == policies[-1:], 60, "the last event")
     came = receiver.policies()
     repeated = len(came) - len(policies)
-    assert repeated in (0, 1) and came == policies[:1] * repeated + policies and same_order(receiver.events()[repeated:])
+    assert repeated in (0, 1) and came == policies[:1] * repeated + policies and same_order(
+        receiver.events()[repeated:])
 
 
 def test_off(hooks):

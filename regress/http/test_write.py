@@ -30,7 +30,8 @@ def test_create_sets_metadata(api, ns):
 def test_server_fields_of_the_client_are_replaced(api, ns):
     """CRE-01: item 4"""
     document = report("r1")
-    document["metadata"].update(uid="11111111-1111-4111-8111-111111111111", creationTimestamp="2001-01-01T00:00:00Z", generation=7,
+    document["metadata"].update(uid="11111111-1111-4111-8111-111111111111",
+                                creationTimestamp="2001-01-01T00:00:00Z", generation=7,
                                 selfLink="/x", deletionTimestamp="2001-01-01T00:00:00Z", deletionGracePeriodSeconds=3)
     metadata = api.create(POLR, document, ns)["metadata"]
     assert metadata["uid"] != "11111111-1111-4111-8111-111111111111"
@@ -47,7 +48,8 @@ def test_unknown_fields_are_pruned(api, ns):
         document["metadata"]["name"] = name
         answer = api.post(path_of(POLR, ns), document, **({"fieldValidation": mode} if mode else {}))
         assert answer.code == 201
-        assert "colour" not in answer.json and "size" not in answer.json["results"][0] and "shade" not in answer.json["metadata"]
+        assert "colour" not in answer.json and "size" not in answer.json["results"][
+            0] and "shade" not in answer.json["metadata"]
         if warned:
             assert '299 - "unknown field \\"colour\\""' in answer.warnings
             assert '299 - "unknown field \\"results[0].size\\""' in answer.warnings
@@ -62,7 +64,8 @@ def test_generate_name(api, ns):
     names = set()
     for _ in range(20):
         metadata = api.create(POLR, document, ns)["metadata"]
-        assert re.fullmatch("scan-[bcdfghjklmnpqrstvwxz2456789]{5}", metadata["name"]) and metadata["generateName"] == "scan-"
+        assert re.fullmatch("scan-[bcdfghjklmnpqrstvwxz2456789]{5}",
+                            metadata["name"]) and metadata["generateName"] == "scan-"
         names.add(metadata["name"])
     assert len(names) == 20
     document["metadata"] = {"generateName": "g" * 70}
@@ -77,22 +80,29 @@ def test_owner_references(api, ns):
     answer = api.post(path_of(POLR, ns), document)
     assert answer.json["metadata"]["ownerReferences"] == [owner]
     assert any("contains duplicate entries" in warning and owner["uid"] in warning for warning in answer.warnings)
-    document["metadata"].update(name="r2", ownerReferences=[dict(owner, controller=True), dict(owner, controller=True, uid="2", name="q")])
+    document["metadata"].update(name="r2",
+                                ownerReferences=[dict(owner, controller=True),
+                                                 dict(owner, controller=True, uid="2", name="q")])
     status = failure(api.post(path_of(POLR, ns), document), 422, "Invalid")
     assert "Only one reference can have Controller set to true" in status["message"]
     document["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]
     failure(api.post(path_of(POLR, ns), document), 422, "Invalid")
 
 
-FIRST, SECOND = {"apiVersion": "example.com/v1", "kind": "Owner", "name": "name", "uid": "1"}, {"apiVersion": "example.com/v1", "kind": "Owner", "name": "name", "uid": "2"}
+FIRST, SECOND = {"apiVersion": "example.com/v1", "kind": "Owner", "name": "name",
+                 "uid": "1"}, {"apiVersion": "example.com/v1", "kind": "Owner", "name": "name", "uid": "2"}
 REFUSING = {**FIRST, "controller": False, "blockOwnerDeletion": False}
 
 
 @pytest.mark.parametrize("given, expected", [
-    ([FIRST, SECOND, FIRST, FIRST, SECOND], [FIRST, SECOND]), ([FIRST, {**FIRST, "name": "other"}], None), ([FIRST, {**FIRST, "apiVersion": "example.com/v2"}], None),
+    ([FIRST, SECOND, FIRST, FIRST, SECOND], [FIRST, SECOND]), ([FIRST, {**FIRST, "name": "other"}], None),
+                                             ([FIRST, {**FIRST, "apiVersion": "example.com/v2"}], None),
     ([REFUSING, dict(reversed(REFUSING.items()))], [REFUSING]), ([REFUSING, FIRST], None)])
 def test_owners_said_twice(api, ns, given, expected):
-    """CRE-10, WARN-01: TestDedupOwnerReferences: what is the same in every member is kept once and warned of, on create, update and patch"""
+    """
+    CRE-10, WARN-01: TestDedupOwnerReferences: what is the same in every member is kept once and warned of, on create,
+    update and patch
+    """
     document = report("r1")
     document["metadata"]["ownerReferences"] = given
     created = api.post(path_of(POLR, ns), document)
@@ -103,13 +113,19 @@ def test_owners_said_twice(api, ns, given, expected):
     for answer, code in ((created, 201), (updated, 200), (patched, 200)):
         assert answer.code == code and answer.json["metadata"]["ownerReferences"] == (expected or given), answer
         # Duplicates are warned of once for each uid, and owners of one uid are merged by nobody.
-        assert any("contains duplicate entries" in warning for warning in answer.warnings) is (expected is not None), answer.warnings
+        assert any("contains duplicate entries" in warning
+                   for warning in answer.warnings) is (expected is not None), answer.warnings
 
 
 def test_dry_run(api, ns):
-    """CRE-06, DEL-08, UPD-06, PAT-08: TestDryRunCreateDoesntCreate, TestDryRunCreateReturnsObject, TestDryRunCreateExistingObjectFails,
-    TestDryRunUpdateMissingObjectFails, TestDryRunUpdatePreconditions, TestDryRunUpdateDoesntUpdate, TestDryRunUpdateReturnsObject,
-    TestDryRunDeleteDoesntDelete, TestDryRunDeleteMissingObjectFails, TestDryRunDeleteReturnsObject, testCreateDryRun, testCreateDryRunEquals"""
+    """
+    CRE-06, DEL-08, UPD-06, PAT-08: TestDryRunCreateDoesntCreate, TestDryRunCreateReturnsObject,
+    TestDryRunCreateExistingObjectFails,
+    TestDryRunUpdateMissingObjectFails, TestDryRunUpdatePreconditions, TestDryRunUpdateDoesntUpdate,
+    TestDryRunUpdateReturnsObject,
+    TestDryRunDeleteDoesntDelete, TestDryRunDeleteMissingObjectFails, TestDryRunDeleteReturnsObject, testCreateDryRun,
+    testCreateDryRunEquals
+    """
     path = path_of(POLR, ns)
     missing = report("r1")
     missing["metadata"]["resourceVersion"] = "1"
@@ -126,7 +142,8 @@ def test_dry_run(api, ns):
     assert {**shown, "metadata": None} == {**stored, "metadata": None}
     failure(api.post(path, report("r1"), dryRun="All"), 409, "AlreadyExists")
     for other in ({"uid": "other"}, {"resourceVersion": "1"}):
-        failure(api.put(path + "/r1", {**stored, "metadata": {**stored["metadata"], **other}}, dryRun="All"), 409, "Conflict")
+        failure(api.put(path + "/r1", {**stored, "metadata": {**stored["metadata"], **other}}, dryRun="All"), 409,
+                "Conflict")
     changed = copy.deepcopy(stored)
     changed["summary"]["pass"] = 9
     answer = api.put(path + "/r1", changed, dryRun="All")
@@ -170,7 +187,8 @@ def test_update(api, ns):
     moved["metadata"]["generation"] = 99
     moved["summary"]["pass"] = 7
     answer = api.put(path, moved)
-    assert answer.code == 200 and answer.json["metadata"]["creationTimestamp"] == changed["metadata"]["creationTimestamp"]
+    assert answer.code == 200 and answer.json["metadata"]["creationTimestamp"] == changed["metadata"][
+        "creationTimestamp"]
     assert answer.json["metadata"]["generation"] == 4
     other = api.get(path).json
     other["metadata"]["uid"] = str(uuid.uuid4())
@@ -218,7 +236,8 @@ def test_concurrent_patches_all_arrive(stack, ns):
     path = path_of(POLR, ns, "r1")
     apis[0].create(POLR, report("r1", labels={"start": "x"}), ns)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda n: apis[n % 2].patch(path, {"metadata": {"labels": {f"l{n}": "x"}}}).code, range(24)))
+        answers = list(pool.map(lambda n: apis[n % 2].patch(path, {"metadata": {"labels": {f"l{n}": "x"}}}).code,
+                                range(24)))
     assert answers == [200] * 24
     assert set(apis[1].get(path).json["metadata"]["labels"]) == {"start"} | {f"l{n}" for n in range(24)}
 
@@ -236,7 +255,8 @@ def test_read_your_writes_through_another_proxy(stack, ns):
 def test_versions_grow(stack, ns):
     """RV-02, RV-05: over proxies and namespaces"""
     apis = [stack.first.api(keep=True), stack.second.api(keep=True)]
-    versions = [int(apis[n % 2].create(POLR, report(f"r{n}"), f"{ns}-{n % 3}")["metadata"]["resourceVersion"]) for n in range(30)]
+    versions = [int(apis[n % 2].create(POLR, report(f"r{n}"), f"{ns}-{n % 3}")["metadata"]["resourceVersion"])
+                for n in range(30)]
     assert versions == sorted(set(versions))
 
 
@@ -248,15 +268,18 @@ def test_get_with_version(api, ns):
     assert api.get(path, resourceVersion=stored["metadata"]["resourceVersion"]).json == stored
     refused = failure(api.get(path, resourceVersion="x"), 400, "BadRequest")
     assert refused["message"] == 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
-    status = failure(api.get(path, resourceVersion=str(int(stored["metadata"]["resourceVersion"]) + 10 ** 12)), 504, "Timeout")
+    status = failure(api.get(path, resourceVersion=str(int(stored["metadata"]["resourceVersion"]) + 10 ** 12)), 504,
+                     "Timeout")
     assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
-@pytest.mark.parametrize("agent, pretty, expected", [("curl/7.88", None, True), ("curl/7.88", "false", False), ("tests", "true", True), ("tests", None, False)])
+@pytest.mark.parametrize("agent, pretty, expected", [("curl/7.88", None, True), ("curl/7.88", "false", False),
+                                                     ("tests", "true", True), ("tests", None, False)])
 def test_pretty(api, ns, agent, pretty, expected):
     """REQ-10"""
     api.create(POLR, report("r1"), ns)
-    answer = api.request("GET", path_of(POLR, ns, "r1"), headers={"User-Agent": agent}, **({"pretty": pretty} if pretty else {}))
+    answer = api.request("GET", path_of(POLR, ns, "r1"), headers={"User-Agent": agent},
+                         **({"pretty": pretty} if pretty else {}))
     assert (b"\n  " in answer.body) is expected
 
 
@@ -280,7 +303,8 @@ def test_every_built_in_kind(stack, api):
         assert created.code == 201, (plural, created)
         path = f"{collection}/{created.json['metadata']['name']}"
         assert other.get(path).json == created.json
-        assert created.json["metadata"]["name"] in [item["metadata"]["name"] for item in other.get(collection).json["items"]]
+        assert created.json["metadata"]["name"] in [item["metadata"]["name"]
+                                                    for item in other.get(collection).json["items"]]
         assert other.delete(path).code == 200
         assert other.get(path).code == 404
 

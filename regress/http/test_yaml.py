@@ -10,10 +10,14 @@ from client import PARTIAL, POLR, failure, path_of, report, result
 YAML = "application/yaml"
 
 # Strings that some reader of YAML takes for something else, or that break a line or a scalar.
-STRANGE = ["", " ", "yes", "No", "y", "on", "off", "true", "null", "~", "1", "-1", "+1", "007", "0o7", "0x1F", "0b1", "1_000", "1.5", ".5",
-           "1e3", "1e999", ".inf", ".NaN", "1:30", "190:20:30.15", "2001-12-14", "2001-12-14T21:59:43Z", "<<", "=", "- a", "a: b", "a:", "a #b",
-           "#a", "'", "\"", "\\", "[a]", "{a}", "*a", "&a", "!a", "%a", "@a", "`a", "|", ">", "---", "...", "a\tb", "a\nb", "a\nb\n",
-           "a\n\n", "\na", " a\nb", "a\n  b\n\nc ", "\u0085", "\u2028", "\ufeff", "\u0007", "\u007f", "\U0001f600", "é", "x" * 3000]
+STRANGE = ["", " ", "yes", "No", "y", "on", "off", "true", "null", "~", "1", "-1", "+1", "007", "0o7", "0x1F", "0b1",
+           "1_000", "1.5", ".5",
+           "1e3", "1e999", ".inf", ".NaN", "1:30", "190:20:30.15", "2001-12-14", "2001-12-14T21:59:43Z", "<<", "=",
+           "- a", "a: b", "a:", "a #b",
+           "#a", "'", "\"", "\\", "[a]", "{a}", "*a", "&a", "!a", "%a", "@a", "`a", "|", ">", "---", "...",
+           "a\tb", "a\nb", "a\nb\n",
+           "a\n\n", "\na", " a\nb", "a\n  b\n\nc ", "\u0085", "\u2028", "\ufeff", "\u0007", "\u007f",
+           "\U0001f600", "é", "x" * 3000]
 
 
 def post_yaml(api, ns, text, **query):
@@ -26,8 +30,12 @@ def body_of(ns, name="r1", more=""):
 
 
 def test_create(api, ns):
-    """REQ-02, FV-01: TestCreateYAML: a body of YAML 1.1 as Kubernetes reads it: octal numbers, merge keys, keys that become strings, one document"""
-    more = ("results:\n- &first\n  policy: a\n  result: pass\n  message: |\n    two\n    lines\n  properties: &p {yes: \"on\", 017: x, 1.5: w}\n"
+    """
+    REQ-02, FV-01: TestCreateYAML: a body of YAML 1.1 as Kubernetes reads it: octal numbers, merge keys, keys that
+    become strings, one document
+    """
+    more = ("results:\n- &first\n  policy: a\n  result: pass\n  message: |\n    two\n    lines\n  properties: &p {yes: "
+            "\"on\", 017: x, 1.5: w}\n"
             "- {<<: *first, policy: b}\n- policy: c\n  properties: *p\n--- # what follows is not looked at\n]\n")
     answer = post_yaml(api, ns, body_of(ns, more=more), fieldValidation="Ignore")
     assert answer.code == 201, answer
@@ -47,10 +55,12 @@ def test_update_and_parameters(api, ns):
     """REQ-02: parameters of the content type are ignored; an update and DeleteOptions may be YAML, too"""
     stored = post_yaml(api, ns, body_of(ns)).json
     stored["summary"]["fail"] = 3
-    answer = api.request("PUT", path_of(POLR, ns, "r1"), yaml.safe_dump(stored), headers={"Content-Type": "application/YAML; charset=utf-8"})
+    answer = api.request("PUT", path_of(POLR, ns, "r1"), yaml.safe_dump(stored),
+                         headers={"Content-Type": "application/YAML; charset=utf-8"})
     assert answer.code == 200 and answer.json["summary"]["fail"] == 3, answer
     options = {"Content-Type": YAML}
-    answer = api.request("DELETE", path_of(POLR, ns, "r1"), "preconditions:\n  resourceVersion: \"1\"\n", headers=options)
+    answer = api.request("DELETE", path_of(POLR, ns, "r1"),
+                         "preconditions:\n  resourceVersion: \"1\"\n", headers=options)
     failure(answer, 409, "Conflict")
     answer = api.request("DELETE", path_of(POLR, ns, "r1"), "preconditions: [", headers=options)
     assert failure(answer, 400, "BadRequest")["message"].startswith("yaml: ")
@@ -68,7 +78,8 @@ def test_update_and_parameters(api, ns):
     ("a: .nan\n", "json: unsupported value: NaN"),
     ("{{ .x }}: 1\n", "yaml: invalid map key: map[interface {}]interface {}{\".x\":interface {}(nil)}"),
     ("[" * 2000, "yaml: exceeded max depth of 1000"),
-    ("a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{name}: &{name} [{','.join(['*' + chr(ord(name) - 1)] * 9)}]\n" for name in "bcdefghi"),
+    ("a: &a [x,x,x,x,x,x,x,x,x]\n"
+     + "".join(f"{name}: &{name} [{','.join(['*' + chr(ord(name) - 1)] * 9)}]\n" for name in "bcdefghi"),
      "yaml: document contains excessive aliasing"),
     ("a: &a '" + "x" * 1000000 + "'\nb: [" + "*a," * 90 + "]\n", "yaml: document contains excessive aliasing"),
 ])
@@ -83,15 +94,20 @@ def test_what_cannot_be_read(api, ns, text, words):
 
 def test_long_complaints(api, ns):
     """REQ-08: what a client sent comes back in part"""
-    for text in ("a: *" + "x" * 1000000, "{{" + "x" * 1000000 + "}: 1}: 1", "a: !!int " + "x" * 1000000, "'" + "x" * 500000 + "': 1\n" * 2):
+    for text in ("a: *" + "x" * 1000000, "{{" + "x" * 1000000 + "}: 1}: 1", "a: !!int " + "x" * 1000000,
+                 "'" + "x" * 500000 + "': 1\n" * 2):
         assert len(failure(post_yaml(api, ns, text), 400, "BadRequest")["message"]) < 10000
 
 
 def test_order_of_errors(api, ns):
-    """CRE-01: a body that cannot be read is complained about after the Accept header, the content type and the options"""
+    """
+    CRE-01: a body that cannot be read is complained about after the Accept header, the content type and the options
+    """
     path = path_of(POLR, ns)
-    failure(api.request("POST", path, "a: [", headers={"Content-Type": YAML, "Accept": "image/png"}), 406, "NotAcceptable")
-    failure(api.request("POST", path, "a: [", headers={"Content-Type": "application/x-yaml"}), 415, "UnsupportedMediaType")
+    failure(api.request("POST", path, "a: [", headers={"Content-Type": YAML, "Accept": "image/png"}),
+            406, "NotAcceptable")
+    failure(api.request("POST", path, "a: [", headers={"Content-Type": "application/x-yaml"}), 415,
+            "UnsupportedMediaType")
     failure(post_yaml(api, ns, "a: [", dryRun="x"), 422, "Invalid")
     failure(post_yaml(api, ns, "a: ["), 400, "BadRequest")
 
@@ -101,7 +117,8 @@ def test_duplicates(api, ns):
     text = body_of(ns, more="  fail: 1\n  fail: 2\nscope:\n  name: a\n  name: b\nfoo: 1\n")
     first, second = "line 9: key \"fail\" already set in map", "line 12: key \"name\" already set in map"
     status = failure(post_yaml(api, ns, text, fieldValidation="Strict"), 400, "BadRequest")
-    assert status["message"] == ("PolicyReport in version \"v1alpha2\" cannot be handled as a PolicyReport: strict decoding error: "
+    assert status["message"] == ("PolicyReport in version \"v1alpha2\" cannot be handled as a PolicyReport: strict "
+                                 "decoding error: "
                                  f"yaml: unmarshal errors:\n  {first}\n  {second}, unknown field \"foo\"")
     answer = post_yaml(api, ns, text)
     assert answer.code == 201 and answer.json["summary"]["fail"] == 2 and answer.json["scope"]["name"] == "b", answer
@@ -110,13 +127,18 @@ def test_duplicates(api, ns):
     answer = post_yaml(api, ns, text.replace("r1", "r2"), fieldValidation="Ignore")
     assert answer.code == 201 and answer.warnings == [], answer
     # An update has one line more in front of them, the version.
-    text = text.replace("metadata:\n", f"metadata:\n  resourceVersion: '{answer.json['metadata']['resourceVersion']}'\n").replace("r1", "r2")
-    for mode, code, words in (("Strict", 400, None), ("Ignore", 200, []), ("Warn", 200, [text.replace("line 9", "line 10").replace("line 12", "line 13") for text in quoted])):
+    text = text.replace("metadata:\n",
+                        f"metadata:\n  resourceVersion: '{answer.json['metadata']['resourceVersion']}'\n").replace("r1",
+        "r2")
+    for mode, code, words in (("Strict", 400, None), ("Ignore", 200, []),
+                              ("Warn", 200, [text.replace("line 9", "line 10").replace("line 12", "line 13")
+                                             for text in quoted])):
         answer = api.request("PUT", path_of(POLR, ns, "r2"), text, headers={"Content-Type": YAML}, fieldValidation=mode)
         assert answer.code == code, answer
         if words is None:
             message = failure(answer, 400, "BadRequest")["message"]
-            assert 'line 10: key "fail" already set in map\n  line 13: key "name" already set in map, unknown field "foo"' in message
+            assert ('line 10: key "fail" already set in map\n  line 13: key "name" already set in map, unknown field '
+                    '"foo"' in message)
         else:
             assert answer.warnings == words
 
@@ -131,7 +153,9 @@ def test_body_limit(api, ns):
 def strange(api, ns):
     """A report whose strings are the strange ones, as values and as keys."""
     properties = {f"k{number}": text for number, text in enumerate(STRANGE)} | {text: "v" for text in STRANGE}
-    return api.create(POLR, report("r1", results=[result(message=text) for text in STRANGE] + [result(properties=properties)]), ns)
+    return api.create(POLR, report("r1",
+                                   results=[result(message=text) for text in STRANGE]
+                                   + [result(properties=properties)]), ns)
 
 
 def test_answers(api, strange, ns):
@@ -162,14 +186,17 @@ def test_own_answer_can_be_sent_back(api, strange, ns):
     assert answer.code == 200 and answer.json == strange and answer.warnings == []
 
 
-@pytest.mark.parametrize("accept", ["application/yaml", "application/yaml, application/json", "application/json;q=0.5, application/yaml;q=0.6",
-                                    "application/vnd.kubernetes.protobuf, application/yaml", "text/html, application/yaml;pretty=1"])
+@pytest.mark.parametrize("accept", ["application/yaml", "application/yaml, application/json",
+                                    "application/json;q=0.5, application/yaml;q=0.6",
+                                    "application/vnd.kubernetes.protobuf, application/yaml",
+                                    "text/html, application/yaml;pretty=1"])
 def test_chosen(api, ns, accept):
     """NEG-01"""
     assert api.get(path_of(POLR, ns), accept=accept).headers["Content-Type"] == YAML
 
 
-@pytest.mark.parametrize("accept", ["application/json, application/yaml", "*/*", "application/*", "application/yaml;q=0.4, */*;q=0.5",
+@pytest.mark.parametrize("accept", ["application/json, application/yaml", "*/*", "application/*",
+                                    "application/yaml;q=0.4, */*;q=0.5",
                                     "application/yaml;as=Nothing;g=meta.k8s.io;v=v1, application/json"])
 def test_not_chosen(api, ns, accept):
     """NEG-01, NEG-02"""
@@ -179,7 +206,8 @@ def test_not_chosen(api, ns, accept):
 def test_transforms(api, strange, ns):
     """NEG-02: as= goes with YAML as with JSON"""
     table = yaml.safe_load(api.get(path_of(POLR, ns), accept="application/yaml;as=Table;v=v1;g=meta.k8s.io").body)
-    assert table["kind"] == "Table" and len(table["rows"]) == 1 and len(table["rows"][0]["cells"]) == len(table["columnDefinitions"])
+    assert table["kind"] == "Table" and len(table["rows"]) == 1 and len(table["rows"][0]["cells"]) == len(
+        table["columnDefinitions"])
     partial = yaml.safe_load(api.get(path_of(POLR, ns, "r1"), accept=PARTIAL.replace("json", "yaml")).body)
     assert partial == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": strange["metadata"]}
 
@@ -188,10 +216,12 @@ def test_errors(api, ns):
     """ERR-03: a Status is negotiated, without as="""
     answer = api.get(path_of(POLR, ns, "missing"), accept=YAML)
     status = yaml.safe_load(answer.body)
-    assert answer.headers["Content-Type"] == YAML and (answer.code, status["code"], status["reason"]) == (404, 404, "NotFound")
+    assert answer.headers["Content-Type"] == YAML and (answer.code, status["code"],
+                                                       status["reason"]) == (404, 404, "NotFound")
     answer = api.get("/apis/wgpolicyk8s.io/v1alpha2/nothing", accept=YAML)
     assert yaml.safe_load(answer.body)["message"] == "the server could not find the requested resource"
-    answer = api.get(path_of(POLR, ns, "missing"), accept="application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json")
+    answer = api.get(path_of(POLR, ns, "missing"),
+                     accept="application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json")
     failure(answer, 404, "NotFound")
 
 
@@ -201,7 +231,8 @@ def test_texts(api, ns):
     assert status["message"] == "only the following media types are accepted: application/json, application/yaml"
     answer = api.request("POST", path_of(POLR, ns), "x", headers={"Content-Type": "text/plain"})
     assert failure(answer, 415, "UnsupportedMediaType")["message"] == (
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml")
+        "the body of the request was in an unknown format - accepted media types include: application/json, "
+        "application/yaml")
 
 
 def test_watch(api, ns):
@@ -212,7 +243,8 @@ def test_watch(api, ns):
         assert watch.code == 200 and watch.headers["Content-Type"] == "application/json"
 
 
-@pytest.mark.parametrize("path, more", [("/apis", ""), ("/api", ""), ("/apis/wgpolicyk8s.io", ""), ("/apis/wgpolicyk8s.io/v1alpha2", ""),
+@pytest.mark.parametrize("path, more", [("/apis", ""), ("/api", ""), ("/apis/wgpolicyk8s.io", ""),
+                                        ("/apis/wgpolicyk8s.io/v1alpha2", ""),
                                         ("/apis", ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")])
 def test_discovery(api, path, more):
     """DISC-16"""
@@ -246,7 +278,9 @@ def test_json_stays_json(api, ns):
 
 
 def test_many_anchors(api, ns):
-    """REQ-05, TR-07: anchors whose names share a chain, and one name given again and again, do not hold up everybody else"""
+    """
+    REQ-05, TR-07: anchors whose names share a chain, and one name given again and again, do not hold up everybody else
+    """
     # These two share a chain of a table that a seed does not protect: FNV-1a, 13 bits.
     text = body_of(ns, more="x:\n- &wjp 1\n" + "- &a 1\n" * 150000 + "- *wjp\n" * 150000)
     answer = api.request("POST", path_of(POLR, ns), text, headers={"Content-Type": YAML}, seconds=20)

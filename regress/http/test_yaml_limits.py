@@ -43,7 +43,10 @@ def lives(proxy):
 
 
 class Meanwhile:
-    """GETs of another client over one connection, one after the other, while something else goes on; the longest may not last."""
+    """
+    GETs of another client over one connection, one after the other, while something else goes on; the longest may not
+    last.
+    """
 
     def __init__(self, proxy, patience=PATIENCE):
         self.api = proxy.api(keep=True)
@@ -101,7 +104,8 @@ def together(*works):
 
 
 def post(proxy, text, namespace="hostile", method="POST", kind=YAML, **more):
-    return proxy.api().request(method, path_of(POLR, namespace), text, headers={"Content-Type": kind}, seconds=90, **more)
+    return proxy.api().request(method, path_of(POLR, namespace), text, headers={"Content-Type": kind},
+                               seconds=90, **more)
 
 
 def keys(count):
@@ -123,14 +127,17 @@ HOSTILE = {
     "merges, 26 KB": (lambda: merges(1200, 5500), ALIASING),
     "merges, 140 KB": (lambda: merges(6000, 30000), ALIASING),
     "merges, 2.8 MB": (lambda: merges(100000, 600000), ALIASING),
-    "a chain of merges": (lambda: lines("a0: &a0 " + keys(1000) + "\n", "a{0}: &a{0} {{<<: *a{1}, m{0}: 1}}\n", range(1, 900)), ALIASING),
-    "directives": (lambda: lines("", "%TAG !a{0}! b\n", range(60000), "---\na: 1\n"), "yaml: document contains too many %TAG directives"),
+    "a chain of merges": (lambda: lines("a0: &a0 " + keys(1000) + "\n", "a{0}: &a{0} {{<<: *a{1}, m{0}: 1}}\n",
+                                        range(1, 900)), ALIASING),
+    "directives": (lambda: lines("", "%TAG !a{0}! b\n", range(60000), "---\na: 1\n"),
+                   "yaml: document contains too many %TAG directives"),
     "a long directive": (lambda: "%TAG ! tag:yaml.org,2002:" + "a" * 100000 + "\n---\n[" + "!a x," * 16000 + "]",
                          "yaml: document contains a tag that is too long"),
     "nested sequences": (lambda: "[" * 990 + "1," * 1400000 + "]" * 990, NESTING),
     "nested sequences in waves": (lambda: "\n".join(["- " + "[" * 900 + "]" * 900] * 1600), NESTING),
     "a long number, often": (lambda: "a: &a 0." + "0" * 300000 + "1\nb: [" + "*a," * 3000 + "]", None),
-    "a long key, often": (lambda: "a: &a " + "x" * 1000000 + "\nb: {" + ",".join(["? *a : 1"] * 100000) + "}", ALIASING),
+    "a long key, often": (lambda: "a: &a " + "x" * 1000000 + "\nb: {" + ",".join(["? *a : 1"] * 100000) + "}",
+                          ALIASING),
     "a long text, often": (lambda: "a: &a " + "x" * 6000 + "\nb: [" + "*a," * 2000 + "]", ALIASING),
     "keys without values": (lambda: "{" + "a," * 1500000 + "}", "yaml: document contains too many values for its size"),
     "keys that are floats": (lambda: lines("{", "{0}.2345e-30,", range(100000, 300000), "}"), None),
@@ -141,7 +148,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bodies(proxy, lives, name):
-    """REQ-08: what upstream calls excessive aliasing is that here, through merge keys too; others are answered meanwhile, and memory is bounded"""
+    """
+    REQ-08: what upstream calls excessive aliasing is that here, through merge keys too; others are answered meanwhile,
+    and memory is bounded
+    """
     text, words = HOSTILE[name][0](), HOSTILE[name][1]
     proxy.reset_peak()
     before = proxy.memory("VmHWM")
@@ -163,13 +173,16 @@ def test_as_an_apply(proxy, lives):
 def test_what_people_write(proxy, lives):
     """REQ-02: megabytes of YAML, with aliases and merges as people use them, are a document like any other"""
     common = "c: &c {source: kyverno, scored: true, severity: medium}\n"
-    text = ("apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nmetadata: {name: large}\n" + common + "results:\n" +
-            "".join(f"- <<: *c\n  policy: p{number % 50}\n  result: pass\n  message: resource {number} was looked at\n" for number in range(40000)))
+    text = ("apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nmetadata: {name: large}\n"
+            + common + "results:\n" +
+            "".join(f"- <<: *c\n  policy: p{number % 50}\n  result: pass\n  message: resource {number} was looked at\n"
+                    for number in range(40000)))
     with Meanwhile(proxy):
         answer = post(proxy, text, "large", fieldValidation="Ignore")
     assert answer.code == 201, answer
     results = answer.json["results"]
-    assert len(results) == 40000 and results[-1] == {"policy": "p49", "result": "pass", "message": "resource 39999 was looked at",
+    assert len(results) == 40000 and results[-1] == {"policy": "p49", "result": "pass",
+                                                     "message": "resource 39999 was looked at",
                                                     "source": "kyverno", "scored": True, "severity": "medium"}
 
 
@@ -194,7 +207,10 @@ def test_bodies_of_reads(proxy, lives, method, more):
 
 
 def test_large_answers(proxy, lives):
-    """NEG-03, REQ-11: the loop goes on while megabytes become YAML or are compressed, in one piece or in several: threads do it"""
+    """
+    NEG-03, REQ-11: the loop goes on while megabytes become YAML or are compressed, in one piece or in several: threads
+    do it
+    """
     api = proxy.api()
     one, many = path_of(POLR, "answers", "one"), path_of(POLR, "answers")
     numbers = {f"k{number:06}": f"{number} times" for number in range(40000)}
@@ -206,7 +222,8 @@ def test_large_answers(proxy, lives):
         return lambda: api.request("GET", path, headers={"Accept": accept, "Accept-Encoding": encoding}, seconds=90)
     loop, threads = work_of(proxy)
     with Meanwhile(proxy):
-        answers = together(ask(one, YAML), ask(one, YAML), ask(many, YAML), ask(one, YAML, "gzip"), ask(many, "application/json", "gzip"))
+        answers = together(ask(one, YAML), ask(one, YAML), ask(many, YAML), ask(one, YAML, "gzip"),
+                           ask(many, "application/json", "gzip"))
     loop_after, threads_after = work_of(proxy)
     # About 10 MB became YAML; the loop, which also answers the GETs, did none of that.
     assert threads_after - threads > 50_000_000, (threads, threads_after, loop, loop_after)
@@ -214,7 +231,8 @@ def test_large_answers(proxy, lives):
     assert yaml.load(answers[0].body, yaml.CSafeLoader) == stored and answers[1].body == answers[0].body
     assert gzip.decompress(answers[3].body) == answers[0].body and answers[3].headers["Content-Type"] == YAML
     listed = json.loads(gzip.decompress(answers[4].body))
-    assert listed["items"][0] == {name: value for name, value in stored.items() if name not in ("kind", "apiVersion")} | {
+    assert listed["items"][0] == {name: value for name, value in stored.items()
+                                  if name not in ("kind", "apiVersion")} | {
         name: stored[name] for name in ("kind", "apiVersion") if name in listed["items"][0]}
     assert yaml.load(answers[2].body, yaml.CSafeLoader)["items"] == listed["items"]
 
@@ -240,4 +258,5 @@ def test_clients_that_leave(proxy, lives):
         connection.close()
     with pytest.raises((http.client.HTTPException, OSError)):
         proxy.api().request("POST", path_of(POLR, "hostile"), text, headers={"Content-Type": YAML}, seconds=0.1)
-    assert post(proxy, "kind: PolicyReport\napiVersion: wgpolicyk8s.io/v1alpha2\nmetadata: {name: after}\n", "after").code == 201
+    assert post(proxy, "kind: PolicyReport\napiVersion: wgpolicyk8s.io/v1alpha2\nmetadata: {name: after}\n",
+                "after").code == 201

@@ -63,8 +63,10 @@ INSERT INTO workload (namespace, kind, name, profile) VALUES
 CREATE TEMP VIEW scanned AS
 	SELECT w.*, md5(w.namespace || '/' || w.kind || '/' || w.name)::uuid AS uid,
 		CASE w.kind WHEN 'Pod' THEN 'v1' WHEN 'CronJob' THEN 'batch/v1' ELSE 'apps/v1' END AS api_version,
-		CASE w.kind WHEN 'Pod' THEN 'pods.v1' WHEN 'CronJob' THEN 'cronjobs.v1.batch' ELSE lower(w.kind) || 's.v1.apps' END AS gvr,
-		pg_temp.pss_results(p.failing, p.skipped, w.kind <> 'Pod', extract(epoch FROM now())::bigint - 3600 - w.number * 37) AS results
+		CASE w.kind WHEN 'Pod' THEN 'pods.v1' WHEN 'CronJob' THEN 'cronjobs.v1.batch'
+			ELSE lower(w.kind) || 's.v1.apps' END AS gvr,
+		pg_temp.pss_results(p.failing, p.skipped, w.kind <> 'Pod',
+			extract(epoch FROM now())::bigint - 3600 - w.number * 37) AS results
 	FROM workload w JOIN profile p USING (profile);
 
 CREATE TEMP TABLE document (collection text, body json);
@@ -75,8 +77,10 @@ INSERT INTO document
 		json_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 			'metadata', json_build_object('name', s.uid, 'namespace', s.namespace,
 				'labels', json_build_object('app.kubernetes.io/managed-by', 'kyverno'),
-				'ownerReferences', json_build_array(json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'uid', s.uid))),
-			'scope', json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'namespace', s.namespace, 'uid', s.uid),
+				'ownerReferences', json_build_array(json_build_object('apiVersion', s.api_version, 'kind', s.kind,
+					'name', s.name, 'uid', s.uid))),
+			'scope', json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'namespace',
+				s.namespace, 'uid', s.uid),
 			'summary', pg_temp.summary(s.results),
 			'results', s.results)
 	FROM scanned s ORDER BY s.number;
@@ -88,7 +92,8 @@ INSERT INTO document
 			'metadata', json_build_object('name', s.uid, 'namespace', s.namespace,
 				'labels', json_build_object('app.kubernetes.io/managed-by', 'kyverno')),
 			'source', 'kyverno',
-			'scope', json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'namespace', s.namespace, 'uid', s.uid),
+			'scope', json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'namespace',
+				s.namespace, 'uid', s.uid),
 			'summary', pg_temp.summary(s.results),
 			'results', s.results)
 	FROM scanned s WHERE s.namespace = 'shop' AND s.name IN ('storefront', 'recommendations') ORDER BY s.number;
@@ -102,7 +107,8 @@ INSERT INTO document
 					'audit.kyverno.io/resource.uid', s.uid, 'audit.kyverno.io/resource.gvr', s.gvr,
 					'audit.kyverno.io/resource.hash', md5(s.uid::text), 'audit.kyverno.io/resource.kind', s.kind,
 					'audit.kyverno.io/source', CASE WHEN s.number % 2 = 0 THEN 'admission' ELSE 'background-scan' END)),
-				'annotations', json_build_object('audit.kyverno.io/resource.name', s.name, 'audit.kyverno.io/resource.namespace', s.namespace)),
+				'annotations', json_build_object('audit.kyverno.io/resource.name', s.name,
+					'audit.kyverno.io/resource.namespace', s.namespace)),
 			'spec', json_build_object(
 				'owner', json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'uid', s.uid),
 				'summary', pg_temp.summary(s.results), 'results', s.results))
@@ -111,8 +117,10 @@ INSERT INTO document
 	SELECT format('/apis/kyverno.io/v1alpha2/namespaces/%s/admissionreports', s.namespace),
 		json_build_object('apiVersion', 'kyverno.io/v1alpha2', 'kind', 'AdmissionReport',
 			'metadata', json_build_object('name', s.uid, 'namespace', s.namespace,
-				'labels', pg_temp.pss_labels(jsonb_build_object('app.kubernetes.io/managed-by', 'kyverno', 'audit.kyverno.io/report.aggregate', '',
-					'audit.kyverno.io/resource.uid', s.uid, 'audit.kyverno.io/resource.gvr', s.gvr, 'audit.kyverno.io/resource.name', s.name))),
+				'labels', pg_temp.pss_labels(jsonb_build_object('app.kubernetes.io/managed-by', 'kyverno',
+					'audit.kyverno.io/report.aggregate', '',
+					'audit.kyverno.io/resource.uid', s.uid, 'audit.kyverno.io/resource.gvr', s.gvr,
+						'audit.kyverno.io/resource.name', s.name))),
 			'spec', json_build_object(
 				'owner', json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'uid', s.uid),
 				'summary', pg_temp.summary(s.results), 'results', s.results))
@@ -123,8 +131,10 @@ INSERT INTO document
 			'metadata', json_build_object('name', s.uid, 'namespace', s.namespace,
 				'labels', pg_temp.pss_labels(jsonb_build_object('app.kubernetes.io/managed-by', 'kyverno',
 					'audit.kyverno.io/resource.uid', s.uid, 'audit.kyverno.io/resource.hash', md5(s.uid::text))),
-				'annotations', json_build_object('audit.kyverno.io/last-scan-time', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
-				'ownerReferences', json_build_array(json_build_object('apiVersion', s.api_version, 'kind', s.kind, 'name', s.name, 'uid', s.uid))),
+				'annotations', json_build_object('audit.kyverno.io/last-scan-time',
+					to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+				'ownerReferences', json_build_array(json_build_object('apiVersion', s.api_version, 'kind', s.kind,
+					'name', s.name, 'uid', s.uid))),
 			'spec', json_build_object('summary', pg_temp.summary(s.results), 'results', s.results))
 	FROM scanned s WHERE s.name IN ('storefront-7d998c79c4-rj7th', 'catalog-5f6d8b9c7-2xk4m') ORDER BY s.number;
 
@@ -134,59 +144,79 @@ CREATE TEMP VIEW scanned_namespace AS
 		json_build_array(json_build_object('source', 'kyverno', 'policy', 'require-labels', 'rule', 'owner-label',
 			'category', 'Best Practices', 'severity', 'low', 'result', n.status, 'scored', true,
 			'message', CASE n.status WHEN 'pass' THEN 'validation rule ''owner-label'' passed.'
-				ELSE 'validation error: A namespace must name its owner. rule owner-label failed at path /metadata/labels/owner/' END,
+				ELSE 'validation error: A namespace must name its owner. rule owner-label failed at path '
+					'/metadata/labels/owner/' END,
 			'timestamp', json_build_object('seconds', extract(epoch FROM now())::bigint - 4000, 'nanos', 0))) AS results
-	FROM (VALUES ('kube-system', 'fail'), ('shop', 'pass'), ('payments', 'pass'), ('monitoring', 'fail'), ('ci', 'warn')) n(name, status);
+	FROM (VALUES ('kube-system', 'fail'), ('shop', 'pass'), ('payments', 'pass'), ('monitoring', 'fail'),
+		('ci', 'warn')) n(name, status);
 
 INSERT INTO document
 	SELECT '/apis/wgpolicyk8s.io/v1alpha2/clusterpolicyreports',
 		json_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'ClusterPolicyReport',
-			'metadata', json_build_object('name', n.uid, 'labels', json_build_object('app.kubernetes.io/managed-by', 'kyverno')),
+			'metadata', json_build_object('name', n.uid, 'labels',
+				json_build_object('app.kubernetes.io/managed-by', 'kyverno')),
 			'scope', json_build_object('apiVersion', 'v1', 'kind', 'Namespace', 'name', n.name, 'uid', n.uid),
 			'summary', pg_temp.summary(n.results), 'results', n.results)
 	FROM scanned_namespace n;
 INSERT INTO document
 	SELECT '/apis/openreports.io/v1alpha1/clusterreports',
 		json_build_object('apiVersion', 'openreports.io/v1alpha1', 'kind', 'ClusterReport',
-			'metadata', json_build_object('name', n.uid, 'labels', json_build_object('app.kubernetes.io/managed-by', 'kyverno')),
-			'source', 'kyverno', 'scope', json_build_object('apiVersion', 'v1', 'kind', 'Namespace', 'name', n.name, 'uid', n.uid),
+			'metadata', json_build_object('name', n.uid, 'labels',
+				json_build_object('app.kubernetes.io/managed-by', 'kyverno')),
+			'source', 'kyverno', 'scope', json_build_object('apiVersion', 'v1', 'kind', 'Namespace',
+				'name', n.name, 'uid', n.uid),
 			'summary', pg_temp.summary(n.results), 'results', n.results)
 	FROM scanned_namespace n WHERE n.name = 'shop';
 INSERT INTO document
 	SELECT format('/apis/%s/%s', g.api_version, g.resource),
 		json_build_object('apiVersion', g.api_version, 'kind', g.kind,
 			'metadata', json_build_object('name', n.uid,
-				'labels', json_build_object('app.kubernetes.io/managed-by', 'kyverno', 'audit.kyverno.io/resource.uid', n.uid),
+				'labels', json_build_object('app.kubernetes.io/managed-by', 'kyverno',
+					'audit.kyverno.io/resource.uid', n.uid),
 				'annotations', json_build_object('audit.kyverno.io/resource.name', n.name)),
 			'spec', json_strip_nulls(json_build_object(
-				'owner', CASE WHEN g.owner THEN json_build_object('apiVersion', 'v1', 'kind', 'Namespace', 'name', n.name, 'uid', n.uid) END,
+				'owner', CASE WHEN g.owner THEN json_build_object('apiVersion', 'v1', 'kind', 'Namespace', 'name',
+					n.name, 'uid', n.uid) END,
 				'summary', pg_temp.summary(n.results), 'results', n.results)))
 	FROM scanned_namespace n,
 		(VALUES ('reports.kyverno.io/v1', 'clusterephemeralreports', 'ClusterEphemeralReport', true),
 			('kyverno.io/v1alpha2', 'clusteradmissionreports', 'ClusterAdmissionReport', true),
-			('kyverno.io/v1alpha2', 'clusterbackgroundscanreports', 'ClusterBackgroundScanReport', false)) g(api_version, resource, kind, owner)
+			('kyverno.io/v1alpha2', 'clusterbackgroundscanreports', 'ClusterBackgroundScanReport', false))
+				g(api_version, resource, kind, owner)
 	WHERE n.name = 'monitoring';
 
 -- Vulnerabilities as the adapter of the Trivy operator reports them: scores are strings, "0" when unknown.
-CREATE TEMP TABLE vulnerability (name text, image text, cve text, package text, installed text, fixed text, severity text, score text, vector text);
+CREATE TEMP TABLE vulnerability (name text, image text, cve text, package text, installed text, fixed text,
+	severity text, score text, vector text);
 INSERT INTO vulnerability VALUES
-	('catalog', 'shop/catalog', 'CVE-2021-44228', 'org.apache.logging.log4j:log4j-core', '2.14.1', '2.15.0', 'critical', '10.0', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H'),
-	('catalog', 'shop/catalog', 'CVE-2022-42889', 'org.apache.commons:commons-text', '1.9', '1.10.0', 'critical', '9.8', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H'),
-	('catalog', 'shop/catalog', 'CVE-2022-0778', 'libssl1.1', '1.1.1k-1', '1.1.1k-1+deb11u2', 'high', '7.5', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H'),
-	('catalog', 'shop/catalog', 'CVE-2023-4911', 'libc6', '2.36-9', '2.36-9+deb12u3', 'high', '7.8', 'CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:H/I:H/A:H'),
+	('catalog', 'shop/catalog', 'CVE-2021-44228', 'org.apache.logging.log4j:log4j-core', '2.14.1', '2.15.0', 'critical',
+		'10.0', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:C/C:H/I:H/A:H'),
+	('catalog', 'shop/catalog', 'CVE-2022-42889', 'org.apache.commons:commons-text', '1.9', '1.10.0', 'critical', '9.8',
+		'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H'),
+	('catalog', 'shop/catalog', 'CVE-2022-0778', 'libssl1.1', '1.1.1k-1', '1.1.1k-1+deb11u2', 'high', '7.5',
+		'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H'),
+	('catalog', 'shop/catalog', 'CVE-2023-4911', 'libc6', '2.36-9', '2.36-9+deb12u3', 'high', '7.8',
+		'CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:H/I:H/A:H'),
 	('catalog', 'shop/catalog', 'CVE-2005-2541', 'tar', '1.34', '', 'info', '0', NULL),
-	('search', 'shop/search', 'CVE-2023-44487', 'golang.org/x/net', 'v0.14.0', '0.17.0', 'high', '7.5', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H'),
-	('search', 'shop/search', 'CVE-2023-39325', 'stdlib', '1.20.6', '1.20.10', 'high', '7.5', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H'),
-	('search', 'shop/search', 'CVE-2023-29383', 'passwd', '1:4.13', '', 'low', '3.3', 'CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:N/I:L/A:N'),
-	('search', 'shop/search', 'CVE-2023-5363', 'libssl3', '3.0.9-1', '3.0.11-1', 'high', '7.5', 'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:N/A:N');
+	('search', 'shop/search', 'CVE-2023-44487', 'golang.org/x/net', 'v0.14.0', '0.17.0', 'high', '7.5',
+		'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H'),
+	('search', 'shop/search', 'CVE-2023-39325', 'stdlib', '1.20.6', '1.20.10', 'high', '7.5',
+		'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:N/I:N/A:H'),
+	('search', 'shop/search', 'CVE-2023-29383', 'passwd', '1:4.13', '', 'low', '3.3',
+		'CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:N/I:L/A:N'),
+	('search', 'shop/search', 'CVE-2023-5363', 'libssl3', '3.0.9-1', '3.0.11-1', 'high', '7.5',
+		'CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:N/A:N');
 INSERT INTO document
 	SELECT '/apis/wgpolicyk8s.io/v1alpha2/namespaces/shop/policyreports',
 		json_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 			'metadata', json_build_object('name', 'trivy-vuln-polr-' || v.name, 'namespace', 'shop',
-				'labels', json_build_object('managed-by', 'trivy-operator-polr-adapter', 'trivy-operator.source', 'VulnerabilityReport')),
-			'scope', json_build_object('apiVersion', 'apps/v1', 'kind', 'Deployment', 'name', v.name, 'namespace', 'shop'),
+				'labels', json_build_object('managed-by', 'trivy-operator-polr-adapter', 'trivy-operator.source',
+					'VulnerabilityReport')),
+			'scope', json_build_object('apiVersion', 'apps/v1', 'kind', 'Deployment', 'name',
+				v.name, 'namespace', 'shop'),
 			'summary', pg_temp.summary(v.results), 'results', v.results)
-	FROM (SELECT v.name, json_agg(json_build_object('source', 'Trivy Vulnerability', 'policy', v.cve, 'category', 'Vulnerability Scan',
+	FROM (SELECT v.name, json_agg(json_build_object('source', 'Trivy Vulnerability', 'policy', v.cve,
+		'category', 'Vulnerability Scan',
 				'severity', v.severity, 'result', CASE WHEN v.severity IN ('low', 'info') THEN 'warn' ELSE 'fail' END,
 				'message', format('%s in %s %s', v.cve, v.package, v.installed),
 				'timestamp', json_build_object('seconds', extract(epoch FROM now())::bigint - 7200, 'nanos', 0),

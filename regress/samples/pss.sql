@@ -13,29 +13,39 @@ INSERT INTO pss_rule (category, policy, rule, pass, fail, path) VALUES
 		'Containers must drop the capability ALL.', 'containers/0/securityContext/capabilities/drop'),
 	('Baseline', 'disallow-host-namespaces', 'host-namespaces', NULL,
 		'The host''s network, PID and IPC namespaces may not be shared.', 'hostNetwork'),
-	('Baseline', 'disallow-host-path', 'host-path', NULL, 'Volumes of type hostPath are not allowed.', 'volumes/0/hostPath'),
-	('Baseline', 'disallow-host-ports', 'host-ports-none', NULL, 'Host ports are not allowed.', 'containers/0/ports/0/hostPort'),
+	('Baseline', 'disallow-host-path', 'host-path', NULL,
+		'Volumes of type hostPath are not allowed.', 'volumes/0/hostPath'),
+	('Baseline', 'disallow-host-ports', 'host-ports-none', NULL, 'Host ports are not allowed.',
+		'containers/0/ports/0/hostPort'),
 	('Baseline', 'disallow-host-process', 'host-process-containers', NULL,
 		'Windows host process containers are not allowed.', 'containers/0/securityContext/windowsOptions/hostProcess'),
 	('Restricted', 'disallow-privilege-escalation', 'privilege-escalation', NULL,
 		'allowPrivilegeEscalation must be false.', 'containers/0/securityContext/allowPrivilegeEscalation'),
 	('Baseline', 'disallow-privileged-containers', 'privileged-containers', NULL,
 		'Privileged mode is not allowed.', 'containers/0/securityContext/privileged'),
-	('Baseline', 'disallow-proc-mount', 'check-proc-mount', NULL, 'procMount must be Default.', 'containers/0/securityContext/procMount'),
-	('Baseline', 'disallow-selinux', 'selinux-type', NULL, 'The SELinux type is not one that is allowed.', 'securityContext/seLinuxOptions/type'),
-	('Baseline', 'disallow-selinux', 'selinux-user-role', NULL, 'SELinux user and role may not be set.', 'securityContext/seLinuxOptions/user'),
-	('Restricted', 'require-run-as-non-root-user', 'run-as-non-root-user', NULL, 'runAsUser must not be 0.', 'securityContext/runAsUser'),
+	('Baseline', 'disallow-proc-mount', 'check-proc-mount', NULL, 'procMount must be Default.',
+		'containers/0/securityContext/procMount'),
+	('Baseline', 'disallow-selinux', 'selinux-type', NULL, 'The SELinux type is not one that is allowed.',
+		'securityContext/seLinuxOptions/type'),
+	('Baseline', 'disallow-selinux', 'selinux-user-role', NULL, 'SELinux user and role may not be set.',
+		'securityContext/seLinuxOptions/user'),
+	('Restricted', 'require-run-as-non-root-user', 'run-as-non-root-user', NULL, 'runAsUser must not be 0.',
+		'securityContext/runAsUser'),
 	('Restricted', 'require-run-as-nonroot', 'run-as-non-root', 'validation rule ''%s'' anyPattern[1] passed.',
 		'Containers must be made to run as a user other than root.', 'securityContext/runAsNonRoot'),
-	('Baseline', 'restrict-apparmor-profiles', 'app-armor', NULL, 'The AppArmor profile is not one that is allowed.', 'metadata/annotations'),
-	('Baseline', 'restrict-seccomp', 'check-seccomp', NULL, 'The seccomp profile may not be Unconfined.', 'securityContext/seccompProfile/type'),
+	('Baseline', 'restrict-apparmor-profiles', 'app-armor', NULL, 'The AppArmor profile is not one that is allowed.',
+		'metadata/annotations'),
+	('Baseline', 'restrict-seccomp', 'check-seccomp', NULL, 'The seccomp profile may not be Unconfined.',
+		'securityContext/seccompProfile/type'),
 	('Restricted', 'restrict-seccomp-strict', 'check-seccomp-strict', 'validation rule ''%s'' anyPattern[1] passed.',
 		'The seccomp profile must be RuntimeDefault or Localhost.', 'securityContext/seccompProfile/type'),
-	('Baseline', 'restrict-sysctls', 'check-sysctls', NULL, 'Only safe sysctls may be set.', 'securityContext/sysctls/0/name'),
+	('Baseline', 'restrict-sysctls', 'check-sysctls', NULL, 'Only safe sysctls may be set.',
+		'securityContext/sysctls/0/name'),
 	('Restricted', 'restrict-volume-types', 'restricted-volumes', 'rule passed',
 		'Only the volume types of the restricted list may be used.', 'volumes/0');
 
--- The results of one workload.  failing and skipped name rules; at is in seconds since 1970; autogen: rules for controllers' templates.
+-- The results of one workload.  failing and skipped name rules; at is in seconds since 1970; autogen: rules for
+-- controllers' templates.
 CREATE FUNCTION pg_temp.pss_results(failing text[], skipped text[], autogen boolean, at bigint) RETURNS json
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -44,7 +54,8 @@ BEGIN ATOMIC
 			'policy', r.policy,
 			'rule', n.rule,
 			'category', format('Pod Security Standards (%s)', r.category),
-			'severity', CASE WHEN r.rule = ANY (ARRAY['privileged-containers', 'host-namespaces', 'host-path']) THEN 'high' ELSE 'medium' END,
+			'severity', CASE WHEN r.rule = ANY (ARRAY['privileged-containers', 'host-namespaces', 'host-path'])
+				THEN 'high' ELSE 'medium' END,
 			'result', s.status,
 			'scored', true,
 			'message', CASE s.status
@@ -57,7 +68,8 @@ BEGIN ATOMIC
 		ORDER BY r.number)
 	FROM pss_rule r,
 		LATERAL (SELECT CASE WHEN autogen THEN 'autogen-' ELSE '' END || r.rule) n(rule),
-		LATERAL (SELECT CASE WHEN r.rule = ANY (failing) THEN 'fail' WHEN r.rule = ANY (skipped) THEN 'skip' ELSE 'pass' END) s(status);
+		LATERAL (SELECT CASE WHEN r.rule = ANY (failing) THEN 'fail' WHEN r.rule = ANY (skipped) THEN 'skip'
+			ELSE 'pass' END) s(status);
 END;
 
 CREATE FUNCTION pg_temp.summary(results json) RETURNS json

@@ -6,7 +6,8 @@ CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 \set two '00000000-0000-0000-0000-000000000002'
 SELECT current_user AS owner \gset
-SELECT kube_reports.register_cluster(:'one', 'one') AS one_id, kube_reports.register_cluster(:'two', 'hidden-two') AS two_id \gset
+SELECT kube_reports.register_cluster(:'one', 'one') AS one_id,
+	kube_reports.register_cluster(:'two', 'hidden-two') AS two_id \gset
 CREATE ROLE regress_all LOGIN;
 CREATE ROLE regress_team LOGIN;
 CREATE ROLE regress_member LOGIN IN ROLE regress_team;
@@ -15,27 +16,41 @@ CREATE ROLE regress_cluster LOGIN;
 CREATE ROLE regress_scope LOGIN;
 CREATE ROLE regress_stranger LOGIN;
 
--- Every word of what the team must not see holds "hidden": another namespace, a report of cluster scope, another cluster.
-CREATE FUNCTION pg_temp.write(cluster uuid, kind text, namespace text, word text, result text) RETURNS void LANGUAGE sql AS $$
-	SELECT kube_reports.create_report(cluster, jsonb_strip_nulls(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', kind,
-		'metadata', jsonb_build_object('name', word || '-report', 'namespace', namespace), 'scope', jsonb_build_object('apiVersion', 'v1', 'kind', 'Pod', 'name', word || '-pod', 'uid', word || '-uid'),
+-- Every word of what the team must not see holds "hidden": another namespace, a report of cluster scope, another
+-- cluster.
+CREATE FUNCTION pg_temp.write(cluster uuid, kind text, namespace text, word text, result text) RETURNS void
+	LANGUAGE sql AS $$
+	SELECT kube_reports.create_report(cluster,
+		jsonb_strip_nulls(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', kind,
+		'metadata', jsonb_build_object('name', word || '-report', 'namespace', namespace), 'scope',
+			jsonb_build_object('apiVersion', 'v1', 'kind', 'Pod', 'name', word || '-pod', 'uid', word || '-uid'),
 		'results', jsonb_build_array(
-			jsonb_build_object('source', word || '-source', 'policy', word || '-policy', 'rule', 'r1', 'category', word || '-category', 'severity', 'high', 'result', result, 'message', word || '-message',
-				'properties', jsonb_build_object('score', '9.1', 'exceptions', word || '-exception', 'artifact.repository', word || '-image')),
-			jsonb_build_object('source', word || '-source', 'policy', word || '-policy', 'rule', 'r2', 'result', 'pass'))))::kube_reports.report)
+			jsonb_build_object('source', word || '-source', 'policy', word || '-policy', 'rule', 'r1', 'category',
+				word || '-category', 'severity', 'high', 'result', result, 'message', word || '-message',
+				'properties', jsonb_build_object('score', '9.1', 'exceptions', word || '-exception',
+					'artifact.repository', word || '-image')),
+			jsonb_build_object('source', word || '-source', 'policy', word || '-policy', 'rule', 'r2', 'result',
+				'pass'))))::kube_reports.report)
 $$;
 DO $$
 BEGIN
-	PERFORM kube_reports.register_crd(jsonb_build_object('apiVersion', 'apiextensions.k8s.io/v1', 'kind', 'CustomResourceDefinition', 'metadata', jsonb_build_object('name', lower(k) || 's.compliance.openshift.io'),
-		'spec', jsonb_build_object('group', 'compliance.openshift.io', 'scope', 'Namespaced', 'names', jsonb_build_object('kind', k, 'plural', lower(k) || 's', 'singular', lower(k), 'listKind', k || 'List'),
-			'versions', '[{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]'::jsonb)))
+	PERFORM kube_reports.register_crd(jsonb_build_object('apiVersion', 'apiextensions.k8s.io/v1', 'kind',
+		'CustomResourceDefinition', 'metadata', jsonb_build_object('name', lower(k) || 's.compliance.openshift.io'),
+		'spec', jsonb_build_object('group', 'compliance.openshift.io', 'scope', 'Namespaced', 'names',
+			jsonb_build_object('kind', k, 'plural', lower(k) || 's', 'singular', lower(k), 'listKind', k || 'List'),
+			'versions', '[{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": '
+				'{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]'::jsonb)))
 		FROM unnest('{ComplianceRemediation,ComplianceCheckResult}'::text[]) k;
 END
 $$;
 SELECT kube_reports.set_setting('settle_window', '0');
-SELECT pg_temp.write(:'one', 'PolicyReport', 'team-a', 'shown', 'fail'), pg_temp.write(:'one', 'PolicyReport', 'team-b', 'hidden', 'fail'),
-	pg_temp.write(:'one', 'ClusterPolicyReport', NULL, 'hidden', 'fail'), pg_temp.write(:'two', 'PolicyReport', 'team-a', 'hidden', 'pass');
-SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceRemediation", "metadata": {"name": "%s-remediation", "namespace": "%s"}, "spec": {"apply": true}}', w, n)::kube_reports.report) IS NOT NULL AS created
+SELECT pg_temp.write(:'one', 'PolicyReport', 'team-a', 'shown', 'fail'),
+	pg_temp.write(:'one', 'PolicyReport', 'team-b', 'hidden', 'fail'),
+	pg_temp.write(:'one', 'ClusterPolicyReport', NULL, 'hidden', 'fail'),
+		pg_temp.write(:'two', 'PolicyReport', 'team-a', 'hidden', 'pass');
+SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": '
+	'"ComplianceRemediation", "metadata": {"name": "%s-remediation", "namespace": "%s"}, "spec": {"apply": true}}', w,
+	n)::kube_reports.report) IS NOT NULL AS created
 	FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
 SELECT kube_reports.create_report(:'one', format('{"apiVersion": "compliance.openshift.io/v1alpha1", "kind": "ComplianceCheckResult", "metadata": {"name": "%s-remediation", "namespace": "%s",
 		"labels": {"compliance.openshift.io/automated-remediation": "", "compliance.openshift.io/scan-name": "%1$s-scan"}}, "description": "%1$s-message", "status": "FAIL"}', w, n)::kube_reports.report) IS NOT NULL AS created
@@ -45,18 +60,24 @@ SELECT kube_reports_internal.fold_rollups();
 DO $$
 BEGIN
 	FOR step IN 1..4 LOOP
-		PERFORM kube_reports.patch_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', v.n, v.w || '-report', jsonb_build_object('results', jsonb_build_array(
-				jsonb_build_object('source', v.w || '-source', 'policy', v.w || '-policy', 'rule', 'r1', 'category', v.w || '-category', 'severity', 'high', 'result', CASE WHEN step % 2 = 0 THEN 'fail' ELSE 'pass' END, 'message', v.w || '-message',
-					'properties', jsonb_build_object('score', '9.1', 'exceptions', v.w || '-exception', 'artifact.repository', v.w || '-image')))))
+		PERFORM kube_reports.patch_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', v.n,
+			v.w || '-report', jsonb_build_object('results', jsonb_build_array(
+				jsonb_build_object('source', v.w || '-source', 'policy', v.w || '-policy', 'rule', 'r1', 'category',
+					v.w || '-category', 'severity', 'high', 'result', CASE WHEN step % 2 = 0 THEN 'fail'
+					ELSE 'pass' END, 'message', v.w || '-message',
+					'properties', jsonb_build_object('score', '9.1', 'exceptions', v.w || '-exception',
+						'artifact.repository', v.w || '-image')))))
 			FROM (VALUES ('shown', 'team-a'), ('hidden', 'team-b')) v(w, n);
 	END LOOP;
 END
 $$;
-INSERT INTO kube_reports.framework_control (framework, control, policy) VALUES ('f', 'c1', 'shown-policy'), ('f', 'c2', 'hidden-policy');
+INSERT INTO kube_reports.framework_control (framework, control, policy)
+	VALUES ('f', 'c1', 'shown-policy'), ('f', 'c2', 'hidden-policy');
 -- As upkeep does a minute later; without it the queries of readers below are compiled for minutes.
 DO $$ BEGIN WHILE kube_reports_internal.analyze_step() LOOP COMMIT; END LOOP; END $$;
 
-SELECT kube_reports.grant_reader('regress_all'), kube_reports.grant_namespace('regress_team', :'one', 'team-a'), kube_reports.grant_cluster('regress_cluster', :'two'),
+SELECT kube_reports.grant_reader('regress_all'), kube_reports.grant_namespace('regress_team', :'one', 'team-a'),
+	kube_reports.grant_cluster('regress_cluster', :'two'),
 	kube_reports.grant_namespace('regress_scope', :'one', '');
 -- Wrong grants.
 SELECT kube_reports.grant_namespace('regress_missing', :'one', 'team-a');
@@ -67,11 +88,14 @@ SELECT kube_reports.grant_cluster('regress_team', NULL);
 -- What the current role may use at all: no table, and no function that writes.
 CREATE VIEW public.regress_usable AS
 	SELECT c.oid, 'view' AS what, c.relname::text AS name, c.relkind::text AS kind, NULL AS volatile FROM pg_class c
-		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
-			AND (has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') OR has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE'))
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+			AND (has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+				OR has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE'))
 	UNION ALL
 	SELECT p.oid, 'function', p.proname::text, p.prokind::text, p.provolatile::text FROM pg_proc p
-		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND has_function_privilege(p.oid, 'EXECUTE')
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND has_function_privilege(p.oid, 'EXECUTE')
 			AND NOT coalesce(p.proacl::text LIKE '%{=X%' OR p.proacl::text LIKE '%,=X%', true);
 GRANT SELECT ON public.regress_usable TO PUBLIC;
 -- How each function is called.  A function that readers get and that is not here makes the test fail.
@@ -94,29 +118,40 @@ INSERT INTO public.regress_call VALUES
 	('results', $$kube_reports.stored_report s, kube_reports.results(s.document)$$),
 	('summary', $$kube_reports.stored_report s, kube_reports.summary(s.document)$$),
 	('filter_strings', $$kube_reports_internal.filter_strings('{"a": "b"}', 'a')$$),
-	('find_results', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_results(c.role, c.seal, '{}', 100, NULL)$$),
-	('find_resources', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_resources(c.role, c.seal, '{}', 100, NULL)$$),
-	('find_reports', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_reports(c.role, c.seal, '{}', 100, NULL)$$),
-	('find_exported', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_exported(c.role, c.seal, '{}', NULL)$$),
-	('find_events', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_events(c.role, c.seal, '{}', NULL, NULL)$$),
+	('find_results', $$kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_results(c.role, c.seal, '{}', 100, NULL)$$),
+	('find_resources', $$kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_resources(c.role, c.seal, '{}', 100, NULL)$$),
+	('find_reports', $$kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_reports(c.role, c.seal, '{}', 100, NULL)$$),
+	('find_exported', $$kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_exported(c.role, c.seal, '{}', NULL)$$),
+	('find_events', $$kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_events(c.role, c.seal, '{}', NULL, NULL)$$),
 	('export_results', $$kube_reports.export_results()$$),
 	('export_events', $$kube_reports.export_events()$$),
 	('search_results', $$kube_reports.search_results()$$),
 	('search_resources', $$kube_reports.search_resources()$$),
 	('reports_with_score', $$kube_reports.reports_with_score(8.0)$$),
-	('top', $$unnest(ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image']) d, LATERAL kube_reports.top(d)$$),
-	('results_of_resource', $$kube_reports.results_of_resource('00000000-0000-0000-0000-000000000001', 'Pod', 'team-b', 'hidden-pod')$$),
+	('top', $$unnest(ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind',
+		'image']) d, LATERAL kube_reports.top(d)$$),
+	('results_of_resource', $$kube_reports.results_of_resource('00000000-0000-0000-0000-000000000001', 'Pod',
+		'team-b', 'hidden-pod')$$),
 	('cve', $$kube_reports.cve('hidden-policy')$$),
-	('fleet_drift', $$kube_reports.fleet_drift('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002')$$),
+	('fleet_drift', $$kube_reports.fleet_drift('00000000-0000-0000-0000-000000000001',
+		'00000000-0000-0000-0000-000000000002')$$),
 	('new_failures', $$kube_reports.new_failures('-infinity')$$),
 	('transitions', $$kube_reports.transitions('-infinity', 'infinity')$$),
 	('fix_time', $$kube_reports.fix_time('-infinity', 'infinity')$$),
 	('flapping', $$kube_reports.flapping('-infinity', 'infinity')$$),
 	('status_at', $$kube_reports.status_at(clock_timestamp())$$),
-	('compliance_score', $$kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date, true)$$),
-	('framework_score', $$kube_reports.framework_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date)$$),
+	('compliance_score', $$kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date,
+		(now() AT TIME ZONE 'UTC')::date, true)$$),
+	('framework_score', $$kube_reports.framework_score((now() AT TIME ZONE 'UTC')::date,
+		(now() AT TIME ZONE 'UTC')::date)$$),
 	('fleet_score', $$kube_reports.fleet_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date)$$),
-	('find_vulnerabilities', $$kube_reports_internal.caller c, LATERAL kube_reports_internal.find_vulnerabilities(c.role, c.seal, '{}', 10)$$),
+	('find_vulnerabilities', $$kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_vulnerabilities(c.role, c.seal, '{}', 10)$$),
 	('worst_vulnerabilities', $$kube_reports.worst_vulnerabilities()$$),
 	('dashboard', $$kube_reports.dashboard()$$),
 	('dashboard_html', $$kube_reports.dashboard_html()$$),
@@ -129,7 +164,8 @@ INSERT INTO public.regress_call VALUES
 	('html_rows', $$kube_reports_internal.html_rows(NULL, 'none', 0)$$),
 	('chart_top', $$kube_reports_internal.chart_top(1)$$),
 	('chart_path', $$kube_reports_internal.chart_path('{0,1}', NULL, 0, 1)$$),
-	('chart_trend', $$kube_reports_internal.chart_trend('a', 'b', 'c', '{2026-01-01}', '[{"name": "a", "class": "b", "values": [1]}]', 0, 1, true, true)$$),
+	('chart_trend', $$kube_reports_internal.chart_trend('a', 'b', 'c', '{2026-01-01}',
+		'[{"name": "a", "class": "b", "values": [1]}]', 0, 1, true, true)$$),
 	('chart_spark', $$kube_reports_internal.chart_spark('a', '{0,1}')$$),
 	('chart_bar', $$kube_reports_internal.chart_bar('a', '[0, 1, 0, 0, 0]', 1)$$),
 	('chart_ring', $$kube_reports_internal.chart_ring('a', 0.5)$$),
@@ -139,13 +175,15 @@ INSERT INTO public.regress_call VALUES
 	('dashboard_clusters', $$kube_reports_internal.dashboard_clusters('{}')$$),
 	('dashboard_lists', $$kube_reports_internal.dashboard_lists('{}')$$),
 	('dashboard_page', $$kube_reports_internal.dashboard_page('{}')$$);
-CREATE FUNCTION public.regress_look(OUT object text, OUT hidden boolean, OUT shown boolean) RETURNS SETOF record LANGUAGE plpgsql AS $$
+CREATE FUNCTION public.regress_look(OUT object text, OUT hidden boolean, OUT shown boolean) RETURNS SETOF record
+	LANGUAGE plpgsql AS $$
 DECLARE
 	target record;
 	rows text;
 BEGIN
 	FOR target IN SELECT u.what, u.name, CASE u.what WHEN 'view' THEN u.oid::regclass::text ELSE c.call END AS source
-		FROM public.regress_usable u LEFT JOIN public.regress_call c ON u.what = 'function' AND c.name = u.name ORDER BY u.what DESC, u.name COLLATE "C" LOOP
+		FROM public.regress_usable u LEFT JOIN public.regress_call c ON u.what = 'function' AND c.name = u.name
+			ORDER BY u.what DESC, u.name COLLATE "C" LOOP
 		IF target.source IS NULL THEN
 			RAISE EXCEPTION 'no call of % in this test', target.name;
 		END IF;
@@ -161,7 +199,8 @@ $$;
 GRANT EXECUTE ON FUNCTION public.regress_look() TO PUBLIC;
 
 \c - regress_all
-SELECT current_user AS is, u.what, u.kind, u.volatile, count(*) > 0 AS some FROM regress_usable u GROUP BY 2, 3, 4 ORDER BY 2, 3, 4;
+SELECT current_user AS is, u.what, u.kind, u.volatile, count(*) > 0 AS some FROM regress_usable u
+	GROUP BY 2, 3, 4 ORDER BY 2, 3, 4;
 -- Every view and function shows what is hidden from the others, or it would prove nothing.
 SELECT * FROM regress_look();
 
@@ -170,29 +209,37 @@ SELECT u.what, u.kind, u.volatile FROM regress_usable u GROUP BY 1, 2, 3 ORDER B
 SELECT l.object, l.hidden FROM regress_look() l WHERE l.hidden;
 SELECT count(*) AS sees_own FROM regress_look() l WHERE l.shown;
 SELECT status, count FROM kube_reports.result_count ORDER BY 1;
-SELECT day = (now() AT TIME ZONE 'UTC')::date AS today, namespace, pass, fail, score FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date - 1, (now() AT TIME ZONE 'UTC')::date);
+SELECT day = (now() AT TIME ZONE 'UTC')::date AS today, namespace, pass, fail, score
+	FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date - 1, (now() AT TIME ZONE 'UTC')::date);
 SELECT reports FROM kube_reports.fleet_freshness;
 
 -- Predicates that tell what they see, errors, plans.
-CREATE FUNCTION pg_temp.leak(t text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS $$BEGIN IF t ~ 'hidden|team-b' THEN RAISE WARNING 'leaked %', t; END IF; RETURN true; END$$;
-SELECT count(*) > 0 AS some FROM kube_reports.typed_result r WHERE pg_temp.leak(r.policy) AND pg_temp.leak(r.message) AND pg_temp.leak(r.namespace) AND pg_temp.leak(r.report);
+CREATE FUNCTION pg_temp.leak(t text) RETURNS boolean
+	LANGUAGE plpgsql COST 0.0000001 AS $$BEGIN IF t ~ 'hidden|team-b' THEN RAISE WARNING 'leaked %',
+	t; END IF; RETURN true; END$$;
+SELECT count(*) > 0 AS some FROM kube_reports.typed_result r WHERE pg_temp.leak(r.policy) AND pg_temp.leak(r.message)
+	AND pg_temp.leak(r.namespace) AND pg_temp.leak(r.report);
 SELECT count(*) > 0 AS some FROM kube_reports.result_count r WHERE pg_temp.leak(r.policy);
 SELECT count(*) > 0 AS some FROM kube_reports.result_event r WHERE pg_temp.leak(r.policy);
 SELECT count(*) > 0 AS some FROM kube_reports.result_interval r WHERE pg_temp.leak(r.policy);
 SELECT count(*) > 0 AS some FROM kube_reports.stored_report r WHERE pg_temp.leak(r.name);
 SELECT count(*) > 0 AS some FROM kube_reports.remediations r WHERE pg_temp.leak(r.remediation);
-SELECT count(*) > 0 AS some FROM kube_reports.remediable_failures r WHERE pg_temp.leak(r.check_result) AND pg_temp.leak(r.remediations[1]);
+SELECT count(*) > 0 AS some FROM kube_reports.remediable_failures r WHERE pg_temp.leak(r.check_result)
+	AND pg_temp.leak(r.remediations[1]);
 SELECT count(*) > 0 AS some FROM kube_reports.exceptions r WHERE pg_temp.leak(r.exception);
-SELECT count(*) > 0 AS some FROM kube_reports_internal.caller c, LATERAL kube_reports.search_results() r WHERE pg_temp.leak(r.policy);
+SELECT count(*) > 0 AS some FROM kube_reports_internal.caller c, LATERAL kube_reports.search_results() r
+	WHERE pg_temp.leak(r.policy);
 SELECT count(*) FROM kube_reports.typed_result r WHERE 1 / (r.policy <> 'hidden-policy')::integer > 0;
 SELECT count(*) FROM kube_reports.typed_result r WHERE r.message::integer = 1;
 CREATE FUNCTION pg_temp.plan(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE line text; found boolean := false;
 BEGIN
-	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS off, TIMING off) ' || query LOOP found := found OR line ~ 'hidden|team-b'; END LOOP;
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, VERBOSE, COSTS off, TIMING off) ' || query LOOP found := found
+		OR line ~ 'hidden|team-b'; END LOOP;
 	RETURN found;
 END$$;
-SELECT pg_temp.plan('SELECT * FROM kube_reports.typed_result') AS in_plan, pg_temp.plan('SELECT * FROM kube_reports.search_results()') AS in_plan_of_search;
+SELECT pg_temp.plan('SELECT * FROM kube_reports.typed_result') AS in_plan,
+	pg_temp.plan('SELECT * FROM kube_reports.search_results()') AS in_plan_of_search;
 
 -- A document that nothing can be made of, where the team does not see it, and where all do.
 \c - :owner
@@ -208,7 +255,8 @@ SELECT remediation, wanted, length(object_kind) FROM kube_reports.remediations O
 -- Without end, or without anything.
 SELECT count(*) FROM kube_reports.compliance_score('-infinity', 'infinity');
 SELECT count(*) FROM kube_reports.framework_score('-infinity', 'infinity');
-SELECT count(*) FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date + 10);
+SELECT count(*) FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date,
+	(now() AT TIME ZONE 'UTC')::date + 10);
 SELECT count(*) FROM kube_reports.search_results('{}', NULL);
 SELECT count(*) FROM kube_reports.search_resources(NULL, NULL);
 SELECT count(*) FROM kube_reports.reports_with_score(9.9, NULL);
@@ -219,8 +267,10 @@ SELECT count(*) FROM kube_reports.top('policy', -1);
 SELECT count(*) FROM kube_reports.top('policy', 10, '[]');
 SELECT count(*) FROM kube_reports.top('policy', 10, '{"status": "bogus"}');
 SELECT * FROM kube_reports.results('{}');
-SELECT s.name, r.rule, r.status FROM kube_reports.stored_report s, kube_reports.results(s.document) r WHERE s.resource = 'policyreports' ORDER BY 1, 2;
-SELECT s.name, r.* FROM kube_reports.stored_report s, kube_reports.summary(s.document) r WHERE s.resource = 'policyreports';
+SELECT s.name, r.rule, r.status FROM kube_reports.stored_report s, kube_reports.results(s.document) r
+	WHERE s.resource = 'policyreports' ORDER BY 1, 2;
+SELECT s.name, r.* FROM kube_reports.stored_report s, kube_reports.summary(s.document) r
+	WHERE s.resource = 'policyreports';
 SHOW statement_timeout;
 
 -- A seal that was kept.
@@ -232,7 +282,8 @@ SELECT count(*) > 0 AS found FROM kube_reports_internal.find_results(:'role', :'
 COMMIT;
 
 -- Another's seal, no seal, another's grants.
-SELECT count(*) FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_results('regress_all', c.seal, '{}', 100, NULL);
+SELECT count(*) FROM kube_reports_internal.caller c,
+	LATERAL kube_reports_internal.find_results('regress_all', c.seal, '{}', 100, NULL);
 SELECT count(*) FROM kube_reports_internal.find_results('regress_all', NULL, '{}', 100, NULL);
 SELECT count(*) FROM kube_reports_internal.find_resources(NULL, NULL, '{}', 100, NULL);
 SELECT count(*) FROM kube_reports_internal.find_reports('regress_all', '\x00', '{}', 100, NULL);
@@ -244,7 +295,8 @@ SELECT kube_reports_internal.add_reader('regress_team', NULL, NULL);
 SELECT kube_reports_internal.caller_scope('regress_all', NULL);
 
 -- Text that wants to be SQL: in every member of a filter, and every text argument.
-SELECT m, (SELECT count(*) FROM kube_reports.search_results(jsonb_build_object(m, a))) AS results, (SELECT count(*) FROM kube_reports.search_resources(jsonb_build_object(m, a))) AS resources
+SELECT m, (SELECT count(*) FROM kube_reports.search_results(jsonb_build_object(m, a))) AS results,
+	(SELECT count(*) FROM kube_reports.search_resources(jsonb_build_object(m, a))) AS resources
 	FROM unnest('{cluster,namespace,report,source,policy,rule,category,native_status,subject_kind,subject_namespace,subject_name,subject_uid,exception,text}'::text[]) m,
 		(VALUES ('x'' OR true) --')) v(a);
 SELECT count(*) FROM kube_reports.search_results('{"severity": "high'' OR true --"}');
@@ -266,11 +318,17 @@ SELECT kube_reports.dashboard('{"policy": "x"}');
 SELECT kube_reports.dashboard('[]');
 SELECT kube_reports.dashboard('{}', '2026-02-01', '2026-01-01');
 SELECT kube_reports.dashboard('{}', '-infinity', '2026-01-01');
-SELECT kube_reports.dashboard('{"cluster": "x'' OR true --", "namespace": "x'' OR true --", "source": "x'' OR true --"}')->'top_policies' AS policies;
-SELECT count(*) FROM kube_reports.cve('x'' OR true --'), kube_reports.transitions('-infinity', 'infinity', ''' OR true --', '');
+SELECT kube_reports.dashboard(
+	'{"cluster": "x'' OR true --", "namespace": "x'' OR true --", "source": "x'' OR true --"}')->'top_policies' AS
+	policies;
+SELECT count(*) FROM kube_reports.cve('x'' OR true --'),
+	kube_reports.transitions('-infinity', 'infinity', ''' OR true --', '');
 -- Asked for by name, text, properties and score, it is not there either.
-SELECT f, (SELECT count(*) FROM kube_reports.search_results(f)) AS results, (SELECT count(*) FROM kube_reports.search_resources(f)) AS resources, (SELECT count(*) FROM kube_reports.reports_with_score(0, f)) AS reports
-	FROM unnest(ARRAY['{"text": "hidden"}', '{"policy": "hidden-policy"}', '{"namespace": ["team-b", ""]}', '{"cluster": "hidden-two"}', '{"exception": "hidden-exception"}', '{"subject_uid": "hidden-uid"}',
+SELECT f, (SELECT count(*) FROM kube_reports.search_results(f)) AS results,
+	(SELECT count(*) FROM kube_reports.search_resources(f)) AS resources,
+	(SELECT count(*) FROM kube_reports.reports_with_score(0, f)) AS reports
+	FROM unnest(ARRAY['{"text": "hidden"}', '{"policy": "hidden-policy"}', '{"namespace": ["team-b", ""]}',
+		'{"cluster": "hidden-two"}', '{"exception": "hidden-exception"}', '{"subject_uid": "hidden-uid"}',
 		'{"properties": {"artifact.repository": "hidden-image"}}', '{"report": "hidden-report"}']::jsonb[]) f;
 
 -- A temporary schema in front of what is looked up.
@@ -305,7 +363,8 @@ SET ROLE regress_team;
 SELECT count(*) FILTER (WHERE l.hidden) AS hidden, count(*) FILTER (WHERE l.shown) AS shown FROM regress_look() l;
 SET ROLE regress_all;
 RESET ROLE;
--- Whoever is powerful sees no more through the eyes of the weak, and who calls a function of the powerful no less than its owner.
+-- Whoever is powerful sees no more through the eyes of the weak, and who calls a function of the powerful no less than
+-- its owner.
 \c - :owner
 GRANT regress_team, regress_all TO CURRENT_USER;
 SELECT count(*) > 0 AS shown, bool_or(r.policy ~ 'hidden') AS hidden FROM kube_reports.search_results() r;
@@ -320,7 +379,8 @@ SELECT * FROM pg_temp.trap();
 \c - regress_cluster
 SELECT DISTINCT cluster_name, policy FROM kube_reports.typed_result;
 SELECT DISTINCT cluster_name, policy FROM kube_reports.search_results();
-SELECT namespace, pass, fail FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date);
+SELECT namespace, pass, fail FROM kube_reports.compliance_score((now() AT TIME ZONE 'UTC')::date,
+	(now() AT TIME ZONE 'UTC')::date);
 \c - regress_scope
 SELECT DISTINCT report_resource, namespace FROM kube_reports.typed_result;
 SELECT DISTINCT report_resource, namespace FROM kube_reports.search_results();
@@ -358,7 +418,8 @@ SELECT kube_reports.grant_namespace('regress_scope', :'one', 'team-a');
 SET ROLE regress_scope;
 SELECT DISTINCT cluster_name, namespace FROM kube_reports.search_results();
 RESET ROLE;
-SELECT kube_reports.revoke_reader('regress_all'), kube_reports.revoke_reader('regress_cluster'), kube_reports.revoke_reader('regress_scope');
+SELECT kube_reports.revoke_reader('regress_all'), kube_reports.revoke_reader('regress_cluster'),
+	kube_reports.revoke_reader('regress_scope');
 DROP VIEW public.regress_usable;
 DROP FUNCTION public.regress_look();
 DROP TABLE public.regress_call;

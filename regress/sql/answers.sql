@@ -96,7 +96,8 @@ SELECT c.cluster_name, s.score = c.score AND s.weighted_score = c.weighted_score
 		kube_reports.fleet_score(c.day, c.day, jsonb_build_object('cluster', c.cluster_name)) s ORDER BY 1;
 SELECT d->'score' = to_jsonb(round(s.score::numeric, 6)) AND d->'weighted_score' =
 	to_jsonb(round(s.weighted_score::numeric, 6)) AS same
-	FROM (SELECT kube_reports.dashboard()->'trend'->-1 AS d) d, kube_reports.fleet_score((now() AT TIME ZONE 'UTC')::date,
+	FROM (SELECT kube_reports.dashboard()->'trend'->-1 AS d) d,
+		kube_reports.fleet_score((now() AT TIME ZONE 'UTC')::date,
 		(now() AT TIME ZONE 'UTC')::date) s;
 SELECT count(*), max(day) - min(day) AS days FROM kube_reports.fleet_score('2020-01-01', '2020-01-31', '{}', 7);
 SELECT kube_reports.fleet_score('2020-01-02', '2020-01-01');
@@ -186,7 +187,8 @@ DROP ROLE regress_answers;
 ---- what is worst, among many ----
 -- Two thousand vulnerabilities of two hundred scores: the first ten, and equals of the last one, are looked at.
 DELETE FROM kube_reports.object;
-SELECT bool_and(pg_temp.written(:'one', 'ns-' || n % 5, 'many-' || n, (SELECT jsonb_agg(jsonb_build_object('source', 's',
+SELECT bool_and(pg_temp.written(:'one', 'ns-' || n % 5, 'many-' || n,
+	(SELECT jsonb_agg(jsonb_build_object('source', 's',
 	'policy', 'CVE-2030-' || 1000 + 100 * n + v, 'result', 'fail', 'severity', 'high', 'properties',
 		jsonb_build_object('score', ((n * 100 + v) / 10 / 20.0)::text))) FROM generate_series(1, 100) v))) AS written
 	FROM generate_series(1, 20) n;
@@ -201,6 +203,7 @@ SELECT rows - :before < 300 AS few FROM looked_at;
 ROLLBACK;
 -- Who sees none of them, and asks for other sources, is answered all the same.
 SELECT count(*) FROM kube_reports.worst_vulnerabilities(3000);
-SELECT count(*), count(DISTINCT policy), min(score) FROM kube_reports.worst_vulnerabilities(100, '{"namespace": "ns-1"}');
+SELECT count(*), count(DISTINCT policy), min(score)
+	FROM kube_reports.worst_vulnerabilities(100, '{"namespace": "ns-1"}');
 SELECT count(*) FROM kube_reports.worst_vulnerabilities(10, '{"source": "other"}');
 SELECT policy, score FROM kube_reports.worst_vulnerabilities(2, '{"source": "s", "namespace": "ns-1"}');

@@ -10,27 +10,35 @@ SELECT p.oid::regprocedure AS function, pg_get_function_result(p.oid) AS result
 	ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull
 	FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'v') AND a.attnum > 0
+	WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+		AND c.relkind IN ('r', 'v') AND a.attnum > 0
 	ORDER BY c.relname COLLATE "C", a.attnum;
 
 -- Reports are JSON objects in both.
-SELECT '{"a": 1}'::kube_reports.report, ('{"a": 1}'::kube_reports.report)::jsonb, ('{"a": 1}'::kube_reports.report)::text,
-	'{"a": 1}'::jsonb::kube_reports.report, '{"a": 1}'::json::kube_reports.report, kube_reports.document_size('{"a": 1}');
-SELECT kube_reports.label_terms('{"labels":{"b":"2","a":"1","B":"3"}}'), kube_reports.label_terms('{"labels":{}}'), kube_reports.label_terms('{}');
+SELECT '{"a": 1}'::kube_reports.report, ('{"a": 1}'::kube_reports.report)::jsonb,
+	('{"a": 1}'::kube_reports.report)::text,
+	'{"a": 1}'::jsonb::kube_reports.report, '{"a": 1}'::json::kube_reports.report,
+		kube_reports.document_size('{"a": 1}');
+SELECT kube_reports.label_terms('{"labels":{"b":"2","a":"1","B":"3"}}'), kube_reports.label_terms('{"labels":{}}'),
+	kube_reports.label_terms('{}');
 
 -- Both know the same types.
 SELECT "group", plural, kind, namespaced, results FROM kube_reports.resource_type ORDER BY id;
-SELECT kube_reports_internal.crd_definitions(t.crd)->'versions'->0->>'kind' AS kind FROM kube_reports.resource_type t WHERE t.id = 1;
+SELECT kube_reports_internal.crd_definitions(t.crd)->'versions'->0->>'kind' AS kind
+	FROM kube_reports.resource_type t WHERE t.id = 1;
 SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000001', 'one') IS NOT NULL AS known;
 SELECT count(*) AS lanes, bool_and(floor > 0) AS numbered FROM kube_reports_internal.lane;
 SELECT convert_from(kube_reports_internal.status_document(404, 'NotFound', 'not here', '{"name":"x"}'), 'UTF8')::jsonb;
-SELECT kube_reports_internal.continue_token(42, true, '', 'ns', 'a') AS all_namespaces, kube_reports_internal.continue_token(42, true, 'ns', 'ns', 'a') AS one_namespace,
+SELECT kube_reports_internal.continue_token(42, true, '', 'ns', 'a') AS all_namespaces,
+	kube_reports_internal.continue_token(42, true, 'ns', 'ns', 'a') AS one_namespace,
 	kube_reports_internal.continue_token(-1, false, '', '', 'a') AS cluster_scope;
 SELECT kube_reports.new_incarnation() > 0 AS moved, kube_reports_internal.compact() AS more;
 -- Ids of what results share, the same in both.
-SELECT kube_reports_internal.field_hash('criterion', 'kyverno', 'p', 'r', '', 'high'), kube_reports_internal.field_hash('a', 'bc'), kube_reports_internal.field_hash('ab', 'c'),
+SELECT kube_reports_internal.field_hash('criterion', 'kyverno', 'p', 'r', '', 'high'),
+	kube_reports_internal.field_hash('a', 'bc'), kube_reports_internal.field_hash('ab', 'c'),
 	kube_reports_internal.field_hash('\u00e4', NULL), kube_reports_internal.field_hash(VARIADIC '{}');
 SELECT "group", plural, (mapping::jsonb)->>'list' AS list FROM kube_reports_internal.known_mapping ORDER BY 1, 2;
 SELECT kube_reports.maintain() IS NOT NULL AS maintained, (SELECT count(*) FROM kube_reports.verify()) AS differences;
 -- The page for readers, of a store without results.
-SELECT kube_reports.dashboard_html() ~ '^<!DOCTYPE html>.*No results are stored' AS page, kube_reports.dashboard()->'failing_policies' AS failing;
+SELECT kube_reports.dashboard_html() ~ '^<!DOCTYPE html>.*No results are stored' AS page,
+	kube_reports.dashboard()->'failing_policies' AS failing;

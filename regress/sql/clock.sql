@@ -6,33 +6,42 @@ CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
 CREATE FUNCTION pg_temp.report(name text, status text) RETURNS kube_reports.report LANGUAGE sql AS $$
-	SELECT jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport', 'metadata', jsonb_build_object('name', name, 'namespace', 'ns'),
-		'results', jsonb_build_array(jsonb_build_object('policy', 'p', 'rule', name, 'result', status)))::kube_reports.report
+	SELECT jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport', 'metadata',
+		jsonb_build_object('name', name, 'namespace', 'ns'),
+		'results', jsonb_build_array(jsonb_build_object('policy', 'p', 'rule', name, 'result',
+			status)))::kube_reports.report
 $$;
 -- All that there is was written by a clock that was ahead.
 CREATE FUNCTION pg_temp.ahead(by interval) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM kube_reports.make_history(now() + by + days * interval '1 day') FROM generate_series(0, 4) days;
 	UPDATE kube_reports_internal.change SET at = at + by;
-	UPDATE kube_reports_internal.result_change SET at = at + by, first_seen = first_seen + by, old_since = old_since + by, settles_at = settles_at + by;
+	UPDATE kube_reports_internal.result_change SET at = at + by, first_seen = first_seen + by,
+		old_since = old_since + by, settles_at = settles_at + by;
 	UPDATE kube_reports_internal.result SET first_seen = first_seen + by, since = since + by;
 	UPDATE kube_reports_internal.result_since SET first_seen = first_seen + by, since = since + by;
 	UPDATE kube_reports_internal.origin SET first_seen = first_seen + by;
 END
 $$;
 CREATE VIEW pg_temp.order_kept AS
-	SELECT (SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order FROM kube_reports_internal.change c) c) AS log,
-		(SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order FROM kube_reports_internal.result_change c) c) AS history,
+	SELECT (SELECT bool_and(c.in_order) FROM
+		(SELECT c.at >= lag(c.at, 1, '-infinity') OVER (ORDER BY c.version) AS in_order
+		FROM kube_reports_internal.change c) c) AS log,
+		(SELECT bool_and(c.in_order) FROM (SELECT c.at >= lag(c.at, 1,
+			'-infinity') OVER (ORDER BY c.version) AS in_order
+			FROM kube_reports_internal.result_change c) c) AS history,
 		(SELECT count(*) FROM kube_reports_internal.result_change) AS events;
 
 -- Set back by an hour: through the API, by DML, and when the log has nothing left to tell what time it was.
 SELECT kube_reports.create_report(:'one', pg_temp.report('a', 'pass')) IS NOT NULL AS created;
 SELECT pg_temp.ahead('1 hour');
 SELECT kube_reports.create_report(:'one', pg_temp.report('b', 'pass')) IS NOT NULL AS created;
-SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'a', '{"results": [{"policy": "p", "rule": "a", "result": "fail"}]}') IS NOT NULL AS patched;
+SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'a',
+	'{"results": [{"policy": "p", "rule": "a", "result": "fail"}]}') IS NOT NULL AS patched;
 SELECT * FROM pg_temp.order_kept;
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
-	SELECT c.id, 1, 'ns', 'c', '{}', '{"results": [{"policy": "p", "rule": "c", "result": "fail"}]}' FROM kube_reports.cluster c;
+	SELECT c.id, 1, 'ns', 'c', '{}', '{"results": [{"policy": "p", "rule": "c", "result": "fail"}]}'
+		FROM kube_reports.cluster c;
 DELETE FROM kube_reports.object WHERE name = 'b';
 SELECT * FROM pg_temp.order_kept;
 SELECT kube_reports.set_setting('log_bytes', '0');
@@ -53,8 +62,10 @@ SELECT now() - max(c.at) < '1 hour' AS now_again FROM kube_reports_internal.chan
 
 -- Ahead by years: what was written before is as old as it was.
 SELECT pg_temp.ahead('-30 months');
-DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports.make_history(now() - month * interval '1 month'); END LOOP; END $$;
-CREATE FUNCTION pg_temp.months() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result_change'::regclass $$;
+DO $$ BEGIN FOR month IN 0..30 LOOP PERFORM kube_reports.make_history(now() - month * interval '1 month'); END LOOP; END
+	$$;
+CREATE FUNCTION pg_temp.months() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM pg_inherits
+	WHERE inhparent = 'kube_reports_internal.result_change'::regclass $$;
 SELECT pg_temp.months() AS months, count(*) AS events FROM kube_reports_internal.result_change \gset
 SELECT kube_reports_internal.expire_history() AS dropped;
 SELECT pg_temp.months() = :months AS kept;
@@ -92,7 +103,8 @@ SELECT s.daily_cut = (now() AT TIME ZONE 'UTC' - kube_reports.setting('daily_ret
 
 -- Of few months one is much: it has more time.
 SELECT kube_reports.set_setting('history_retention', '2 months');
-DO $$ BEGIN FOR month IN 1..40 LOOP EXIT WHEN pg_temp.months() <= 5 OR NOT kube_reports_internal.expire_history(); END LOOP; END $$;
+DO $$ BEGIN FOR month IN 1..40 LOOP EXIT WHEN pg_temp.months() <= 5
+	OR NOT kube_reports_internal.expire_history(); END LOOP; END $$;
 SELECT pg_temp.months() AS months;
 UPDATE kube_reports_internal.store SET history_expired_at = now() - interval '4 days';
 SELECT kube_reports_internal.expire_step() AS fourth_day;
@@ -119,5 +131,6 @@ SELECT pg_temp.compacted() BETWEEN :before * 0.9 AND :before * 0.95 AS no_more;
 UPDATE kube_reports_internal.log_size SET aging_at = aging_at - interval '1 minute';
 SELECT pg_temp.compacted() BETWEEN :before * 0.84 AND :before * 0.89 AS second_minute;
 -- All of it in the end.
-DO $$ BEGIN FOR minute IN 1..200 LOOP UPDATE kube_reports_internal.log_size SET aging_at = NULL; PERFORM kube_reports_internal.compact(); END LOOP; END $$;
+DO $$ BEGIN FOR minute IN 1..200 LOOP UPDATE kube_reports_internal.log_size
+	SET aging_at = NULL; PERFORM kube_reports_internal.compact(); END LOOP; END $$;
 SELECT count(*) AS log FROM kube_reports_internal.change;

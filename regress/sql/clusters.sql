@@ -28,7 +28,8 @@ DECLARE
 	owned		record;
 	id			integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster);
 BEGIN
-	FOR owned IN SELECT c.oid::regclass AS source, c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+	FOR owned IN SELECT c.oid::regclass AS source, c.relname, a.attname FROM pg_class c
+		JOIN pg_attribute a ON a.attrelid = c.oid
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 			AND (a.attname = 'cluster_id' OR a.attname = 'lane' AND a.atttypid = 'integer'::regtype)

@@ -7,19 +7,23 @@ CREATE EXTENSION kube_reports;
 SELECT kube_reports.register_cluster(:'one') AS cluster_id \gset
 INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
 	SELECT :cluster_id, 1, 'ns-' || i % 2, 'r' || lpad(i::text, 4, '0'),
-		format('{"labels":{"odd":"%s"}%s}', i % 2, CASE WHEN i = 4 THEN ',"finalizers":["example.com/f"]' ELSE '' END)::kube_reports.report, '{}'
+		format('{"labels":{"odd":"%s"}%s}', i % 2, CASE WHEN i = 4 THEN ',"finalizers":["example.com/f"]'
+			ELSE '' END)::kube_reports.report, '{}'
 	FROM generate_series(1, 1203) i;
 
 -- Pieces, as the proxy asks for them.
-CREATE FUNCTION pg_temp.collect(namespace text, query jsonb DEFAULT '{}', options text DEFAULT '', OUT pieces int, OUT code int, OUT answer jsonb) LANGUAGE plpgsql AS $$
+CREATE FUNCTION pg_temp.collect(namespace text, query jsonb DEFAULT '{}', options text DEFAULT '', OUT pieces int,
+	OUT code int, OUT answer jsonb) LANGUAGE plpgsql AS $$
 DECLARE
 	piece record;
 	cursor text;
 BEGIN
 	pieces := 0;
 	LOOP
-		SELECT * INTO piece FROM kube_reports_internal.delete_piece('00000000-0000-0000-0000-000000000001', jsonb_build_object('verb', 'deletecollection',
-			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', namespace, 'query', query)::text, convert_to(options, 'UTF8'), cursor);
+		SELECT * INTO piece FROM kube_reports_internal.delete_piece('00000000-0000-0000-0000-000000000001',
+			jsonb_build_object('verb', 'deletecollection',
+			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', namespace,
+				'query', query)::text, convert_to(options, 'UTF8'), cursor);
 		pieces := pieces + 1;
 		cursor := piece.next_cursor;
 		EXIT WHEN cursor IS NULL;
@@ -44,13 +48,20 @@ SELECT name, metadata::jsonb ? 'deletionTimestamp' AS terminating FROM kube_repo
 SELECT count(*), count(DISTINCT version) FROM kube_reports_internal.change WHERE operation = 'D';
 
 -- Preconditions (DEL-03).
-CREATE FUNCTION pg_temp.write(verb text, name text, document text) RETURNS TABLE (code int, answer jsonb) LANGUAGE sql AS $$
-	SELECT w.codes[1], convert_from(w.replies[1], 'UTF8')::jsonb #- '{metadata,uid}' #- '{metadata,creationTimestamp}' #- '{metadata,resourceVersion}' #- '{details,uid}'
-	FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001', ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
-		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'name', name))::text], ARRAY[convert_to(document, 'UTF8')]) w
+CREATE FUNCTION pg_temp.write(verb text, name text, document text) RETURNS TABLE (code int, answer jsonb)
+	LANGUAGE sql AS $$
+	SELECT w.codes[1], convert_from(w.replies[1],
+		'UTF8')::jsonb #- '{metadata,uid}' #- '{metadata,creationTimestamp}' #-
+		'{metadata,resourceVersion}' #- '{details,uid}'
+	FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
+		ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
+		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'default', 'name', name))::text],
+			ARRAY[convert_to(document, 'UTF8')]) w
 $$;
-SELECT code FROM pg_temp.write('create', NULL, '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"p"}}');
-SELECT code, answer->>'message' ~ '^Operation cannot be fulfilled on PolicyReport.wgpolicyk8s.io "p": the UID in the precondition \(x\) does not match the UID in record' AS message
+SELECT code FROM pg_temp.write('create', NULL,
+	'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"p"}}');
+SELECT code, answer->>'message' ~ '^Operation cannot be fulfilled on PolicyReport.wgpolicyk8s.io "p": the UID in the '
+	'precondition \(x\) does not match the UID in record' AS message
 	FROM pg_temp.write('delete', 'p', '{"preconditions":{"uid":"x"}}');
 SELECT code, answer->>'reason' AS reason FROM pg_temp.write('delete', 'p', '{"preconditions":{"resourceVersion":"1"}}');
 SELECT * FROM pg_temp.write('delete', 'p', '{"propagationPolicy":"Background"}');
@@ -58,6 +69,9 @@ SELECT * FROM pg_temp.write('delete', 'p', '');
 
 -- One request in a batch that fails costs the others nothing.
 SELECT w.codes, w.versions[2] = 0 AS unversioned, w.versions[3] > w.versions[1] AS in_order
-	FROM kube_reports_internal.write_batch(:'one', ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"batch"}' FROM generate_series(1, 4)),
-		ARRAY(SELECT convert_to(format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%s}}', n), 'UTF8') FROM unnest('{"\"a\"","\"Not OK\"","\"b\"","{"}'::text[]) n)) w;
+	FROM kube_reports_internal.write_batch(:'one',
+		ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"batch"}' FROM generate_series(1, 4)),
+		ARRAY(SELECT convert_to(
+			format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%s}}', n), 'UTF8')
+			FROM unnest('{"\"a\"","\"Not OK\"","\"b\"","{"}'::text[]) n)) w;
 SELECT name FROM kube_reports.object WHERE namespace = 'batch' ORDER BY name;

@@ -22,7 +22,8 @@ SELECT report::kube_reports.report::jsonb #> '{summary,pass}' AS pass FROM mine;
 -- Metadata of every wrong shape, and what a create would not take: refused as by the API.
 CREATE FUNCTION pg_temp.refused(metadata text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	report		kube_reports.report := format('{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":%s}', metadata);
+	report		kube_reports.report := format(
+		'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":%s}', metadata);
 BEGIN
 	RETURN 'accepted: ' || (report::kube_reports.policy_report IS NOT NULL);
 EXCEPTION WHEN SQLSTATE 'KR422' THEN
@@ -30,7 +31,9 @@ EXCEPTION WHEN SQLSTATE 'KR422' THEN
 END
 $$;
 SELECT pg_temp.refused(format('{"name":"x","%s":%s}', member, value))
-FROM unnest(ARRAY['labels', 'annotations', 'managedFields', 'ownerReferences', 'finalizers', 'generation', 'deletionTimestamp', 'selfLink']) WITH ORDINALITY m(member, a),
+FROM unnest(ARRAY['labels', 'annotations', 'managedFields', 'ownerReferences', 'finalizers', 'generation',
+	'deletionTimestamp', 'selfLink']) WITH ORDINALITY m(member, a),
 	unnest(ARRAY['"AAAAAAAAAAAAAAAAAAAAAAAA"', '{"a":[]}', '[7]', '1e300']) WITH ORDINALITY v(value, b)
 ORDER BY a, b;
-SELECT pg_temp.refused(metadata) FROM unnest(ARRAY['"x"', '7', '[]', 'null', '{}', '{"name":7}', '{"name":null}', '{"namespace":"default","generateName":"x-"}']) m(metadata);
+SELECT pg_temp.refused(metadata) FROM unnest(ARRAY['"x"', '7', '[]', 'null', '{}', '{"name":7}', '{"name":null}',
+	'{"namespace":"default","generateName":"x-"}']) m(metadata);

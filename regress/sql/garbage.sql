@@ -32,10 +32,12 @@ BEGIN
 END
 $$;
 CREATE VIEW pg_temp.garbage AS
-	SELECT (SELECT count(*) FROM kube_reports_internal.detail d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r
+	SELECT (SELECT count(*) FROM kube_reports_internal.detail d
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r
 		WHERE r.detail = d.id)) AS details,
 		(SELECT count(*) FROM kube_reports_internal.rollup WHERE count = 0) AS rollups,
-		(SELECT count(*) FROM kube_reports_internal.rollup_policy WHERE pass + warn + fail + error + skip = 0) AS policies,
+		(SELECT count(*) FROM kube_reports_internal.rollup_policy
+			WHERE pass + warn + fail + error + skip = 0) AS policies,
 		(SELECT count(*) FROM kube_reports_internal.rollup_daily) AS days, (SELECT count(*)
 			FROM kube_reports_internal.score_daily) AS scores;
 
@@ -66,9 +68,11 @@ SELECT count(*) AS events, count(k.id) AS criteria, count(s.id) AS subjects, cou
 	FROM kube_reports_internal.result_change c LEFT JOIN kube_reports_internal.criterion k ON k.id = c.criterion
 		LEFT JOIN kube_reports_internal.subject s ON s.id = c.subject
 		LEFT JOIN kube_reports_internal.origin g ON g.id = c.origin;
-DELETE FROM kube_reports_internal.result_change c USING kube_reports_internal.origin g WHERE g.id = c.origin AND g.namespace <> 'stays';
+DELETE FROM kube_reports_internal.result_change c USING kube_reports_internal.origin g WHERE g.id = c.origin
+	AND g.namespace <> 'stays';
 CALL upkeep();
-SELECT (SELECT count(*) FROM kube_reports_internal.subject) AS subjects, (SELECT count(*) FROM kube_reports_internal.origin) AS origins,
+SELECT (SELECT count(*) FROM kube_reports_internal.subject) AS subjects,
+	(SELECT count(*) FROM kube_reports_internal.origin) AS origins,
 	(SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
 -- Criteria go with the months that can have told of them.
 UPDATE kube_reports_internal.criterion SET last_counted = last_counted - interval '3 months';
@@ -77,12 +81,14 @@ SELECT (SELECT count(*) FROM kube_reports_internal.criterion) AS criteria;
 SELECT count(*) AS wrong FROM kube_reports.verify();
 
 -- So do users, whoever writes again among them.
-SELECT count(*) AS stored, bool_or(a.name = current_user) AS mine, bool_and(a.last_used <= now()) AS past FROM kube_reports_internal.actor a;
+SELECT count(*) AS stored, bool_or(a.name = current_user) AS mine, bool_and(a.last_used <= now()) AS past
+	FROM kube_reports_internal.actor a;
 INSERT INTO kube_reports_internal.actor (id, name) SELECT kube_reports_internal.field_hash('actor', u.name), u.name
 	FROM unnest('{gone,there}'::text[]) u(name);
 UPDATE kube_reports_internal.actor SET last_used = last_used - interval '4 months' WHERE name <> 'there';
 SELECT pg_temp.fill('again', 1);
-SELECT bool_and(a.last_used >= date_trunc('month', now())) AS noted FROM kube_reports_internal.actor a WHERE a.name = current_user;
+SELECT bool_and(a.last_used >= date_trunc('month', now())) AS noted FROM kube_reports_internal.actor a
+	WHERE a.name = current_user;
 DELETE FROM kube_reports.object WHERE namespace = 'again';
 SELECT kube_reports_internal.fold_rollups() AS more;
 CALL upkeep();
@@ -110,7 +116,8 @@ SELECT * FROM pg_temp.days;
 SELECT kube_reports_internal.expire_days() AS expired, kube_reports_internal.expire_days() AS again;
 CALL upkeep();
 SELECT * FROM pg_temp.days;
-SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS age, s.namespace, s.pass, s.fail FROM kube_reports_internal.score_daily s
+SELECT (now() AT TIME ZONE 'UTC')::date - s.day AS age, s.namespace, s.pass, s.fail
+	FROM kube_reports_internal.score_daily s
 	ORDER BY 1 DESC, 2;
 -- And when the change itself is out of time nothing is left of it.
 UPDATE kube_reports_internal.rollup_daily SET day = day - 20;

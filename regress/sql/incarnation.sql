@@ -5,7 +5,9 @@ DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 SELECT kube_reports.register_cluster(:'one', 'one') AS cluster_id \gset
-SELECT kube_reports.create_report(:'one', '{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"}}') IS NOT NULL AS created;
+SELECT kube_reports.create_report(:'one',
+	'{"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": "r"}}')
+	IS NOT NULL AS created;
 
 -- What a promoted server finds: the timeline of the one that it was a standby of, and a sequence that is behind.
 CREATE FUNCTION promoted(at bigint) RETURNS void LANGUAGE sql AS $$
@@ -33,9 +35,11 @@ SELECT promoted(:known);
 \c -
 \set VERBOSITY terse
 BEGIN;
-INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, 1, 'default', 'dml', '{}', '{}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	VALUES (:cluster_id, 1, 'default', 'dml', '{}', '{}');
 ROLLBACK;
-INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body) VALUES (:cluster_id, 1, 'default', 'dml', '{}', '{}');
+INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
+	VALUES (:cluster_id, 1, 'default', 'dml', '{}', '{}');
 SELECT * FROM above_gap(:known);
 UPDATE kube_reports_internal.lane SET lost = '{}';
 
@@ -45,7 +49,8 @@ SELECT promoted(:known);
 \set VERBOSITY terse
 SELECT kube_reports.register_cluster('00000000-0000-0000-0000-000000000002') > 0 AS known;
 SELECT * FROM above_gap(:known);
-SELECT min(l.floor) > :known + 1000 AS above FROM kube_reports_internal.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id WHERE c.uid::text LIKE '%2';
+SELECT min(l.floor) > :known + 1000 AS above FROM kube_reports_internal.lane l
+	JOIN kube_reports.cluster c ON c.id = l.cluster_id WHERE c.uid::text LIKE '%2';
 
 DROP FUNCTION promoted(bigint);
 DROP FUNCTION above_gap(bigint);

@@ -6,11 +6,16 @@ CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 SELECT kube_reports.register_cluster(:'one') AS cluster_id \gset
 -- No two have one key, and none is a lane's.
-SELECT count(DISTINCT key) AS keys, count(*) AS names, max(key) < 1 AS no_lane FROM (VALUES (kube_reports_internal.store_lock()), (kube_reports_internal.compaction_lock()),
-	(kube_reports_internal.sweep_lock()), (kube_reports_internal.folding_lock()), (kube_reports_internal.history_lock()), (kube_reports_internal.aggregation_lock(1)),
-	(kube_reports_internal.garbage_lock()), (kube_reports_internal.analyze_lock()), (kube_reports_internal.removal_lock())) k(key);
-CREATE FUNCTION pg_temp.held() RETURNS TABLE (lock text, cluster uuid, type text, shared boolean, mine boolean) LANGUAGE sql AS $$
-	SELECT l.lock, l.cluster, l.type, l.shared, l.pid = pg_backend_pid() AND l.granted AND l.waits_for = '{}' AND l.role = session_user
+SELECT count(DISTINCT key) AS keys, count(*) AS names, max(key) < 1 AS no_lane
+	FROM (VALUES (kube_reports_internal.store_lock()), (kube_reports_internal.compaction_lock()),
+	(kube_reports_internal.sweep_lock()), (kube_reports_internal.folding_lock()),
+		(kube_reports_internal.history_lock()), (kube_reports_internal.aggregation_lock(1)),
+	(kube_reports_internal.garbage_lock()), (kube_reports_internal.analyze_lock()),
+		(kube_reports_internal.removal_lock())) k(key);
+CREATE FUNCTION pg_temp.held() RETURNS TABLE (lock text, cluster uuid, type text, shared boolean, mine boolean)
+	LANGUAGE sql AS $$
+	SELECT l.lock, l.cluster, l.type, l.shared, l.pid = pg_backend_pid() AND l.granted AND l.waits_for = '{}'
+		AND l.role = session_user
 	FROM kube_reports.lock_status l ORDER BY l.lock, l.type
 $$;
 BEGIN;
@@ -21,7 +26,8 @@ COMMIT;
 BEGIN;
 SELECT kube_reports.set_aggregation(:'one', admission => true) IS NOT NULL AS set;
 DELETE FROM kube_reports.object;
-SELECT kube_reports_internal.collect_garbage() IS NOT NULL AS collected, kube_reports_internal.analyze_step() IS NOT NULL AS analyzed,
+SELECT kube_reports_internal.collect_garbage() IS NOT NULL AS collected, kube_reports_internal.analyze_step()
+	IS NOT NULL AS analyzed,
 	kube_reports_internal.remove_marked_clusters() AS removed;
 SELECT kube_reports_internal.compact() AS more, kube_reports_internal.fold_rollups() AS folded;
 SELECT * FROM pg_temp.held() WHERE lock <> 'history';

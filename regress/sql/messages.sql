@@ -62,7 +62,8 @@ CREATE ROLE regress_messages;
 GRANT regress_messages TO CURRENT_USER;
 GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO regress_messages;
 GRANT SELECT ON kube_reports_internal.caller TO regress_messages;
-GRANT EXECUTE ON FUNCTION kube_reports_internal.this_caller, kube_reports_internal.api_hello, kube_reports_internal.api_export,
+GRANT EXECUTE ON FUNCTION kube_reports_internal.this_caller, kube_reports_internal.api_hello,
+	kube_reports_internal.api_export,
 	kube_reports_internal.api_namespace TO regress_messages;
 SET ROLE regress_messages;
 SELECT kube_reports_internal.api_hello(:'one', '');
@@ -92,7 +93,8 @@ SELECT kube_reports.set_setting('settle_window', '2 days');
 SELECT kube_reports.set_setting('log_bytes', '1GB');
 SELECT kube_reports.set_setting('log_bytes', '99999999999999999999');
 SELECT kube_reports.set_setting('text_search', 'maybe');
-SELECT k.name, kube_reports.setting(k.name) IS NOT NULL AS known FROM kube_reports_internal.known_settings() k ORDER BY 1;
+SELECT k.name, kube_reports.setting(k.name) IS NOT NULL AS known
+	FROM kube_reports_internal.known_settings() k ORDER BY 1;
 SELECT kube_reports.set_setting('log_retention', '90 minutes');
 SELECT kube_reports.setting('log_retention');
 SELECT kube_reports.set_setting('log_retention', NULL);

@@ -7,11 +7,13 @@ CREATE FUNCTION create_in(namespace text, name text, more jsonb DEFAULT '{}', me
 	RETURNS TABLE (code integer, reply text) LANGUAGE sql AS $$
 	SELECT codes[1], CASE WHEN codes[1] = 201 THEN '' ELSE convert_from(replies[1], 'UTF8') END
 	FROM kube_reports_internal.write_batch('5b0c7d1e-0000-4000-8000-000000000001',
-		ARRAY[(jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports',
+		ARRAY[(jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2',
+			'resource', 'policyreports',
 			'namespace', namespace) || more)::text],
 		-- A NUL, which jsonb cannot read, is in the way of nothing.
 		ARRAY[convert_to(replace(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
-			'metadata', jsonb_build_object('name', name, 'annotations', jsonb_build_object('nul', '@')) || metadata)::text, '@', '\u0000'), 'UTF8')])
+			'metadata', jsonb_build_object('name', name, 'annotations', jsonb_build_object('nul', '@'))
+				|| metadata)::text, '@', '\u0000'), 'UTF8')])
 $$;
 CREATE VIEW noted AS SELECT n.name, n.uid, n.state, n.orderly FROM kube_reports_internal.namespace n ORDER BY n.name;
 
@@ -33,11 +35,13 @@ SELECT * FROM create_in('c', 'r1');
 SELECT * FROM create_in('a', 'r1', '{"namespaceUid": "a1"}');
 SELECT * FROM create_in('a', 'r3', '{"namespaceState": "missing"}');
 SELECT * FROM create_in('a', 'r3', '{"namespaceState": "terminating"}');
-SELECT * FROM create_in('a', 'r3', '{"namespaceState": "terminating", "query": {"dryRun": ["All"]}}', '{"name": null, "generateName": "g-"}');
+SELECT * FROM create_in('a', 'r3', '{"namespaceState": "terminating", "query": {"dryRun": ["All"]}}',
+	'{"name": null, "generateName": "g-"}');
 SELECT * FROM create_in('a', 'r3', '{"namespaceState": "missing"}', '{"namespace": "other"}');
 -- Of a batch, the others are stored.
 SELECT codes FROM kube_reports_internal.write_batch(:cluster,
-	ARRAY(SELECT jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports',
+	ARRAY(SELECT jsonb_build_object('verb', 'create', 'group', 'wgpolicyk8s.io', 'version', 'v1alpha2',
+		'resource', 'policyreports',
 		'namespace', 'a', 'namespaceUid', uid)::text FROM unnest('{a1,a0,a1}'::text[]) uid),
 	ARRAY(SELECT convert_to(jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
 		'metadata', jsonb_build_object('name', name))::text, 'UTF8') FROM unnest('{s1,s2,s3}'::text[]) name));
@@ -48,8 +52,10 @@ SELECT * FROM kube_reports_internal.api_namespaces(:cluster, 'c');
 
 -- Dead: swept whatever the finalizers, with a change for each; what was created since the next one began stays.
 SELECT * FROM create_in('a', 'held', '{"namespaceUid": "a1"}', '{"finalizers": ["example.com/hold"]}');
-UPDATE kube_reports.object o SET metadata = regexp_replace(o.metadata::text, '("creationTimestamp":)"[^"]*"', '\1"2020-01-01T00:00:00Z"')::kube_reports.report
-	WHERE o.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = :cluster) AND o.namespace = 'a' AND o.name <> 's3';
+UPDATE kube_reports.object o SET metadata = regexp_replace(o.metadata::text, '("creationTimestamp":)"[^"]*"',
+	'\1"2020-01-01T00:00:00Z"')::kube_reports.report
+	WHERE o.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = :cluster)
+		AND o.namespace = 'a' AND o.name <> 's3';
 SELECT kube_reports_internal.sweep_piece(:cluster, 'a', 'a1', 'a2', '2021-01-01') AS not_marked;
 SELECT * FROM kube_reports_internal.api_namespace(:cluster, 'a', 'a1', 'a2', false);
 SELECT * FROM create_in('a', 'r4', '{"namespaceUid": "a1"}');

@@ -1,4 +1,5 @@
--- Every function in C, with a null, with something odd and with something fitting in every position: an answer or an error, and the server goes on.
+-- Every function in C, with a null, with something odd and with something fitting in every position: an answer or an
+-- error, and the server goes on.
 SET client_min_messages = warning;
 DROP EXTENSION kube_reports;
 CREATE EXTENSION kube_reports;
@@ -7,14 +8,19 @@ CREATE EXTENSION kube_reports;
 CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUAGE sql AS $$
 	SELECT ARRAY['NULL'] || CASE
 		WHEN name = 'definition' THEN ARRAY['''{}''',
-			'(SELECT v.definition::text FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
+			'(SELECT v.definition::text FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type '
+				't ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
 		WHEN name = 'definition_id' THEN ARRAY['-1',
-			'(SELECT v.id FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = v.resource_type WHERE t.plural = ''policyreports'')']
-		WHEN name = 'mapping' THEN ARRAY['''{"list": 1}''', '(SELECT t.mapping::text FROM kube_reports.resource_type t WHERE t.plural = ''policyreports'')']
-		WHEN type::text LIKE '%report' THEN ARRAY['''{"a": [null, {}], "metadata": []}''', '''{"name": "a", "labels": {"a": "b"}, "results": [{"policy": "p", "result": "fail"}]}''']
+			'(SELECT v.id FROM kube_reports_internal.resource_version v JOIN kube_reports.resource_type t ON t.id = '
+				'v.resource_type WHERE t.plural = ''policyreports'')']
+		WHEN name = 'mapping' THEN ARRAY['''{"list": 1}''',
+			'(SELECT t.mapping::text FROM kube_reports.resource_type t WHERE t.plural = ''policyreports'')']
+		WHEN type::text LIKE '%report' THEN ARRAY['''{"a": [null, {}], "metadata": []}''',
+			'''{"name": "a", "labels": {"a": "b"}, "results": [{"policy": "p", "result": "fail"}]}''']
 		WHEN type::text LIKE '%report[]' THEN ARRAY['''{NULL}''', '''{"{}"}''']
 		WHEN type = 'text'::regtype AND name = 'request' THEN ARRAY['''[]''',
-			'''{"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", "namespace": "a", "name": "a", "user": {"username": "u"}}''']
+			'''{"verb": "create", "group": "wgpolicyk8s.io", "version": "v1alpha2", "resource": "policyreports", '
+				'"namespace": "a", "name": "a", "user": {"username": "u"}}''']
 		WHEN type IN ('text'::regtype, 'cstring'::regtype) THEN ARRAY['''''', '''a=b''']
 		WHEN type = 'text[]'::regtype THEN ARRAY['''{{NULL,a},{b,c}}''', '''{a}''']
 		WHEN type = 'bytea'::regtype THEN ARRAY['''\xff00''', '''{"metadata": {"name": "a"}}''']
@@ -25,7 +31,8 @@ CREATE FUNCTION pg_temp.values_of(type regtype, name text) RETURNS text[] LANGUA
 		WHEN type = 'uuid'::regtype THEN ARRAY['''00000000-0000-0000-0000-000000000000''', 'gen_random_uuid()']
 		END
 $$;
-CREATE FUNCTION pg_temp.call_all(OUT functions integer, OUT without_values text[], OUT answers bigint, OUT errors bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION pg_temp.call_all(OUT functions integer, OUT without_values text[], OUT answers bigint,
+	OUT errors bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	f		record;
 	choices	text[];
@@ -34,10 +41,13 @@ DECLARE
 	base	integer;
 BEGIN
 	functions := 0; answers := 0; errors := 0;
-	FOR f IN SELECT p.oid::regproc AS name, array_agg(coalesce(pg_temp.values_of(a.type, p.proargnames[a.n]), ARRAY['NULL', 'NULL', 'NULL']) ORDER BY a.n) AS args,
-				bool_or((pg_temp.values_of(a.type, p.proargnames[a.n]))[2] IS NULL) AS unknown, array_agg(a.type::regtype::text ORDER BY a.n) AS types,
+	FOR f IN SELECT p.oid::regproc AS name, array_agg(coalesce(pg_temp.values_of(a.type, p.proargnames[a.n]),
+		ARRAY['NULL', 'NULL', 'NULL']) ORDER BY a.n) AS args,
+				bool_or((pg_temp.values_of(a.type, p.proargnames[a.n]))[2] IS NULL) AS unknown,
+					array_agg(a.type::regtype::text ORDER BY a.n) AS types,
 				p.provariadic <> 0 AS variadic
-			FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'c', unnest(p.proargtypes) WITH ORDINALITY a(type, n)
+			FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+				AND l.lanname = 'c', unnest(p.proargtypes) WITH ORDINALITY a(type, n)
 			WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) GROUP BY p.oid
 	LOOP
 		functions := functions + 1;
@@ -65,4 +75,5 @@ BEGIN
 	END LOOP;
 END
 $$;
-SELECT functions > 30 AS all_functions, without_values, answers > 100 AS answers, errors > 100 AS errors FROM pg_temp.call_all();
+SELECT functions > 30 AS all_functions, without_values, answers > 100 AS answers, errors > 100 AS errors
+	FROM pg_temp.call_all();

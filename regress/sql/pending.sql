@@ -6,24 +6,36 @@ CREATE EXTENSION kube_reports;
 \set one '00000000-0000-0000-0000-000000000001'
 SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
 -- As a proxy writes; alone: whether in a turn of its own.
-CREATE FUNCTION pg_temp.write(verb text, report_name text, document jsonb, alone boolean DEFAULT true, writer text DEFAULT 'u') RETURNS integer LANGUAGE sql AS $$
-	SELECT w.codes[1] FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001', ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
-		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'ns', 'name', CASE WHEN verb <> 'create' THEN report_name END, 'contentType',
-		CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END, 'user', jsonb_build_object('username', writer)))::text],
-		ARRAY[CASE WHEN verb = 'delete' THEN '' ELSE convert_to((CASE WHEN verb = 'create' THEN jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+CREATE FUNCTION pg_temp.write(verb text, report_name text, document jsonb, alone boolean DEFAULT true,
+	writer text DEFAULT 'u') RETURNS integer LANGUAGE sql AS $$
+	SELECT w.codes[1] FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
+		ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', 'wgpolicyk8s.io',
+		'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'ns',
+			'name', CASE WHEN verb <> 'create' THEN report_name END, 'contentType',
+		CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END, 'user',
+			jsonb_build_object('username', writer)))::text],
+		ARRAY[CASE WHEN verb = 'delete' THEN '' ELSE
+			convert_to((CASE WHEN verb = 'create' THEN jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2',
+			'kind', 'PolicyReport',
 		'metadata', jsonb_build_object('name', report_name)) ELSE '{}' END || document)::text, 'UTF8') END], 8, alone) w
 $$;
-CREATE FUNCTION pg_temp.results(status text, first integer, last integer, size integer DEFAULT 100000) RETURNS jsonb LANGUAGE sql AS $$
-	SELECT jsonb_build_object('results', jsonb_agg(jsonb_build_object('policy', 'p', 'rule', n::text, 'result', status, 'message', repeat('m', size))))
+CREATE FUNCTION pg_temp.results(status text, first integer, last integer, size integer DEFAULT 100000) RETURNS jsonb
+	LANGUAGE sql AS $$
+	SELECT jsonb_build_object('results', jsonb_agg(jsonb_build_object('policy', 'p', 'rule', n::text, 'result', status,
+		'message', repeat('m', size))))
 	FROM generate_series(first, last) n
 $$;
 CREATE VIEW pg_temp.stored AS
-	SELECT g.name, count(*) AS results, string_agg(DISTINCT kube_reports_internal.status_name(r.status), ' ') AS statuses
-	FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin GROUP BY g.name ORDER BY g.name;
-CREATE VIEW pg_temp.pending AS SELECT p.name, p.last IS NOT NULL AS begun, p.part, p.parts FROM kube_reports_internal.result_pending p ORDER BY p.name;
+	SELECT g.name, count(*) AS results, string_agg(DISTINCT kube_reports_internal.status_name(r.status),
+		' ') AS statuses
+	FROM kube_reports_internal.result r JOIN kube_reports_internal.origin g ON g.id = r.origin
+		GROUP BY g.name ORDER BY g.name;
+CREATE VIEW pg_temp.pending AS SELECT p.name, p.last IS NOT NULL AS begun, p.part, p.parts
+	FROM kube_reports_internal.result_pending p ORDER BY p.name;
 CREATE VIEW pg_temp.state AS
 	SELECT s.results_pending, (SELECT count(*) FROM kube_reports.verify()) AS wrong,
-		kube_reports_internal.event_horizon(ARRAY(SELECT c.id FROM kube_reports.cluster c)) = (SELECT v.last_value FROM kube_reports_internal.version_seq v) AS all_is_final
+		kube_reports_internal.event_horizon(ARRAY(SELECT c.id FROM kube_reports.cluster c)) = (SELECT v.last_value
+			FROM kube_reports_internal.version_seq v) AS all_is_final
 	FROM kube_reports.status s;
 CREATE FUNCTION pg_temp.catch_up() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,22 +73,27 @@ SELECT pg_temp.catch_up() > 1 AS steps;
 SELECT * FROM pg_temp.stored;
 SELECT * FROM pg_temp.pending;
 SELECT * FROM pg_temp.state;
-SELECT a.name AS actor, kube_reports_internal.status_name(c.old_status) AS was, kube_reports_internal.status_name(c.new_status) AS is, count(*), bool_and(c.at = l.at) AS at_that_time
-	FROM kube_reports_internal.result_change c JOIN kube_reports_internal.actor a ON a.id = c.actor JOIN kube_reports_internal.origin g ON g.id = c.origin
+SELECT a.name AS actor, kube_reports_internal.status_name(c.old_status) AS was,
+	kube_reports_internal.status_name(c.new_status) AS is, count(*), bool_and(c.at = l.at) AS at_that_time
+	FROM kube_reports_internal.result_change c JOIN kube_reports_internal.actor a ON a.id = c.actor
+		JOIN kube_reports_internal.origin g ON g.id = c.origin
 		JOIN kube_reports_internal.change l ON l.version = c.version
 	WHERE g.name = 'large' GROUP BY c.version, 1, 2, 3 ORDER BY c.version, 2, 3;
 
 -- Among others a large one is not decided on, and nothing is done.
 SELECT pg_temp.write('patch', 'large', '{"metadata": {"labels": {"a": "b"}}}', false);
 SELECT pg_temp.write('delete', 'large', NULL, false);
-SELECT kube_reports.get_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'large')::jsonb #> '{metadata,labels}' AS labels;
+SELECT kube_reports.get_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns',
+	'large')::jsonb #> '{metadata,labels}' AS labels;
 SELECT pg_temp.write('patch', 'small', '{"metadata": {"labels": {"a": "b"}}}', false);
 
 -- Many that are not large come to as much.
 SELECT count(*) AS written FROM unnest((SELECT w.codes FROM kube_reports_internal.write_batch(:'one',
 	ARRAY(SELECT '{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"ns","contentType":"application/json"}' FROM generate_series(1, 12)),
-	ARRAY(SELECT convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport', 'metadata', jsonb_build_object('name', 'many-' || n))
-		|| pg_temp.results('pass', 1, 2))::text, 'UTF8') FROM generate_series(1, 12) n), 8, false) w)) code WHERE code = 201;
+	ARRAY(SELECT convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+		'metadata', jsonb_build_object('name', 'many-' || n))
+		|| pg_temp.results('pass', 1, 2))::text, 'UTF8') FROM generate_series(1, 12) n), 8, false) w)) code
+			WHERE code = 201;
 SELECT count(*) AS at_once FROM pg_temp.stored WHERE name LIKE 'many-%';
 SELECT count(*) AS later FROM pg_temp.pending WHERE name LIKE 'many-%';
 SELECT pg_temp.catch_up() > 1 AS steps;
@@ -96,7 +113,8 @@ SELECT kube_reports.set_setting('log_retention', '60 minutes');
 
 -- The owner's DML and functions do not leave anything for later, and finish what was.
 SELECT pg_temp.write('patch', 'large', pg_temp.results('fail', 1, 20));
-SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'large', '{"metadata": {"labels": {"c": "d"}}}') IS NOT NULL AS patched;
+SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'large',
+	'{"metadata": {"labels": {"c": "d"}}}') IS NOT NULL AS patched;
 SELECT * FROM pg_temp.stored WHERE name = 'large';
 SELECT * FROM pg_temp.state;
 SELECT pg_temp.write('patch', 'large', pg_temp.results('warn', 1, 20));

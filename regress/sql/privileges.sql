@@ -14,8 +14,10 @@ SELECT kube_reports.grant_proxy('regress_proxy_two', '00000000-0000-0000-0000-00
 SELECT kube_reports.grant_proxy('regress_proxy_one', '00000000-0000-0000-0000-000000000001');
 SELECT kube_reports.grant_reader('regress_reader');
 SELECT kube_reports.grant_admin('regress_admin');
-SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"}}') IS NOT NULL AS created;
-SELECT min(l.id) FILTER (WHERE c.uid::text LIKE '%1') AS lane_one, min(l.id) FILTER (WHERE c.uid::text LIKE '%2') AS lane_two
+SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000001',
+	'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"}}') IS NOT NULL AS created;
+SELECT min(l.id) FILTER (WHERE c.uid::text LIKE '%1') AS lane_one,
+	min(l.id) FILTER (WHERE c.uid::text LIKE '%2') AS lane_two
 	FROM kube_reports_internal.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id \gset
 
 -- A proxy acts for its cluster, by the functions, and for no other.
@@ -24,12 +26,18 @@ SELECT generation > 0 AS welcome FROM kube_reports_internal.api_hello('00000000-
 SELECT generation > 0 AS welcome FROM kube_reports_internal.api_hello('00000000-0000-0000-0000-000000000002', 'two');
 SELECT count(*) > 0 AS served FROM kube_reports_internal.api_registry('00000000-0000-0000-0000-000000000001');
 SELECT count(*) FROM kube_reports_internal.api_registry('00000000-0000-0000-0000-000000000002');
-SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000001', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
-SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000002', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
-SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000002', ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}'], ARRAY[''::bytea]);
-SELECT api_poll.versions AS of_others FROM kube_reports_internal.api_poll('00000000-0000-0000-0000-000000000002', ARRAY[:lane_one, :lane_two]);
-SELECT array_position(api_poll.versions, 0) AS of_others_second FROM kube_reports_internal.api_poll('00000000-0000-0000-0000-000000000001', ARRAY[:lane_one, :lane_two]);
-SELECT operation, version FROM kube_reports_internal.api_changes('00000000-0000-0000-0000-000000000001', :lane_two, 0, '{}', 10);
+SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000001',
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000002',
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT codes FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000002',
+	ARRAY['{"verb":"delete","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}'], ARRAY[''::bytea]);
+SELECT api_poll.versions AS of_others FROM kube_reports_internal.api_poll('00000000-0000-0000-0000-000000000002',
+	ARRAY[:lane_one, :lane_two]);
+SELECT array_position(api_poll.versions, 0) AS of_others_second
+	FROM kube_reports_internal.api_poll('00000000-0000-0000-0000-000000000001', ARRAY[:lane_one, :lane_two]);
+SELECT operation, version FROM kube_reports_internal.api_changes('00000000-0000-0000-0000-000000000001',
+	:lane_two, 0, '{}', 10);
 SELECT kube_reports_internal.api_bookmark('00000000-0000-0000-0000-000000000001', :lane_two, 1, 'v1alpha2 object');
 SELECT count(*) FROM kube_reports_internal.api_counts('00000000-0000-0000-0000-000000000002');
 SELECT * FROM kube_reports_internal.api_namespace('00000000-0000-0000-0000-000000000001', 'default', '', 'u1', false);
@@ -44,15 +52,18 @@ SELECT kube_reports.register_crd('{}');
 SELECT kube_reports.new_incarnation();
 
 \c - regress_proxy_two
-SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000001', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
-SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000002', '{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000001',
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
+SELECT code FROM kube_reports_internal.api_get('00000000-0000-0000-0000-000000000002',
+	'{"verb":"get","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports","namespace":"default","name":"a"}');
 
 -- A reader reads the views and nothing else.
 \c - regress_reader
 SELECT resource, namespace, name FROM kube_reports.stored_report;
 SELECT objects FROM kube_reports.status;
 SELECT count(*) FROM kube_reports.object;
-SELECT kube_reports.delete_report('00000000-0000-0000-0000-000000000001', 'policyreports.wgpolicyk8s.io', 'default', 'a');
+SELECT kube_reports.delete_report('00000000-0000-0000-0000-000000000001',
+	'policyreports.wgpolicyk8s.io', 'default', 'a');
 UPDATE kube_reports.stored_report SET name = 'b';
 
 -- A proxy's role that reads no more goes on to serve.
@@ -65,7 +76,8 @@ SELECT count(*) FROM kube_reports.stored_report;
 
 -- An administrator writes, for every cluster, through the functions and the table.
 \c - regress_admin
-SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000002', '{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"b"}}') IS NOT NULL AS created;
+SELECT kube_reports.create_report('00000000-0000-0000-0000-000000000002',
+	'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"b"}}') IS NOT NULL AS created;
 UPDATE kube_reports.object SET body = '{"summary":{"pass":1}}' WHERE name = 'b';
 SELECT body FROM kube_reports.object WHERE name = 'b';
 

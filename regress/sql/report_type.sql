@@ -1,7 +1,9 @@
 -- Type report: input, output, casts, storage.
 SELECT '{"b": 1, "a": [true, null, "x\u00e9"]}'::kube_reports.report;
-SELECT ('{"a":1}'::kube_reports.report)::jsonb -> 'a' AS a, ('{"a":1}'::kube_reports.report)::json ->> 'a' AS b, ('{"a":1}'::kube_reports.report)::text AS c;
-SELECT '{"a": {"b": 1.50}}'::jsonb::kube_reports.report, '{"x": 2}'::json::kube_reports.report, '{}'::text::kube_reports.report;
+SELECT ('{"a":1}'::kube_reports.report)::jsonb -> 'a' AS a, ('{"a":1}'::kube_reports.report)::json ->> 'a' AS b,
+	('{"a":1}'::kube_reports.report)::text AS c;
+SELECT '{"a": {"b": 1.50}}'::jsonb::kube_reports.report, '{"x": 2}'::json::kube_reports.report,
+	'{}'::text::kube_reports.report;
 
 -- Casts are explicit.
 SELECT length('{}'::kube_reports.report);
@@ -27,7 +29,8 @@ INSERT INTO r VALUES ('{"k": "v"}'), (NULL), (('{"big":"' || repeat('x', 100000)
 CREATE TEMP TABLE r2 (LIKE r);
 \copy r2 FROM 'results/report_type.bin' (FORMAT binary)
 SELECT count(*), count(doc), sum(kube_reports.document_size(doc)) FROM r2;
-SELECT (SELECT string_agg(doc::text, '' ORDER BY length(doc::text)) FROM r) = (SELECT string_agg(doc::text, '' ORDER BY length(doc::text)) FROM r2);
+SELECT (SELECT string_agg(doc::text, '' ORDER BY length(doc::text))
+	FROM r) = (SELECT string_agg(doc::text, '' ORDER BY length(doc::text)) FROM r2);
 
 -- Labels as search terms.
 SELECT kube_reports.label_terms('{"labels":{"b":"2","a":"1","n":3}}');

@@ -7,7 +7,8 @@ CREATE EXTENSION kube_reports;
 SELECT kube_reports.register_cluster(:'one') IS NOT NULL AS known;
 
 CREATE TEMP TABLE said (n integer GENERATED ALWAYS AS IDENTITY, kind text, id bigint);
-CREATE FUNCTION note_said() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO pg_temp.said (kind, id) VALUES (TG_TABLE_NAME, NEW.id); RETURN NEW; END $$;
+CREATE FUNCTION note_said() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO pg_temp.said (kind, id)
+	VALUES (TG_TABLE_NAME, NEW.id); RETURN NEW; END $$;
 CREATE TRIGGER note_said BEFORE INSERT ON kube_reports_internal.criterion FOR EACH ROW EXECUTE FUNCTION note_said();
 CREATE TRIGGER note_said BEFORE INSERT ON kube_reports_internal.subject FOR EACH ROW EXECUTE FUNCTION note_said();
 CREATE TRIGGER note_said BEFORE INSERT ON kube_reports_internal.detail FOR EACH ROW EXECUTE FUNCTION note_said();
@@ -20,14 +21,20 @@ CREATE FUNCTION pg_temp.said_order(OUT tables text, OUT rows bigint, OUT ids_gre
 		forgotten AS (DELETE FROM said)
 	SELECT string_agg(s.kind, ' ' ORDER BY s.n) FILTER (WHERE s.begins), count(*), bool_and(s.grew) FROM step s
 $$;
-CREATE FUNCTION pg_temp.write(verb text, actor text, name text, policy text, results integer, size integer) RETURNS integer LANGUAGE sql AS $$
-	SELECT w.codes[1] FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001', ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb,
-			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'ns', 'name', CASE WHEN verb = 'patch' THEN name END,
+CREATE FUNCTION pg_temp.write(verb text, actor text, name text, policy text, results integer, size integer)
+	RETURNS integer LANGUAGE sql AS $$
+	SELECT w.codes[1] FROM kube_reports_internal.write_batch('00000000-0000-0000-0000-000000000001',
+		ARRAY[jsonb_strip_nulls(jsonb_build_object('verb', verb,
+			'group', 'wgpolicyk8s.io', 'version', 'v1alpha2', 'resource', 'policyreports', 'namespace', 'ns',
+				'name', CASE WHEN verb = 'patch' THEN name END,
 			'contentType', CASE verb WHEN 'patch' THEN 'application/merge-patch+json' ELSE 'application/json' END,
 			'user', jsonb_build_object('username', actor)))::text],
-		ARRAY[convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport', 'metadata', jsonb_build_object('name', name))
-			|| jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('policy', policy, 'rule', n::text, 'result', 'fail',
-				'message', repeat('m', size) || policy || n, 'resources', jsonb_build_array(jsonb_build_object('kind', 'Pod', 'name', policy || n))))
+		ARRAY[convert_to((jsonb_build_object('apiVersion', 'wgpolicyk8s.io/v1alpha2', 'kind', 'PolicyReport',
+			'metadata', jsonb_build_object('name', name))
+			|| jsonb_build_object('results', (SELECT jsonb_agg(jsonb_build_object('policy', policy, 'rule',
+				n::text, 'result', 'fail',
+				'message', repeat('m', size) || policy || n, 'resources',
+					jsonb_build_array(jsonb_build_object('kind', 'Pod', 'name', policy || n))))
 				FROM generate_series(1, results) n)))::text, 'UTF8')], 8, true) w
 $$;
 

@@ -1,17 +1,24 @@
 #!/usr/bin/python3
 """Calls everything in SQL that somebody may call, with arguments that nobody should hand over.
 
-    regress/sql_fuzz/fuzz.py                            what make check does (stage sql_fuzz): a fixed number of rounds under UBSan
-    regress/sql_fuzz/fuzz.py --seconds 3600             the long form; --large 4000000 lets single values grow to megabytes
+    regress/sql_fuzz/fuzz.py                            what make check does (stage sql_fuzz): a fixed number of rounds
+                                                        under UBSan
+    regress/sql_fuzz/fuzz.py --seconds 3600             the long form; --large 4000000 lets single values grow to
+                                                        megabytes
     regress/sql_fuzz/fuzz.py --seed 7 --only render_item              one function, as it was called with that seed
 
-Functions, procedures, aggregates, operators, casts and domains of the extension are read from the catalogs; each is called by a
-role that has nothing but what everybody has, a reader, a proxy's role, an administrator and the owner, as far as each may.  First every
-position gets a NULL while the others get something fine, then arguments are random.  Last, the C functions are called with NULL
+Functions, procedures, aggregates, operators, casts and domains of the extension are read from the catalogs; each is
+called by a
+role that has nothing but what everybody has, a reader, a proxy's role, an administrator and the owner, as far as each
+may.  First every
+position gets a NULL while the others get something fine, then arguments are random.  Last, the C functions are called
+with NULL
 in every position although they are altered to CALLED ON NULL INPUT, which a role that owns them can do.
 
-The module is built with UBSan, which comes with it as a library, and runs in a server of its own.  (The runtime of AddressSanitizer
-would have to be preloaded, and PostgreSQL of Debian 12 then waits for ever in setlocale().)  A finding is a dead backend, an SQLSTATE that is not in PROPER, or a
+The module is built with UBSan, which comes with it as a library, and runs in a server of its own.  (The runtime of
+AddressSanitizer
+would have to be preloaded, and PostgreSQL of Debian 12 then waits for ever in setlocale().)  A finding is a dead
+backend, an SQLSTATE that is not in PROPER, or a
 word of the sanitizer in the log; each is printed as SQL that repeats it.  Exit code 1 when there are any.
 """
 
@@ -35,7 +42,8 @@ from values import CALLER, CLUSTER, KINDS, Values
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 STACK = TOP / ".ci" / "stack.sh"
-ROLES = ["kube_reports_stranger", "kube_reports_reader", "kube_reports_proxy", "kube_reports_admin", "kube_reports_owner"]
+ROLES = ["kube_reports_stranger", "kube_reports_reader", "kube_reports_proxy", "kube_reports_admin",
+         "kube_reports_owner"]
 
 # What an error may be: SQLSTATEs, or the first letters of them, and why.
 PROPER = {
@@ -58,9 +66,12 @@ IMPROPER = {
 
 # What would not be proper, but for a reason.  SQLSTATE, what the message says, why.
 EXCEPTIONS = [
-    ("21000", "cannot affect row a second time", "a function that only others of the extension call, with arrays that they made distinct"),
-    ("42601", "zero-length delimited identifier", "the owner's functions that only others of the extension call, which have looked up the role"),
-    ("XX001", "definition of a resource type is damaged", "a definition that was handed over, or put into the registry's table, by hand"),
+    ("21000", "cannot affect row a second time",
+     "a function that only others of the extension call, with arrays that they made distinct"),
+    ("42601", "zero-length delimited identifier",
+     "the owner's functions that only others of the extension call, which have looked up the role"),
+    ("XX001", "definition of a resource type is damaged",
+     "a definition that was handed over, or put into the registry's table, by hand"),
 ]
 
 # Not to be called: by name, and why.
@@ -76,7 +87,8 @@ Argument = collections.namedtuple("Argument", "name type variadic")
 
 
 def stack(*command, **environment):
-    done = subprocess.run([STACK, *command], capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    done = subprocess.run([STACK, *command], capture_output=True, text=True,
+                          env={**os.environ, **environment}, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{command}: {done.stdout}{done.stderr}")
     return done.stdout.strip()
@@ -88,18 +100,21 @@ class Server:
     def __init__(self):
         self.directory = stack("server_directory")
         pg_config = os.environ.get("PG_CONFIG") or "pg_config"
-        libraries = subprocess.run([pg_config, "--pkglibdir"], capture_output=True, text=True, check=True).stdout.strip()
+        libraries = subprocess.run([pg_config, "--pkglibdir"], capture_output=True, text=True,
+                                   check=True).stdout.strip()
         stack("server_install", self.directory)
         [installed] = (pathlib.Path(self.directory) / "dest" / libraries.lstrip("/")).glob("kube_reports-*.so")
         shutil.copyfile(TOP / "extension" / "build" / "sanitized" / installed.name, installed)
-        stack("server_start", self.directory, "", "fsync = off", "log_min_messages = fatal", "log_min_error_statement = panic", **SANITIZER)
+        stack("server_start", self.directory, "", "fsync = off", "log_min_messages = fatal",
+              "log_min_error_statement = panic", **SANITIZER)
         stack("server_database", self.directory, "5432", CLUSTER)
 
     def connect(self, role):
         deadline = time.monotonic() + 60
         while True:
             try:
-                connection = psycopg2.connect(host=self.directory, user=role, dbname="kube_reports", options="-c client_min_messages=error -c lock_timeout=1s")
+                connection = psycopg2.connect(host=self.directory, user=role, dbname="kube_reports",
+                                              options="-c client_min_messages=error -c lock_timeout=1s")
                 connection.autocommit = True
                 query(connection, "SELECT 1")
                 return connection
@@ -112,7 +127,8 @@ class Server:
     def faults(self):
         log = pathlib.Path(self.directory) / "log" / "postgresql.log"
         lines = log.read_text(errors="replace").splitlines()
-        return [f"{line}\n    " + "\n    ".join(lines[n + 1:n + 8]) for n, line in enumerate(lines) if FAULT.search(line)]
+        return [f"{line}\n    " + "\n    ".join(lines[n + 1:n + 8]) for n, line in enumerate(lines)
+                if FAULT.search(line)]
 
     def stop(self):
         stack("server_stop", self.directory, "immediate")
@@ -135,25 +151,34 @@ def routines(connection, condition=""):
     """Functions, procedures and aggregates of the schema that the caller may execute."""
     found = []
     for schema, name, kind, oids, names, variadic, returns, returns_set in query(connection, f"""
-            SELECT p.pronamespace::regnamespace, p.proname, p.prokind, p.proargtypes::oid[], p.proargnames, p.provariadic <> 0, format_type(p.prorettype, NULL), p.proretset
+            SELECT p.pronamespace::regnamespace, p.proname, p.prokind, p.proargtypes::oid[], p.proargnames,
+                p.provariadic <> 0, format_type(p.prorettype, NULL), p.proretset
             FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-            WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND has_function_privilege(p.oid, 'EXECUTE') AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+            WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+                AND has_function_privilege(p.oid, 'EXECUTE')
+                AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
             {condition} ORDER BY p.proname, p.oid"""):
         if name in NOT_CALLED:
             continue
         arguments = type_arguments(connection, oids, names, variadic)
-        form = {"p": "CALL {}.{}({})", "a": "SELECT {}.{}({}) FROM generate_series(1, 2)"}.get(kind, "SELECT * FROM {}.{}({}) LIMIT 100")
+        form = {"p": "CALL {}.{}({})", "a": "SELECT {}.{}({}) FROM generate_series(1, 2)"}.get(kind,
+            "SELECT * FROM {}.{}({}) LIMIT 100")
         if kind == "f" and not returns_set and returns == "void":
             form = "SELECT {}.{}({})"
-        found.append(Target("procedure" if kind == "p" else "function", name, form.format(schema, '"' + name.replace('"', '""') + '"', "{}"), arguments, returns_set))
+        found.append(Target("procedure" if kind == "p" else "function", name,
+                            form.format(schema, '"' + name.replace('"', '""') + '"', "{}"), arguments, returns_set))
     return found
 
 
 def operators(connection):
     found = []
-    for name, left, right in query(connection, "SELECT oprname, oprleft, oprright FROM pg_operator WHERE oprnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY oid"):
+    for name, left, right in query(connection, "SELECT oprname, oprleft, oprright FROM pg_operator WHERE oprnamespace "
+                                   "IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) ORDER BY "
+                                   "oid"):
         oids = [oid for oid in (left, right) if oid]
-        found.append(Target("operator", name, ("SELECT {} " if left else "SELECT ") + f"OPERATOR(kube_reports.{name}) " + "{}", type_arguments(connection, oids), False))
+        found.append(Target("operator", name,
+                            ("SELECT {} " if left else "SELECT ") + f"OPERATOR(kube_reports.{name}) " + "{}",
+                            type_arguments(connection, oids), False))
     return found
 
 
@@ -161,14 +186,22 @@ def casts(connection):
     found = []
     for source, target, domain in query(connection, """
             SELECT c.castsource, format_type(c.casttarget, NULL), NULL FROM pg_cast c
-            WHERE (SELECT count(*) FROM pg_type t WHERE t.oid IN (c.castsource, c.casttarget) AND t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)) > 0
-            UNION ALL SELECT t.typbasetype, format_type(t.oid, NULL), (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t WHERE t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND t.typtype = 'd'
-            UNION ALL SELECT 'unknown'::regtype, format_type(t.oid, NULL), (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t WHERE t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND t.typtype IN ('b', 'd') AND t.typelem = 0
+            WHERE (SELECT count(*) FROM pg_type t WHERE t.oid IN (c.castsource, c.casttarget)
+                AND t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)) > 0
+            UNION ALL SELECT t.typbasetype, format_type(t.oid, NULL),
+                (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t
+                WHERE t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+                AND t.typtype = 'd'
+            UNION ALL SELECT 'unknown'::regtype, format_type(t.oid, NULL),
+                (SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c WHERE c.contypid = t.oid) FROM pg_type t
+                WHERE t.typnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+                AND t.typtype IN ('b', 'd') AND t.typelem = 0
             ORDER BY 1, 2"""):
         arguments = type_arguments(connection, [source])
         # CHECK (kube_reports.conforms(VALUE, 'group/version'::text, 'Kind'::text))
         of = re.search(r"'([^']+)'(?:::text)?, '([^']+)'", domain or "")
-        found.append(Target("cast", f"{arguments[0].type} to {target}" + (f" of {of[1]} {of[2]}" if of else ""), "SELECT CAST({} AS " + target + ")", arguments, False))
+        found.append(Target("cast", f"{arguments[0].type} to {target}" + (f" of {of[1]} {of[2]}" if of else ""),
+                            "SELECT CAST({} AS " + target + ")", arguments, False))
     return found
 
 
@@ -176,13 +209,16 @@ def known_values(connection):
     """What is in the store, so that calls find something."""
     composites = {}
     for name, column, column_type in query(connection, """
-            SELECT format_type(c.reltype, NULL), a.attname, format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            SELECT format_type(c.reltype, NULL), a.attname, format_type(a.atttypid, NULL) FROM pg_class c
+                JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
             WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'c', 'v') ORDER BY c.oid, a.attnum"""):
         composites.setdefault(name, []).append((column, column_type))
     return {
         "composites": composites,
-        "definitions": query(connection, "SELECT id, definition::text FROM kube_reports_internal.resource_version ORDER BY id"),
-        "mappings": query(connection, "SELECT mapping_id, mapping::text FROM kube_reports.resource_type WHERE mapping IS NOT NULL ORDER BY id"),
+        "definitions": query(connection,
+                             "SELECT id, definition::text FROM kube_reports_internal.resource_version ORDER BY id"),
+        "mappings": query(connection, "SELECT mapping_id, mapping::text FROM kube_reports.resource_type WHERE mapping "
+                          "IS NOT NULL ORDER BY id"),
         "crds": [crd for crd, in query(connection, "SELECT crd::text FROM kube_reports.resource_type ORDER BY id")],
         "lanes": [lane for lane, in query(connection, "SELECT id FROM kube_reports_internal.lane ORDER BY id")],
         "cluster_id": query(connection, "SELECT id FROM kube_reports.cluster WHERE uid = %s", CLUSTER)[0][0],
@@ -191,8 +227,11 @@ def known_values(connection):
 
 def fill(connection):
     for number in range(3):
-        report = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {"name": f"r{number}", "namespace": "default", "labels": {"app": "x"}},
-                  "results": [{"source": "kyverno", "policy": "p1", "rule": "r", "result": result, "resources": [{"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": f"p{number}"}]}
+        report = {"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+                  "metadata": {"name": f"r{number}", "namespace": "default", "labels": {"app": "x"}},
+                  "results": [{"source": "kyverno", "policy": "p1", "rule": "r", "result": result,
+                               "resources": [{"apiVersion": "v1", "kind": "Pod", "namespace": "default",
+                                              "name": f"p{number}"}]}
                               for result in ("pass", "fail")]}
         query(connection, "SELECT kube_reports.create_report(%s, %s)", CLUSTER, json.dumps(report))
 
@@ -228,7 +267,8 @@ class Fuzzer:
             return "kube_reports_internal.this_caller()"
         if argument.type in self.values.known["composites"]:
             columns = self.values.known["composites"][argument.type]
-            return "ROW(" + ", ".join(self.argument(Argument(column, column_type, False), value[n]) for n, (column, column_type) in enumerate(columns)) + f")::{argument.type}"
+            return "ROW(" + ", ".join(self.argument(Argument(column, column_type, False), value[n])
+                                      for n, (column, column_type) in enumerate(columns)) + f")::{argument.type}"
         if isinstance(value, list):
             element = Argument(argument.name, argument.type[:-2], False)
             return "ARRAY[" + ", ".join(self.argument(element, item) for item in value) + f"]::{argument.type}"
@@ -237,14 +277,17 @@ class Fuzzer:
         return self.cursor.mogrify("%s", (value,)).decode("utf-8", "surrogateescape") + f"::{argument.type}"
 
     def call_sql(self, target, values):
-        arguments = [("VARIADIC " if argument.variadic else "") + self.argument(argument, value) for argument, value in zip(target.arguments, values)]
-        return target.sql.format(*arguments) if target.kind in ("operator", "cast") else target.sql.format(", ".join(arguments))
+        arguments = [("VARIADIC " if argument.variadic else "") + self.argument(argument, value)
+                     for argument, value in zip(target.arguments, values)]
+        return target.sql.format(*arguments) if target.kind in ("operator",
+            "cast") else target.sql.format(", ".join(arguments))
 
     def arguments(self, target):
         names = [argument.name for argument in target.arguments]
         pairs = []
         self.values.kind = next((kind for kind in KINDS if target.name.endswith(kind[0] + " " + kind[1])), None)
-        for first, second, known in (("definition_id", "definition", "definitions"), ("mapping_id", "mapping", "mappings")):
+        for first, second, known in (("definition_id", "definition", "definitions"),
+                                     ("mapping_id", "mapping", "mappings")):
             if first in names and self.values.chance(0.9):
                 pairs.append((first, second, self.values.rng.choice(self.values.known[known])))
         for _, second, (_, document) in pairs:
@@ -351,9 +394,11 @@ class Fuzzer:
         for _ in range(rounds):
             document = bytearray(self.values.of("bytea", "document"))
             for _ in range(self.values.rng.randrange(3)):
-                document.insert(self.values.rng.randrange(len(document) + 1), self.values.rng.choice([0, 0x80, 0xc0, 0xff, 0xed, 0x22, 0x7b]))
+                document.insert(self.values.rng.randrange(len(document) + 1),
+                                self.values.rng.choice([0, 0x80, 0xc0, 0xff, 0xed, 0x22, 0x7b]))
             length = self.values.rng.choice([len(document)] * 4 + [-1])
-            message = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\0\1" + length.to_bytes(4, "big", signed=True) + bytes(document)[:max(length, 0)] + b"\xff\xff"
+            message = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\0\1" + length.to_bytes(4, "big",
+                signed=True) + bytes(document)[:max(length, 0)] + b"\xff\xff"
             read, write = os.pipe()
             with open(write, "wb") as sink, open(read, "rb") as source:
                 # A pipe holds what is short; the rest is of no interest here.
@@ -382,7 +427,8 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the server running")
     options = parser.parse_args()
 
-    built = subprocess.run(["make", "-C", TOP, "--no-print-directory", "-s", "sanitized-module"], capture_output=True, text=True, check=False)
+    built = subprocess.run(["make", "-C", TOP, "--no-print-directory", "-s", "sanitized-module"], capture_output=True,
+                           text=True, check=False)
     if built.returncode != 0:
         raise SystemExit(built.stdout + built.stderr)
     Fuzzer.show = tuple(options.show.split(","))
@@ -404,8 +450,10 @@ def main():
         total = collections.Counter()
         slow = collections.Counter()
         for number, role in enumerate(roles):
-            fuzzer = Fuzzer(server, role, Values(random.Random(f"{options.seed} {role}"), known, options.large), findings)
-            targets = [target for target in routines(fuzzer.connection) + operators(fuzzer.connection) + casts(fuzzer.connection) if re.search(options.only, target.name)]
+            fuzzer = Fuzzer(server, role, Values(random.Random(f"{options.seed} {role}"), known, options.large),
+                            findings)
+            targets = [target for target in routines(fuzzer.connection) + operators(fuzzer.connection)
+                       + casts(fuzzer.connection) if re.search(options.only, target.name)]
             # The owner has the most to call.
             share = options.seconds * (number + 1) * 2 / (len(roles) * (len(roles) + 1))
             until = time.monotonic() + (share or 1e9)
@@ -413,12 +461,15 @@ def main():
             fuzzer.binary_input(20)
             fuzzer.rounds(targets, until, 10**9 if options.seconds else options.rounds)
             fuzzer.leave()
-            print(f"{role}: {len(targets)} targets, {fuzzer.calls} calls: " + ", ".join(f"{state} {count}" for state, count in sorted(fuzzer.states.items(), key=str)), flush=True)
+            print(f"{role}: {len(targets)} targets, {fuzzer.calls} calls: "
+                  + ", ".join(f"{state} {count}" for state, count in sorted(fuzzer.states.items(), key=str)),
+                  flush=True)
             total += fuzzer.states
             slow += fuzzer.slow
         fuzzer = Fuzzer(server, "postgres", Values(random.Random(options.seed), known, options.large), findings)
         fuzzer.altered()
-        print(f"altered C functions: {fuzzer.calls} calls: " + ", ".join(f"{state} {count}" for state, count in sorted(fuzzer.states.items(), key=str)), flush=True)
+        print(f"altered C functions: {fuzzer.calls} calls: "
+              + ", ".join(f"{state} {count}" for state, count in sorted(fuzzer.states.items(), key=str)), flush=True)
         if slow:
             print("slower than a second: " + ", ".join(f"{name} {count}" for name, count in slow.most_common()))
         if total["ok"] * 10 < sum(total.values()):

@@ -1,4 +1,6 @@
-"""Arguments nobody should hand over, and some that are fine: most calls must get past the first look at their arguments."""
+"""
+Arguments nobody should hand over, and some that are fine: most calls must get past the first look at their arguments.
+"""
 
 import json
 import sys
@@ -11,26 +13,39 @@ CLUSTER = "00000000-0000-0000-0000-000000000001"
 # Stands for the row of whoever calls, which nobody can write down.
 CALLER = object()
 
-NAMES = ["default", "r1", "no-such", "", "Bad_Name", "a" * 300, "*", "%", "a/b", "default'; --", "\u00e4\u0301", "\U0010ffff", "{", "\\"]
-TIMES = ["2026-01-01T00:00:00Z", "2026-01-01 00:00:00.123456+14", "infinity", "-infinity", "epoch", "294276-12-31", "4713-01-01 BC", "now", "0001-01-01"]
-SELECTORS = ["app=x", "app!=x,tier", "!app", "app in (a,b),tier notin (c)", "a=", "app in (", "==", ",", "metadata.name=r1", "metadata.namespace!=default",
+NAMES = ["default", "r1", "no-such", "", "Bad_Name", "a" * 300, "*", "%", "a/b", "default'; --", "\u00e4\u0301",
+         "\U0010ffff", "{", "\\"]
+TIMES = ["2026-01-01T00:00:00Z", "2026-01-01 00:00:00.123456+14", "infinity", "-infinity", "epoch", "294276-12-31",
+         "4713-01-01 BC", "now", "0001-01-01"]
+SELECTORS = ["app=x", "app!=x,tier", "!app", "app in (a,b),tier notin (c)", "a=", "app in (", "==", ",",
+             "metadata.name=r1", "metadata.namespace!=default",
              "spec.x=1", "a" * 64 + "=b", "a>1", "a in (" + ",".join("b%d" % n for n in range(500)) + ")"]
-TRANSFORMS = ["object", "object+pretty", "partial/v1", "partial/v1beta1+pretty", "table/v1/Metadata+columns", "table/v1/Object", "table/v1beta1/None", "deleted", "table/v9", ""]
+TRANSFORMS = ["object", "object+pretty", "partial/v1", "partial/v1beta1+pretty", "table/v1/Metadata+columns",
+              "table/v1/Object", "table/v1beta1/None", "deleted", "table/v9", ""]
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "connect", ""]
-CONTENT_TYPES = ["application/json", "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml",
+CONTENT_TYPES = ["application/json", "application/json-patch+json", "application/merge-patch+json",
+                 "application/apply-patch+yaml",
                  "application/vnd.kubernetes.protobuf", "text/plain", ""]
-ACCEPTS = ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "*/*", "text/x", ""]
-KINDS = [("wgpolicyk8s.io/v1alpha2", "PolicyReport", "policyreports"), ("wgpolicyk8s.io/v1alpha2", "ClusterPolicyReport", "clusterpolicyreports"),
-         ("openreports.io/v1alpha1", "Report", "reports"), ("openreports.io/v1alpha1", "ClusterReport", "clusterreports"),
-         ("reports.kyverno.io/v1", "EphemeralReport", "ephemeralreports"), ("reports.kyverno.io/v1", "ClusterEphemeralReport", "clusterephemeralreports"),
-         ("kyverno.io/v1alpha2", "AdmissionReport", "admissionreports"), ("kyverno.io/v1alpha2", "ClusterAdmissionReport", "clusteradmissionreports"),
+ACCEPTS = ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io",
+           "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "*/*", "text/x", ""]
+KINDS = [("wgpolicyk8s.io/v1alpha2", "PolicyReport", "policyreports"),
+         ("wgpolicyk8s.io/v1alpha2", "ClusterPolicyReport", "clusterpolicyreports"),
+         ("openreports.io/v1alpha1", "Report", "reports"),
+         ("openreports.io/v1alpha1", "ClusterReport", "clusterreports"),
+         ("reports.kyverno.io/v1", "EphemeralReport", "ephemeralreports"),
+         ("reports.kyverno.io/v1", "ClusterEphemeralReport", "clusterephemeralreports"),
+         ("kyverno.io/v1alpha2", "AdmissionReport", "admissionreports"),
+         ("kyverno.io/v1alpha2", "ClusterAdmissionReport", "clusteradmissionreports"),
          ("kyverno.io/v1alpha2", "BackgroundScanReport", "backgroundscanreports"),
          ("kyverno.io/v1alpha2", "ClusterBackgroundScanReport", "clusterbackgroundscanreports")]
-WORDS = ["pass", "fail", "warn", "error", "skip", "critical", "high", "medium", "low", "info", "current", "intermediate", "none", "csv", "jsonl", "policy", "resource",
-         "off", "namespace", "source", "log_retention", "log_bytes", "policyreports.wgpolicyk8s.io", "wgpolicyk8s.io", "policyreports", "v1alpha2", "kyverno", "CVE-2026-1"]
+WORDS = ["pass", "fail", "warn", "error", "skip", "critical", "high", "medium", "low", "info", "current",
+         "intermediate", "none", "csv", "jsonl", "policy", "resource",
+         "off", "namespace", "source", "log_retention", "log_bytes", "policyreports.wgpolicyk8s.io", "wgpolicyk8s.io",
+         "policyreports", "v1alpha2", "kyverno", "CVE-2026-1"]
 
 # Members whose type somebody may have got wrong: those that the engine reads.
-METADATA = ["labels", "annotations", "managedFields", "ownerReferences", "finalizers", "name", "namespace", "generateName", "uid", "generation", "creationTimestamp",
+METADATA = ["labels", "annotations", "managedFields", "ownerReferences", "finalizers", "name", "namespace",
+            "generateName", "uid", "generation", "creationTimestamp",
             "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"]
 
 
@@ -51,12 +66,14 @@ class Values:
 
     def number(self, name="integer"):
         most = MAX_INT.get(name, 2**63 - 1)
-        return self.rng.choice([0, 1, 2, 3, 7, 100, 1000, -1, most, -most - 1, most - 1, self.rng.randint(-most, most), self.rng.randint(0, 100)])
+        return self.rng.choice([0, 1, 2, 3, 7, 100, 1000, -1, most, -most - 1, most - 1, self.rng.randint(-most, most),
+                                self.rng.randint(0, 100)])
 
     def text(self):
         choice = self.rng.randrange(8)
         if choice == 0:
-            return self.rng.choice(["x", "\u20ac", "'", "\\", "%s", "\n", "<&\">"]) * self.rng.choice([1, 10, self.large // 4])
+            return self.rng.choice(["x", "\u20ac", "'", "\\", "%s", "\n", "<&\">"]) * self.rng.choice([1,
+                10, self.large // 4])
         if choice == 1:
             return str(self.number())
         return self.rng.choice([NAMES, WORDS, WORDS, TIMES, SELECTORS, NAMES, NAMES][choice - 1])
@@ -67,7 +84,8 @@ class Values:
         if choice < 2 and depth < 3:
             return [self.wrong(depth + 1) for _ in range(self.rng.randrange(4))]
         if choice < 4 and depth < 3:
-            return {self.rng.choice(METADATA + ["", "a", "f:x", "k:{\"a\":1}", "seconds"]): self.wrong(depth + 1) for _ in range(self.rng.randrange(4))}
+            return {self.rng.choice(METADATA + ["", "a", "f:x", "k:{\"a\":1}", "seconds"]): self.wrong(depth + 1)
+                    for _ in range(self.rng.randrange(4))}
         if choice == 4:
             nested = self.rng.choice(["x", 7, None, {}])
             for _ in range(self.rng.choice([5, 100, 600, 990, 1500])):
@@ -75,24 +93,34 @@ class Values:
             return nested
         if choice == 5:
             return [self.rng.choice([None, 0, "", {}, []])] * self.rng.choice([1, 200, max(1, self.large // 8)])
-        return self.rng.choice(["AAAAAAAAAAAAAAAAAAAAAAAA", "", 0, -1, 2**63 - 1, -2**63, 2**63, 1e308, 1.5, True, False, None, [], {}, [None], [7], {"a": []}, [[]], "x\u0000y",
+        return self.rng.choice(["AAAAAAAAAAAAAAAAAAAAAAAA", "", 0, -1, 2**63 - 1, -2**63, 2**63, 1e308, 1.5, True,
+                                False, None, [], {}, [None], [7], {"a": []}, [[]], "x\u0000y",
                                 self.rng.choice(TIMES), self.text()])
 
     def result(self):
-        result = {"source": "kyverno", "policy": self.rng.choice(["p1", "p2", "Bad Name"]), "rule": "r", "result": self.rng.choice(["pass", "fail", "error", "bogus"]),
-                  "severity": "high", "category": "c", "message": "m", "scored": True, "properties": {"a": "b", "cve": "CVE-2026-1"},
-                  "timestamp": {"seconds": self.rng.choice([0, 1, 1767225600, self.number("bigint")]), "nanos": self.rng.choice([0, 5, self.number("integer")])},
-                  "resources": [{"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p%d" % self.rng.randrange(3), "uid": "u"}]}
+        result = {"source": "kyverno", "policy": self.rng.choice(["p1", "p2", "Bad Name"]), "rule": "r",
+                  "result": self.rng.choice(["pass", "fail", "error", "bogus"]),
+                  "severity": "high", "category": "c", "message": "m", "scored": True,
+                  "properties": {"a": "b", "cve": "CVE-2026-1"},
+                  "timestamp": {"seconds": self.rng.choice([0, 1, 1767225600, self.number("bigint")]),
+                                "nanos": self.rng.choice([0, 5, self.number("integer")])},
+                  "resources": [{"apiVersion": "v1", "kind": "Pod", "namespace": "default",
+                                 "name": "p%d" % self.rng.randrange(3), "uid": "u"}]}
         while self.chance(0.3):
             result[self.rng.choice(list(result) + ["subjects", "resourceSelector", "extra"])] = self.wrong()
         return result
 
     def metadata(self):
-        metadata = {"name": "r1", "namespace": "default", "labels": {"app": "x"}, "annotations": {"a": "b"}, "uid": CLUSTER,
+        metadata = {"name": "r1", "namespace": "default", "labels": {"app": "x"},
+                    "annotations": {"a": "b"}, "uid": CLUSTER,
                     "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1,
-                    "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}],
-                    "managedFields": [{"manager": "m", "operation": "Apply", "apiVersion": "wgpolicyk8s.io/v1alpha2", "fieldsType": "FieldsV1",
-                                       "fieldsV1": {"f:summary": {"f:pass": {}}, "f:metadata": {"f:labels": {"f:app": {}}}}, "time": "2026-01-01T00:00:00Z"}]}
+                    "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u",
+                                         "controller": True}],
+                    "managedFields": [{"manager": "m", "operation": "Apply", "apiVersion": "wgpolicyk8s.io/v1alpha2",
+                                       "fieldsType": "FieldsV1",
+                                       "fieldsV1": {"f:summary": {"f:pass": {}},
+                                                    "f:metadata": {"f:labels": {"f:app": {}}}},
+                                       "time": "2026-01-01T00:00:00Z"}]}
         while self.chance(0.5):
             metadata[self.rng.choice(METADATA)] = self.wrong()
         while self.chance(0.3):
@@ -100,22 +128,26 @@ class Values:
             if not metadata:
                 break
         for member in ("ownerReferences", "managedFields"):
-            if isinstance(metadata.get(member), list) and metadata[member] and isinstance(metadata[member][0], dict) and self.chance(0.3):
-                metadata[member][0][self.rng.choice(["fieldsV1", "time", "operation", "uid", "kind", "controller", "subresource"])] = self.wrong()
+            if isinstance(metadata.get(member), list) and metadata[member] and isinstance(metadata[member][0],
+                dict) and self.chance(0.3):
+                metadata[member][0][self.rng.choice(["fieldsV1", "time", "operation", "uid", "kind", "controller",
+                                                     "subresource"])] = self.wrong()
         return metadata
 
     def report(self):
         """A whole document, often with something of the wrong shape in it."""
         api_version, kind, _ = self.kind_of_call()
         document = {"apiVersion": api_version, "kind": kind, "metadata": self.metadata()}
-        inner = {"results": [self.result() for _ in range(self.rng.randrange(4))], "summary": {"pass": 1, "fail": self.number("bigint")}}
+        inner = {"results": [self.result() for _ in range(self.rng.randrange(4))],
+                 "summary": {"pass": 1, "fail": self.number("bigint")}}
         if self.chance(0.3):
             document["spec"] = {"owner": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}, **inner}
         else:
             document.update(inner)
         for place in (document, document.get("spec", document)):
             while self.chance(0.3):
-                place[self.rng.choice(["results", "summary", "scope", "spec", "metadata", "status", "kind", "apiVersion", "source"])] = self.wrong()
+                place[self.rng.choice(["results", "summary", "scope", "spec", "metadata", "status", "kind",
+                                       "apiVersion", "source"])] = self.wrong()
                 if not isinstance(place, dict):
                     break
         return document
@@ -148,29 +180,43 @@ class Values:
             node = node[key]
 
     def policy(self):
-        policy = {"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": {"name": "p1", "annotations": {"pod-policies.kyverno.io/autogen-controllers": "Job,CronJob"}},
-                  "spec": {"rules": [{"name": "\u00e4" * self.rng.choice([1, 31, 40]), "match": {"any": [{"resources": {"kinds": ["Pod"]}}]}, "validate": {"pattern": {"spec": {}}}}]}}
+        policy = {"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy",
+                  "metadata": {"name": "p1", "annotations": {
+            "pod-policies.kyverno.io/autogen-controllers": "Job,CronJob"}},
+                  "spec": {"rules": [{"name": "\u00e4" * self.rng.choice([1, 31, 40]),
+                                      "match": {"any": [{"resources": {"kinds": ["Pod"]}}]},
+                                      "validate": {"pattern": {"spec": {}}}}]}}
         for _ in range(self.rng.randrange(3)):
             self.break_member(policy)
         return policy
 
     def filter(self):
-        members = ["clusters", "namespaces", "reports", "sources", "policies", "rules", "categories", "severities", "statuses", "nativeStatuses", "text", "properties", "score",
+        members = ["clusters", "namespaces", "reports", "sources", "policies", "rules", "categories", "severities",
+                   "statuses", "nativeStatuses", "text", "properties", "score",
                    "since", "firstSeen", "resource", "exceptions", "exempted", "from", "to", "newOnly"]
-        values = [["fail"], ["default"], ["kyverno"], [CLUSTER], "x", {"min": 0, "max": 100}, {"from": "2026-01-01", "to": "infinity"}, True, {"kind": ["Pod"], "name": ["p0"]}]
-        return {self.rng.choice(members): self.rng.choice(values) if self.chance(0.6) else self.wrong() for _ in range(self.rng.randrange(4))}
+        values = [["fail"], ["default"], ["kyverno"], [CLUSTER], "x", {"min": 0, "max": 100},
+                  {"from": "2026-01-01", "to": "infinity"}, True, {"kind": ["Pod"], "name": ["p0"]}]
+        return {self.rng.choice(members): self.rng.choice(values) if self.chance(0.6) else self.wrong()
+                for _ in range(self.rng.randrange(4))}
 
     def request(self):
         api_version, _, plural = self.kind_of_call()
         group, version = api_version.split("/")
-        query = {"limit": ["2"], "labelSelector": [self.rng.choice(SELECTORS)], "fieldSelector": [self.rng.choice(SELECTORS)], "resourceVersion": [str(self.number("bigint"))],
-                 "resourceVersionMatch": ["NotOlderThan"], "continue": [self.text()], "dryRun": ["All"], "fieldManager": ["m"], "fieldValidation": ["Strict"], "force": ["true"],
-                 "timeoutSeconds": ["1"], "sendInitialEvents": ["true"], "allowWatchBookmarks": ["1"], "propagationPolicy": ["Orphan"], "format": ["csv"], "filter": ["{}"]}
-        request = {"verb": self.rng.choice(VERBS), "group": group, "version": version, "resource": plural, "namespace": "default", "name": "r1",
-                   "accept": self.rng.choice(ACCEPTS), "contentType": self.rng.choice(CONTENT_TYPES), "user": {"username": "u"},
+        query = {"limit": ["2"], "labelSelector": [self.rng.choice(SELECTORS)],
+                 "fieldSelector": [self.rng.choice(SELECTORS)], "resourceVersion": [str(self.number("bigint"))],
+                 "resourceVersionMatch": ["NotOlderThan"], "continue": [self.text()], "dryRun": ["All"],
+                 "fieldManager": ["m"], "fieldValidation": ["Strict"], "force": ["true"],
+                 "timeoutSeconds": ["1"], "sendInitialEvents": ["true"], "allowWatchBookmarks": ["1"],
+                 "propagationPolicy": ["Orphan"], "format": ["csv"], "filter": ["{}"]}
+        request = {"verb": self.rng.choice(VERBS), "group": group, "version": version, "resource": plural,
+                   "namespace": "default", "name": "r1",
+                   "accept": self.rng.choice(ACCEPTS), "contentType": self.rng.choice(CONTENT_TYPES),
+                   "user": {"username": "u"},
                    "query": {key: query[key] for key in self.rng.sample(sorted(query), self.rng.randrange(4))}}
         while self.chance(0.3):
-            request[self.rng.choice(list(request) + ["subresource", "duplicates", "decodeError", "mayCreate", "createDenial", "namespaceState", "namespaceUid"])] = self.wrong()
+            request[self.rng.choice(list(request)
+                                    + ["subresource", "duplicates", "decodeError", "mayCreate", "createDenial",
+                                       "namespaceState", "namespaceUid"])] = self.wrong()
         while self.chance(0.2):
             request.pop(self.rng.choice(list(request)))
             if not request:
@@ -179,17 +225,22 @@ class Values:
 
     def body(self):
         """What comes with a request: a document, a patch, something else."""
-        return self.rng.choice([self.report, self.report, lambda: {"metadata": self.metadata()}, lambda: {"summary": {"pass": self.number()}},
-                                lambda: [{"op": self.rng.choice(["add", "remove", "replace", "move", "copy", "test"]), "path": self.rng.choice(["/summary", "/metadata/labels/a", "", "/results/-"]),
+        return self.rng.choice([self.report, self.report, lambda: {"metadata": self.metadata()},
+                                lambda: {"summary": {"pass": self.number()}},
+                                lambda: [{"op": self.rng.choice(["add", "remove", "replace", "move", "copy", "test"]),
+                                          "path": self.rng.choice(["/summary", "/metadata/labels/a", "", "/results/-"]),
                                           "from": "/summary", "value": self.wrong()}],
-                                lambda: {"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions", "preconditions": {"uid": self.wrong()}}, self.wrong])()
+                                lambda: {"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions",
+                                         "preconditions": {"uid": self.wrong()}}, self.wrong])()
 
     def printed(self, value, cut=0.1):
         """As JSON, now and then cut off, or with something strange between."""
         text = json.dumps(value, ensure_ascii=self.chance(0.5))
         if self.chance(cut):
             at = self.rng.randrange(len(text) + 1)
-            return self.rng.choice([text[:at], text[:at] + self.rng.choice(["\x01", "\u2028", ",", "}", "\\u0000", "\\ud800", "1e999"]) + text[at:], " \n" + text + "\t "])
+            return self.rng.choice([text[:at],
+                                    text[:at] + self.rng.choice(["\x01", "\u2028", ",", "}", "\\u0000", "\\ud800",
+                "1e999"]) + text[at:], " \n" + text + "\t "])
         return text
 
     def named(self, type_name, name):
@@ -239,9 +290,11 @@ class Values:
         if type_name == "kube_reports_internal.caller" and self.chance(0.8):
             return CALLER
         if type_name in self.known["composites"]:
-            return tuple(self.maybe_null(column_type, column) for column, column_type in self.known["composites"][type_name])
+            return tuple(self.maybe_null(column_type, column)
+                         for column, column_type in self.known["composites"][type_name])
         if type_name.endswith("[]"):
-            return [self.maybe_null(type_name[:-2], name.rstrip("s")) for _ in range(self.rng.choice([0, 1, 2, 2, 3, 3, 50]))]
+            return [self.maybe_null(type_name[:-2], name.rstrip("s"))
+                    for _ in range(self.rng.choice([0, 1, 2, 2, 3, 3, 50]))]
         if type_name == "boolean":
             return self.chance(0.5)
         if type_name in MAX_INT:
@@ -249,13 +302,17 @@ class Values:
         if type_name in ("real", "double precision", "numeric"):
             return self.rng.choice(["0", "1", "-1", "NaN", "Infinity", "-Infinity", "1e37", "-1e-37", "99.5", "100"])
         if type_name in ("timestamp with time zone", "date"):
-            return self.rng.choice(["2026-01-01", "infinity", "-infinity", "epoch", "2026-02-01", "5874897-12-31" if type_name == "date" else "294276-12-31", "4713-01-02 BC", "now"])
+            return self.rng.choice(["2026-01-01", "infinity", "-infinity", "epoch", "2026-02-01",
+                                    "5874897-12-31" if type_name == "date" else "294276-12-31", "4713-01-02 BC", "now"])
         if type_name == "interval":
-            return self.rng.choice(["0", "10 s", "-1 day", "178000000 years", "-178000000 years", "1 month", "0.000001 s"])
+            return self.rng.choice(["0", "10 s", "-1 day", "178000000 years", "-178000000 years",
+                                    "1 month", "0.000001 s"])
         if type_name == "uuid":
             return self.rng.choice([CLUSTER, "ffffffff-ffff-ffff-ffff-ffffffffffff"])
         if type_name == "bytea":
-            return bytes(self.rng.randrange(256) for _ in range(self.rng.randrange(40))) if self.chance(0.5) else self.printed(self.body()).encode()
+            return bytes(self.rng.randrange(256)
+                         for _ in range(self.rng.randrange(40))) if self.chance(0.5) else self.printed(
+                self.body()).encode()
         if type_name == '"char"':
             return self.rng.choice(["h", "p", "f", "", "\x7f", "A", "e"])
         if type_name == "tid":
@@ -263,9 +320,11 @@ class Values:
         if type_name == "xid8":
             return self.rng.choice(["0", "3", "18446744073709551615", "1000"])
         if type_name in ("jsonb", "json"):
-            return self.printed(self.rng.choice([self.filter, self.report, self.crd, self.wrong, self.mapping, self.body])(), cut=0).replace("\\u0000", "")
+            return self.printed(self.rng.choice([self.filter, self.report, self.crd, self.wrong, self.mapping,
+                                                 self.body])(), cut=0).replace("\\u0000", "")
         if type_name in ("cstring", "unknown") or type_name.endswith("report"):
-            return self.printed(self.rng.choice([self.report, self.report, self.metadata, self.crd, self.definition, self.policy, lambda: {"labels": self.wrong()}])(), cut=0.05)
+            return self.printed(self.rng.choice([self.report, self.report, self.metadata, self.crd, self.definition,
+                                                 self.policy, lambda: {"labels": self.wrong()}])(), cut=0.05)
         if type_name in ("text", "name", "character varying"):
             return self.text() if self.chance(0.8) else self.printed(self.body())
         raise AssertionError(f"no values of type {type_name}")

@@ -13,7 +13,8 @@
 -- become policy reports, one for each policy, in chunks.  There a result is told by
 -- policy, rule and resource.
 
-CREATE FUNCTION kube_reports_internal.merge_admission(cluster uuid, cluster_id integer, written_type integer, background_type integer, namespaces text[], keys text[],
+CREATE FUNCTION kube_reports_internal.merge_admission(cluster uuid, cluster_id integer, written_type integer,
+	background_type integer, namespaces text[], keys text[],
 		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -31,20 +32,26 @@ BEGIN
 	PERFORM kube_reports_internal.take_groups(cluster_id, 'a', namespaces, keys, afters);
 
 	WITH wanted AS MATERIALIZED (
-		SELECT k.n, k.namespace, k.key, k.after, o.name IS NOT NULL AS stored, coalesce(o.managed, true) AS managed, o.metadata
+		SELECT k.n, k.namespace, k.key, k.after, o.name IS NOT NULL AS stored,
+			coalesce(o.managed, true) AS managed, o.metadata
 		FROM unnest(namespaces, keys, afters) WITH ORDINALITY k(namespace, key, after, n)
 			LEFT JOIN LATERAL (SELECT o.name, o.metadata,
-					o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || k.key, 'app.kubernetes.io/managed-by=kyverno'] AS managed
+					o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || k.key,
+						'app.kubernetes.io/managed-by=kyverno'] AS managed
 				FROM kube_reports.object o
-				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = k.namespace AND o.name = k.key
+				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type
+					AND o.namespace = k.namespace AND o.name = k.key
 				LIMIT 1) o ON true
 	), report AS MATERIALIZED (
 		-- The aggregated one comes first.
-		SELECT w.n, w.namespace, o.name, o.body, o.labels, o.name = w.key AS aggregated, row_number() OVER (PARTITION BY w.n ORDER BY o.name <> w.key, o.name) AS place
+		SELECT w.n, w.namespace, o.name, o.body, o.labels, o.name = w.key AS aggregated,
+			row_number() OVER (PARTITION BY w.n ORDER BY o.name <> w.key, o.name) AS place
 		FROM wanted w
 			CROSS JOIN LATERAL (SELECT o.name, o.body, o.labels FROM kube_reports.object o
-				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type AND o.namespace = w.namespace
-					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key, 'app.kubernetes.io/managed-by=kyverno'] AND (o.name > w.after OR o.name = w.key)
+				WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type = written_type
+					AND o.namespace = w.namespace
+					AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key,
+						'app.kubernetes.io/managed-by=kyverno'] AND (o.name > w.after OR o.name = w.key)
 				ORDER BY o.name <> w.key, o.name LIMIT kube_reports_internal.merge_limit()) o
 		WHERE w.managed
 	), owned AS MATERIALIZED (
@@ -52,8 +59,10 @@ BEGIN
 		SELECT w.n, w.namespace, w.key, w.stored, f.owner IS NOT NULL AS knows_owner,
 			coalesce(f.owner, (SELECT f.owner
 				FROM (SELECT o.resource_type, o.name, o.metadata FROM kube_reports.object o
-					WHERE o.cluster_id = merge_admission.cluster_id AND o.resource_type IN (written_type, background_type) AND o.namespace = w.namespace
-						AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key, 'app.kubernetes.io/managed-by=kyverno'] OFFSET 0) o
+					WHERE o.cluster_id = merge_admission.cluster_id
+						AND o.resource_type IN (written_type, background_type) AND o.namespace = w.namespace
+						AND o.labels @> ARRAY['audit.kyverno.io/resource.uid=' || w.key,
+							'app.kubernetes.io/managed-by=kyverno'] OFFSET 0) o
 					CROSS JOIN LATERAL kube_reports_internal.first_owner(o.metadata) f
 				WHERE f.owner IS NOT NULL
 				ORDER BY o.resource_type <> written_type, o.name LIMIT 1)) AS owner
@@ -62,34 +71,43 @@ BEGIN
 	), newest AS (
 		SELECT DISTINCT ON (r.n, l.policy || '/' || l.rule) r.n, l.*
 		FROM owned o JOIN report r ON r.n = o.n
-			CROSS JOIN LATERAL kube_reports_internal.list_results(r.body, kube_reports_internal.subject_of(o.owner, o.namespace)) l
+			CROSS JOIN LATERAL kube_reports_internal.list_results(r.body,
+				kube_reports_internal.subject_of(o.owner, o.namespace)) l
 		WHERE o.owner IS NOT NULL
 		ORDER BY r.n, l.policy || '/' || l.rule, l.seconds DESC, r.place, l."position"
 	), merged AS (
-		SELECT n.n, '"results":[' || string_agg(n.content, ',' ORDER BY n.policy COLLATE "C", n.rule COLLATE "C") || '],"summary":'
+		SELECT n.n, '"results":[' || string_agg(n.content, ','
+			ORDER BY n.policy COLLATE "C", n.rule COLLATE "C") || '],"summary":'
 				|| kube_reports_internal.summary_text(array_agg(n.status)) AS content
 		FROM newest n GROUP BY n.n
 	), decided AS (
 		SELECT o.n, o.namespace, o.key, o.owner, o.knows_owner, m.content, s.uid AS namespace_uid,
 			-- What is known of the resource besides its uid.
-			(SELECT string_agg(',' || to_json(split_part(l.label, '=', 1)) || ':' || to_json(substr(l.label, strpos(l.label, '=') + 1)), '' ORDER BY l.label)
-				FROM (SELECT r.labels FROM report r WHERE r.n = o.n ORDER BY r.place LIMIT 1) f, unnest(f.labels) l(label)
+			(SELECT string_agg(',' || to_json(split_part(l.label, '=', 1)) || ':'
+				|| to_json(substr(l.label, strpos(l.label, '=') + 1)), '' ORDER BY l.label)
+				FROM (SELECT r.labels FROM report r WHERE r.n = o.n ORDER BY r.place LIMIT 1) f,
+					unnest(f.labels) l(label)
 				WHERE starts_with(l.label, 'audit.kyverno.io/resource.')) AS labels,
 			CASE WHEN o.owner IS NULL THEN 'refuse'
 				WHEN m.content IS NOT NULL THEN CASE WHEN o.stored THEN 'patch' ELSE 'create' END
 				WHEN o.stored THEN 'delete' ELSE 'nothing' END AS verb
 		FROM owned o
 			LEFT JOIN merged m ON m.n = o.n
-			LEFT JOIN kube_reports_internal.namespace s ON s.cluster_id = merge_admission.cluster_id AND s.name = o.namespace AND o.namespace <> ''
+			LEFT JOIN kube_reports_internal.namespace s ON s.cluster_id = merge_admission.cluster_id
+				AND s.name = o.namespace AND o.namespace <> ''
 	), writing AS (
 		SELECT d.n,
-			kube_reports_internal.merge_request(written_type, d.verb, d.namespace, d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
+			kube_reports_internal.merge_request(written_type, d.verb, d.namespace,
+				d.key, CASE d.verb WHEN 'create' THEN d.namespace_uid END) AS request,
 			convert_to(CASE d.verb
 				WHEN 'create' THEN kube_reports_internal.new_report(written_type, d.namespace, d.key,
-					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s', to_json(d.key), d.labels), d.owner, NULL,
+					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s',
+						to_json(d.key), d.labels), d.owner, NULL,
 					format('"spec":{"owner":%s,%s}', d.owner, d.content))
 				-- What it is, only its label says to others, and whose, only its owner.
-				WHEN 'patch' THEN format('{"metadata":{"labels":{"audit.kyverno.io/report.aggregate":%s}%s},"spec":{%s}}', to_json(d.key),
+				WHEN 'patch' THEN
+					format('{"metadata":{"labels":{"audit.kyverno.io/report.aggregate":%s}%s},"spec":{%s}}',
+					to_json(d.key),
 					CASE WHEN NOT d.knows_owner THEN ',"ownerReferences":[' || d.owner::text || ']' END, d.content)
 				ELSE '' END, 'UTF8') AS document
 		FROM decided d WHERE d.verb IN ('create', 'patch', 'delete')
@@ -99,25 +117,31 @@ BEGIN
 			(SELECT array_agg(w.n ORDER BY w.n) FROM writing w) AS writing,
 			ARRAY(SELECT d.n FROM decided d WHERE d.verb = 'nothing') AS nothing,
 			(SELECT array_agg(r.n ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated) AS consumed,
-			(SELECT array_agg(kube_reports_internal.merge_request(written_type, 'delete', r.namespace, r.name) ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated)
+			(SELECT array_agg(kube_reports_internal.merge_request(written_type, 'delete', r.namespace, r.name)
+				ORDER BY r.n, r.place) FROM report r WHERE NOT r.aggregated)
 				AS deletions,
 			(SELECT array_agg(r.n) FROM report r WHERE r.place = kube_reports_internal.merge_limit()) AS unfinished,
 			(SELECT array_agg(r.name) FROM report r WHERE r.place = kube_reports_internal.merge_limit()) AS last_names
 		INTO plan;
 	PERFORM kube_reports_internal.queue_rest(cluster_id, 'a', namespaces, keys, plan.unfinished, plan.last_names,
-		kube_reports_internal.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing, plan.deletions, plan.consumed));
+		kube_reports_internal.write_merge(cluster, plan.requests, plan.documents, plan.writing, plan.nothing,
+			plan.deletions, plan.consumed));
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.merge_admission(uuid, integer, integer, integer, text[], text[], text[])
-	IS 'merges those admission reports of some resources, named by namespace and uid, that Kyverno manages into one for each, and deletes the others; afters: of each resource those of larger names';
+	IS 'merges those admission reports of some resources, named by namespace and uid, that Kyverno manages into one '
+		'for each, and deletes the others; afters: of each resource those of larger names';
 
 -- Policies that are named after a namespace are those of Policy; a name with more slashes is nobody's.
 CREATE FUNCTION kube_reports_internal.policy_report_name(policy text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN CASE length(policy) - length(replace(policy, '/', '')) WHEN 0 THEN 'cpol-' || policy WHEN 1 THEN 'pol-' || split_part(policy, '/', 2) END;
-COMMENT ON FUNCTION kube_reports_internal.policy_report_name(text) IS 'the name of the policy reports with the results of a policy; null for a name that no policy has';
+RETURN CASE length(policy) - length(replace(policy, '/', '')) WHEN 0 THEN 'cpol-' || policy
+	WHEN 1 THEN 'pol-' || split_part(policy, '/', 2) END;
+COMMENT ON FUNCTION kube_reports_internal.policy_report_name(text)
+	IS 'the name of the policy reports with the results of a policy; null for a name that no policy has';
 
-CREATE FUNCTION kube_reports_internal.merge_namespace(cluster uuid, options kube_reports_internal.aggregation, written_type integer, admission_type integer,
+CREATE FUNCTION kube_reports_internal.merge_namespace(cluster uuid, options kube_reports_internal.aggregation,
+	written_type integer, admission_type integer,
 		background_type integer, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -138,37 +162,48 @@ BEGIN
 		FROM kube_reports.object o CROSS JOIN LATERAL kube_reports_internal.first_owner(o.metadata) f
 		WHERE o.cluster_id = options.cluster_id AND o.namespace = merge_namespace.namespace AND f.owners = 1
 			AND (o.resource_type = background_type
-				OR o.resource_type = admission_type AND kube_reports_internal.label_value(o.labels, 'audit.kyverno.io/report.aggregate') IS NOT NULL)
+				OR o.resource_type = admission_type AND kube_reports_internal.label_value(o.labels,
+					'audit.kyverno.io/report.aggregate') IS NOT NULL)
 	), found AS MATERIALIZED (
 		SELECT r.uid, r.place, l.* FROM report r
-			CROSS JOIN LATERAL kube_reports_internal.list_results(r.body, kube_reports_internal.subject_of(r.owner, merge_namespace.namespace)) l
+			CROSS JOIN LATERAL kube_reports_internal.list_results(r.body,
+				kube_reports_internal.subject_of(r.owner, merge_namespace.namespace)) l
 	), active AS MATERIALIZED (
 		SELECT d.source, d.policy, d.rule, kube_reports_internal.policy_report_name(d.policy) AS name
 		FROM (SELECT DISTINCT f.source, f.policy, f.rule FROM found f OFFSET 0) d
-		WHERE kube_reports_internal.policy_report_name(d.policy) IS NOT NULL AND kube_reports_internal.is_active(options.cluster_id, d.source, d.policy, d.rule)
+		WHERE kube_reports_internal.policy_report_name(d.policy) IS NOT NULL
+			AND kube_reports_internal.is_active(options.cluster_id, d.source, d.policy, d.rule)
 	), newest AS (
-		SELECT DISTINCT ON (f.policy || '/' || f.rule || '/' || f.uid) f.uid, a.name, f.policy, f.rule, f.status, f.seconds, f.content
+		SELECT DISTINCT ON (f.policy || '/' || f.rule || '/' || f.uid) f.uid, a.name, f.policy, f.rule,
+			f.status, f.seconds, f.content
 		FROM found f JOIN active a ON a.source = f.source AND a.policy = f.policy AND a.rule = f.rule
 		ORDER BY f.policy || '/' || f.rule || '/' || f.uid, f.seconds DESC, f.place, f."position"
 	), placed AS (
-		SELECT n.*, row_number() OVER policy - 1 AS place, sum(octet_length(n.content)) OVER policy AS bytes FROM newest n
-		WINDOW policy AS (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C", n.uid COLLATE "C", n.seconds)
+		SELECT n.*, row_number() OVER policy - 1 AS place,
+			sum(octet_length(n.content)) OVER policy AS bytes FROM newest n
+		WINDOW policy AS (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C",
+			n.uid COLLATE "C", n.seconds)
 	), numbered AS (
 		-- Neither too many results in a chunk, nor too large ones.
-		SELECT p.*, dense_rank() OVER (PARTITION BY p.name ORDER BY p.place / options.chunk_size, div(p.bytes, kube_reports_internal.merge_max_bytes() / 2)) - 1 AS number
+		SELECT p.*, dense_rank() OVER (PARTITION BY p.name
+			ORDER BY p.place / options.chunk_size, div(p.bytes, kube_reports_internal.merge_max_bytes() / 2)) - 1 AS
+			number
 		FROM placed p
 	), chunk AS (
 		SELECT CASE WHEN c.number = 0 THEN c.name
 				-- It may be called as another policy's first: no policy's begins so.
-				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-' || c.number || '-' || c.name
+				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-'
+					|| c.number || '-' || c.name
 				ELSE c.name || '-' || c.number END AS name, c.content, c.policies
 		FROM (SELECT n.name, n.number,
-				'"results":[' || string_agg(n.content, ',' ORDER BY n.place) || '],"summary":' || kube_reports_internal.summary_text(array_agg(n.status)) AS content,
+				'"results":[' || string_agg(n.content, ',' ORDER BY n.place) || '],"summary":'
+					|| kube_reports_internal.summary_text(array_agg(n.status)) AS content,
 				array_agg(DISTINCT n.policy) AS policies
 			FROM numbered n GROUP BY n.name, n.number) c
 	), stored AS (
 		SELECT o.name, o.labels FROM kube_reports.object o
-		WHERE o.cluster_id = options.cluster_id AND o.resource_type = written_type AND o.namespace = merge_namespace.namespace
+		WHERE o.cluster_id = options.cluster_id AND o.resource_type = written_type
+			AND o.namespace = merge_namespace.namespace
 			AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
 	), decided AS (
 		SELECT coalesce(c.name, s.name) AS name, c.content, w.uid AS namespace_uid,
@@ -177,19 +212,25 @@ BEGIN
 			(SELECT string_agg(to_json(coalesce(n.key, o.key)) || ':' || coalesce(to_json(n.value)::text, 'null'), ',')
 				FROM (SELECT 'app.kubernetes.io/managed-by' AS key, 'kyverno' AS value
 						UNION ALL
-						SELECT CASE WHEN strpos(p.policy, '/') > 0 THEN 'pol.kyverno.io/' ELSE 'cpol.kyverno.io/' END || split_part(p.policy, '/', -1), max(p.version)
+						SELECT CASE WHEN strpos(p.policy, '/') > 0 THEN 'pol.kyverno.io/' ELSE 'cpol.kyverno.io/' END
+							|| split_part(p.policy, '/', -1), max(p.version)
 						FROM kube_reports_internal.active_policy p
-						WHERE p.cluster_id = options.cluster_id AND p.source = '' AND p.policy = ANY (c.policies) AND p.version <> ''
+						WHERE p.cluster_id = options.cluster_id AND p.source = ''
+							AND p.policy = ANY (c.policies) AND p.version <> ''
 							AND length(split_part(p.policy, '/', -1)) <= 63
 						GROUP BY 1) n
-					FULL JOIN (SELECT split_part(l, '=', 1) AS key FROM unnest(s.labels) l) o ON o.key = n.key) AS labels
+					FULL JOIN (SELECT split_part(l, '=', 1) AS key FROM unnest(s.labels) l) o
+						ON o.key = n.key) AS labels
 		FROM chunk c FULL JOIN stored s ON s.name = c.name
-			LEFT JOIN kube_reports_internal.namespace w ON w.cluster_id = options.cluster_id AND w.name = merge_namespace.namespace AND w.name <> ''
+			LEFT JOIN kube_reports_internal.namespace w ON w.cluster_id = options.cluster_id
+				AND w.name = merge_namespace.namespace AND w.name <> ''
 	)
-	SELECT array_agg(kube_reports_internal.merge_request(written_type, d.verb, merge_namespace.namespace, d.name, CASE d.verb WHEN 'create' THEN d.namespace_uid END)
+	SELECT array_agg(kube_reports_internal.merge_request(written_type, d.verb, merge_namespace.namespace,
+		d.name, CASE d.verb WHEN 'create' THEN d.namespace_uid END)
 				ORDER BY d.name) AS requests,
 			array_agg(convert_to(CASE d.verb
-				WHEN 'create' THEN kube_reports_internal.new_report(written_type, merge_namespace.namespace, d.name, d.labels, NULL, NULL, d.content)
+				WHEN 'create' THEN kube_reports_internal.new_report(written_type, merge_namespace.namespace, d.name,
+					d.labels, NULL, NULL, d.content)
 				WHEN 'patch' THEN format('{"metadata":{"labels":{%s}},%s}', d.labels, d.content)
 				ELSE '' END, 'UTF8') ORDER BY d.name) AS documents,
 			array_agg(1::bigint) AS writing
@@ -198,5 +239,7 @@ BEGIN
 	PERFORM kube_reports_internal.write_merge(cluster, plan.requests, plan.documents, plan.writing, '{}', NULL, NULL);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.merge_namespace(uuid, kube_reports_internal.aggregation, integer, integer, integer, text)
-	IS 'makes the policy reports of a namespace (empty: of the cluster) from its aggregated admission reports and background scan reports, and deletes those that Kyverno manages and that are none of them';
+COMMENT ON FUNCTION kube_reports_internal.merge_namespace(uuid, kube_reports_internal.aggregation, integer,
+	integer, integer, text)
+	IS 'makes the policy reports of a namespace (empty: of the cluster) from its aggregated admission reports and '
+		'background scan reports, and deletes those that Kyverno manages and that are none of them';

@@ -18,7 +18,8 @@ AS $$
 	WHERE c.uid = $1 AND a.follow_policies
 $$;
 COMMENT ON FUNCTION kube_reports_internal.policy_set_version(uuid)
-	IS 'another one whenever the active policies of a cluster change; null where proxies are not to tell them, or nobody has';
+	IS 'another one whenever the active policies of a cluster change; null where proxies are not to tell them, or '
+		'nobody has';
 
 CREATE FUNCTION kube_reports_internal.api_tell_policies(cluster uuid, policies text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS bigint
@@ -35,7 +36,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_tell_policies(uuid, text, kube_reports_internal.caller)
-	IS 'set_active_policies() by a proxy; returns the version of what is stored then, for api_may_merge(), and -1 where proxies are not to tell';
+	IS 'set_active_policies() by a proxy; returns the version of what is stored then, for api_may_merge(), and -1 '
+		'where proxies are not to tell';
 
 CREATE FUNCTION kube_reports_internal.api_may_merge(cluster uuid, told bigint,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
@@ -43,17 +45,21 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller));
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller));
 BEGIN
 	IF told = 0 THEN
 		RETURN true;
 	END IF;
 	-- Until the transaction ends nobody changes the set.
-	IF told IS NULL OR served IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served)) THEN
+	IF told IS NULL OR served IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
+		kube_reports_internal.aggregation_lock(served)) THEN
 		RETURN false;
 	END IF;
 	RETURN coalesce(kube_reports_internal.policy_set_version(cluster) = told, false);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_may_merge(uuid, bigint, kube_reports_internal.caller)
-	IS 'whether a proxy may merge by the active policies that are stored, until its transaction ends; told: the version that api_tell_policies() gave for what it knows now; 0: it has nobody to ask, and any will do; null: it knows nothing';
+	IS 'whether a proxy may merge by the active policies that are stored, until its transaction ends; told: the '
+		'version that api_tell_policies() gave for what it knows now; 0: it has nobody to ask, and any will do; null: '
+		'it knows nothing';

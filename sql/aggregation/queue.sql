@@ -20,9 +20,11 @@ DECLARE
 	stored		integer;
 	members		jsonb;
 BEGIN
-	SELECT t.id, coalesce(p.properties->'summary', p.properties#>'{spec,properties,summary}')->'properties' INTO stored, members
+	SELECT t.id, coalesce(p.properties->'summary', p.properties#>'{spec,properties,summary}')->'properties' INTO stored,
+		members
 		FROM kube_reports.resource_type t
-			JOIN LATERAL (SELECT v.definition::jsonb#>'{schema,properties}' AS properties FROM kube_reports_internal.resource_version v
+			JOIN LATERAL (SELECT v.definition::jsonb#>'{schema,properties}' AS properties
+				FROM kube_reports_internal.resource_version v
 				WHERE v.resource_type = t.id ORDER BY v.priority LIMIT 1) p ON true
 		WHERE t.plural || '.' || t."group" = type;
 	IF NOT FOUND THEN
@@ -38,13 +40,17 @@ BEGIN
 			USING ERRCODE = 'invalid_parameter_value',
 				DETAIL = 'Its schema has no summary, at the top or in spec, with pass, fail, warn, error and skip.';
 	END IF;
-	INSERT INTO kube_reports_internal.summary_type (resource_type) VALUES (stored) ON CONFLICT ON CONSTRAINT summary_type_pkey DO NOTHING;
+	INSERT INTO kube_reports_internal.summary_type (resource_type)
+		VALUES (stored) ON CONFLICT ON CONSTRAINT summary_type_pkey DO NOTHING;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
-	IS 'from now on each write to a type, named <plural>.<group>, fills in the summary where its producer left it out; a summary that a producer gave stays as it is, and verify() tells of those that are wrong. Raises 42704 for an unknown type, 22023 for one without such a summary';
+	IS 'from now on each write to a type, named <plural>.<group>, fills in the summary where its producer left it '
+		'out; a summary that a producer gave stays as it is, and verify() tells of those that are wrong. Raises 42704 '
+		'for an unknown type, 22023 for one without such a summary';
 
-CREATE FUNCTION kube_reports_internal.wrong_summaries() RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
+CREATE FUNCTION kube_reports_internal.wrong_summaries()
+	RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT o.cluster_id, o.namespace, o.name, c.counted::jsonb, c.found::jsonb
@@ -56,7 +62,8 @@ BEGIN ATOMIC
 		AND c.found::jsonb <> '{}';
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_summaries()
-	IS 'reports whose summary is not what their results make, among the types of set_summaries(); a member that is left out counts as 0';
+	IS 'reports whose summary is not what their results make, among the types of set_summaries(); a member that is '
+		'left out counts as 0';
 
 ---- options ----
 
@@ -70,7 +77,8 @@ COMMENT ON VIEW kube_reports.aggregation_options
 CREATE FUNCTION kube_reports_internal.present_form(options kube_reports_internal.aggregation) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (options)."group" || '/' || (options).policy_reports;
-COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation) IS 'what the policy reports are that are merged by these options: see the column forms';
+COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation)
+	IS 'what the policy reports are that are merged by these options: see the column forms';
 
 -- The same reports as delete_former() and merge_namespace() will find.
 CREATE FUNCTION kube_reports_internal.count_former(options kube_reports_internal.aggregation) RETURNS bigint
@@ -78,20 +86,24 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT count(*)
-	FROM kube_reports.resource_type t JOIN kube_reports.object o ON o.cluster_id = options.cluster_id AND o.resource_type = t.id
+	FROM kube_reports.resource_type t JOIN kube_reports.object o ON o.cluster_id = options.cluster_id
+		AND o.resource_type = t.id
 		CROSS JOIN LATERAL (SELECT o.name ~ '^(chunk-[0-9]+-)?c?pol-' AS by_policy) n
 	WHERE options.policy_reports <> 'off' AND t.results = 'current'
 		AND t."group" IN (SELECT split_part(f, '/', 1) FROM unnest(options.forms) f)
 		AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
 		AND (t."group" <> options."group"
-			OR options.policy_reports = 'resource' AND n.by_policy AND options."group" || '/policy' = ANY (options.forms)
+			OR options.policy_reports = 'resource' AND n.by_policy
+				AND options."group" || '/policy' = ANY (options.forms)
 			OR options.policy_reports = 'policy' AND NOT n.by_policy)
 $$;
 COMMENT ON FUNCTION kube_reports_internal.count_former(kube_reports_internal.aggregation)
 	IS 'how many policy reports that Kyverno manages are deleted by these options, because they are of another form';
 
-CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL, policy_reports text DEFAULT NULL,
-		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL, follow_policies boolean DEFAULT NULL,
+CREATE FUNCTION kube_reports.set_aggregation(cluster uuid, admission boolean DEFAULT NULL,
+	policy_reports text DEFAULT NULL,
+		"group" text DEFAULT NULL, delay interval DEFAULT NULL, chunk_size integer DEFAULT NULL,
+			follow_policies boolean DEFAULT NULL,
 		dry_run boolean DEFAULT false)
 	RETURNS kube_reports.aggregation_options
 LANGUAGE plpgsql VOLATILE
@@ -105,23 +117,27 @@ DECLARE
 	options		kube_reports.aggregation_options;
 BEGIN
 	IF policy_reports NOT IN ('off', 'resource', 'policy') THEN
-		RAISE EXCEPTION 'policy_reports cannot be "%"', policy_reports USING ERRCODE = 'check_violation', HINT = 'It is "off", "resource" or "policy".';
+		RAISE EXCEPTION 'policy_reports cannot be "%"', policy_reports USING ERRCODE = 'check_violation',
+			HINT = 'It is "off", "resource" or "policy".';
 	END IF;
 	IF "group" NOT IN ('wgpolicyk8s.io', 'openreports.io') THEN
 		RAISE EXCEPTION 'policy reports of group "%" cannot be made', "group" USING ERRCODE = 'check_violation',
 			HINT = 'The group is "wgpolicyk8s.io" or "openreports.io".';
 	END IF;
 	IF delay < '0' THEN
-		RAISE EXCEPTION 'delay cannot be negative' USING ERRCODE = 'check_violation', HINT = 'It is an interval from 0 on.';
+		RAISE EXCEPTION 'delay cannot be negative' USING ERRCODE = 'check_violation',
+			HINT = 'It is an interval from 0 on.';
 	END IF;
 	IF chunk_size < 1 THEN
-		RAISE EXCEPTION 'chunk_size cannot be %', chunk_size USING ERRCODE = 'check_violation', HINT = 'A report has at least 1 result.';
+		RAISE EXCEPTION 'chunk_size cannot be %', chunk_size USING ERRCODE = 'check_violation',
+			HINT = 'A report has at least 1 result.';
 	END IF;
 	-- No step goes on by options of before.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	SELECT * INTO before FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;
 	BEGIN
-		INSERT INTO kube_reports_internal.aggregation (cluster_id) VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
+		INSERT INTO kube_reports_internal.aggregation (cluster_id)
+			VALUES (served) ON CONFLICT ON CONSTRAINT aggregation_pkey DO NOTHING;
 		UPDATE kube_reports_internal.aggregation a
 			SET admission = coalesce(set_aggregation.admission, a.admission),
 				policy_reports = coalesce(set_aggregation.policy_reports, a.policy_reports),
@@ -132,7 +148,8 @@ BEGIN
 			WHERE a.cluster_id = served
 			RETURNING a.* INTO stored;
 		IF stored.policy_reports <> 'off' AND NOT kube_reports_internal.present_form(stored) = ANY (stored.forms) THEN
-			UPDATE kube_reports_internal.aggregation a SET forms = a.forms || kube_reports_internal.present_form(stored) WHERE a.cluster_id = served
+			UPDATE kube_reports_internal.aggregation a SET forms = a.forms || kube_reports_internal.present_form(stored)
+				WHERE a.cluster_id = served
 				RETURNING a.* INTO stored;
 		END IF;
 		IF (before.admission, before.policy_reports, before."group", before.chunk_size)
@@ -160,24 +177,34 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, interval, integer, boolean, boolean)
-	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or policy (for each namespace and policy from admission and background scan reports, as before); group: wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies tell which policies are active; dry_run: changes nothing. A notice says how many reports of another setting go. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
+	IS 'what is aggregated in a cluster; null: as it is. admission: admission reports of a resource become one; '
+		'policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or '
+		'policy (for each namespace and policy from admission and background scan reports, as before); group: '
+		'wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; '
+		'delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: '
+		'proxies tell which policies are active; dry_run: changes nothing. A notice says how many reports of another '
+		'setting go. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
 
 ---- the queue ----
 
 CREATE FUNCTION kube_reports_internal.label_value(labels text[], key text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (SELECT substr(l, length(key) + 2) FROM unnest(labels) l WHERE starts_with(l, key || '=') LIMIT 1);
-COMMENT ON FUNCTION kube_reports_internal.label_value(text[], text) IS 'the value of a label among those of an object; null without it';
+COMMENT ON FUNCTION kube_reports_internal.label_value(text[], text)
+	IS 'the value of a label among those of an object; null without it';
 
--- To which groups a report belongs.  What is gone is in none any more but that of its namespace; an admission report that was merged is none that waits,
--- and a background scan report tells whose those are that do.
-CREATE FUNCTION kube_reports_internal.aggregation_groups(cluster_id integer, type_id integer, labels text[], old_labels text[], metadata kube_reports.report)
+-- To which groups a report belongs.  What is gone is in none any more but that of its namespace; an admission report
+-- that was merged is none that waits, and a background scan report tells whose those are that do.
+CREATE FUNCTION kube_reports_internal.aggregation_groups(cluster_id integer, type_id integer, labels text[],
+	old_labels text[], metadata kube_reports.report)
 	RETURNS TABLE (stage "char", key text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT 'r'::"char", f.uid
-		FROM kube_reports_internal.aggregation a, kube_reports.resource_type t, LATERAL kube_reports_internal.first_owner(metadata) f
-		WHERE a.cluster_id = $1 AND a.policy_reports = 'resource' AND t.id = type_id AND t."group" = 'reports.kyverno.io' AND f.owners > 0
+		FROM kube_reports_internal.aggregation a, kube_reports.resource_type t,
+			LATERAL kube_reports_internal.first_owner(metadata) f
+		WHERE a.cluster_id = $1 AND a.policy_reports = 'resource' AND t.id = type_id
+			AND t."group" = 'reports.kyverno.io' AND f.owners > 0
 	UNION ALL
 	SELECT 'a', kube_reports_internal.label_value(labels, 'audit.kyverno.io/resource.uid')
 		FROM kube_reports_internal.aggregation a, kube_reports.resource_type t
@@ -215,7 +242,8 @@ BEGIN
 			SELECT DISTINCT l.cluster_id, g.stage, c.namespace, g.key
 			FROM kube_reports_internal.lane l CROSS JOIN changed c
 				LEFT JOIN LATERAL (SELECT o.labels, o.metadata FROM kube_reports.object o
-					WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = c.namespace AND o.name = c.name
+					WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
+						AND o.namespace = c.namespace AND o.name = c.name
 					LIMIT 1) o ON true
 				CROSS JOIN LATERAL kube_reports_internal.aggregation_groups(l.cluster_id, l.resource_type, o.labels,
 					kube_reports.label_terms(c.old_metadata), o.metadata) g
@@ -226,7 +254,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_aggregation(integer, bigint)
-	IS 'to be called by whoever has logged changes of a lane whose cluster is aggregated, in the same transaction; returns the last version looked at';
+	IS 'to be called by whoever has logged changes of a lane whose cluster is aggregated, in the same transaction; '
+		'returns the last version looked at';
 
 CREATE FUNCTION kube_reports_internal.queue_everything(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -241,16 +270,19 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.queue_everything(integer)
 	IS 'has everything in a cluster merged that its options say, step by step: after they changed, after a restore';
 
-CREATE FUNCTION kube_reports_internal.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000) RETURNS void
+CREATE FUNCTION kube_reports_internal.queue_piece(cluster_id integer, after text, max_objects integer DEFAULT 2000)
+	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	types		integer[] := ARRAY(SELECT t.id FROM kube_reports.resource_type t WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io'));
+	types		integer[] := ARRAY(SELECT t.id FROM kube_reports.resource_type t
+		WHERE t."group" IN ('reports.kyverno.io', 'kyverno.io'));
 	last		json := coalesce(nullif(after, ''), '[0, "", ""]');
 	step		record;
 BEGIN
-	-- Writers that do not know the options yet are waited for once: what they wrote is found, what comes later is queued.
+	-- Writers that do not know the options yet are waited for once: what they wrote is found, what comes later is
+	-- queued.
 	IF after = '' THEN
 		PERFORM kube_reports_internal.lock_store();
 	END IF;
@@ -264,7 +296,8 @@ BEGIN
 	), queued AS (
 		INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 			SELECT DISTINCT queue_piece.cluster_id, g.stage, p.namespace, g.key
-			FROM piece p CROSS JOIN LATERAL kube_reports_internal.aggregation_groups(queue_piece.cluster_id, p.resource_type, p.labels, NULL, p.metadata) g
+			FROM piece p CROSS JOIN LATERAL kube_reports_internal.aggregation_groups(queue_piece.cluster_id,
+				p.resource_type, p.labels, NULL, p.metadata) g
 	)
 	SELECT count(*) AS count, (array_agg(json_build_array(p.resource_type, p.namespace, p.name)::text
 			ORDER BY p.resource_type DESC, p.namespace DESC, p.name DESC))[1] AS last
@@ -276,29 +309,35 @@ BEGIN
 		PERFORM kube_reports_internal.queue_for_policies(queue_piece.cluster_id);
 		INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 			SELECT a.cluster_id, 'o', '', '' FROM kube_reports_internal.aggregation a
-			WHERE a.cluster_id = queue_piece.cluster_id AND a.policy_reports <> 'off' AND a.forms <> ARRAY[kube_reports_internal.present_form(a)];
+			WHERE a.cluster_id = queue_piece.cluster_id AND a.policy_reports <> 'off'
+				AND a.forms <> ARRAY[kube_reports_internal.present_form(a)];
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.queue_piece(integer, text, integer) IS 'one step of what queue_everything() asks for; after: the key of the last object that was looked at, empty at first';
+COMMENT ON FUNCTION kube_reports_internal.queue_piece(integer, text, integer) IS 'one step of what queue_everything() '
+	'asks for; after: the key of the last object that was looked at, empty at first';
 
 ---- active policies ----
 
 CREATE FUNCTION kube_reports_internal.has_own_kind(source text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'KyvernoGeneratingPolicy', 'KyvernoMutatingPolicy',
+RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'KyvernoGeneratingPolicy',
+	'KyvernoMutatingPolicy',
 	'ValidatingAdmissionPolicy', 'MutatingAdmissionPolicy');
 COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
-	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource whatever its rule is called; all others come from ClusterPolicy and Policy';
+	IS 'whether results of this source come from policies of a kind of their own, which have one result for a '
+		'resource whatever its rule is called; all others come from ClusterPolicy and Policy';
 
--- Reports of resources are made of what was deleted: only what they have can go.  While results are made again after a restore
--- they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there: all are made again.
+-- Reports of resources are made of what was deleted: only what they have can go.  While results are made again after a
+-- restore they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there: all
+-- are made again.
 CREATE FUNCTION kube_reports_internal.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	pending		boolean := EXISTS (SELECT FROM kube_reports_internal.result_rebuild b JOIN kube_reports_internal.lane l ON l.id = b.lane
+	pending		boolean := EXISTS (SELECT FROM kube_reports_internal.result_rebuild b
+		JOIN kube_reports_internal.lane l ON l.id = b.lane
 		WHERE l.cluster_id = queue_for_policies.cluster_id);
 BEGIN
 	INSERT INTO kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
@@ -314,20 +353,23 @@ BEGIN
 				UNION ALL
 				SELECT o.namespace, o.name FROM kube_reports.object o
 					WHERE pending AND o.cluster_id = a.cluster_id AND o.resource_type = t.id) k
-			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id AND o.namespace = k.namespace AND o.name = k.name
+			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id
+				AND o.namespace = k.namespace AND o.name = k.name
 				AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'resource'
 		UNION ALL
 		-- There may be nothing left of what a report was made of.
 		SELECT DISTINCT a.cluster_id, 'p'::"char", o.namespace, ''
 		FROM kube_reports_internal.aggregation a
-			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io' OR t."group" = a."group" AND t.results = 'current'
+			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io' OR t."group" = a."group"
+				AND t.results = 'current'
 			JOIN kube_reports.object o ON o.cluster_id = a.cluster_id AND o.resource_type = t.id
 				AND (t."group" = 'kyverno.io' OR o.labels @> '{app.kubernetes.io/managed-by=kyverno}')
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'policy';
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer) IS 'has merged again what active policies make something else of: what has results of others, or all of it where it is made of what is still there';
+COMMENT ON FUNCTION kube_reports_internal.queue_for_policies(integer) IS 'has merged again what active policies make '
+	'something else of: what has results of others, or all of it where it is made of what is still there';
 
 CREATE FUNCTION kube_reports.set_active_policies(cluster uuid, policies jsonb) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -350,8 +392,10 @@ BEGIN
 		RAISE EXCEPTION 'active policies are an array' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	SELECT e.policy INTO wrong FROM jsonb_array_elements(policies) e(policy)
-		-- A member that is none of these is one of them misspelled, and results would be dropped for it; a version becomes a label's value.
-		WHERE CASE WHEN jsonb_typeof(e.policy) <> 'object' THEN true ELSE e.policy - '{policy,source,rules,version}'::text[] <> '{}' END
+		-- A member that is none of these is one of them misspelled, and results would be dropped for it; a version
+		-- becomes a label's value.
+		WHERE CASE WHEN jsonb_typeof(e.policy) <> 'object' THEN true
+			ELSE e.policy - '{policy,source,rules,version}'::text[] <> '{}' END
 			OR jsonb_typeof(e.policy->'policy') IS DISTINCT FROM 'string'
 			OR jsonb_typeof(coalesce(e.policy->'source', '""')) <> 'string'
 			OR jsonb_typeof(coalesce(e.policy->'version', '""')) <> 'string'
@@ -361,31 +405,39 @@ BEGIN
 	IF FOUND THEN
 		RAISE EXCEPTION 'an active policy is not described as it must be'
 			USING ERRCODE = 'invalid_parameter_value', DETAIL = wrong::text,
-				HINT = 'Each has "policy" (name, or namespace/name), may have "source", "rules" (an array of names) and "version" (as the value of a label), and nothing else.';
+				HINT = 'Each has "policy" (name, or namespace/name), may have "source", "rules" (an array of names) '
+					'and "version" (as the value of a label), and nothing else.';
 	END IF;
 
 	INSERT INTO kube_reports_internal.active_policy_set AS s (cluster_id, changed_at) VALUES (served, clock_timestamp())
 		ON CONFLICT ON CONSTRAINT active_policy_set_pkey DO NOTHING;
 	GET DIAGNOSTICS changes = ROW_COUNT;
 	WITH wanted AS (
-		SELECT CASE WHEN kube_reports_internal.has_own_kind(e.policy->>'source') THEN e.policy->>'source' ELSE '' END AS source, e.policy->>'policy' AS policy,
-			CASE WHEN bool_and(jsonb_typeof(e.policy->'rules') = 'array' AND NOT coalesce(kube_reports_internal.has_own_kind(e.policy->>'source'), false))
-				THEN coalesce(array_agg(DISTINCT r.rule ORDER BY r.rule) FILTER (WHERE r.rule IS NOT NULL), '{}') END AS rules,
+		SELECT CASE WHEN kube_reports_internal.has_own_kind(e.policy->>'source') THEN e.policy->>'source'
+			ELSE '' END AS source, e.policy->>'policy' AS policy,
+			CASE WHEN bool_and(jsonb_typeof(e.policy->'rules') = 'array'
+				AND NOT coalesce(kube_reports_internal.has_own_kind(e.policy->>'source'), false))
+				THEN coalesce(array_agg(DISTINCT r.rule ORDER BY r.rule) FILTER (WHERE r.rule IS NOT NULL), '{}') END AS
+					rules,
 			max(e.policy->>'version') AS version
 		FROM jsonb_array_elements(policies) e(policy)
-			LEFT JOIN LATERAL jsonb_array_elements_text(CASE jsonb_typeof(e.policy->'rules') WHEN 'array' THEN e.policy->'rules' ELSE '[]' END) r(rule) ON true
+			LEFT JOIN LATERAL jsonb_array_elements_text(CASE jsonb_typeof(e.policy->'rules')
+				WHEN 'array' THEN e.policy->'rules' ELSE '[]' END) r(rule) ON true
 		GROUP BY 1, 2
 	), gone AS (
 		DELETE FROM kube_reports_internal.active_policy p
-			WHERE p.cluster_id = served AND NOT EXISTS (SELECT FROM wanted w WHERE (w.source, w.policy) = (p.source, p.policy))
+			WHERE p.cluster_id = served AND NOT EXISTS (SELECT FROM wanted w
+				WHERE (w.source, w.policy) = (p.source, p.policy))
 			RETURNING 1
 	), there AS (
 		INSERT INTO kube_reports_internal.active_policy (cluster_id, source, policy, rules, version)
 			SELECT served, w.source, w.policy, w.rules, w.version FROM wanted w
 				-- Proxies tell again what they have told: rows that stay are not even locked.
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.active_policy a WHERE (a.cluster_id, a.source, a.policy) = (served, w.source, w.policy)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.active_policy a
+					WHERE (a.cluster_id, a.source, a.policy) = (served, w.source, w.policy)
 					AND (a.rules, a.version) IS NOT DISTINCT FROM (w.rules, w.version))
-			ON CONFLICT ON CONSTRAINT active_policy_pkey DO UPDATE SET rules = excluded.rules, version = excluded.version
+			ON CONFLICT ON CONSTRAINT active_policy_pkey DO UPDATE SET rules = excluded.rules,
+				version = excluded.version
 			RETURNING 1
 	)
 	SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM there) INTO step;
@@ -398,7 +450,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
-	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy (name, or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, those too that are made for pod controllers; left out: any) and version (its resourceVersion, for labels), and no other member. Reports with results of others are merged again. Null: they are not known, and no result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
+	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy '
+		'(name, or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, '
+		'those too that are made for pod controllers; left out: any) and version (its resourceVersion, for labels), '
+		'and no other member. Reports with results of others are merged again. Null: they are not known, and no '
+		'result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
 
 ---- taking turns ----
 
@@ -411,8 +467,10 @@ BEGIN ATOMIC
 	WITH waiting AS MATERIALIZED (
 		SELECT q.stage, q.namespace, q.key, q.after, q.queued_at, f.failed
 		FROM kube_reports_internal.aggregation_queue q
-			CROSS JOIN LATERAL (SELECT count(*) > 0 AS failed, coalesce(bool_or(f.queued_at > $2), false) AS deferred FROM kube_reports_internal.aggregation_queue f
-				WHERE (f.cluster_id, f.stage, f.namespace, f.key) = (q.cluster_id, q.stage, q.namespace, q.key) AND f.attempts > 0) f
+			CROSS JOIN LATERAL (SELECT count(*) > 0 AS failed, coalesce(bool_or(f.queued_at > $2), false) AS deferred
+				FROM kube_reports_internal.aggregation_queue f
+				WHERE (f.cluster_id, f.stage, f.namespace, f.key) = (q.cluster_id, q.stage, q.namespace, q.key)
+					AND f.attempts > 0) f
 		WHERE q.cluster_id = $1 AND q.queued_at <= $2 AND NOT f.deferred
 		ORDER BY q.queued_at LIMIT max_groups * 20
 	), first AS (
@@ -424,26 +482,32 @@ BEGIN ATOMIC
 		ORDER BY w.namespace, w.key, w.queued_at
 	)
 	SELECT min(s.stage), array_agg(s.namespace), array_agg(s.key), array_agg(s.after)
-		FROM (SELECT s.* FROM step s ORDER BY s.queued_at LIMIT (SELECT CASE f.stage WHEN 'p' THEN 1 ELSE max_groups END FROM first f)) s;
+		FROM (SELECT s.* FROM step s ORDER BY s.queued_at
+			LIMIT (SELECT CASE f.stage WHEN 'p' THEN 1 ELSE max_groups END FROM first f)) s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.due_groups(integer, timestamptz, integer)
-	IS 'what is to be merged next in a cluster, of what was queued until then: groups of one stage and scope, the oldest first; nulls: nothing';
+	IS 'what is to be merged next in a cluster, of what was queued until then: groups of one stage and scope, the '
+		'oldest first; nulls: nothing';
 
-CREATE FUNCTION kube_reports_internal.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[]) RETURNS void
+CREATE FUNCTION kube_reports_internal.defer_groups(cluster_id integer, stage "char", namespaces text[], keys text[])
+	RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	UPDATE kube_reports_internal.aggregation_queue q
 		SET attempts = k.attempts, queued_at = clock_timestamp() + interval '5 seconds' * 2 ^ least(k.attempts, 7)
 		FROM (SELECT k.namespace, k.key, max(f.attempts) + 1 AS attempts
 			FROM unnest(namespaces, keys) k(namespace, key)
-				JOIN kube_reports_internal.aggregation_queue f ON f.cluster_id = $1 AND f.stage = $2 AND f.namespace = k.namespace AND f.key = k.key
+				JOIN kube_reports_internal.aggregation_queue f ON f.cluster_id = $1 AND f.stage = $2
+					AND f.namespace = k.namespace AND f.key = k.key
 			GROUP BY k.namespace, k.key) k
 		WHERE q.cluster_id = $1 AND q.stage = $2 AND q.namespace = k.namespace AND q.key = k.key;
 END;
 COMMENT ON FUNCTION kube_reports_internal.defer_groups(integer, "char", text[], text[])
-	IS 'puts off groups that could not be merged for ten seconds besides the delay, twice as long each time, eleven minutes at most';
+	IS 'puts off groups that could not be merged for ten seconds besides the delay, twice as long each time, eleven '
+		'minutes at most';
 
-CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10) RETURNS boolean
+CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT false, max_groups integer DEFAULT 10)
+	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- For all that it calls: a step takes a few rows of tables that change faster than statistics follow.
@@ -456,8 +520,10 @@ DECLARE
 	groups		record;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	SELECT a.* INTO options FROM kube_reports_internal.aggregation a JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
-	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(options.cluster_id)) THEN
+	SELECT a.* INTO options FROM kube_reports_internal.aggregation a
+		JOIN kube_reports.cluster c ON c.id = a.cluster_id WHERE c.uid = cluster;
+	IF NOT FOUND OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
+		kube_reports_internal.aggregation_lock(options.cluster_id)) THEN
 		RETURN false;
 	END IF;
 	-- They may have changed before the lock was there.
@@ -465,13 +531,17 @@ BEGIN
 	SELECT * INTO groups FROM kube_reports_internal.due_groups(options.cluster_id,
 		CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END, max_groups);
 	RETURN groups.stage IS NOT NULL
-		AND kube_reports_internal.merge_or_defer(cluster, options, groups.stage, groups.namespaces, groups.keys, groups.afters);
+		AND kube_reports_internal.merge_or_defer(cluster, options, groups.stage, groups.namespaces,
+			groups.keys, groups.afters);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.aggregate(uuid, boolean, integer)
-	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; at_once: also what came within the delay, or failed and waits to be tried again. True when it did something; one caller at a time';
+	IS 'one step of merging what waits in a cluster, at most so many groups, or of finding what there is to merge; '
+		'at_once: also what came within the delay, or failed and waits to be tried again. True when it did something; '
+		'one caller at a time';
 
-CREATE FUNCTION kube_reports_internal.merge_or_defer(cluster uuid, options kube_reports_internal.aggregation, stage "char", namespaces text[], keys text[], afters text[])
+CREATE FUNCTION kube_reports_internal.merge_or_defer(cluster uuid, options kube_reports_internal.aggregation,
+	stage "char", namespaces text[], keys text[], afters text[])
 	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -483,7 +553,8 @@ EXCEPTION
 	WHEN lock_not_available OR transaction_rollback THEN
 		-- Writers come first, and what needs the same lanes would wait in vain as well.
 		UPDATE kube_reports_internal.aggregation_queue q SET queued_at = greatest(q.queued_at, clock_timestamp())
-			WHERE q.cluster_id = options.cluster_id AND q.stage = merge_or_defer.stage AND (q.namespace = '') = (namespaces[1] = '');
+			WHERE q.cluster_id = options.cluster_id AND q.stage = merge_or_defer.stage
+				AND (q.namespace = '') = (namespaces[1] = '');
 		RETURN false;
 	WHEN insufficient_resources OR operator_intervention OR system_error THEN
 		-- Perhaps one of them is too large for the server as it is now.
@@ -494,22 +565,27 @@ EXCEPTION
 		-- One by one, so that none stands in the way of the others.
 		IF cardinality(keys) > 1 THEN
 			FOR n IN 1 .. cardinality(keys) LOOP
-				PERFORM kube_reports_internal.merge_or_defer(cluster, options, stage, namespaces[n : n], keys[n : n], afters[n : n]);
+				PERFORM kube_reports_internal.merge_or_defer(cluster, options, stage, namespaces[n : n],
+					keys[n : n], afters[n : n]);
 			END LOOP;
 			RETURN true;
 		END IF;
-		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', keys[1], namespaces[1], SQLERRM USING ERRCODE = SQLSTATE;
+		RAISE WARNING 'reports of "%" in namespace "%" could not be merged: %', keys[1], namespaces[1],
+			SQLERRM USING ERRCODE = SQLSTATE;
 		IF stage IN ('e', 'o') THEN
 			PERFORM kube_reports_internal.defer_groups(options.cluster_id, stage, namespaces, keys);
 			RETURN false;
 		END IF;
 		DELETE FROM kube_reports_internal.aggregation_queue q
-			WHERE (q.cluster_id, q.stage, q.namespace, q.key) = (options.cluster_id, merge_or_defer.stage, namespaces[1], keys[1]);
+			WHERE (q.cluster_id, q.stage, q.namespace, q.key) = (options.cluster_id, merge_or_defer.stage,
+				namespaces[1], keys[1]);
 		RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.merge_or_defer(uuid, kube_reports_internal.aggregation, "char", text[], text[], text[])
-	IS 'merges groups; what that is impossible for now is tried again later, and what it is impossible for is forgotten, with a warning, until something about it changes. True unless all has to wait';
+COMMENT ON FUNCTION kube_reports_internal.merge_or_defer(uuid, kube_reports_internal.aggregation, "char",
+	text[], text[], text[])
+	IS 'merges groups; what that is impossible for now is tried again later, and what it is impossible for is '
+		'forgotten, with a warning, until something about it changes. True unless all has to wait';
 
 CREATE FUNCTION kube_reports_internal.aggregate_piece(cluster uuid, policies_known boolean,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -518,7 +594,8 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	SELECT a.follow_policies AND a.policy_reports <> 'off', s.cluster_id IS NOT NULL INTO follow_policies, policies_stored
+	SELECT a.follow_policies AND a.policy_reports <> 'off', s.cluster_id
+		IS NOT NULL INTO follow_policies, policies_stored
 		FROM kube_reports_internal.aggregation a
 			JOIN kube_reports.cluster c ON c.id = a.cluster_id
 			LEFT JOIN kube_reports_internal.active_policy_set s ON s.cluster_id = a.cluster_id
@@ -532,14 +609,18 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.aggregate_piece(uuid, boolean, kube_reports_internal.caller)
-	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. follow_policies: it is to find out; policies_stored: somebody has told';
+	IS 'aggregate() for a proxy; policies_known: it has told, or cannot tell, which policies are active. '
+		'follow_policies: it is to find out; policies_stored: somebody has told';
 
-CREATE PROCEDURE kube_reports_internal.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean, INOUT follow_policies boolean, INOUT policies_stored boolean)
+CREATE PROCEDURE kube_reports_internal.api_aggregate(cluster uuid, policies_known boolean, INOUT more boolean,
+	INOUT follow_policies boolean, INOUT policies_stored boolean)
 LANGUAGE plpgsql
 AS $$
 BEGIN
-	SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored FROM kube_reports_internal.aggregate_piece(cluster, policies_known) p;
+	SELECT p.more, p.follow_policies, p.policies_stored INTO more, follow_policies, policies_stored
+		FROM kube_reports_internal.aggregate_piece(cluster, policies_known) p;
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports_internal.api_aggregate(uuid, boolean, boolean, boolean, boolean) IS 'aggregate_piece() in a transaction of its own';
+COMMENT ON PROCEDURE kube_reports_internal.api_aggregate(uuid, boolean, boolean, boolean, boolean)
+	IS 'aggregate_piece() in a transaction of its own';

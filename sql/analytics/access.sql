@@ -20,20 +20,23 @@ CREATE TABLE kube_reports_internal.reader_grant (
 	UNIQUE NULLS NOT DISTINCT (role, cluster_id, namespace)
 );
 ALTER TABLE kube_reports_internal.reader_grant REPLICA IDENTITY FULL;
-COMMENT ON TABLE kube_reports_internal.reader_grant IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
+COMMENT ON TABLE kube_reports_internal.reader_grant
+	IS 'what readers see: see grant_reader(), grant_cluster(), grant_namespace()';
 COMMENT ON COLUMN kube_reports_internal.reader_grant.cluster_id IS 'null: every cluster, also those to come';
-COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
+COMMENT ON COLUMN kube_reports_internal.reader_grant.namespace
+	IS 'null: every namespace and the reports of cluster scope; empty: the reports of cluster scope';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.reader_grant', '');
 
 ---- who reads a view ----
 
--- A grant goes by the role's name, for dumps.  A role without the privilege that came with it, its own, is another one of that name, after
--- DROP ROLE or RENAME; one that was dropped is null.
+-- A grant goes by the role's name, for dumps.  A role without the privilege that came with it, its own, is another one
+-- of that name, after DROP ROLE or RENAME; one that was dropped is null.
 CREATE VIEW kube_reports_internal.held_grant AS
 	SELECT g.role, g.cluster_id, g.namespace, to_regrole(quote_ident(g.role))::oid AS holder
 	FROM kube_reports_internal.reader_grant g
 	WHERE aclcontains((SELECT n.nspacl FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'),
-		makeaclitem(to_regrole(quote_ident(g.role)), (SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
+		makeaclitem(to_regrole(quote_ident(g.role)),
+			(SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
 COMMENT ON VIEW kube_reports_internal.held_grant IS 'the grants of roles that are still those that they were given to';
 
 -- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
@@ -49,7 +52,8 @@ COMMENT ON VIEW kube_reports_internal.caller_grant IS 'the grants that hold for 
 
 CREATE VIEW kube_reports_internal.caller_cluster AS
 	SELECT c.id FROM kube_reports.cluster c
-	WHERE EXISTS (SELECT FROM kube_reports_internal.caller_grant g WHERE g.namespace IS NULL AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
+	WHERE EXISTS (SELECT FROM kube_reports_internal.caller_grant g WHERE g.namespace IS NULL
+		AND (g.cluster_id IS NULL OR g.cluster_id = c.id));
 COMMENT ON VIEW kube_reports_internal.caller_cluster IS 'the clusters that whoever reads the view sees whole';
 
 CREATE VIEW kube_reports_internal.caller_namespace AS
@@ -61,10 +65,12 @@ COMMENT ON VIEW kube_reports_internal.caller_namespace IS 'the single namespaces
 ---- what is not all there ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
-	SELECT s.restore_pending, s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild b WHERE b.restoring) AS results_pending
+	SELECT s.restore_pending, s.restore_pending
+		OR EXISTS (SELECT FROM kube_reports_internal.result_rebuild b WHERE b.restoring) AS results_pending
 	FROM kube_reports.status s;
 COMMENT ON VIEW kube_reports.restore_status
-	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents, so that views and searches miss some';
+	IS 'one row: whether a restore has to be finished, and whether results are still made again from the documents, '
+		'so that views and searches miss some';
 
 CREATE FUNCTION kube_reports_internal.warn_pending() RETURNS void
 LANGUAGE plpgsql STABLE
@@ -73,7 +79,8 @@ AS $$
 BEGIN
 	IF (SELECT s.results_pending FROM kube_reports.restore_status s) THEN
 		RAISE WARNING 'results are still made again from the documents: some are missing'
-			USING HINT = 'The view kube_reports.restore_status tells when it is over. After a restore, after_restore() does it at once.';
+			USING HINT = 'The view kube_reports.restore_status tells when it is over. After a restore, '
+				'after_restore() does it at once.';
 	END IF;
 END
 $$;
@@ -87,7 +94,8 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	caller		oid := to_regrole(quote_ident(kube_reports_internal.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports_internal.caller)));
+	caller		oid := to_regrole(quote_ident(
+		kube_reports_internal.proven_role(ROW(caller_scope.role, caller_scope.seal)::kube_reports_internal.caller)));
 BEGIN
 	PERFORM kube_reports_internal.warn_pending();
 	IF EXISTS (SELECT FROM pg_class o
@@ -97,13 +105,18 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT coalesce(array_agg(DISTINCT c.id) FILTER (WHERE g.namespace IS NULL), '{}') INTO clusters
-		FROM kube_reports_internal.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
+		FROM kube_reports_internal.held_grant g JOIN kube_reports.cluster c ON g.cluster_id
+			IS NULL OR g.cluster_id = c.id
 		WHERE pg_has_role(caller, g.holder, 'USAGE');
-	SELECT coalesce(array_agg(n.cluster_id), '{}'), coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
+	SELECT coalesce(array_agg(n.cluster_id), '{}'),
+		coalesce(array_agg(n.namespace), '{}') INTO namespace_clusters, namespaces
 		FROM (SELECT DISTINCT c.id AS cluster_id, g.namespace
-			FROM kube_reports_internal.held_grant g JOIN kube_reports.cluster c ON g.cluster_id IS NULL OR g.cluster_id = c.id
-			WHERE pg_has_role(caller, g.holder, 'USAGE') AND g.namespace IS NOT NULL AND NOT c.id = ANY (caller_scope.clusters)) n;
+			FROM kube_reports_internal.held_grant g JOIN kube_reports.cluster c ON g.cluster_id
+				IS NULL OR g.cluster_id = c.id
+			WHERE pg_has_role(caller, g.holder, 'USAGE') AND g.namespace IS NOT NULL
+				AND NOT c.id = ANY (caller_scope.clusters)) n;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.caller_scope(text, bytea)
-	IS 'what a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and namespace; nulls: everything. Raises 42501 for a wrong seal';
+	IS 'what a role may see, given with its seal: clusters that it sees whole, and pairs of cluster and namespace; '
+		'nulls: everything. Raises 42501 for a wrong seal';

@@ -9,7 +9,8 @@
 -- Counts by severity are arrays: critical, high, medium, low, other (info and
 -- unknown).  Failing are results that warn, fail or are in error.
 
-CREATE FUNCTION kube_reports.dashboard(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION kube_reports.dashboard(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL)
+	RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -35,7 +36,8 @@ BEGIN
 		RAISE EXCEPTION 'there are no days from % to %', first_day, last_day USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Give the first day and the last, or neither for the last 30 days.';
 	END IF;
-	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of a dashboard has',
+	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
+		'the filter of a dashboard has',
 		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
 	-- worst_vulnerabilities() warns when results are missing.
 	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
@@ -45,20 +47,26 @@ BEGIN
 
 	-- What fails now: one pass over the counts.
 	WITH counted AS MATERIALIZED (
-		SELECT c.cluster, c.cluster_name, c.namespace, c.source, c.policy, c.policy ~ '^(CVE|GHSA)-' AS vulnerability, sum(c.pass) AS pass,
-			sum(c.failing) AS failing, sum(c.failing * (c.severity = 'critical')::integer) AS critical, sum(c.failing * (c.severity = 'high')::integer) AS high,
-			sum(c.failing * (c.severity = 'medium')::integer) AS medium, sum(c.failing * (c.severity = 'low')::integer) AS low,
+		SELECT c.cluster, c.cluster_name, c.namespace, c.source, c.policy,
+			c.policy ~ '^(CVE|GHSA)-' AS vulnerability, sum(c.pass) AS pass,
+			sum(c.failing) AS failing, sum(c.failing * (c.severity = 'critical')::integer) AS critical,
+				sum(c.failing * (c.severity = 'high')::integer) AS high,
+			sum(c.failing * (c.severity = 'medium')::integer) AS medium,
+				sum(c.failing * (c.severity = 'low')::integer) AS low,
 			sum(c.failing * (c.severity IN ('info', 'unknown'))::integer) AS other
 		FROM (SELECT r.*, CASE r.status WHEN 'pass' THEN r.count ELSE 0 END AS pass,
 				CASE WHEN r.status IN ('warn', 'fail', 'error') THEN r.count ELSE 0 END AS failing
 			FROM kube_reports.result_count r
 			WHERE (clusters IS NULL OR r.cluster::text = ANY (clusters) OR r.cluster_name = ANY (clusters))
-				AND (namespaces IS NULL OR r.namespace = ANY (namespaces)) AND (sources IS NULL OR r.source = ANY (sources))
+				AND (namespaces IS NULL OR r.namespace = ANY (namespaces))
+					AND (sources IS NULL OR r.source = ANY (sources))
 				AND NOT kube_reports_internal.excluded_from_score(r.native_status)) c
 		GROUP BY c.cluster, c.cluster_name, c.namespace, c.source, c.policy
 	), policy AS (
-		SELECT c.source, c.policy, c.vulnerability, sum(c.pass) AS pass, sum(c.failing) AS failing, count(*) FILTER (WHERE c.failing > 0) AS places,
-			sum(c.critical) AS critical, sum(c.high) AS high, sum(c.medium) AS medium, sum(c.low) AS low, sum(c.other) AS other
+		SELECT c.source, c.policy, c.vulnerability, sum(c.pass) AS pass, sum(c.failing) AS failing,
+			count(*) FILTER (WHERE c.failing > 0) AS places,
+			sum(c.critical) AS critical, sum(c.high) AS high, sum(c.medium) AS medium,
+				sum(c.low) AS low, sum(c.other) AS other
 		FROM counted c GROUP BY c.source, c.policy, c.vulnerability
 	), namespace AS (
 		SELECT c.cluster, c.cluster_name, c.namespace, sum(c.pass) AS pass, sum(c.failing) AS failing,
@@ -73,38 +81,54 @@ BEGIN
 		'vulnerabilities', (SELECT count(DISTINCT p.policy) FROM policy p WHERE p.vulnerability AND p.failing > 0),
 		'namespaces', (SELECT count(*) FROM namespace n),
 		'failing_namespaces', (SELECT count(*) FROM namespace n WHERE n.failing > 0),
-		'top_policies', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.policy, t.source), '[]') FROM (
-			SELECT p.source, p.policy, p.pass, p.failing, p.places, jsonb_build_array(p.critical, p.high, p.medium, p.low, p.other) AS parts
-			FROM policy p WHERE NOT p.vulnerability AND p.failing > 0 ORDER BY p.failing DESC, p.policy, p.source LIMIT max_rows) t),
-		'top_namespaces', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.namespace, t.cluster), '[]') FROM (
-			SELECT n.* FROM namespace n WHERE n.failing > 0 ORDER BY n.failing DESC, n.namespace, n.cluster LIMIT max_rows) t),
-		'top_vulnerabilities', (SELECT coalesce(jsonb_agg(jsonb_build_object('source', v.source, 'policy', v.policy, 'failing', v.failing,
-				'places', v.places, 'severity', CASE WHEN v.severity IN ('info', 'unknown') THEN 'other' ELSE v.severity END, 'score', v.score,
-				'package', v.package, 'installed_version', v.installed_version, 'fixed_version', v.fixed_version) ORDER BY v.place), '[]')
-			FROM kube_reports.worst_vulnerabilities(max_rows, filter) WITH ORDINALITY v(source, policy, severity, score, failing, places, package,
+		'top_policies', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.policy, t.source), '[]')
+			FROM (
+			SELECT p.source, p.policy, p.pass, p.failing, p.places,
+				jsonb_build_array(p.critical, p.high, p.medium, p.low, p.other) AS parts
+			FROM policy p WHERE NOT p.vulnerability AND p.failing > 0
+				ORDER BY p.failing DESC, p.policy, p.source LIMIT max_rows) t),
+		'top_namespaces', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.namespace, t.cluster), '[]')
+			FROM (
+			SELECT n.* FROM namespace n WHERE n.failing > 0
+				ORDER BY n.failing DESC, n.namespace, n.cluster LIMIT max_rows) t),
+		'top_vulnerabilities', (SELECT coalesce(
+			jsonb_agg(jsonb_build_object('source', v.source, 'policy', v.policy, 'failing', v.failing,
+				'places', v.places, 'severity', CASE WHEN v.severity IN ('info', 'unknown') THEN 'other'
+					ELSE v.severity END, 'score', v.score,
+				'package', v.package, 'installed_version', v.installed_version, 'fixed_version', v.fixed_version)
+					ORDER BY v.place), '[]')
+			FROM kube_reports.worst_vulnerabilities(max_rows, filter) WITH ORDINALITY v(source, policy, severity, score,
+				failing, places, package,
 				installed_version, fixed_version, place)))
 		INTO lists;
 
 	-- How it went: counts at the end of each step, of all and of the clusters that fail most.
 	WITH added AS MATERIALIZED (
 		SELECT s.cluster, s.cluster_name, last_day - (last_day - greatest(s.day, first_day)) / step * step AS day,
-			sum(s.pass) AS pass, sum(s.failing) AS failing, sum(s.failing * (s.severity = 'critical')::integer) AS critical,
-			sum(s.failing * (s.severity = 'high')::integer) AS high, sum(s.failing * (s.severity = 'medium')::integer) AS medium,
-			sum(s.failing * (s.severity = 'low')::integer) AS low, sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other
+			sum(s.pass) AS pass, sum(s.failing) AS failing,
+				sum(s.failing * (s.severity = 'critical')::integer) AS critical,
+			sum(s.failing * (s.severity = 'high')::integer) AS high,
+				sum(s.failing * (s.severity = 'medium')::integer) AS medium,
+			sum(s.failing * (s.severity = 'low')::integer) AS low,
+				sum(s.failing * (s.severity IN ('info', 'unknown'))::integer) AS other
 		FROM (SELECT s.*, s.warn + s.fail + s.error AS failing FROM kube_reports.score_change s) s
-		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters) OR s.cluster_name = ANY (clusters))
+		WHERE s.day <= last_day AND (clusters IS NULL OR s.cluster::text = ANY (clusters)
+			OR s.cluster_name = ANY (clusters))
 			AND (sources IS NULL OR s.source = ANY (sources))
-			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*' AND s.namespace = ANY (namespaces) END
+			AND CASE WHEN namespaces IS NULL THEN s.of_cluster ELSE s.namespace <> '*'
+				AND s.namespace = ANY (namespaces) END
 		GROUP BY 1, 2, 3
 	), day AS (
 		SELECT last_day - number * step AS day FROM generate_series(0, (last_day - first_day) / step) number
 	), cluster AS (
-		SELECT a.cluster, a.cluster_name, sum(a.pass) AS pass, sum(a.failing) AS failing, round(sum(a.pass) / nullif(sum(a.pass + a.failing), 0), 6) AS score,
+		SELECT a.cluster, a.cluster_name, sum(a.pass) AS pass, sum(a.failing) AS failing,
+			round(sum(a.pass) / nullif(sum(a.pass + a.failing), 0), 6) AS score,
 			jsonb_build_array(sum(a.critical), sum(a.high), sum(a.medium), sum(a.low), sum(a.other)) AS parts
 		FROM added a GROUP BY a.cluster, a.cluster_name
 	)
 	SELECT jsonb_build_object(
-		'trend', (SELECT jsonb_agg(jsonb_build_object('day', t.day, 'pass', t.pass, 'warn', t.warn, 'fail', t.fail, 'error', t.error, 'skip', t.skip,
+		'trend', (SELECT jsonb_agg(jsonb_build_object('day', t.day, 'pass', t.pass, 'warn', t.warn, 'fail', t.fail,
+			'error', t.error, 'skip', t.skip,
 				'excluded', t.excluded, 'failing', t.failing, 'score', round(t.score::numeric, 6),
 				'weighted_score', round(t.weighted_score::numeric, 6),
 				'parts', jsonb_build_array(t.critical, t.high, t.medium, t.low, t.other)) ORDER BY t.day)
@@ -112,44 +136,58 @@ BEGIN
 		'top_clusters', (SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.failing DESC, t.cluster), '[]') FROM (
 			SELECT c.*, f.evaluated_at, f.silent_for,
 				(SELECT jsonb_agg(x.score ORDER BY x.day) FROM (
-					SELECT d.day, round(sum(sum(a.pass)) OVER w / nullif(sum(sum(a.pass + a.failing)) OVER w, 0), 6) AS score
-					FROM day d LEFT JOIN added a ON a.day = d.day AND a.cluster = c.cluster GROUP BY d.day WINDOW w AS (ORDER BY d.day)) x) AS scores
+					SELECT d.day, round(sum(sum(a.pass)) OVER w / nullif(sum(sum(a.pass + a.failing)) OVER w, 0),
+						6) AS score
+					FROM day d LEFT JOIN added a ON a.day = d.day AND a.cluster = c.cluster
+						GROUP BY d.day WINDOW w AS (ORDER BY d.day)) x) AS scores
 			FROM (SELECT c.* FROM cluster c ORDER BY c.failing DESC, c.cluster LIMIT max_rows) c
 				LEFT JOIN kube_reports.fleet_freshness f ON f.cluster = c.cluster) t))
 		INTO trends;
 
 	-- Since when what fails does.
 	SELECT jsonb_build_object(
-		'ages', jsonb_agg(jsonb_build_array(coalesce(a.critical, 0), coalesce(a.high, 0), coalesce(a.medium, 0), coalesce(a.low, 0), coalesce(a.other, 0)) ORDER BY age),
+		'ages', jsonb_agg(jsonb_build_array(coalesce(a.critical, 0), coalesce(a.high, 0), coalesce(a.medium, 0),
+			coalesce(a.low, 0), coalesce(a.other, 0)) ORDER BY age),
 		'new', coalesce(sum(a.new), 0), 'overdue', coalesce(sum(a.critical) FILTER (WHERE age >= 2), 0))
 		INTO ages
 		FROM generate_series(0, 4) age
 			LEFT JOIN (SELECT width_bucket(o.age, ARRAY['1 day', '7 days', '30 days', '90 days']::interval[]) AS age,
-				count(*) FILTER (WHERE o.severity = 'critical') AS critical, count(*) FILTER (WHERE o.severity = 'high') AS high,
-				count(*) FILTER (WHERE o.severity = 'medium') AS medium, count(*) FILTER (WHERE o.severity = 'low') AS low,
+				count(*) FILTER (WHERE o.severity = 'critical') AS critical,
+					count(*) FILTER (WHERE o.severity = 'high') AS high,
+				count(*) FILTER (WHERE o.severity = 'medium') AS medium,
+					count(*) FILTER (WHERE o.severity = 'low') AS low,
 				count(*) FILTER (WHERE o.severity IN ('info', 'unknown')) AS other,
 				count(*) FILTER (WHERE o.since >= first_day::timestamp AT TIME ZONE 'UTC') AS new
 			FROM kube_reports.open_failures o
 			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
-				AND (namespaces IS NULL OR o.namespace = ANY (namespaces)) AND (sources IS NULL OR o.source = ANY (sources))
+				AND (namespaces IS NULL OR o.namespace = ANY (namespaces))
+					AND (sources IS NULL OR o.source = ANY (sources))
 				AND NOT kube_reports_internal.excluded_from_score(o.native_status)
 			GROUP BY 1) a USING (age);
-	SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.since, kube_reports.severity_weight(t.severity) DESC, t.policy, t.subject_name), '[]') INTO oldest
-		FROM (SELECT o.cluster, o.cluster_name, o.namespace, o.policy, o.rule, o.severity, o.subject_kind, o.subject_name, o.since
+	SELECT coalesce(jsonb_agg(to_jsonb(t) ORDER BY t.since, kube_reports.severity_weight(t.severity) DESC, t.policy,
+		t.subject_name), '[]') INTO oldest
+		FROM (SELECT o.cluster, o.cluster_name, o.namespace, o.policy, o.rule, o.severity, o.subject_kind,
+			o.subject_name, o.since
 			FROM kube_reports.open_failures o
 			WHERE (clusters IS NULL OR o.cluster::text = ANY (clusters) OR o.cluster_name = ANY (clusters))
-				AND (namespaces IS NULL OR o.namespace = ANY (namespaces)) AND (sources IS NULL OR o.source = ANY (sources))
+				AND (namespaces IS NULL OR o.namespace = ANY (namespaces))
+					AND (sources IS NULL OR o.source = ANY (sources))
 				AND NOT kube_reports_internal.excluded_from_score(o.native_status)
-			ORDER BY o.since, kube_reports.severity_weight(o.severity) DESC, o.policy, o.subject_name LIMIT max_oldest) t;
+			ORDER BY o.since, kube_reports.severity_weight(o.severity) DESC, o.policy,
+				o.subject_name LIMIT max_oldest) t;
 
 	SELECT jsonb_build_object('clusters', count(*), 'evaluated_at', max(f.evaluated_at),
-			'cluster_names', to_jsonb((array_agg(coalesce(nullif(f.cluster_name, ''), f.cluster::text) ORDER BY f.cluster_name, f.cluster))[:3]))
+			'cluster_names', to_jsonb((array_agg(coalesce(nullif(f.cluster_name, ''), f.cluster::text)
+				ORDER BY f.cluster_name, f.cluster))[:3]))
 		INTO fresh
 		FROM kube_reports.fleet_freshness f
 		WHERE clusters IS NULL OR f.cluster::text = ANY (clusters) OR f.cluster_name = ANY (clusters);
-	RETURN jsonb_build_object('made_at', now(), 'reader', current_user, 'filter', filter, 'from_day', first_day, 'to_day', last_day, 'today', today,
+	RETURN jsonb_build_object('made_at', now(), 'reader', current_user, 'filter', filter, 'from_day', first_day,
+		'to_day', last_day, 'today', today,
 		'oldest', oldest) || lists || trends || ages || fresh;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)
-	IS 'what dashboard_html() shows, as numbers: score and counts day by day, what fails most now by policy, namespace, cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source; days (UTC) are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';
+	IS 'what dashboard_html() shows, as numbers: score and counts day by day, what fails most now by policy, '
+		'namespace, cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source; days '
+		'(UTC) are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';

@@ -44,7 +44,8 @@ CREATE TYPE kube_reports_internal.result_filter AS (
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
 );
-COMMENT ON TYPE kube_reports_internal.result_filter IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
+COMMENT ON TYPE kube_reports_internal.result_filter
+	IS 'a filter of results, checked, with what it stands for looked up; nulls: no matter';
 
 CREATE FUNCTION kube_reports_internal.filter_strings(filter jsonb, member text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
@@ -72,7 +73,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_strings(jsonb, text)
-	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no array of strings';
+	IS 'a member of a filter as an array; null when it is missing or null. Raises 22023 when it is no string and no '
+		'array of strings';
 
 CREATE FUNCTION kube_reports_internal.checked_filter(filter jsonb, members text[], holder text, hint text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
@@ -83,17 +85,20 @@ DECLARE
 BEGIN
 	filter := coalesce(filter, '{}');
 	IF jsonb_typeof(filter) <> 'object' THEN
-		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value', HINT = checked_filter.hint;
+		RAISE EXCEPTION 'a filter is a JSON object' USING ERRCODE = 'invalid_parameter_value',
+			HINT = checked_filter.hint;
 	END IF;
 	SELECT m INTO unknown FROM jsonb_object_keys(filter) m WHERE m <> ALL (members) LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION '% no member "%"', holder, unknown USING ERRCODE = 'invalid_parameter_value', HINT = checked_filter.hint;
+		RAISE EXCEPTION '% no member "%"', holder, unknown USING ERRCODE = 'invalid_parameter_value',
+			HINT = checked_filter.hint;
 	END IF;
 	RETURN filter;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.checked_filter(jsonb, text[], text, text)
-	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who does not have them, such as "the filter has"; hint: which there are';
+	IS 'a filter, {} for null. Raises 22023 for what is no object and for members that are not known; holder: who '
+		'does not have them, such as "the filter has"; hint: which there are';
 
 CREATE FUNCTION kube_reports_internal.status_words() RETURNS text[]
 LANGUAGE sql IMMUTABLE
@@ -131,17 +136,21 @@ BEGIN ATOMIC
 	SELECT array_agg(DISTINCT n.criterion)
 	FROM unnest(details) d(id), LATERAL (
 		WITH RECURSIVE found AS (
-			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id ORDER BY r.criterion LIMIT 1) AS criterion
+			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id
+				ORDER BY r.criterion LIMIT 1) AS criterion
 			UNION ALL
-			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id AND r.criterion > f.criterion ORDER BY r.criterion LIMIT 1)
+			SELECT (SELECT r.criterion FROM kube_reports_internal.result r WHERE r.detail = d.id
+				AND r.criterion > f.criterion ORDER BY r.criterion LIMIT 1)
 				FROM found f WHERE f.criterion IS NOT NULL
 		) SELECT f.criterion FROM found f WHERE f.criterion IS NOT NULL) n;
 END;
-COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[]) IS 'the criteria of the results that have these details; null: there are none';
+COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[])
+	IS 'the criteria of the results that have these details; null: there are none';
 
--- Each by its index, whatever the planner thinks of arrays that it does not know.  No bitmap: it would hold all results of a
--- frequent message before the first row, and LIMIT could not end it.
-CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL, details bigint[] DEFAULT NULL) RETURNS boolean
+-- Each by its index, whatever the planner thinks of arrays that it does not know.  No bitmap: it would hold all results
+-- of a frequent message before the first row, and LIMIT could not end it.
+CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL,
+	details bigint[] DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -154,11 +163,13 @@ AS $$
 			LIMIT 20001) r) END;
 $$;
 COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint[])
-	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to walk to the first ones; null: none are given';
+	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to '
+		'walk to the first ones; null: none are given';
 
--- Times mean the same for everybody who gives them.  What is looked up is planned for what a filter has: a plan for all of them would
--- walk through every subject.
-CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea) RETURNS kube_reports_internal.result_filter
+-- Times mean the same for everybody who gives them.  What is looked up is planned for what a filter has: a plan for all
+-- of them would walk through every subject.
+CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea)
+	RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
@@ -176,8 +187,10 @@ DECLARE
 	statuses	text[];
 	severities	text[];
 BEGIN
-	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
-		'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted', 'score_from', 'score_to', 'properties',
+	filter := kube_reports_internal.checked_filter(filter,
+		ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+		'native_status', 'subject_kind', 'subject_namespace', 'subject_name', 'subject_uid', 'exception', 'exempted',
+			'score_from', 'score_to', 'properties',
 		'since_from', 'since_to', 'first_seen_from', 'first_seen_to', 'text'],
 		'the filter has', 'docs/analytics.md lists the members of a filter.');
 	wanted.scope_clusters := scope.clusters;
@@ -185,7 +198,8 @@ BEGIN
 	wanted.scope_namespaces := scope.namespaces;
 	given := kube_reports_internal.filter_strings(filter, 'cluster');
 	IF given IS NOT NULL THEN
-		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given) OR c.name = ANY (given));
+		wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE c.uid::text = ANY (given)
+			OR c.name = ANY (given));
 	END IF;
 	wanted.namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	wanted.reports := kube_reports_internal.filter_strings(filter, 'report');
@@ -209,16 +223,21 @@ BEGIN
 		wanted.first_seen_from := (filter->>'first_seen_from')::timestamptz;
 		wanted.first_seen_to := (filter->>'first_seen_to')::timestamptz;
 	EXCEPTION WHEN data_exception THEN
-		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %',
+			SQLERRM USING ERRCODE = 'invalid_parameter_value';
 	END;
 
 	IF filter ?| ARRAY['source', 'policy', 'rule', 'category', 'severity'] THEN
 		wanted.criteria := ARRAY(SELECT k.id
-			FROM (SELECT kube_reports_internal.filter_strings(filter, 'source') AS sources, kube_reports_internal.filter_strings(filter, 'policy') AS policies,
-					kube_reports_internal.filter_strings(filter, 'rule') AS rules, kube_reports_internal.filter_strings(filter, 'category') AS categories) f,
+			FROM (SELECT kube_reports_internal.filter_strings(filter, 'source') AS sources,
+				kube_reports_internal.filter_strings(filter, 'policy') AS policies,
+					kube_reports_internal.filter_strings(filter, 'rule') AS rules,
+						kube_reports_internal.filter_strings(filter, 'category') AS categories) f,
 				kube_reports_internal.criterion k
-			WHERE (f.sources IS NULL OR k.source = ANY (f.sources)) AND (f.policies IS NULL OR k.policy = ANY (f.policies))
-				AND (f.rules IS NULL OR k.rule = ANY (f.rules)) AND (f.categories IS NULL OR k.category = ANY (f.categories))
+			WHERE (f.sources IS NULL OR k.source = ANY (f.sources))
+				AND (f.policies IS NULL OR k.policy = ANY (f.policies))
+				AND (f.rules IS NULL OR k.rule = ANY (f.rules))
+					AND (f.categories IS NULL OR k.category = ANY (f.categories))
 				AND (severities IS NULL OR k.severity = ANY (severities)));
 	END IF;
 
@@ -237,7 +256,8 @@ BEGIN
 			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
 				WHERE d.properties <> '{}' AND d.properties @> wanted.properties LIMIT max_ids + 1);
 		WHEN wanted.exempted THEN
-			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d WHERE d.exceptions <> '{}' LIMIT max_ids + 1);
+			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
+				WHERE d.exceptions <> '{}' LIMIT max_ids + 1);
 		ELSE
 			NULL;
 	END CASE;
@@ -252,7 +272,8 @@ BEGIN
 	END IF;
 	IF wanted.reports IS NOT NULL THEN
 		wanted.origins := ARRAY(SELECT g.id FROM kube_reports_internal.origin g
-			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces)) LIMIT max_ids + 1);
+			WHERE g.name = ANY (wanted.reports) AND (wanted.namespaces IS NULL OR g.namespace = ANY (wanted.namespaces))
+				LIMIT max_ids + 1);
 		IF cardinality(wanted.origins) > max_ids THEN
 			wanted.origins := NULL;
 		ELSIF kube_reports_internal.few_results(origins => wanted.origins) THEN
@@ -277,21 +298,25 @@ BEGIN
 
 	IF coalesce(filter->>'text', '') <> '' THEN
 		wanted.pattern := '%' || regexp_replace(filter->>'text', '([\\%_])', '\\\1', 'g') || '%';
-		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports_internal.criterion k WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
+		wanted.text_criteria := ARRAY(SELECT k.id FROM kube_reports_internal.criterion k
+			WHERE k.policy ILIKE wanted.pattern OR k.rule ILIKE wanted.pattern);
 	END IF;
 	wanted.way := CASE WHEN few THEN 'ids'
 		WHEN wanted.score_from IS NOT NULL OR wanted.score_to IS NOT NULL THEN 'index'
-		WHEN (wanted.since_from IS NOT NULL OR wanted.since_to IS NOT NULL OR wanted.first_seen_from IS NOT NULL OR wanted.first_seen_to IS NOT NULL)
+		WHEN (wanted.since_from IS NOT NULL OR wanted.since_to IS NOT NULL OR wanted.first_seen_from IS NOT NULL
+			OR wanted.first_seen_to IS NOT NULL)
 			AND wanted.namespaces IS NULL AND wanted.scope_clusters IS DISTINCT FROM '{}' THEN 'index'
 		ELSE 'counts' END;
 	RETURN wanted;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.read_filter(jsonb, text, bytea)
-	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are unknown or of another form, 42501 for a wrong seal';
+	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are '
+		'unknown or of another form, 42501 for a wrong seal';
 
 -- There are few criteria; of subjects and details only few are worth looking up.
-CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer, last_step integer) RETURNS kube_reports_internal.result_filter
+CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer,
+	last_step integer) RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -302,13 +327,16 @@ BEGIN
 		RETURN wanted;
 	END IF;
 	IF 2 BETWEEN first_step AND last_step THEN
-		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
-		IF cardinality(wanted.text_subjects) > max_ids OR NOT kube_reports_internal.few_results(subjects => wanted.text_subjects) THEN
+		wanted.text_subjects := ARRAY(SELECT s.id FROM kube_reports_internal.subject s
+			WHERE s.name ILIKE wanted.pattern LIMIT max_ids + 1);
+		IF cardinality(wanted.text_subjects) > max_ids
+			OR NOT kube_reports_internal.few_results(subjects => wanted.text_subjects) THEN
 			wanted.text_subjects := NULL;
 		END IF;
 	END IF;
 	IF 3 BETWEEN first_step AND last_step THEN
-		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
+		wanted.text_details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
+			WHERE d.message ILIKE wanted.pattern LIMIT max_ids + 1);
 		IF cardinality(wanted.text_details) > max_ids THEN
 			wanted.text_details := NULL;
 		ELSIF NOT kube_reports_internal.few_results(details => wanted.text_details) THEN
@@ -319,7 +347,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.look_up_text(kube_reports_internal.result_filter, integer, integer)
-	IS 'a filter that has been read, with ids for what steps of a search for its text, if it has one, look for: of subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; the first pages of a search often need neither';
+	IS 'a filter that has been read, with ids for what steps of a search for its text, if it has one, look for: of '
+		'subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; '
+		'the first pages of a search often need neither';
 
 -- Only constants: $1 is the filter.
 CREATE FUNCTION kube_reports_internal.count_conditions(wanted kube_reports_internal.result_filter) RETURNS text
@@ -338,12 +368,14 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).statuses IS NOT NULL THEN 'r.status = ANY (($1).statuses)' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.count_conditions(kube_reports_internal.result_filter)
-	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the filter as $1: constants only';
+	IS 'the conditions of a filter on criterion, status, cluster and namespace of r (result or count), with the '
+		'filter as $1: constants only';
 
 CREATE FUNCTION kube_reports_internal.native_condition(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (wanted).native_statuses IS NOT NULL THEN
-	'coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)) = ANY (($1).native_statuses)' END;
+	'coalesce(nullif(r.native_status, ''''), kube_reports_internal.status_name(r.status)) = ANY (($1).native_statuses)'
+		END;
 COMMENT ON FUNCTION kube_reports_internal.native_condition(kube_reports_internal.result_filter)
 	IS 'the condition of a filter on the native status of r (result or count), with the filter as $1; null: it has none';
 
@@ -372,7 +404,8 @@ COMMENT ON FUNCTION kube_reports_internal.score_range(kube_reports_internal.resu
 CREATE FUNCTION kube_reports_internal.filter_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT concat_ws(' AND ', kube_reports_internal.score_conditions(wanted), kube_reports_internal.native_condition(wanted),
+	SELECT concat_ws(' AND ', kube_reports_internal.score_conditions(wanted),
+		kube_reports_internal.native_condition(wanted),
 		CASE WHEN (wanted).way = 'index' THEN kube_reports_internal.score_range(wanted) END,
 		CASE WHEN (wanted).origins IS NOT NULL THEN 'r.origin = ANY (($1).origins)'
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
@@ -383,7 +416,8 @@ BEGIN ATOMIC
 			CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
 			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
 			CASE WHEN (wanted).subject_names IS NOT NULL THEN 's.name = ANY (($1).subject_names)' END,
-			CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END) END,
+			CASE WHEN (wanted).subject_uids IS NOT NULL THEN 's.uid <> '''' AND s.uid = ANY (($1).subject_uids)' END)
+				END,
 		CASE WHEN (wanted).details IS NOT NULL THEN 'r.detail = ANY (($1).details)' END,
 		CASE WHEN (wanted).properties IS NOT NULL THEN 'd.properties @> ($1).properties' END,
 		CASE WHEN (wanted).exceptions IS NOT NULL THEN 'd.exceptions && ($1).exceptions' END,
@@ -395,31 +429,41 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).first_seen_to IS NOT NULL THEN 'r.first_seen < ($1).first_seen_to' END);
 END;
 COMMENT ON FUNCTION kube_reports_internal.filter_conditions(kube_reports_internal.result_filter)
-	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with the filter as $1: constants only; text aside';
+	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with '
+		'the filter as $1: constants only; text aside';
 
--- A text is looked for in one place after the other, each with what it takes: the first pages often need no more than the first.
-CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_internal.result_filter, step integer) RETURNS text
+-- A text is looked for in one place after the other, each with what it takes: the first pages often need no more than
+-- the first.
+CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_internal.result_filter, step integer)
+	RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (wanted).pattern IS NOT NULL THEN
 	CASE step WHEN 1 THEN 'r.criterion = ANY (($1).text_criteria)'
-		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL THEN 's.name ILIKE ($1).pattern' ELSE 'r.subject = ANY (($1).text_subjects)' END
-		ELSE CASE WHEN (wanted).text_details IS NULL THEN 'd.message ILIKE ($1).pattern' ELSE 'r.detail = ANY (($1).text_details)' END END END;
+		WHEN 2 THEN CASE WHEN (wanted).text_subjects IS NULL THEN 's.name ILIKE ($1).pattern'
+			ELSE 'r.subject = ANY (($1).text_subjects)' END
+		ELSE CASE WHEN (wanted).text_details IS NULL THEN 'd.message ILIKE ($1).pattern'
+			ELSE 'r.detail = ANY (($1).text_details)' END END END;
 COMMENT ON FUNCTION kube_reports_internal.text_condition(kube_reports_internal.result_filter, integer)
-	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter has none';
+	IS 'that a result has the text of a filter in policy or rule (step 1), subject (2), message (3); null: the filter '
+		'has none';
 
 CREATE FUNCTION kube_reports_internal.result_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports_internal.filter_conditions(wanted) || coalesce(' AND (' || kube_reports_internal.text_condition(wanted, 1) || ' OR '
-	|| kube_reports_internal.text_condition(wanted, 2) || ' OR ' || kube_reports_internal.text_condition(wanted, 3) || ')', '');
-COMMENT ON FUNCTION kube_reports_internal.result_conditions(kube_reports_internal.result_filter) IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
+RETURN kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports_internal.filter_conditions(wanted)
+	|| coalesce(' AND (' || kube_reports_internal.text_condition(wanted, 1) || ' OR '
+	|| kube_reports_internal.text_condition(wanted, 2) || ' OR '
+		|| kube_reports_internal.text_condition(wanted, 3) || ')', '');
+COMMENT ON FUNCTION kube_reports_internal.result_conditions(kube_reports_internal.result_filter)
+	IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
 
--- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first rows need no sort
--- of all.  There are three ways:
+-- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first
+-- rows need no sort of all.  There are three ways:
 --	  counts: each of their cells is one look into that index, and none is looked at that has nothing to offer;
 --	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted;
 --	  index: of scores or times, or else that of the order, as the planner likes.
 -- OFFSET keeps the planner from mixing another one in.
-CREATE FUNCTION kube_reports_internal.filter_rows(wanted kube_reports_internal.result_filter, step integer, after boolean) RETURNS text
+CREATE FUNCTION kube_reports_internal.filter_rows(wanted kube_reports_internal.result_filter, step integer,
+	after boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT CASE t.way WHEN 'counts' THEN
@@ -430,7 +474,8 @@ BEGIN ATOMIC
 				SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.kind, r.native_status
 					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r) r
 			WHERE ' || concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), kube_reports_internal.native_condition(wanted), t.criterion,
-				CASE WHEN step = 3 AND (wanted).text_detail_criteria IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
+				CASE WHEN step = 3 AND (wanted).text_detail_criteria
+					IS NOT NULL THEN 'r.criterion = ANY (($1).text_detail_criteria)' END,
 				CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 'r.kind = ANY (($1).subject_kinds)' END,
 				CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace)'
 					' >= (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace)' END) || '
@@ -444,20 +489,25 @@ BEGIN ATOMIC
 				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
 				LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 			WHERE ' || concat_ws(' AND ', CASE WHEN t.way <> 'counts' THEN concat_ws(' AND ', kube_reports_internal.count_conditions(wanted), t.criterion) END,
-				kube_reports_internal.filter_conditions(wanted), CASE WHEN step > 1 THEN kube_reports_internal.text_condition(wanted, step) END,
+				kube_reports_internal.filter_conditions(wanted), CASE
+					WHEN step > 1 THEN kube_reports_internal.text_condition(wanted, step) END,
 				CASE WHEN step > 2 THEN 'NOT ' || kube_reports_internal.text_condition(wanted, 2) END,
 				CASE WHEN t.way <> 'ids' THEN t.place END)
 		|| CASE t.way WHEN 'counts' THEN '
 			ORDER BY r.origin, r.key LIMIT $2) p
 		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
-			-- What is behind the place is asked of what was found: no reason to walk there.  The criterion alone is cheaper, for most rows.
+			-- What is behind the place is asked of what was found: no reason to walk there.  The criterion alone is
+			-- cheaper, for most rows.
 			ELSE CASE t.way WHEN 'ids' THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
-	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END || kube_reports_internal.text_condition(wanted, 1) AS criterion,
+	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END
+		|| kube_reports_internal.text_condition(wanted, 1) AS criterion,
 		CASE WHEN after THEN '(r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key)'
 			' > (($3).criterion, ($3).status, ($3).cluster_id, ($3).namespace, ($3).origin, ($3).key)' END AS place,
 		CASE WHEN step = 2 AND (wanted).text_subjects IS NOT NULL
-			OR step = 3 AND (wanted).text_details IS NOT NULL AND (wanted).text_detail_criteria IS NULL THEN 'ids' ELSE (wanted).way END AS way) t;
+			OR step = 3 AND (wanted).text_details IS NOT NULL AND (wanted).text_detail_criteria IS NULL THEN 'ids'
+				ELSE (wanted).way END AS way) t;
 END;
 COMMENT ON FUNCTION kube_reports_internal.filter_rows(kube_reports_internal.result_filter, integer, boolean)
-	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none before, after the place $3 of the same step; constants only';
+	IS 'a query for the first $2 results (by their place) that match the filter $1, its text at one step and at none '
+		'before, after the place $3 of the same step; constants only';

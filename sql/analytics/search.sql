@@ -16,17 +16,22 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF max_rows IS NULL OR max_rows NOT BETWEEN 1 AND 10000 THEN
-		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %', coalesce(max_rows::text, 'null') USING ERRCODE = 'invalid_parameter_value',
+		RAISE EXCEPTION 'a page has 1 to 10000 rows, not %',
+			coalesce(max_rows::text, 'null') USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'What is behind a page is on the next one: it begins after the place of the last row.';
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.check_rows(integer) IS 'raises 22023 for what is no number of rows of a page';
 
-CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_internal.result_filter, max_rows integer, after text)
-	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
-		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
-		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
+CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_internal.result_filter,
+	max_rows integer, after text)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
+		report text, source text, policy text,
+		rule text, category text, severity text, status text, native_status text, score real,
+			subject_api_version text, subject_kind text,
+		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[],
+			first_seen timestamptz,
 		since timestamptz, place text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -42,16 +47,20 @@ BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
 	IF after IS NOT NULL THEN
 		BEGIN
-			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3, (a.place->>4)::bigint, (a.place->>5)::bigint,
+			SELECT (a.place->>0)::bigint, (a.place->>1)::"char", (a.place->>2)::integer, a.place->>3,
+				(a.place->>4)::bigint, (a.place->>5)::bigint,
 					(a.place->>6)::integer
-				INTO STRICT start.criterion, start.status, start.cluster_id, start.namespace, start.origin, start.key, step
+				INTO STRICT start.criterion, start.status, start.cluster_id, start.namespace,
+					start.origin, start.key, step
 				FROM (SELECT after::jsonb AS place) a;
 		EXCEPTION WHEN data_exception THEN
 			start.key := NULL;
 		END;
-		IF start.criterion IS NULL OR start.status IS NULL OR start.cluster_id IS NULL OR start.namespace IS NULL OR start.origin IS NULL
+		IF start.criterion IS NULL OR start.status IS NULL OR start.cluster_id IS NULL OR start.namespace IS NULL
+			OR start.origin IS NULL
 			OR start.key IS NULL OR step IS NULL OR step NOT BETWEEN 1 AND 3 THEN
-			RAISE EXCEPTION 'this is no place in results: %', left(after, 100) USING ERRCODE = 'invalid_parameter_value',
+			RAISE EXCEPTION 'this is no place in results: %',
+				left(after, 100) USING ERRCODE = 'invalid_parameter_value',
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
@@ -83,32 +92,43 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.matching_results(kube_reports_internal.result_filter, integer, text)
-	IS 'the next results that match a filter that has been read, in a fixed order. Raises 22023 for a wrong place or number';
+	IS 'the next results that match a filter that has been read, in a fixed order. Raises 22023 for a wrong place or '
+		'number';
 
 CREATE FUNCTION kube_reports_internal.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
-	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
-		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
-		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
+		report text, source text, policy text,
+		rule text, category text, severity text, status text, native_status text, score real,
+			subject_api_version text, subject_kind text,
+		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[],
+			first_seen timestamptz,
 		since timestamptz, place text)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT m.* FROM kube_reports_internal.matching_results(kube_reports_internal.read_filter(filter, role, seal), max_rows, after) m;
+	SELECT m.* FROM kube_reports_internal.matching_results(kube_reports_internal.read_filter(filter, role, seal),
+		max_rows, after) m;
 $$;
 COMMENT ON FUNCTION kube_reports_internal.find_results(text, bytea, jsonb, integer, text)
 	IS 'the half of search_results() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.search_results(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after text DEFAULT NULL)
-	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text, report text, source text, policy text,
-		rule text, category text, severity text, status text, native_status text, score real, subject_api_version text, subject_kind text,
-		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[], first_seen timestamptz,
+CREATE FUNCTION kube_reports.search_results(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100,
+	after text DEFAULT NULL)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
+		report text, source text, policy text,
+		rule text, category text, severity text, status text, native_status text, score real,
+			subject_api_version text, subject_kind text,
+		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[],
+			first_seen timestamptz,
 		since timestamptz, place text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT f.* FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_results(c.role, c.seal, filter, max_rows, after) f;
+	SELECT f.* FROM kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_results(c.role, c.seal, filter, max_rows, after) f;
 END;
 COMMENT ON FUNCTION kube_reports.search_results(jsonb, integer, text)
-	IS 'the next results that match a filter, in a fixed order; after: the place of the last row of the page before. Raises 22023 for a wrong filter or place';
+	IS 'the next results that match a filter, in a fixed order; after: the place of the last row of the page before. '
+		'Raises 22023 for a wrong filter or place';
 
 ---- resources ----
 
@@ -120,7 +140,8 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports_internal.result_filter := kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
+	wanted		kube_reports_internal.result_filter :=
+		kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
 	start_failing bigint;
 	start_subject bigint;
 BEGIN
@@ -133,7 +154,8 @@ BEGIN
 			start_subject := NULL;
 		END;
 		IF start_failing IS NULL OR start_subject IS NULL THEN
-			RAISE EXCEPTION 'this is no place in resources: %', left(after, 100) USING ERRCODE = 'invalid_parameter_value',
+			RAISE EXCEPTION 'this is no place in resources: %',
+				left(after, 100) USING ERRCODE = 'invalid_parameter_value',
 				HINT = 'Give the column "place" of the last row of the page before.';
 		END IF;
 	END IF;
@@ -161,42 +183,49 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.find_resources(text, bytea, jsonb, integer, text)
 	IS 'the half of search_resources() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.search_resources(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after text DEFAULT NULL)
+CREATE FUNCTION kube_reports.search_resources(filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100,
+	after text DEFAULT NULL)
 	RETURNS TABLE (cluster uuid, cluster_name text, api_version text, kind text, namespace text, name text, uid text,
 		pass bigint, warn bigint, fail bigint, error bigint, skip bigint, failing bigint, since timestamptz, place text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT f.* FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_resources(c.role, c.seal, filter, max_rows, after) f;
+	SELECT f.* FROM kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_resources(c.role, c.seal, filter, max_rows, after) f;
 END;
 COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
-	IS 'resources with counts of those of their results that match a filter, most failing (warn, fail, error) first; after: the place of the last row of the page before';
+	IS 'resources with counts of those of their results that match a filter, most failing (warn, fail, error) first; '
+		'after: the place of the last row of the page before';
 
 ---- reports ----
 
 CREATE FUNCTION kube_reports_internal.find_reports(role text, seal bytea, filter jsonb, max_rows integer, after bigint)
-	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text, report text, results bigint,
+	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text,
+		report text, results bigint,
 		highest_score real, place bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- A scan of all results, a bitmap or a sort of all with a score is never the way to the first ones, but looks so where statistics are older
--- than the results.
+-- A scan of all results, a bitmap or a sort of all with a score is never the way to the first ones, but looks so where
+-- statistics are older than the results.
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
 SET jit = off
 AS $$
 DECLARE
-	wanted		kube_reports_internal.result_filter := kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
+	wanted		kube_reports_internal.result_filter :=
+		kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
 	-- Of single namespaces there is an index of its own.
-	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND ' || CASE WHEN wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL
+	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND '
+		|| CASE WHEN wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL
 		THEN kube_reports_internal.score_conditions(wanted) ELSE kube_reports_internal.score_range(wanted) END;
 	few			boolean;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- Counted, not estimated: what is few is found by its score and sorted; of what is many the first reports are soon met in the order of
-	-- result_report_score.  Each of the two statements has the words of its index only: OFFSET keeps the order of reports from the first, way
-	-- the other index from the second.
-	EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored || ' LIMIT 20001) r' INTO few USING wanted;
+	-- Counted, not estimated: what is few is found by its score and sorted; of what is many the first reports are soon
+	-- met in the order of result_report_score.  Each of the two statements has the words of its index only: OFFSET
+	-- keeps the order of reports from the first, way the other index from the second.
+	EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored
+		|| ' LIMIT 20001) r' INTO few USING wanted;
 	wanted.way := 'counts';
 	RETURN QUERY EXECUTE
 		'SELECT c.uid, c.name, t."group", t.plural, g.namespace, g.name, n.results, nullif(n.score, 0), n.origin
@@ -220,25 +249,30 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.find_reports(text, bytea, jsonb, integer, bigint)
 	IS 'the half of reports_with_score() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100, after bigint DEFAULT NULL)
-	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text, report text, results bigint,
+CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100,
+	after bigint DEFAULT NULL)
+	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text,
+		report text, results bigint,
 		highest_score real, place bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT f.* FROM kube_reports_internal.caller c,
-		LATERAL kube_reports_internal.find_reports(c.role, c.seal, coalesce(filter, '{}') || jsonb_build_object('score_from', minimum), max_rows, after) f
+		LATERAL kube_reports_internal.find_reports(c.role, c.seal,
+			coalesce(filter, '{}') || jsonb_build_object('score_from', minimum), max_rows, after) f
 	WHERE minimum IS NOT NULL;
 END;
 COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint)
-	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; oldest reports first; after: the place of the last row of the page before';
+	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; '
+		'oldest reports first; after: the place of the last row of the page before';
 
 ---- vulnerabilities ----
 
--- Which are worst is told by their scores, and these stand in results, not in counts: the distinct pairs of score and criterion are walked
--- from the highest, each a look into result_score, until there are enough whose results the caller may see.
--- Of results and counts it looks single ones up, however few rows statistics have seen.
+-- Which are worst is told by their scores, and these stand in results, not in counts: the distinct pairs of score and
+-- criterion are walked from the highest, each a look into result_score, until there are enough whose results the caller
+-- may see.  Of results and counts it looks single ones up, however few rows statistics have seen.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
-	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text, installed_version text,
+	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text,
+		installed_version text,
 		fixed_version text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -248,12 +282,14 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	max_unseen CONSTANT integer := 2000;
-	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'], 'the filter of vulnerabilities has',
+	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
+		'the filter of vulnerabilities has',
 		'Members are cluster, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
 	-- Not as criteria, of which a scanner of vulnerabilities has tens of thousands.
 	sources CONSTANT text[] := kube_reports_internal.filter_strings(asked, 'source');
 	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked - 'source', role, seal);
-	conditions CONSTANT text := kube_reports_internal.count_conditions(wanted) || ' AND NOT kube_reports_internal.excluded_from_score(r.native_status)';
+	conditions CONSTANT text := kube_reports_internal.count_conditions(wanted)
+		|| ' AND NOT kube_reports_internal.excluded_from_score(r.native_status)';
 	-- Counts of the criteria $2.
 	cells CONSTANT text := 'SELECT r.criterion, r.cluster_id, r.namespace, sum(r.count) AS count
 		FROM (SELECT r.criterion, r.status, r.cluster_id, r.namespace, r.native_status, r.count FROM unnest($2) i(id)
@@ -275,8 +311,8 @@ DECLARE
 	more		bigint;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- From the highest score on, one look into the index for each score and criterion, as far as the caller fetches.  Equals of the last
-	-- one are taken as well: the number of their results decides.
+	-- From the highest score on, one look into the index for each score and criterion, as far as the caller fetches.
+	-- Equals of the last one are taken as well: the number of their results decides.
 	FOR place IN EXECUTE
 		'WITH RECURSIVE scored AS (
 			(SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
@@ -295,7 +331,8 @@ BEGIN
 		USING wanted, sources
 	LOOP
 		IF place.score < worst_scores[cardinality(worst_scores)] AND cardinality(worst_scores) >= max_rows THEN
-			SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
+			SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy
+				FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
 			EXIT WHEN found >= max_rows;
 		END IF;
 		IF place.seen THEN
@@ -319,11 +356,14 @@ BEGIN
 					JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				WHERE k.policy ~ ''^(CVE|GHSA)-'' AND ($7 IS NULL OR k.source = ANY ($7))
 				GROUP BY k.source, k.policy ORDER BY score DESC FETCH FIRST $2 ROWS WITH TIES) v'
-			INTO worst_sources, worst_policies, worst_scores USING wanted, max_rows, worst_sources, worst_policies, worst_scores, rest, sources;
+			INTO worst_sources, worst_policies, worst_scores USING wanted, max_rows, worst_sources, worst_policies,
+				worst_scores, rest, sources;
 	END IF;
-	SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
+	SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy
+		FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
 	-- Those without a score come last, by their severity.
-	FOREACH level IN ARRAY ARRAY(SELECT s.word FROM unnest(kube_reports_internal.severity_words()) WITH ORDINALITY s(word, place) ORDER BY s.place DESC)
+	FOREACH level IN ARRAY ARRAY(SELECT s.word
+		FROM unnest(kube_reports_internal.severity_words()) WITH ORDINALITY s(word, place) ORDER BY s.place DESC)
 	LOOP
 		EXIT WHEN found >= max_rows;
 		SELECT array_agg(k.id) INTO criteria FROM kube_reports_internal.criterion k
@@ -366,14 +406,18 @@ COMMENT ON FUNCTION kube_reports_internal.find_vulnerabilities(text, bytea, json
 	IS 'the half of worst_vulnerabilities() that runs as the owner: role and seal are those of the view caller';
 
 CREATE FUNCTION kube_reports.worst_vulnerabilities(n integer DEFAULT 10, filter jsonb DEFAULT '{}')
-	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text, installed_version text,
+	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text,
+		installed_version text,
 		fixed_version text)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT f.* FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_vulnerabilities(c.role, c.seal, filter, n) f;
+	SELECT f.* FROM kube_reports_internal.caller c,
+		LATERAL kube_reports_internal.find_vulnerabilities(c.role, c.seal, filter, n) f;
 END;
 COMMENT ON FUNCTION kube_reports.worst_vulnerabilities(integer, jsonb)
-	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results, by severity where there is none; failing: their results, places: in how many namespaces; filter: members cluster, namespace, source. Raises 22023';
+	IS 'the vulnerabilities (policies named CVE-... or GHSA-...) with the highest scores among failing results, by '
+		'severity where there is none; failing: their results, places: in how many namespaces; filter: members '
+		'cluster, namespace, source. Raises 22023';
 
 ---- the first of a dimension ----
 
@@ -384,40 +428,55 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM kube_reports_internal.check_rows(n);
-	IF dimension IS NULL OR dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'image') THEN
-		RAISE EXCEPTION 'there is no dimension "%"', coalesce(dimension, 'null') USING ERRCODE = 'invalid_parameter_value',
+	IF dimension IS NULL OR dimension NOT IN ('cluster', 'namespace', 'source', 'category', 'policy', 'rule',
+		'severity', 'subject_kind', 'image') THEN
+		RAISE EXCEPTION 'there is no dimension "%"',
+			coalesce(dimension, 'null') USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Dimensions are cluster, namespace, source, category, policy, rule, severity, subject_kind and image.';
 	END IF;
 	filter := kube_reports_internal.checked_filter(filter,
-		ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind', 'status', 'native_status'],
-		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, status and native_status.');
+		ARRAY['cluster', 'namespace', 'source', 'category', 'policy', 'rule', 'severity', 'subject_kind',
+			'status', 'native_status'],
+		'counts have', 'Counts are by cluster, namespace, source, category, policy, rule, severity, subject_kind, '
+			'status and native_status.');
 	PERFORM kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words()),
 		kube_reports_internal.filter_words(filter, 'status', kube_reports_internal.status_words());
 	RETURN QUERY
 	WITH wanted AS MATERIALIZED (
-		SELECT kube_reports_internal.filter_strings(filter, 'cluster') AS cluster, kube_reports_internal.filter_strings(filter, 'namespace') AS namespace,
-			kube_reports_internal.filter_strings(filter, 'source') AS source, kube_reports_internal.filter_strings(filter, 'category') AS category,
-			kube_reports_internal.filter_strings(filter, 'policy') AS policy, kube_reports_internal.filter_strings(filter, 'rule') AS rule,
-			kube_reports_internal.filter_strings(filter, 'severity') AS severity, kube_reports_internal.filter_strings(filter, 'subject_kind') AS subject_kind,
-			kube_reports_internal.filter_strings(filter, 'status') AS status, kube_reports_internal.filter_strings(filter, 'native_status') AS native_status
+		SELECT kube_reports_internal.filter_strings(filter, 'cluster') AS cluster,
+			kube_reports_internal.filter_strings(filter, 'namespace') AS namespace,
+			kube_reports_internal.filter_strings(filter, 'source') AS source,
+				kube_reports_internal.filter_strings(filter, 'category') AS category,
+			kube_reports_internal.filter_strings(filter, 'policy') AS policy,
+				kube_reports_internal.filter_strings(filter, 'rule') AS rule,
+			kube_reports_internal.filter_strings(filter, 'severity') AS severity,
+				kube_reports_internal.filter_strings(filter, 'subject_kind') AS subject_kind,
+			kube_reports_internal.filter_strings(filter, 'status') AS status,
+				kube_reports_internal.filter_strings(filter, 'native_status') AS native_status
 	), counted AS (
-		SELECT CASE dimension WHEN 'cluster' THEN coalesce(nullif(r.cluster_name, ''), r.cluster::text) WHEN 'namespace' THEN r.namespace
-				WHEN 'source' THEN r.source WHEN 'category' THEN r.category WHEN 'policy' THEN r.policy WHEN 'rule' THEN r.rule
+		SELECT CASE dimension WHEN 'cluster' THEN coalesce(nullif(r.cluster_name, ''), r.cluster::text)
+			WHEN 'namespace' THEN r.namespace
+				WHEN 'source' THEN r.source WHEN 'category' THEN r.category WHEN 'policy' THEN r.policy
+					WHEN 'rule' THEN r.rule
 				WHEN 'severity' THEN r.severity ELSE r.subject_kind END AS value,
-			r.status, r.count, r.cluster, r.cluster_name, r.namespace, r.source, r.category, r.policy, r.rule, r.severity, r.subject_kind, r.native_status
+			r.status, r.count, r.cluster, r.cluster_name, r.namespace, r.source, r.category, r.policy, r.rule,
+				r.severity, r.subject_kind, r.native_status
 		FROM kube_reports.result_count r WHERE dimension <> 'image'
 		UNION ALL
 		SELECT r.properties->>'artifact.repository' || coalesce(':' || (r.properties->>'artifact.tag'), ''),
-			r.status, 1, r.cluster, r.cluster_name, r.namespace, r.source, r.category, r.policy, r.rule, r.severity, r.subject_kind, r.native_status
+			r.status, 1, r.cluster, r.cluster_name, r.namespace, r.source, r.category, r.policy, r.rule, r.severity,
+				r.subject_kind, r.native_status
 		FROM kube_reports.typed_result r WHERE dimension = 'image' AND r.properties ? 'artifact.repository'
 	)
-	SELECT c.value, coalesce(sum(c.count) FILTER (WHERE c.status IN ('warn', 'fail', 'error')), 0)::bigint, sum(c.count)::bigint
+	SELECT c.value, coalesce(sum(c.count) FILTER (WHERE c.status IN ('warn', 'fail', 'error')), 0)::bigint,
+		sum(c.count)::bigint
 	FROM counted c, wanted w
 	WHERE (w.cluster IS NULL OR c.cluster::text = ANY (w.cluster) OR c.cluster_name = ANY (w.cluster))
 		AND (w.namespace IS NULL OR c.namespace = ANY (w.namespace)) AND (w.source IS NULL OR c.source = ANY (w.source))
 		AND (w.category IS NULL OR c.category = ANY (w.category)) AND (w.policy IS NULL OR c.policy = ANY (w.policy))
 		AND (w.rule IS NULL OR c.rule = ANY (w.rule)) AND (w.severity IS NULL OR c.severity = ANY (w.severity))
-		AND (w.subject_kind IS NULL OR c.subject_kind = ANY (w.subject_kind)) AND (w.status IS NULL OR c.status = ANY (w.status))
+		AND (w.subject_kind IS NULL OR c.subject_kind = ANY (w.subject_kind))
+			AND (w.status IS NULL OR c.status = ANY (w.status))
 		AND (w.native_status IS NULL OR c.native_status = ANY (w.native_status))
 	GROUP BY c.value
 	ORDER BY 2 DESC, 3 DESC, 1
@@ -425,4 +484,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.top(text, integer, jsonb)
-	IS 'the values of a dimension (cluster, namespace, source, category, policy, rule, severity, subject_kind, image) with most failing (warn, fail, error) results; filter: members as those that can be counted by. All but image come from the counts. Raises 22023';
+	IS 'the values of a dimension (cluster, namespace, source, category, policy, rule, severity, subject_kind, image) '
+		'with most failing (warn, fail, error) results; filter: members as those that can be counted by. All but '
+		'image come from the counts. Raises 22023';

@@ -12,14 +12,18 @@
 CREATE VIEW kube_reports_internal.visible_result AS
 	SELECT r.* FROM kube_reports_internal.result r
 	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n);
+		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
+			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_result IS 'the results that whoever reads the view may see';
 
 CREATE VIEW kube_reports.typed_result WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, t."group" AS report_group, t.plural AS report_resource, g.name AS report,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, t."group" AS report_group,
+		t.plural AS report_resource, g.name AS report,
 		k.source, k.policy, k.rule, k.category, k.severity, kube_reports_internal.status_name(r.status) AS status,
-		coalesce(nullif(r.native_status, ''), kube_reports_internal.status_name(r.status)) AS native_status, nullif(r.score, 0) AS score,
-		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		coalesce(nullif(r.native_status, ''), kube_reports_internal.status_name(r.status)) AS native_status,
+			nullif(r.score, 0) AS score,
+		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace,
+			s.name AS subject_name, s.uid AS subject_uid,
 		d.message, d.properties, d.exceptions, r.first_seen, r.since, o.evaluated_at
 	FROM kube_reports_internal.visible_result r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
@@ -31,13 +35,17 @@ CREATE VIEW kube_reports.typed_result WITH (security_barrier) AS
 		LEFT JOIN kube_reports.object o ON o.cluster_id = g.cluster_id AND o.resource_type = g.resource_type
 			AND o.namespace = g.namespace AND o.name = g.name;
 COMMENT ON VIEW kube_reports.typed_result
-	IS 'one row for each result of a stored report and resource it is about, by names; first_seen: when it appeared, since: when it got its status, evaluated_at: newest evaluation in its report, score null: none';
+	IS 'one row for each result of a stored report and resource it is about, by names; first_seen: when it appeared, '
+		'since: when it got its status, evaluated_at: newest evaluation in its report, score null: none';
 
 CREATE VIEW kube_reports.open_failures WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
-		kube_reports_internal.status_name(r.status) AS status, coalesce(nullif(r.native_status, ''), kube_reports_internal.status_name(r.status)) AS native_status,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS report, k.source, k.policy, k.rule,
+		k.category, k.severity,
+		kube_reports_internal.status_name(r.status) AS status,
+			coalesce(nullif(r.native_status, ''), kube_reports_internal.status_name(r.status)) AS native_status,
 		nullif(r.score, 0) AS score,
-		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace,
+			s.name AS subject_name, s.uid AS subject_uid,
 		d.message, r.first_seen, r.since, now() - r.since AS age
 	FROM kube_reports_internal.visible_result r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
@@ -46,12 +54,15 @@ CREATE VIEW kube_reports.open_failures WITH (security_barrier) AS
 		LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail
 		LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 	WHERE r.status IN ('w', 'f', 'e');
-COMMENT ON VIEW kube_reports.open_failures IS 'results that warn, fail or are in error, and for how long (age) they have';
+COMMENT ON VIEW kube_reports.open_failures
+	IS 'results that warn, fail or are in error, and for how long (age) they have';
 
 CREATE VIEW kube_reports.exceptions WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, x.exception, g.name AS report, k.source, k.policy, k.rule, k.category, k.severity,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, x.exception, g.name AS report, k.source, k.policy,
+		k.rule, k.category, k.severity,
 		kube_reports_internal.status_name(r.status) AS status,
-		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
+		s.api_version AS subject_api_version, s.kind AS subject_kind, s.namespace AS subject_namespace,
+			s.name AS subject_name, s.uid AS subject_uid,
 		d.message, r.first_seen, r.since
 	FROM kube_reports_internal.visible_result r
 		JOIN kube_reports_internal.detail d ON d.id = r.detail AND d.exceptions <> '{}'
@@ -60,39 +71,48 @@ CREATE VIEW kube_reports.exceptions WITH (security_barrier) AS
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 		LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
 		LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin;
-COMMENT ON VIEW kube_reports.exceptions IS 'results that exceptions made what they are: a row for each result and exception';
+COMMENT ON VIEW kube_reports.exceptions IS
+	'results that exceptions made what they are: a row for each result and exception';
 
 CREATE VIEW kube_reports.resource_summary WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, s.api_version AS subject_api_version, s.kind AS subject_kind,
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, s.api_version AS subject_api_version,
+		s.kind AS subject_kind,
 		s.namespace AS subject_namespace, s.name AS subject_name, s.uid AS subject_uid,
 		r.pass, r.warn, r.fail, r.error, r.skip, r.since
-	FROM (SELECT r.cluster_id, r.namespace, r.subject, count(*) FILTER (WHERE r.status = 'p') AS pass, count(*) FILTER (WHERE r.status = 'w') AS warn,
-			count(*) FILTER (WHERE r.status = 'f') AS fail, count(*) FILTER (WHERE r.status = 'e') AS error, count(*) FILTER (WHERE r.status = 's') AS skip,
+	FROM (SELECT r.cluster_id, r.namespace, r.subject, count(*) FILTER (WHERE r.status = 'p') AS pass,
+		count(*) FILTER (WHERE r.status = 'w') AS warn,
+			count(*) FILTER (WHERE r.status = 'f') AS fail, count(*) FILTER (WHERE r.status = 'e') AS error,
+				count(*) FILTER (WHERE r.status = 's') AS skip,
 			max(r.since) AS since
 		FROM kube_reports_internal.visible_result r GROUP BY r.cluster_id, r.namespace, r.subject) r
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports_internal.subject s ON s.id = r.subject;
 COMMENT ON VIEW kube_reports.resource_summary
-	IS 'counts by status for each resource that results are about, and when one of them last changed; all resources: search_resources() gives the first ones of some';
+	IS 'counts by status for each resource that results are about, and when one of them last changed; all resources: '
+		'search_resources() gives the first ones of some';
 
 CREATE FUNCTION kube_reports.results_of_resource(cluster uuid, kind text, namespace text, name text)
 	RETURNS SETOF kube_reports.typed_result
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT r.* FROM kube_reports.typed_result r
-	WHERE r.cluster = results_of_resource.cluster AND r.subject_kind = kind AND r.subject_namespace = results_of_resource.namespace
+	WHERE r.cluster = results_of_resource.cluster AND r.subject_kind = kind
+		AND r.subject_namespace = results_of_resource.namespace
 		AND r.subject_name = results_of_resource.name;
 END;
 COMMENT ON FUNCTION kube_reports.results_of_resource(uuid, text, text, text)
 	IS 'all results about a resource of a cluster; namespace empty for a resource of cluster scope';
 
 CREATE FUNCTION kube_reports.cve(cve text)
-	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, subject_kind text, subject_name text, source text, severity text, score real,
-		package text, installed_version text, fixed_version text, fixable boolean, status text, first_seen timestamptz, properties jsonb)
+	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, subject_kind text, subject_name text, source text,
+		severity text, score real,
+		package text, installed_version text, fixed_version text, fixable boolean, status text,
+			first_seen timestamptz, properties jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT r.cluster, r.cluster_name, r.namespace, r.subject_kind, r.subject_name, r.source, r.severity, r.score,
-		coalesce(r.properties->>'resource', r.properties->>'pkgName'), r.properties->>'installedVersion', r.properties->>'fixedVersion',
+		coalesce(r.properties->>'resource', r.properties->>'pkgName'), r.properties->>'installedVersion',
+			r.properties->>'fixedVersion',
 		coalesce(r.properties->>'fixedVersion', '') <> '', r.status, r.first_seen, r.properties
 	FROM kube_reports.typed_result r
 	WHERE r.policy = cve;
@@ -103,10 +123,12 @@ COMMENT ON FUNCTION kube_reports.cve(text)
 ---- counts ----
 
 -- sum(bigint) is numeric, which costs more than all the rest of counting.
-CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0', COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
+CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0',
+	COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
 COMMENT ON AGGREGATE kube_reports_internal.total(bigint) IS 'sum as a bigint; 0 of nothing; raises 22003 beyond';
 
--- A function of our own that reads tables would do so with the reader's privileges, also in a view: unfolded() is written out.
+-- A function of our own that reads tables would do so with the reader's privileges, also in a view: unfolded() is
+-- written out.
 CREATE VIEW kube_reports_internal.visible_rollup AS
 	SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
 	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
@@ -118,9 +140,11 @@ CREATE VIEW kube_reports_internal.visible_rollup AS
 				unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
 			WHERE d.xid >= (SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r
 	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n);
+		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
+			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_rollup
-	IS 'the counts that whoever reads the view may see; to be added up: what was written lately comes in rows of its own';
+	IS 'the counts that whoever reads the view may see; to be added up: what was written lately comes in rows of its '
+		'own';
 
 CREATE VIEW kube_reports_internal.visible_policy AS
 	SELECT r.*
@@ -129,26 +153,34 @@ CREATE VIEW kube_reports_internal.visible_policy AS
 		UNION ALL
 		SELECT d.cluster_id, d.namespace, k.policy_id, c.criterion,
 			CASE c.status WHEN 'p' THEN c.count ELSE 0 END, CASE c.status WHEN 'w' THEN c.count ELSE 0 END,
-			CASE c.status WHEN 'f' THEN c.count ELSE 0 END, CASE c.status WHEN 'e' THEN c.count ELSE 0 END, CASE c.status WHEN 's' THEN c.count ELSE 0 END
+			CASE c.status WHEN 'f' THEN c.count ELSE 0 END, CASE c.status WHEN 'e' THEN c.count
+				ELSE 0 END, CASE c.status WHEN 's' THEN c.count ELSE 0 END
 			FROM kube_reports_internal.rollup_delta d
-				CROSS JOIN LATERAL unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+				CROSS JOIN LATERAL unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion,
+					status, native_status, count)
 				JOIN kube_reports_internal.criterion k ON k.id = c.criterion
 			WHERE d.xid >= (SELECT m.mark FROM kube_reports_internal.rollup_mark m)) r
 	WHERE r.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n);
+		OR (r.cluster_id, r.namespace) IN (SELECT n.cluster_id, n.namespace
+			FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports_internal.visible_policy
-	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; criterion: one of the policy''s, whose rule says nothing';
+	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; '
+		'criterion: one of the policy''s, whose rule says nothing';
 
--- The counts of each cluster are added up by themselves: neither its uid nor its name is looked at for each of them, and the planner
--- knows how many there are.
+-- The counts of each cluster are added up by themselves: neither its uid nor its name is looked at for each of them,
+-- and the planner knows how many there are.
 CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.rule, k.severity, r.kind AS subject_kind,
-		kube_reports_internal.status_name(r.status) AS status, coalesce(nullif(r.native_status, ''), kube_reports_internal.status_name(r.status)) AS native_status, r.count
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.rule, k.severity,
+		r.kind AS subject_kind,
+		kube_reports_internal.status_name(r.status) AS status,
+			coalesce(nullif(r.native_status, ''), kube_reports_internal.status_name(r.status)) AS native_status, r.count
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, r.criterion, r.kind, r.status, r.native_status, kube_reports_internal.total(r.count) AS count
+		CROSS JOIN LATERAL (SELECT r.namespace, r.criterion, r.kind, r.status, r.native_status,
+			kube_reports_internal.total(r.count) AS count
 			FROM kube_reports_internal.visible_rollup r
 			WHERE r.cluster_id = c.id
-			GROUP BY r.namespace, r.criterion, r.kind, r.status, r.native_status HAVING kube_reports_internal.total(r.count) <> 0) r
+			GROUP BY r.namespace, r.criterion, r.kind, r.status, r.native_status
+				HAVING kube_reports_internal.total(r.count) <> 0) r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
 
@@ -158,19 +190,25 @@ CREATE VIEW kube_reports_internal.visible_count AS
 		CASE r.status WHEN 'p' THEN r.count ELSE 0 END AS pass, CASE r.status WHEN 'w' THEN r.count ELSE 0 END AS warn,
 		CASE r.status WHEN 'f' THEN r.count ELSE 0 END AS fail, CASE r.status WHEN 'e' THEN r.count ELSE 0 END AS error,
 		CASE r.status WHEN 's' THEN r.count ELSE 0 END AS skip,
-		CASE k.severity WHEN 'unknown' THEN r.count ELSE 0 END AS unknown, CASE k.severity WHEN 'info' THEN r.count ELSE 0 END AS info,
-		CASE k.severity WHEN 'low' THEN r.count ELSE 0 END AS low, CASE k.severity WHEN 'medium' THEN r.count ELSE 0 END AS medium,
-		CASE k.severity WHEN 'high' THEN r.count ELSE 0 END AS high, CASE k.severity WHEN 'critical' THEN r.count ELSE 0 END AS critical
+		CASE k.severity WHEN 'unknown' THEN r.count ELSE 0 END AS unknown, CASE k.severity
+			WHEN 'info' THEN r.count ELSE 0 END AS info,
+		CASE k.severity WHEN 'low' THEN r.count ELSE 0 END AS low, CASE k.severity
+			WHEN 'medium' THEN r.count ELSE 0 END AS medium,
+		CASE k.severity WHEN 'high' THEN r.count ELSE 0 END AS high, CASE k.severity
+			WHEN 'critical' THEN r.count ELSE 0 END AS critical
 	FROM kube_reports_internal.visible_rollup r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
-COMMENT ON VIEW kube_reports_internal.visible_count IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as well';
+COMMENT ON VIEW kube_reports_internal.visible_count
+	IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as well';
 
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.pass, r.warn, r.fail, r.error, r.skip,
 		r.pass + r.warn + r.fail + r.error + r.skip AS total
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT r.namespace, k.source, kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn,
-				kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error, kube_reports_internal.total(r.skip) AS skip
+		CROSS JOIN LATERAL (SELECT r.namespace, k.source, kube_reports_internal.total(r.pass) AS pass,
+			kube_reports_internal.total(r.warn) AS warn,
+				kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error,
+					kube_reports_internal.total(r.skip) AS skip
 			FROM kube_reports_internal.visible_policy r
 				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
@@ -179,25 +217,34 @@ CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.status_counts IS 'how many results have each status, by cluster, namespace and source';
 
 CREATE VIEW kube_reports.severity_counts WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.status, r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.status, r.unknown, r.info, r.low,
+		r.medium, r.high, r.critical, r.total
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT r.namespace, r.source, kube_reports_internal.status_name(r.status) AS status,
-				kube_reports_internal.total(r.unknown) AS unknown, kube_reports_internal.total(r.info) AS info, kube_reports_internal.total(r.low) AS low,
-				kube_reports_internal.total(r.medium) AS medium, kube_reports_internal.total(r.high) AS high, kube_reports_internal.total(r.critical) AS critical,
+				kube_reports_internal.total(r.unknown) AS unknown, kube_reports_internal.total(r.info) AS info,
+					kube_reports_internal.total(r.low) AS low,
+				kube_reports_internal.total(r.medium) AS medium, kube_reports_internal.total(r.high) AS high,
+					kube_reports_internal.total(r.critical) AS critical,
 				kube_reports_internal.total(r.count) AS total
 			FROM kube_reports_internal.visible_count r
 			WHERE r.cluster_id = c.id
 			GROUP BY r.namespace, r.source, r.status
 			HAVING kube_reports_internal.total(r.count) <> 0) r;
-COMMENT ON VIEW kube_reports.severity_counts IS 'how many results are of each severity, by cluster, namespace, source and status';
+COMMENT ON VIEW kube_reports.severity_counts
+	IS 'how many results are of each severity, by cluster, namespace, source and status';
 
 CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.pass, r.warn, r.fail, r.error, r.skip, r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.pass, r.warn, r.fail, r.error, r.skip,
+		r.unknown, r.info, r.low, r.medium, r.high, r.critical, r.total
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT r.source, r.category,
-				kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn, kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error, kube_reports_internal.total(r.skip) AS skip,
-				kube_reports_internal.total(r.unknown) AS unknown, kube_reports_internal.total(r.info) AS info, kube_reports_internal.total(r.low) AS low,
-				kube_reports_internal.total(r.medium) AS medium, kube_reports_internal.total(r.high) AS high, kube_reports_internal.total(r.critical) AS critical,
+				kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn,
+					kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error,
+					kube_reports_internal.total(r.skip) AS skip,
+				kube_reports_internal.total(r.unknown) AS unknown, kube_reports_internal.total(r.info) AS info,
+					kube_reports_internal.total(r.low) AS low,
+				kube_reports_internal.total(r.medium) AS medium, kube_reports_internal.total(r.high) AS high,
+					kube_reports_internal.total(r.critical) AS critical,
 				kube_reports_internal.total(r.count) AS total
 			FROM kube_reports_internal.visible_count r
 			WHERE r.cluster_id = c.id
@@ -206,12 +253,16 @@ CREATE VIEW kube_reports.category_tree WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.category_tree IS 'sources and their categories, with counts by status and by severity';
 
 CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.policy, r.rule, r.severity, r.pass, r.warn, r.fail, r.error, r.skip, r.total
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.source, r.category, r.policy, r.rule, r.severity, r.pass, r.warn,
+		r.fail, r.error, r.skip, r.total
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT k.source, k.category, k.policy, k.rule, k.severity,
-				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'p') AS pass, kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
-				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'f') AS fail, kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'e') AS error,
-				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 's') AS skip, kube_reports_internal.total(r.count) AS total
+				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'p') AS pass,
+					kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'w') AS warn,
+				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'f') AS fail,
+					kube_reports_internal.total(r.count) FILTER (WHERE r.status = 'e') AS error,
+				kube_reports_internal.total(r.count) FILTER (WHERE r.status = 's') AS skip,
+					kube_reports_internal.total(r.count) AS total
 			FROM kube_reports_internal.visible_rollup r
 				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 			WHERE r.cluster_id = c.id
@@ -221,22 +272,27 @@ COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with co
 
 -- What is said of a policy is said by any criterion of it.
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.severity, r.warn, r.fail, r.error
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.severity,
+		r.warn, r.fail, r.error
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT r.namespace, min(r.criterion) AS criterion,
-				kube_reports_internal.total(r.warn) AS warn, kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error
+				kube_reports_internal.total(r.warn) AS warn, kube_reports_internal.total(r.fail) AS fail,
+					kube_reports_internal.total(r.error) AS error
 			FROM kube_reports_internal.visible_policy r
 			WHERE r.cluster_id = c.id
 			GROUP BY r.namespace, r.policy) r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 	WHERE r.warn + r.fail + r.error <> 0;
-COMMENT ON VIEW kube_reports.failing_by_policy_namespace IS 'results that warn, fail or are in error, by policy and namespace';
+COMMENT ON VIEW kube_reports.failing_by_policy_namespace
+	IS 'results that warn, fail or are in error, by policy and namespace';
 
 CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
 	SELECT r.source, r.policy, r.rule, c.uid AS cluster, c.name AS cluster_name, r.pass, r.warn, r.fail, r.error, r.skip
 	FROM kube_reports.cluster c
 		CROSS JOIN LATERAL (SELECT r.source, r.policy, r.rule,
-				kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn, kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error, kube_reports_internal.total(r.skip) AS skip
+				kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn,
+					kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error,
+					kube_reports_internal.total(r.skip) AS skip
 			FROM kube_reports_internal.visible_count r
 			WHERE r.cluster_id = c.id
 			GROUP BY r.source, r.policy, r.rule
@@ -244,7 +300,8 @@ CREATE VIEW kube_reports.fleet_matrix WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.fleet_matrix IS 'every policy and rule by cluster: which clusters fail what';
 
 CREATE FUNCTION kube_reports.fleet_drift(a uuid, b uuid)
-	RETURNS TABLE (source text, policy text, rule text, pass_a bigint, failing_a bigint, pass_b bigint, failing_b bigint)
+	RETURNS TABLE (source text, policy text, rule text, pass_a bigint, failing_a bigint,
+		pass_b bigint, failing_b bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT m.source, m.policy, m.rule, m.pass_a, m.failing_a, m.pass_b, m.failing_b
@@ -260,17 +317,22 @@ COMMENT ON FUNCTION kube_reports.fleet_drift(uuid, uuid)
 	IS 'policies and rules that only pass in one of two clusters and warn, fail or are in error in the other';
 
 CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, c.labels, c.last_seen, now() - c.last_seen AS silent_for, coalesce(o.reports, 0) AS reports,
+	SELECT c.uid AS cluster, c.name AS cluster_name, c.labels, c.last_seen, now() - c.last_seen AS silent_for,
+		coalesce(o.reports, 0) AS reports,
 		o.evaluated_at, now() - o.evaluated_at AS evaluation_age, o.oldest_evaluation
 	FROM kube_reports.cluster c
-		LEFT JOIN (SELECT o.cluster_id, count(*) AS reports, max(o.evaluated_at) AS evaluated_at, min(o.evaluated_at) AS oldest_evaluation
+		LEFT JOIN (SELECT o.cluster_id, count(*) AS reports, max(o.evaluated_at) AS evaluated_at,
+			min(o.evaluated_at) AS oldest_evaluation
 			FROM kube_reports.object o
 			WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-				OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n)
+				OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+					FROM kube_reports_internal.caller_namespace n)
 			GROUP BY o.cluster_id) o ON o.cluster_id = c.id
-	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w) OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
+	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
+		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports.fleet_freshness
-	IS 'clusters with the time a proxy of theirs last said hello, and the newest and the oldest evaluation among the reports that the reader may see';
+	IS 'clusters with the time a proxy of theirs last said hello, and the newest and the oldest evaluation among the '
+		'reports that the reader may see';
 
 ---- frameworks ----
 
@@ -283,76 +345,102 @@ CREATE TABLE kube_reports.framework_control (
 	PRIMARY KEY (framework, control, source, policy, rule)
 );
 COMMENT ON TABLE kube_reports.framework_control
-	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53: filled by whoever knows; source and rule empty: any';
+	IS 'which policies and rules check a control of a framework, such as AC-2 of NIST SP 800-53: filled by whoever '
+		'knows; source and rule empty: any';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
 
--- Several rows may say that the same is checked; it is counted once, for a control and for its framework (control null).
+-- Several rows may say that the same is checked; it is counted once, for a control and for its framework (control
+-- null).
 CREATE VIEW kube_reports_internal.control_criterion AS
 	SELECT DISTINCT f.framework, c.control, k.id AS criterion, k.source, k.policy, k.rule, k.severity
 	FROM kube_reports.framework_control f
-		JOIN kube_reports_internal.criterion k ON k.policy = f.policy AND f.source IN ('', k.source) AND f.rule IN ('', k.rule)
+		JOIN kube_reports_internal.criterion k ON k.policy = f.policy AND f.source IN ('', k.source)
+			AND f.rule IN ('', k.rule)
 		CROSS JOIN LATERAL (VALUES (f.control), (NULL)) c(control);
-COMMENT ON VIEW kube_reports_internal.control_criterion IS 'what checks the controls of frameworks, and, where control is null, what checks any of a framework';
+COMMENT ON VIEW kube_reports_internal.control_criterion
+	IS 'what checks the controls of frameworks, and, where control is null, what checks any of a framework';
 
 CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
-	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.policy, r.rule, r.subject_kind, r.pass, r.warn, r.fail, r.error, r.skip
+	SELECT r.framework, r.control, c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.policy, r.rule,
+		r.subject_kind, r.pass, r.warn, r.fail, r.error, r.skip
 	FROM kube_reports.cluster c
-		CROSS JOIN LATERAL (SELECT x.framework, x.control, r.namespace, r.source, r.policy, r.rule, r.kind AS subject_kind,
-				kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn, kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error, kube_reports_internal.total(r.skip) AS skip
+		CROSS JOIN LATERAL (SELECT x.framework, x.control, r.namespace, r.source, r.policy, r.rule,
+			r.kind AS subject_kind,
+				kube_reports_internal.total(r.pass) AS pass, kube_reports_internal.total(r.warn) AS warn,
+					kube_reports_internal.total(r.fail) AS fail, kube_reports_internal.total(r.error) AS error,
+					kube_reports_internal.total(r.skip) AS skip
 			FROM kube_reports_internal.visible_count r
 				JOIN kube_reports_internal.control_criterion x ON x.criterion = r.criterion
 			WHERE r.cluster_id = c.id AND x.control IS NOT NULL
 			GROUP BY x.framework, x.control, r.namespace, r.source, r.policy, r.rule, r.kind
 			HAVING kube_reports_internal.total(r.count) <> 0) r;
-COMMENT ON VIEW kube_reports.control_counts IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
+COMMENT ON VIEW kube_reports.control_counts
+	IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 
 -- A check's remediations are its own: their owner is the check's result.  Several have numbers behind its name.
 CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan, k.category AS suite, k.rule, k.severity,
-		kube_reports_internal.status_name(r.status) AS status, r.since, coalesce(m.remediations, '{}') AS remediations, coalesce(m.states, '{}') AS states
+	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan,
+		k.category AS suite, k.rule, k.severity,
+		kube_reports_internal.status_name(r.status) AS status, r.since, coalesce(m.remediations, '{}') AS remediations,
+			coalesce(m.states, '{}') AS states
 	FROM kube_reports_internal.visible_result r
-		JOIN kube_reports_internal.detail d ON d.id = r.detail AND d.properties <> '{}' AND d.properties @> '{"automated-remediation": "true"}'
+		JOIN kube_reports_internal.detail d ON d.id = r.detail AND d.properties <> '{}'
+			AND d.properties @> '{"automated-remediation": "true"}'
 		JOIN kube_reports.cluster c ON c.id = r.cluster_id
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 		JOIN kube_reports_internal.origin g ON g.id = r.origin
-		JOIN kube_reports.resource_type t ON t.id = g.resource_type AND t."group" = 'compliance.openshift.io' AND t.plural = 'compliancecheckresults'
-		LEFT JOIN (SELECT o.cluster_id, o.namespace, o.check_result, array_agg(o.name ORDER BY o.name) AS remediations, array_agg(o.state ORDER BY o.name) AS states
+		JOIN kube_reports.resource_type t ON t.id = g.resource_type AND t."group" = 'compliance.openshift.io'
+			AND t.plural = 'compliancecheckresults'
+		LEFT JOIN (SELECT o.cluster_id, o.namespace, o.check_result, array_agg(o.name ORDER BY o.name) AS remediations,
+			array_agg(o.state ORDER BY o.name) AS states
 			FROM (SELECT o.cluster_id, o.namespace, o.name,
-					coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''), 'NotApplied') AS state,
+					coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),
+						'NotApplied') AS state,
 					-- Members are stored in the order of their names.
-					coalesce(substring(kube_reports_internal.value_at(o.metadata, 'ownerReferences') FROM '"kind": *"ComplianceCheckResult", *"name": *"([^"\\]*)"'), o.name) AS check_result
+					coalesce(substring(kube_reports_internal.value_at(o.metadata, 'ownerReferences')
+						FROM '"kind": *"ComplianceCheckResult", *"name": *"([^"\\]*)"'), o.name) AS check_result
 				FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
 					FROM kube_reports.object o
-						JOIN kube_reports.resource_type t ON t.id = o.resource_type AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+						JOIN kube_reports.resource_type t ON t.id = o.resource_type
+							AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
 					WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-						OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n)
+						OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+							FROM kube_reports_internal.caller_namespace n)
 					OFFSET 0) o) o
 			GROUP BY o.cluster_id, o.namespace, o.check_result) m
 			ON m.cluster_id = g.cluster_id AND m.namespace = g.namespace AND m.check_result = g.name
 	WHERE r.status IN ('w', 'f', 'e');
 COMMENT ON VIEW kube_reports.remediable_failures
-	IS 'checks of the Compliance Operator that do not pass and can be mended automatically, with the names of their remediations and the state of each (NotApplied, Pending, Applied, Outdated, Error and others); none yet: empty lists';
+	IS 'checks of the Compliance Operator that do not pass and can be mended automatically, with the names of their '
+		'remediations and the state of each (NotApplied, Pending, Applied, Outdated, Error and others); none yet: '
+		'empty lists';
 
 ---- remediations ----
 
--- A column of a view is moved below its barrier with a predicate on it, and then is what it is made of: nothing here may fail for a document,
--- and the rows are those that the reader may see before any of it is looked at.
+-- A column of a view is moved below its barrier with a predicate on it, and then is what it is made of: nothing here
+-- may fail for a document, and the rows are those that the reader may see before any of it is looked at.
 CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, o.namespace, o.name AS remediation,
-		coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''), 'NotApplied') AS state,
+		coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),
+			'NotApplied') AS state,
 		coalesce(kube_reports_internal.value_at(o.body, 'spec', 'apply') = 'true', false) AS wanted,
 		coalesce(kube_reports_internal.string_at(o.body, 'spec', 'type'), 'Configuration') AS type,
-		kube_reports_internal.value_at(o.body, 'spec', 'outdated', 'object') IS NOT NULL AS outdated, kube_reports_internal.string_at(o.body, 'status', 'errorMessage') AS error,
+		kube_reports_internal.value_at(o.body, 'spec', 'outdated', 'object') IS NOT NULL AS outdated,
+			kube_reports_internal.string_at(o.body, 'status', 'errorMessage') AS error,
 		kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'kind') AS object_kind,
 		kube_reports_internal.string_at(o.body, 'spec', 'current', 'object', 'metadata', 'name') AS object_name,
 		kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/suite') AS suite,
 		kube_reports_internal.string_at(o.metadata, 'labels', 'compliance.openshift.io/scan-name') AS scan
 	FROM (SELECT o.cluster_id, o.namespace, o.name, o.metadata, o.body
 			FROM kube_reports.object o
-				JOIN kube_reports.resource_type t ON t.id = o.resource_type AND t."group" = 'compliance.openshift.io' AND t.plural = 'complianceremediations'
+				JOIN kube_reports.resource_type t ON t.id = o.resource_type AND t."group" = 'compliance.openshift.io'
+					AND t.plural = 'complianceremediations'
 			WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-				OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n)
+				OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+					FROM kube_reports_internal.caller_namespace n)
 			OFFSET 0) o
 		JOIN kube_reports.cluster c ON c.id = o.cluster_id;
 COMMENT ON VIEW kube_reports.remediations
-	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered: state is the operator''s own word (NotApplied, Pending, Applied, Outdated, Error and others); remediable_failures has the checks that they mend';
+	IS 'the Compliance Operator''s remediations, where ComplianceRemediation is registered: state is the operator''s '
+		'own word (NotApplied, Pending, Applied, Outdated, Error and others); remediable_failures has the checks that '
+		'they mend';

@@ -14,7 +14,8 @@
 
 ---- targets ----
 
-CREATE FUNCTION kube_reports.add_webhook(name text, cluster uuid, url text, filter jsonb DEFAULT '{}', after text DEFAULT NULL,
+CREATE FUNCTION kube_reports.add_webhook(name text, cluster uuid, url text, filter jsonb DEFAULT '{}',
+	after text DEFAULT NULL,
 	token_file text DEFAULT NULL, hmac_file text DEFAULT NULL, ca_file text DEFAULT NULL,
 	batch_size integer DEFAULT 100, timeout interval DEFAULT '10 seconds') RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -27,66 +28,84 @@ DECLARE
 	place		record;
 BEGIN
 	IF name IS NULL OR name !~ '^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$' THEN
-		RAISE EXCEPTION 'a webhook''s name has 1 to 63 letters, digits, dots, hyphens and underscores, not "%"', coalesce(left(name, 100), '')
+		RAISE EXCEPTION 'a webhook''s name has 1 to 63 letters, digits, dots, hyphens and underscores, not "%"',
+			coalesce(left(name, 100), '')
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	-- Neither user nor password: secrets have no place here.
 	IF url IS NULL OR url !~ '^https://[A-Za-z0-9._:\[\]-]+([/?][!-~]*)?$' OR url ~ '#' OR length(url) > 2000 THEN
-		RAISE EXCEPTION 'a webhook''s URL is https://host[:port][/path][?query]' USING ERRCODE = 'invalid_parameter_value',
+		RAISE EXCEPTION 'a webhook''s URL is https://host[:port][/path][?query]'
+			USING ERRCODE = 'invalid_parameter_value',
 			HINT = 'Credentials are files of the proxies: token_file, hmac_file.';
 	END IF;
-	IF filter ?| ARRAY['cluster', 'old_status', 'from', 'to'] OR NOT wanted.statuses <@ ARRAY['warn', 'fail', 'error'] THEN
+	IF filter ?| ARRAY['cluster', 'old_status', 'from', 'to']
+		OR NOT wanted.statuses <@ ARRAY['warn', 'fail', 'error'] THEN
 		RAISE EXCEPTION 'this filter is none of new failures' USING ERRCODE = 'invalid_parameter_value',
-			HINT = 'Members are namespace, report, source, policy, rule, category, severity, status (warn, fail, error), subject_kind, subject_namespace and subject_name.';
+			HINT = 'Members are namespace, report, source, policy, rule, category, severity, status (warn, fail, '
+				'error), subject_kind, subject_namespace and subject_name.';
 	END IF;
 	IF batch_size IS NULL OR batch_size NOT BETWEEN 1 AND 1000 THEN
 		RAISE EXCEPTION 'a batch has 1 to 1000 events, not %', batch_size USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	IF timeout IS NULL OR timeout NOT BETWEEN '100 milliseconds' AND '60 seconds' THEN
-		RAISE EXCEPTION 'a target has 100 milliseconds to 60 seconds for its answer, not %', timeout USING ERRCODE = 'invalid_parameter_value';
+		RAISE EXCEPTION 'a target has 100 milliseconds to 60 seconds for its answer, not %',
+			timeout USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	FOREACH file IN ARRAY ARRAY[token_file, hmac_file, ca_file] LOOP
 		IF file !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,251}$' THEN
-			RAISE EXCEPTION 'this is no name of a file in --webhook-directory: "%"', left(file, 100) USING ERRCODE = 'invalid_parameter_value';
+			RAISE EXCEPTION 'this is no name of a file in --webhook-directory: "%"',
+				left(file, 100) USING ERRCODE = 'invalid_parameter_value';
 		END IF;
 	END LOOP;
 	SELECT e.version, e.key INTO place
-		FROM kube_reports_internal.event_place(coalesce(after, kube_reports_internal.event_id(kube_reports_internal.event_horizon(ARRAY[served]), 9223372036854775807))) e;
-	INSERT INTO kube_reports_internal.webhook AS w (cluster_id, name, url, filter, token_file, hmac_file, ca_file, batch_size, timeout)
-		VALUES (served, add_webhook.name, add_webhook.url, coalesce(add_webhook.filter, '{}'), add_webhook.token_file, add_webhook.hmac_file,
+		FROM kube_reports_internal.event_place(coalesce(after,
+			kube_reports_internal.event_id(kube_reports_internal.event_horizon(ARRAY[served]), 9223372036854775807))) e;
+	INSERT INTO kube_reports_internal.webhook AS w (cluster_id, name, url, filter, token_file, hmac_file,
+		ca_file, batch_size, timeout)
+		VALUES (served, add_webhook.name, add_webhook.url, coalesce(add_webhook.filter, '{}'),
+			add_webhook.token_file, add_webhook.hmac_file,
 			add_webhook.ca_file, add_webhook.batch_size, add_webhook.timeout)
 		ON CONFLICT ON CONSTRAINT webhook_pkey DO NOTHING;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'cluster % has a webhook "%" already', cluster, name USING ERRCODE = 'unique_violation',
 			HINT = 'Take another name, or remove_webhook() first: webhook_state shows up to where it has sent.';
 	END IF;
-	INSERT INTO kube_reports_internal.webhook_progress (cluster_id, name, version, key) VALUES (served, add_webhook.name, place.version, place.key);
+	INSERT INTO kube_reports_internal.webhook_progress (cluster_id, name, version, key)
+		VALUES (served, add_webhook.name, place.version, place.key);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.add_webhook(text, uuid, text, jsonb, text, text, text, text, integer, interval)
-	IS 'adds a target for new failures of a cluster (changes to one of the filter''s statuses, which are warn, fail and error unless it names some, from none of them): those from now on, or those behind the event with the id after (0-0000000000000000: all of history). Files are named as they are in the proxies'' --webhook-directory. Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for an unknown cluster';
+	IS 'adds a target for new failures of a cluster (changes to one of the filter''s statuses, which are warn, fail '
+		'and error unless it names some, from none of them): those from now on, or those behind the event with the id '
+		'after (0-0000000000000000: all of history). Files are named as they are in the proxies'' '
+		'--webhook-directory. Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for '
+		'an unknown cluster';
 
 CREATE FUNCTION kube_reports.remove_webhook(name text, cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = kube_reports_internal.known_cluster(cluster) AND w.name = remove_webhook.name;
+	DELETE FROM kube_reports_internal.webhook w WHERE w.cluster_id = kube_reports_internal.known_cluster(cluster)
+		AND w.name = remove_webhook.name;
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.remove_webhook(text, uuid) IS 'removes a target and its place; what is under way may still arrive. False when there is none. Raises 42704 for an unknown cluster';
+COMMENT ON FUNCTION kube_reports.remove_webhook(text, uuid) IS 'removes a target and its place; what is under way may '
+	'still arrive. False when there is none. Raises 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.pause_webhook(name text, cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	UPDATE kube_reports_internal.webhook w SET paused = true WHERE w.cluster_id = kube_reports_internal.known_cluster(cluster) AND w.name = pause_webhook.name;
+	UPDATE kube_reports_internal.webhook w SET paused = true
+		WHERE w.cluster_id = kube_reports_internal.known_cluster(cluster) AND w.name = pause_webhook.name;
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.pause_webhook(text, uuid) IS 'sends nothing more to a target, whose place stays; what is under way may still arrive. False when there is none. Raises 42704 for an unknown cluster';
+COMMENT ON FUNCTION kube_reports.pause_webhook(text, uuid) IS 'sends nothing more to a target, whose place stays; '
+	'what is under way may still arrive. False when there is none. Raises 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.resume_webhook(name text, cluster uuid, after text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -99,22 +118,27 @@ BEGIN
 	IF after IS NOT NULL THEN
 		SELECT e.version, e.key INTO place FROM kube_reports_internal.event_place(after) e;
 		-- Nobody holds it any more: what is under way is not taken for an acknowledgement.
-		UPDATE kube_reports_internal.webhook_progress p SET version = place.version, key = place.key, holder = NULL, held_until = '-infinity'
+		UPDATE kube_reports_internal.webhook_progress p SET version = place.version, key = place.key, holder = NULL,
+			held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = resume_webhook.name;
 	END IF;
 	UPDATE kube_reports_internal.webhook_progress p SET next_attempt_at = '-infinity'
 		WHERE p.cluster_id = served AND p.name = resume_webhook.name;
-	UPDATE kube_reports_internal.webhook w SET paused = false WHERE w.cluster_id = served AND w.name = resume_webhook.name;
+	UPDATE kube_reports_internal.webhook w SET paused = false WHERE w.cluster_id = served
+		AND w.name = resume_webhook.name;
 	RETURN FOUND;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.resume_webhook(text, uuid, text)
-	IS 'goes on with a target at once, behind the event with the id after when that is given (to leave something out, or to send it again). False when there is none. Raises 22023 for a wrong id, 42704 for an unknown cluster';
+	IS 'goes on with a target at once, behind the event with the id after when that is given (to leave something out, '
+		'or to send it again). False when there is none. Raises 22023 for a wrong id, 42704 for an unknown cluster';
 
 CREATE VIEW kube_reports.webhook_state AS
 	SELECT c.uid AS cluster, w.name, w.url,
-		CASE WHEN w.paused THEN 'paused' WHEN p.held_until > clock_timestamp() THEN 'sending' WHEN p.failures > 0 THEN 'failing' ELSE 'waiting' END AS state,
-		kube_reports_internal.event_id(p.version, p.key) AS acknowledged, p.acknowledged_at, p.sent, n.at AS oldest_event,
+		CASE WHEN w.paused THEN 'paused' WHEN p.held_until > clock_timestamp() THEN 'sending'
+			WHEN p.failures > 0 THEN 'failing' ELSE 'waiting' END AS state,
+		kube_reports_internal.event_id(p.version, p.key) AS acknowledged, p.acknowledged_at,
+			p.sent, n.at AS oldest_event,
 		p.failures, p.failed_at, p.error, nullif(p.next_attempt_at, '-infinity') AS next_attempt_at, w.filter
 	FROM kube_reports_internal.webhook w
 		JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
@@ -123,11 +147,14 @@ CREATE VIEW kube_reports.webhook_state AS
 			WHERE h.cluster_id = w.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key)
 			ORDER BY h.version, h.key LIMIT 1) n ON true;
 COMMENT ON VIEW kube_reports.webhook_state
-	IS 'targets of new failures: waiting (for something to send), sending, failing or paused; acknowledged: id of the last event that the target has or need not have; oldest_event: when the first event behind it was, sent or not; failures: attempts that failed since then, error: why the last one did';
+	IS 'targets of new failures: waiting (for something to send), sending, failing or paused; acknowledged: id of the '
+		'last event that the target has or need not have; oldest_event: when the first event behind it was, sent or '
+		'not; failures: attempts that failed since then, error: why the last one did';
 
 ---- for senders ----
 
-CREATE FUNCTION kube_reports_internal.webhook_events(wanted kube_reports_internal.event_filter, batch_size integer, INOUT version bigint, INOUT key bigint, horizon bigint,
+CREATE FUNCTION kube_reports_internal.webhook_events(wanted kube_reports_internal.event_filter, batch_size integer,
+	INOUT version bigint, INOUT key bigint, horizon bigint,
 		OUT lines json[], OUT first_id text, OUT last_id text, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -139,13 +166,15 @@ DECLARE
 BEGIN
 	-- A current result says more than history keeps.
 	SELECT coalesce(array_agg((SELECT to_json(l) FROM (SELECT e.*, d.message, d.properties
-				FROM unnest(step.events[b.n:b.n]) e LEFT JOIN kube_reports_internal.detail d ON d.id = b.detail) l) ORDER BY b.n), '{}'),
+				FROM unnest(step.events[b.n:b.n]) e LEFT JOIN kube_reports_internal.detail d ON d.id = b.detail) l)
+					ORDER BY b.n), '{}'),
 			(step.events[1]).id, (step.events[max(b.n)]).id
 		INTO lines, first_id, last_id
 		FROM (SELECT i.n, d.id AS detail, sum(coalesce(pg_column_size(d.message) + pg_column_size(d.properties), 0))
 				OVER (ORDER BY i.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
 			FROM generate_series(1, least(batch_size, cardinality(step.events))) i(n)
-				LEFT JOIN kube_reports_internal.result r ON r.origin = step.origins[i.n] AND r.key = (kube_reports_internal.event_place((step.events[i.n]).id)).key
+				LEFT JOIN kube_reports_internal.result r ON r.origin = step.origins[i.n]
+					AND r.key = (kube_reports_internal.event_place((step.events[i.n]).id)).key
 				LEFT JOIN kube_reports_internal.detail d ON d.id = r.detail) b
 		WHERE b.bytes_before IS NULL OR b.bytes_before < max_bytes;
 	more := step.more OR cardinality(lines) < cardinality(step.events);
@@ -157,12 +186,15 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer, bigint, bigint, bigint)
-	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else matches; more: there may be others';
+COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer,
+	bigint, bigint, bigint)
+	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing '
+		'else matches; more: there may be others';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid, left_out text[] DEFAULT '{}',
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT name text, OUT url text, OUT token_file text, OUT hmac_file text, OUT ca_file text, OUT timeout_ms integer, OUT batch text, OUT body bytea,
+		OUT name text, OUT url text, OUT token_file text, OUT hmac_file text, OUT ca_file text, OUT timeout_ms integer,
+			OUT batch text, OUT body bytea,
 		OUT version bigint, OUT key bigint, OUT events integer, OUT holder text) RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -184,20 +216,27 @@ BEGIN
 	IF pg_is_in_recovery() THEN
 		RETURN;
 	END IF;
-	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster AND kube_reports_internal.may_serve(c.id, caller);
-	FOR candidate IN SELECT w.name FROM kube_reports_internal.webhook w JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
-		WHERE w.cluster_id = served.id AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
+	SELECT c.id, c.uid, c.name INTO served FROM kube_reports.cluster c WHERE c.uid = api_webhook_next.cluster
+		AND kube_reports_internal.may_serve(c.id, caller);
+	FOR candidate IN SELECT w.name FROM kube_reports_internal.webhook w
+		JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+		WHERE w.cluster_id = served.id AND NOT w.paused AND p.next_attempt_at <= clock_timestamp()
+			AND p.held_until <= clock_timestamp()
 			AND w.name <> ALL (left_out)
 		ORDER BY p.next_attempt_at, p.acknowledged_at NULLS FIRST, w.name
 	LOOP
 		horizon := coalesce(horizon, kube_reports_internal.event_horizon(ARRAY[served.id]));
 		-- Most of the time there is nothing: then the row stays as it is.
-		CONTINUE WHEN NOT EXISTS (SELECT FROM kube_reports_internal.webhook_progress p JOIN kube_reports_internal.result_change h
-			ON h.cluster_id = p.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key) AND h.version <= horizon
+		CONTINUE WHEN NOT EXISTS (SELECT FROM kube_reports_internal.webhook_progress p
+			JOIN kube_reports_internal.result_change h
+			ON h.cluster_id = p.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key)
+				AND h.version <= horizon
 			WHERE p.cluster_id = served.id AND p.name = candidate);
 		-- Read together, under the lock: it may be paused by now, or another one of that name.
-		SELECT w.*, p.version, p.key INTO target FROM kube_reports_internal.webhook w JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
-			WHERE w.cluster_id = served.id AND w.name = candidate AND NOT w.paused AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
+		SELECT w.*, p.version, p.key INTO target FROM kube_reports_internal.webhook w
+			JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
+			WHERE w.cluster_id = served.id AND w.name = candidate AND NOT w.paused
+				AND p.next_attempt_at <= clock_timestamp() AND p.held_until <= clock_timestamp()
 			FOR UPDATE OF p SKIP LOCKED;
 		CONTINUE WHEN NOT FOUND;
 		SELECT target.version, target.key INTO held;
@@ -216,7 +255,8 @@ BEGIN
 			CONTINUE;
 		END IF;
 		holder := gen_random_uuid();
-		UPDATE kube_reports_internal.webhook_progress p SET holder = api_webhook_next.holder, held_until = clock_timestamp() + target.timeout + margin
+		UPDATE kube_reports_internal.webhook_progress p SET holder = api_webhook_next.holder,
+			held_until = clock_timestamp() + target.timeout + margin
 			WHERE p.cluster_id = served.id AND p.name = target.name;
 		name := target.name;
 		url := target.url;
@@ -225,7 +265,8 @@ BEGIN
 		ca_file := target.ca_file;
 		timeout_ms := (extract(epoch FROM target.timeout) * 1000)::integer;
 		batch := step.first_id || '_' || step.last_id;
-		body := convert_to(json_build_object('target', target.name, 'cluster', served.uid, 'cluster_name', served.name, 'events', to_json(step.lines))::text, 'UTF8');
+		body := convert_to(json_build_object('target', target.name, 'cluster', served.uid, 'cluster_name', served.name,
+			'events', to_json(step.lines))::text, 'UTF8');
 		version := step.version;
 		key := step.key;
 		events := cardinality(step.lines);
@@ -235,9 +276,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhook_next(uuid, text[], kube_reports_internal.caller)
-	IS 'a batch of new failures to be sent now, if there is any, to none of the targets in left_out, which the sender leaves to others: its target is then the holder''s, which is another one for each batch, until api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind it';
+	IS 'a batch of new failures to be sent now, if there is any, to none of the targets in left_out, which the sender '
+		'leaves to others: its target is then the holder''s, which is another one for each batch, until '
+		'api_webhook_done(), or until the target''s time and five seconds are over. version and key: the place behind '
+		'it';
 
-CREATE FUNCTION kube_reports_internal.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint, events integer, error text,
+CREATE FUNCTION kube_reports_internal.api_webhook_done(cluster uuid, name text, holder text, version bigint, key bigint,
+	events integer, error text,
 		not_sent boolean DEFAULT false,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -245,31 +290,38 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller));
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller));
 BEGIN
 	IF error IS NULL THEN
 		UPDATE kube_reports_internal.webhook_progress p
-			SET version = api_webhook_done.version, key = api_webhook_done.key, sent = p.sent + events, acknowledged_at = clock_timestamp(),
-				failures = 0, failed_at = NULL, error = NULL, next_attempt_at = '-infinity', holder = NULL, held_until = '-infinity'
+			SET version = api_webhook_done.version, key = api_webhook_done.key, sent = p.sent + events,
+				acknowledged_at = clock_timestamp(),
+				failures = 0, failed_at = NULL, error = NULL, next_attempt_at = '-infinity', holder = NULL,
+					held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSIF not_sent THEN
 		-- What one sender lacks is no reason for the others to wait.
 		UPDATE kube_reports_internal.webhook_progress p
-			SET failures = p.failures + 1, failed_at = clock_timestamp(), error = left(api_webhook_done.error, 500), holder = NULL, held_until = '-infinity'
+			SET failures = p.failures + 1, failed_at = clock_timestamp(), error =
+				left(api_webhook_done.error, 500), holder = NULL, held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSE
 		-- Half a second, doubled each time, up to five minutes; give or take a fifth.
 		UPDATE kube_reports_internal.webhook_progress p
 			SET failures = p.failures + 1, failed_at = clock_timestamp(), error = left(api_webhook_done.error, 500),
-				next_attempt_at = clock_timestamp() + least(interval '0.5 seconds' * 2 ^ least(p.failures, 20), interval '5 minutes') * (0.8 + 0.4 * random()),
+				next_attempt_at = clock_timestamp() + least(interval '0.5 seconds' * 2 ^ least(p.failures, 20),
+					interval '5 minutes') * (0.8 + 0.4 * random()),
 				holder = NULL, held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	END IF;
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, boolean, kube_reports_internal.caller)
-	IS 'notes what became of a batch: error null: it was acknowledged; not_sent: the sender could not send it, others may try at once. False when the target is not the holder''s any more: then nothing is noted';
+COMMENT ON FUNCTION kube_reports_internal.api_webhook_done(uuid, text, text, bigint, bigint, integer, text, boolean,
+	kube_reports_internal.caller)
+	IS 'notes what became of a batch: error null: it was acknowledged; not_sent: the sender could not send it, others '
+		'may try at once. False when the target is not the holder''s any more: then nothing is noted';
 
 CREATE FUNCTION kube_reports_internal.api_webhooks(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -277,10 +329,13 @@ CREATE FUNCTION kube_reports_internal.api_webhooks(cluster uuid,
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT s.name, coalesce(greatest(0, extract(epoch FROM clock_timestamp() - s.oldest_event) * 1000), 0)::bigint, s.failures, s.state = 'paused'
+	SELECT s.name, coalesce(greatest(0, extract(epoch FROM clock_timestamp() - s.oldest_event) * 1000), 0)::bigint,
+		s.failures, s.state = 'paused'
 	FROM kube_reports.webhook_state s JOIN kube_reports.cluster c ON c.uid = s.cluster
 	WHERE s.cluster = $1 AND kube_reports_internal.may_serve(c.id, caller)
 	ORDER BY s.name
 	LIMIT 64
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_webhooks(uuid, kube_reports_internal.caller) IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts have failed since';
+COMMENT ON FUNCTION kube_reports_internal.api_webhooks(uuid, kube_reports_internal.caller)
+	IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many '
+	'attempts have failed since';

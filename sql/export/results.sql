@@ -75,19 +75,22 @@ COMMENT ON TYPE kube_reports.exported_event IS 'an event of history as it is exp
 CREATE FUNCTION kube_reports_internal.csv_line(line json) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT string_agg(CASE WHEN e.value = '' OR e.value ~ '[",\n\r]' THEN '"' || replace(e.value, '"', '""') || '"' ELSE coalesce(e.value, '') END, ','
+	SELECT string_agg(CASE WHEN e.value = '' OR e.value ~ '[",\n\r]' THEN '"' || replace(e.value, '"', '""') || '"'
+		ELSE coalesce(e.value, '') END, ','
 		ORDER BY e.ordinality)
 	FROM json_each_text(line) WITH ORDINALITY e(key, value, ordinality);
 END;
 COMMENT ON FUNCTION kube_reports_internal.csv_line(json)
-	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair of quotes for an empty text';
+	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair '
+		'of quotes for an empty text';
 
 ---- places in history ----
 
 CREATE FUNCTION kube_reports_internal.event_id(version bigint, key bigint) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN version || '-' || lpad(to_hex(key), 16, '0');
-COMMENT ON FUNCTION kube_reports_internal.event_id(bigint, bigint) IS 'the id of an event: the version of its report''s change, and its result''s key in hexadecimal digits';
+COMMENT ON FUNCTION kube_reports_internal.event_id(bigint, bigint)
+	IS 'the id of an event: the version of its report''s change, and its result''s key in hexadecimal digits';
 
 CREATE FUNCTION kube_reports_internal.event_place(id text, OUT version bigint, OUT key bigint)
 LANGUAGE plpgsql IMMUTABLE
@@ -104,10 +107,11 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.event_place(text) IS 'version and key of an event''s id. Raises 22023';
 
--- A version is drawn with the lane's lock, or the store's, held until it is visible.  So: first the newest version that was drawn, then who
--- holds locks, then what can be seen.  A version drawn before the first step is visible in the third unless its writer was seen
--- holding a lock in the second; and of that lane everything is visible up to the newest version that is.  In a lane that is seldom
--- written to that may be an old one: so such lanes are looked at again, as most writers are done in a moment.
+-- A version is drawn with the lane's lock, or the store's, held until it is visible.  So: first the newest version that
+-- was drawn, then who holds locks, then what can be seen.  A version drawn before the first step is visible in the
+-- third unless its writer was seen holding a lock in the second; and of that lane everything is visible up to the
+-- newest version that is.  In a lane that is seldom written to that may be an old one: so such lanes are looked at
+-- again, as most writers are done in a moment.
 CREATE FUNCTION kube_reports_internal.event_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -119,8 +123,10 @@ DECLARE
 	-- Lanes in which a version up to the newest may yet become visible.
 	pending		integer[];
 BEGIN
-	IF pg_is_in_recovery() OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-		RAISE EXCEPTION 'history can only be followed in READ COMMITTED transactions on a primary server' USING ERRCODE = 'feature_not_supported',
+	IF pg_is_in_recovery() OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
+		THEN
+		RAISE EXCEPTION 'history can only be followed in READ COMMITTED transactions on a primary server'
+			USING ERRCODE = 'feature_not_supported',
 			HINT = 'The view result_event shows what there is everywhere.';
 	END IF;
 	SELECT s.last_value INTO newest FROM kube_reports_internal.version_seq s;
@@ -129,7 +135,8 @@ BEGIN
 			PERFORM pg_sleep(0.005);
 		END IF;
 		locked := ARRAY(SELECT l.objid FROM pg_locks l
-			WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 2 AND l.classid = kube_reports_internal.lock_class()::oid
+			WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 2
+				AND l.classid = kube_reports_internal.lock_class()::oid
 				AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
 		pending := ARRAY(SELECT l.id FROM kube_reports_internal.lane l
 			WHERE l.cluster_id = ANY (cluster_ids) AND (pending IS NULL OR l.id = ANY (pending))
@@ -138,15 +145,19 @@ BEGIN
 		EXIT WHEN pending = '{}';
 	END LOOP;
 	-- The history of large reports follows their changes.
-	RETURN least(newest, (SELECT min(kube_reports_internal.lane_version(l.id)) FROM kube_reports_internal.lane l WHERE l.id = ANY (pending)),
-		(SELECT min(p.first) - 1 FROM kube_reports_internal.result_pending p JOIN kube_reports_internal.lane l ON l.id = p.lane
+	RETURN least(newest, (SELECT min(kube_reports_internal.lane_version(l.id)) FROM kube_reports_internal.lane l
+		WHERE l.id = ANY (pending)),
+		(SELECT min(p.first) - 1 FROM kube_reports_internal.result_pending p
+			JOIN kube_reports_internal.lane l ON l.id = p.lane
 			WHERE l.cluster_id = ANY (cluster_ids)));
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.event_horizon(integer[])
-	IS 'a version up to which nothing more can appear in the history of some clusters, but for what is gone and settles. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
+	IS 'a version up to which nothing more can appear in the history of some clusters, but for what is gone and '
+		'settles. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
 
--- What is gone waits for settles_at, and what came after it waits with it: ids must not appear behind those that have been given.
+-- What is gone waits for settles_at, and what came after it waits with it: ids must not appear behind those that have
+-- been given.
 CREATE FUNCTION kube_reports_internal.settled_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -159,7 +170,8 @@ BEGIN
 		WHERE h.settles_at > now() AND h.at > now() - interval '1 day' AND h.cluster_id = ANY (cluster_ids)));
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.settled_horizon(integer[]) IS 'a version up to which the history of some clusters is final';
+COMMENT ON FUNCTION kube_reports_internal.settled_horizon(integer[])
+	IS 'a version up to which the history of some clusters is final';
 
 ---- filters of events ----
 
@@ -184,7 +196,8 @@ CREATE TYPE kube_reports_internal.event_filter AS (
 	scope_namespace_clusters integer[],
 	scope_namespaces text[]
 );
-COMMENT ON TYPE kube_reports_internal.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters are named; new_only: the old status is none of statuses, which are named then';
+COMMENT ON TYPE kube_reports_internal.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters '
+	'are named; new_only: the old status is none of statuses, which are named then';
 
 -- Times mean the same for everybody who gives them.
 CREATE FUNCTION kube_reports_internal.read_event_filter(filter jsonb) RETURNS kube_reports_internal.event_filter
@@ -199,11 +212,13 @@ DECLARE
 	wanted		kube_reports_internal.event_filter;
 	given		text[];
 BEGIN
-	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
+	filter := kube_reports_internal.checked_filter(filter,
+		ARRAY['cluster', 'namespace', 'report', 'source', 'policy', 'rule', 'category', 'severity', 'status',
 		'old_status', 'subject_kind', 'subject_namespace', 'subject_name', 'from', 'to'],
 		'the filter has', 'docs/export.md lists the members of a filter of events.');
 	given := kube_reports_internal.filter_strings(filter, 'cluster');
-	wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE given IS NULL OR c.uid::text = ANY (given) OR c.name = ANY (given) ORDER BY c.id);
+	wanted.clusters := ARRAY(SELECT c.id FROM kube_reports.cluster c WHERE given IS NULL OR c.uid::text = ANY (given)
+		OR c.name = ANY (given) ORDER BY c.id);
 	wanted.namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	wanted.reports := kube_reports_internal.filter_strings(filter, 'report');
 	wanted.sources := kube_reports_internal.filter_strings(filter, 'source');
@@ -220,18 +235,22 @@ BEGIN
 		wanted.from_time := (filter->>'from')::timestamptz;
 		wanted.to_time := (filter->>'to')::timestamptz;
 	EXCEPTION WHEN data_exception THEN
-		RAISE EXCEPTION 'a member of the filter has the wrong form: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
+		RAISE EXCEPTION 'a member of the filter has the wrong form: %',
+			SQLERRM USING ERRCODE = 'invalid_parameter_value';
 	END;
 	RETURN wanted;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.read_event_filter(jsonb) IS 'a filter of events, checked. Raises 22023 for members that are unknown or of another form';
+COMMENT ON FUNCTION kube_reports_internal.read_event_filter(jsonb)
+	IS 'a filter of events, checked. Raises 22023 for members that are unknown or of another form';
 
 ---- the next events ----
 
 -- However few of them match, a step looks at max_rows rows of history.
-CREATE FUNCTION kube_reports_internal.next_events(wanted kube_reports_internal.event_filter, after_version bigint, after_key bigint, horizon bigint, max_rows integer,
-		OUT events kube_reports.exported_event[], OUT origins bigint[], OUT last_version bigint, OUT last_key bigint, OUT more boolean)
+CREATE FUNCTION kube_reports_internal.next_events(wanted kube_reports_internal.event_filter, after_version bigint,
+	after_key bigint, horizon bigint, max_rows integer,
+		OUT events kube_reports.exported_event[], OUT origins bigint[], OUT last_version bigint,
+			OUT last_key bigint, OUT more boolean)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_custom_plan
@@ -243,16 +262,19 @@ BEGIN
 		SELECT h.*
 		FROM unnest(wanted.clusters) i(id) CROSS JOIN LATERAL (
 			SELECT h.* FROM kube_reports_internal.result_change h
-			WHERE h.cluster_id = i.id AND h.version >= after_version AND (h.version, h.key) > (after_version, after_key) AND h.version <= horizon
+			WHERE h.cluster_id = i.id AND h.version >= after_version AND (h.version, h.key) > (after_version, after_key)
+				AND h.version <= horizon
 				AND h.at >= coalesce(wanted.from_time, '-infinity') AND h.at < coalesce(wanted.to_time, 'infinity')
 			ORDER BY h.version, h.key LIMIT max_rows) h
 		ORDER BY h.version, h.key LIMIT max_rows
 	), matching AS (
 		SELECT h.version, h.key, h.origin,
-			ROW(kube_reports_internal.event_id(h.version, h.key), kube_reports_internal.utc_text(h.at), c.uid, c.name, h.namespace, t."group", t.plural, g.name,
+			ROW(kube_reports_internal.event_id(h.version, h.key), kube_reports_internal.utc_text(h.at), c.uid, c.name,
+				h.namespace, t."group", t.plural, g.name,
 				k.source, k.policy, k.rule, k.category, k.severity, s.api_version, s.kind, s.namespace, s.name, s.uid,
 				kube_reports_internal.status_name(h.old_status), kube_reports_internal.status_name(h.new_status),
-				kube_reports_internal.utc_text(h.first_seen), kube_reports_internal.utc_text(h.old_since), a.name)::kube_reports.exported_event AS event
+				kube_reports_internal.utc_text(h.first_seen), kube_reports_internal.utc_text(h.old_since),
+					a.name)::kube_reports.exported_event AS event
 		FROM scanned h
 			JOIN kube_reports.cluster c ON c.id = h.cluster_id
 			JOIN kube_reports_internal.criterion k ON k.id = h.criterion
@@ -261,9 +283,11 @@ BEGIN
 			LEFT JOIN kube_reports.resource_type t ON t.id = g.resource_type
 			LEFT JOIN kube_reports_internal.actor a ON a.id = h.actor
 		WHERE (h.settles_at IS NULL OR h.settles_at <= now())
-			AND (wanted.scope_clusters IS NULL OR h.cluster_id = ANY (wanted.scope_clusters) OR (h.cluster_id, h.namespace) IN
+			AND (wanted.scope_clusters IS NULL OR h.cluster_id = ANY (wanted.scope_clusters)
+				OR (h.cluster_id, h.namespace) IN
 				(SELECT * FROM unnest(wanted.scope_namespace_clusters, wanted.scope_namespaces)))
-			AND (wanted.new_only IS NULL OR h.old_status IS NULL OR kube_reports_internal.status_name(h.old_status) <> ALL (wanted.statuses))
+			AND (wanted.new_only IS NULL OR h.old_status IS NULL
+				OR kube_reports_internal.status_name(h.old_status) <> ALL (wanted.statuses))
 			AND (wanted.namespaces IS NULL OR h.namespace = ANY (wanted.namespaces))
 			AND (wanted.reports IS NULL OR g.name = ANY (wanted.reports))
 			AND (wanted.sources IS NULL OR k.source = ANY (wanted.sources))
@@ -271,8 +295,10 @@ BEGIN
 			AND (wanted.rules IS NULL OR k.rule = ANY (wanted.rules))
 			AND (wanted.categories IS NULL OR k.category = ANY (wanted.categories))
 			AND (wanted.severities IS NULL OR k.severity = ANY (wanted.severities))
-			AND (wanted.statuses IS NULL OR coalesce(kube_reports_internal.status_name(h.new_status), '') = ANY (wanted.statuses))
-			AND (wanted.old_statuses IS NULL OR coalesce(kube_reports_internal.status_name(h.old_status), '') = ANY (wanted.old_statuses))
+			AND (wanted.statuses IS NULL OR coalesce(kube_reports_internal.status_name(h.new_status),
+				'') = ANY (wanted.statuses))
+			AND (wanted.old_statuses IS NULL OR coalesce(kube_reports_internal.status_name(h.old_status),
+				'') = ANY (wanted.old_statuses))
 			AND (wanted.subject_kinds IS NULL OR s.kind = ANY (wanted.subject_kinds))
 			AND (wanted.subject_namespaces IS NULL OR s.namespace = ANY (wanted.subject_namespaces))
 			AND (wanted.subject_names IS NULL OR s.name = ANY (wanted.subject_names))
@@ -283,15 +309,20 @@ BEGIN
 	)
 	SELECT coalesce(m.events, '{}'), coalesce(m.origins, '{}'), n.version, n.key, n.count = max_rows
 		INTO events, origins, last_version, last_key, more
-		FROM seen n, (SELECT array_agg(m.event ORDER BY m.version, m.key) AS events, array_agg(m.origin ORDER BY m.version, m.key) AS origins
+		FROM seen n, (SELECT array_agg(m.event ORDER BY m.version, m.key) AS events,
+			array_agg(m.origin ORDER BY m.version, m.key) AS origins
 			FROM matching m) m;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.next_events(kube_reports_internal.event_filter, bigint, bigint, bigint, integer)
-	IS 'events behind a place, up to a horizon, in order, with the origins of their results: those that match among the next max_rows of history; last_version and last_key: the last one that was looked at (null: there was none); more: there may be others';
+COMMENT ON FUNCTION kube_reports_internal.next_events(kube_reports_internal.event_filter, bigint,
+	bigint, bigint, integer)
+	IS 'events behind a place, up to a horizon, in order, with the origins of their results: those that match among '
+		'the next max_rows of history; last_version and last_key: the last one that was looked at (null: there was '
+		'none); more: there may be others';
 
 -- The cursor is the horizon, and the place of what was looked at last.
-CREATE FUNCTION kube_reports_internal.event_step(wanted kube_reports_internal.event_filter, after text, max_rows integer, INOUT "cursor" text,
+CREATE FUNCTION kube_reports_internal.event_step(wanted kube_reports_internal.event_filter, after text,
+	max_rows integer, INOUT "cursor" text,
 		OUT events kube_reports.exported_event[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -302,10 +333,12 @@ DECLARE
 	step		record;
 BEGIN
 	IF "cursor" IS NULL THEN
-		SELECT e.version, e.key INTO place FROM kube_reports_internal.event_place(coalesce(after, '0-0000000000000000')) e;
+		SELECT e.version, e.key INTO place FROM kube_reports_internal.event_place(coalesce(after, '0-0000000000000000'))
+			e;
 		horizon := kube_reports_internal.settled_horizon(wanted.clusters);
 	ELSE
-		SELECT (c.place->>0)::bigint AS horizon, (c.place->>1)::bigint AS version, (c.place->>2)::bigint AS key INTO place
+		SELECT (c.place->>0)::bigint AS horizon, (c.place->>1)::bigint AS version,
+			(c.place->>2)::bigint AS key INTO place
 			FROM (SELECT "cursor"::jsonb AS place) c;
 		horizon := place.horizon;
 	END IF;
@@ -315,12 +348,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.event_step(kube_reports_internal.event_filter, text, integer, text)
-	IS 'the next events behind an id (null: from the beginning), step by step: call again with the cursor until it is null. All steps share the horizon of the first one. Raises 22023 for a wrong id';
+	IS 'the next events behind an id (null: from the beginning), step by step: call again with the cursor until it is '
+		'null. All steps share the horizon of the first one. Raises 22023 for a wrong id';
 
 ---- the next results ----
 
--- A step ends early where messages and properties are large: behind the first result with which they are more than max_bytes, as stored.
-CREATE FUNCTION kube_reports_internal.result_step(wanted kube_reports_internal.result_filter, max_rows integer, INOUT "cursor" text,
+-- A step ends early where messages and properties are large: behind the first result with which they are more than
+-- max_bytes, as stored.
+CREATE FUNCTION kube_reports_internal.result_step(wanted kube_reports_internal.result_filter,
+	max_rows integer, INOUT "cursor" text,
 		OUT results kube_reports.exported_result[])
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -328,11 +364,15 @@ AS $$
 DECLARE
 	max_bytes CONSTANT integer := 1048576;
 BEGIN
-	SELECT coalesce(array_agg(ROW(f.cluster, f.cluster_name, f.namespace, f.report_group, f.report_resource, f.report, f.source, f.policy, f.rule,
-				f.category, f.severity, f.status, f.native_status, f.score::numeric, f.subject_api_version, f.subject_kind, f.subject_namespace,
-				f.subject_name, f.subject_uid, f.message, f.properties, to_jsonb(f.exceptions), kube_reports_internal.utc_text(f.first_seen),
+	SELECT coalesce(array_agg(ROW(f.cluster, f.cluster_name, f.namespace, f.report_group, f.report_resource, f.report,
+		f.source, f.policy, f.rule,
+				f.category, f.severity, f.status, f.native_status, f.score::numeric, f.subject_api_version,
+					f.subject_kind, f.subject_namespace,
+				f.subject_name, f.subject_uid, f.message, f.properties, to_jsonb(f.exceptions),
+					kube_reports_internal.utc_text(f.first_seen),
 				kube_reports_internal.utc_text(f.since))::kube_reports.exported_result ORDER BY f.ordinality), '{}'),
-			CASE WHEN count(*) = max_rows OR count(*) < max(f.found) THEN (array_agg(f.place ORDER BY f.ordinality DESC))[1] END
+			CASE WHEN count(*) = max_rows OR count(*) < max(f.found)
+				THEN (array_agg(f.place ORDER BY f.ordinality DESC))[1] END
 		INTO results, "cursor"
 		FROM (SELECT f.*, count(*) OVER () AS found, sum(pg_column_size(f.message) + pg_column_size(f.properties))
 				OVER (ORDER BY f.ordinality ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
@@ -341,16 +381,20 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.result_step(kube_reports_internal.result_filter, integer, text)
-	IS 'the next results that match a filter that has been read, step by step: call again with the cursor until it is null';
+	IS 'the next results that match a filter that has been read, step by step: call again with the cursor until it is '
+		'null';
 
 ---- for readers ----
 
-CREATE FUNCTION kube_reports_internal.find_exported(role text, seal bytea, filter jsonb, INOUT "cursor" text, OUT results kube_reports.exported_result[])
+CREATE FUNCTION kube_reports_internal.find_exported(role text, seal bytea, filter jsonb, INOUT "cursor" text,
+	OUT results kube_reports.exported_result[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	SELECT s."cursor", s.results INTO "cursor", results FROM kube_reports_internal.result_step(kube_reports_internal.read_filter(filter, role, seal), 10000, "cursor") s;
+	SELECT s."cursor", s.results INTO "cursor", results
+		FROM kube_reports_internal.result_step(kube_reports_internal.read_filter(filter, role, seal), 10000,
+		"cursor") s;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.find_exported(text, bytea, jsonb, text)
@@ -365,7 +409,8 @@ DECLARE
 	place		text;
 BEGIN
 	LOOP
-		SELECT f."cursor", f.results INTO step FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_exported(c.role, c.seal, filter, place) f;
+		SELECT f."cursor", f.results INTO step FROM kube_reports_internal.caller c,
+			LATERAL kube_reports_internal.find_exported(c.role, c.seal, filter, place) f;
 		RETURN QUERY SELECT * FROM unnest(step.results);
 		place := step."cursor";
 		EXIT WHEN place IS NULL;
@@ -373,9 +418,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.export_results(jsonb)
-	IS 'all results that match a filter of search_results(), as they are exported, in the order of search_results(); for COPY. Raises 22023 for a wrong filter';
+	IS 'all results that match a filter of search_results(), as they are exported, in the order of search_results(); '
+		'for COPY. Raises 22023 for a wrong filter';
 
-CREATE FUNCTION kube_reports_internal.find_events(role text, seal bytea, filter jsonb, after text, INOUT "cursor" text, OUT events kube_reports.exported_event[])
+CREATE FUNCTION kube_reports_internal.find_events(role text, seal bytea, filter jsonb, after text, INOUT "cursor" text,
+	OUT events kube_reports.exported_event[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -387,15 +434,18 @@ BEGIN
 	wanted.scope_namespace_clusters := scope.namespace_clusters;
 	wanted.scope_namespaces := scope.namespaces;
 	IF scope.clusters IS NOT NULL THEN
-		wanted.clusters := ARRAY(SELECT c FROM unnest(wanted.clusters) c WHERE c = ANY (scope.clusters) OR c = ANY (scope.namespace_clusters));
+		wanted.clusters := ARRAY(SELECT c FROM unnest(wanted.clusters) c WHERE c = ANY (scope.clusters)
+			OR c = ANY (scope.namespace_clusters));
 	END IF;
-	SELECT s."cursor", s.events INTO "cursor", events FROM kube_reports_internal.event_step(wanted, after, 10000, "cursor") s;
+	SELECT s."cursor", s.events INTO "cursor", events
+		FROM kube_reports_internal.event_step(wanted, after, 10000, "cursor") s;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.find_events(text, bytea, jsonb, text, text)
 	IS 'the half of export_events() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.export_events(filter jsonb DEFAULT '{}', after text DEFAULT NULL) RETURNS SETOF kube_reports.exported_event
+CREATE FUNCTION kube_reports.export_events(filter jsonb DEFAULT '{}', after text DEFAULT NULL)
+	RETURNS SETOF kube_reports.exported_event
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -404,7 +454,8 @@ DECLARE
 	place		text;
 BEGIN
 	LOOP
-		SELECT f."cursor", f.events INTO step FROM kube_reports_internal.caller c, LATERAL kube_reports_internal.find_events(c.role, c.seal, filter, after, place) f;
+		SELECT f."cursor", f.events INTO step FROM kube_reports_internal.caller c,
+			LATERAL kube_reports_internal.find_events(c.role, c.seal, filter, after, place) f;
 		RETURN QUERY SELECT * FROM unnest(step.events);
 		place := step."cursor";
 		EXIT WHEN place IS NULL;
@@ -412,7 +463,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.export_events(jsonb, text)
-	IS 'all events of history that are final and match a filter, behind the event with an id (null: from the beginning), in the order of their ids; for COPY. Raises 22023 for a wrong filter or id, 0A000 on a standby and in transactions that are not READ COMMITTED';
+	IS 'all events of history that are final and match a filter, behind the event with an id (null: from the '
+		'beginning), in the order of their ids; for COPY. Raises 22023 for a wrong filter or id, 0A000 on a standby '
+		'and in transactions that are not READ COMMITTED';
 
 ---- for the proxy ----
 
@@ -420,8 +473,10 @@ CREATE FUNCTION kube_reports_internal.export_body(format text, first boolean, li
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT convert_to(concat(
-		CASE WHEN format = 'csv' AND first THEN (SELECT string_agg(k, ',' ORDER BY ordinality) FROM json_object_keys(header) WITH ORDINALITY h(k, ordinality)) || E'\n' END,
-		(SELECT string_agg(CASE format WHEN 'csv' THEN kube_reports_internal.csv_line(l.line) ELSE l.line::text END || E'\n', '' ORDER BY l.ordinality)
+		CASE WHEN format = 'csv' AND first THEN (SELECT string_agg(k, ',' ORDER BY ordinality)
+			FROM json_object_keys(header) WITH ORDINALITY h(k, ordinality)) || E'\n' END,
+		(SELECT string_agg(CASE format WHEN 'csv' THEN kube_reports_internal.csv_line(l.line) ELSE l.line::text END
+			|| E'\n', '' ORDER BY l.ordinality)
 			FROM unnest(lines) WITH ORDINALITY l(line, ordinality))), 'UTF8');
 END;
 COMMENT ON FUNCTION kube_reports_internal.export_body(text, boolean, json[], json)
@@ -430,7 +485,8 @@ COMMENT ON FUNCTION kube_reports_internal.export_body(text, boolean, json[], jso
 -- The request names one cluster, the proxy's, and the namespace that its client was authorized for, if it was for one.
 CREATE FUNCTION kube_reports_internal.api_export(cluster uuid, request text, "cursor" text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
+			OUT body bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -442,7 +498,8 @@ DECLARE
 	filter		jsonb;
 	format		text;
 	only_namespace text;
-	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster AND kube_reports_internal.may_serve(c.id, caller));
+	served		integer := (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = api_export.cluster
+		AND kube_reports_internal.may_serve(c.id, caller));
 	owner		record;
 	results		kube_reports_internal.result_filter;
 	events		kube_reports_internal.event_filter;
@@ -493,15 +550,19 @@ BEGIN
 		END IF;
 		body := kube_reports_internal.export_body(format, "cursor" IS NULL, lines, header);
 		code := 200;
-		content_type := CASE format WHEN 'csv' THEN 'text/csv; charset=utf-8; header=present' ELSE 'application/x-ndjson' END;
+		content_type := CASE format WHEN 'csv' THEN 'text/csv; charset=utf-8; header=present'
+			ELSE 'application/x-ndjson' END;
 	EXCEPTION WHEN invalid_parameter_value THEN
 		GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
 		code := 400;
 		content_type := 'application/json';
-		body := kube_reports_internal.status_document(400, 'BadRequest', concat_ws('. ', SQLERRM, nullif(hint, '')), NULL);
+		body := kube_reports_internal.status_document(400, 'BadRequest',
+			concat_ws('. ', SQLERRM, nullif(hint, '')), NULL);
 		next_cursor := NULL;
 	END;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_export(uuid, text, text, kube_reports_internal.caller)
-	IS 'results or events of a cluster as JSON lines or CSV, piece by piece: call again with next_cursor until it is null. request: {"what": "results" or "events", "format": "jsonl" or "csv", "namespace": the only one, "filter": {}, "after": id of an event}';
+	IS 'results or events of a cluster as JSON lines or CSV, piece by piece: call again with next_cursor until it is '
+		'null. request: {"what": "results" or "events", "format": "jsonl" or "csv", "namespace": the only one, '
+		'"filter": {}, "after": id of an event}';

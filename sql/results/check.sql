@@ -4,7 +4,8 @@
 -- verify() tells, rebuild() mends (results/upkeep.sql); both ask the same
 -- functions what is wrong with the counts.
 
--- Counts are compared with the results in one snapshot: what is not folded counts for now, and where it has a day for its day.
+-- Counts are compared with the results in one snapshot: what is not folded counts for now, and where it has a day for
+-- its day.
 CREATE FUNCTION kube_reports_internal.wrong_counts()
 	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text,
 		expected bigint, found bigint, daily bigint)
@@ -17,14 +18,17 @@ BEGIN ATOMIC
 			FROM kube_reports_internal.result r LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
 			GROUP BY r.cluster_id, r.namespace, r.criterion, coalesce(s.kind, ''), r.status, r.native_status
 		UNION ALL
-		SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, 0, r.count, 0 FROM kube_reports_internal.current_rollup r
+		SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, 0, r.count, 0
+			FROM kube_reports_internal.current_rollup r
 		UNION ALL
 		SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, 0, 0, d.count
 			FROM kube_reports_internal.rollup r
-				CROSS JOIN LATERAL (SELECT d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = r.id ORDER BY d.day DESC LIMIT 1) d
+				CROSS JOIN LATERAL (SELECT d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = r.id
+					ORDER BY d.day DESC LIMIT 1) d
 		UNION ALL
 		SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, 0, 0, d.count
-			FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d WHERE d.day IS NOT NULL) c
+			FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d
+				WHERE d.day IS NOT NULL) c
 	GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
 	HAVING sum(c.expected) <> sum(c.found) OR sum(c.expected) <> sum(c.daily);
 END;
@@ -33,10 +37,12 @@ COMMENT ON FUNCTION kube_reports_internal.wrong_counts()
 
 -- By the criterion, whatever policy a row says it is of: where they differ verify() tells of the row.
 CREATE FUNCTION kube_reports_internal.wrong_policies()
-	RETURNS TABLE (cluster_id integer, namespace text, policy bigint, criterion bigint, status "char", expected bigint, found bigint)
+	RETURNS TABLE (cluster_id integer, namespace text, policy bigint, criterion bigint, status "char",
+		expected bigint, found bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT c.cluster_id, c.namespace, k.policy_id, min(c.criterion), c.status, sum(c.expected)::bigint, sum(c.found)::bigint
+	SELECT c.cluster_id, c.namespace, k.policy_id, min(c.criterion), c.status,
+		sum(c.expected)::bigint, sum(c.found)::bigint
 	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.status, count(*) AS expected, 0::bigint AS found
 			FROM kube_reports_internal.result r GROUP BY r.cluster_id, r.namespace, r.criterion, r.status
 		UNION ALL
@@ -45,49 +51,62 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT p.cluster_id, p.namespace, p.criterion, v.status, 0, v.count
 			FROM kube_reports_internal.rollup_policy p
-				CROSS JOIN LATERAL (VALUES ('p'::"char", p.pass), ('w', p.warn), ('f', p.fail), ('e', p.error), ('s', p.skip)) v(status, count)) c
+				CROSS JOIN LATERAL (VALUES ('p'::"char", p.pass), ('w', p.warn), ('f', p.fail), ('e', p.error),
+					('s', p.skip)) v(status, count)) c
 		JOIN kube_reports_internal.criterion k ON k.id = c.criterion
 	GROUP BY c.cluster_id, c.namespace, k.policy_id, c.status
 	HAVING sum(c.expected) <> sum(c.found);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_policies()
-	IS 'counts by policy and namespace, with what is not folded, that are not those of the results; criterion: one of the policy''s';
+	IS 'counts by policy and namespace, with what is not folded, that are not those of the results; criterion: one of '
+		'the policy''s';
 
 CREATE FUNCTION kube_reports_internal.wrong_scores()
-	RETURNS TABLE (cluster_id integer, namespace text, source text, category text, severity text, status "char", expected bigint, found bigint)
+	RETURNS TABLE (cluster_id integer, namespace text, source text, category text, severity text, status "char",
+		expected bigint, found bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT c.cluster_id, c.namespace, c.source, c.category, c.severity, c.status, sum(c.expected)::bigint, sum(c.found)::bigint
+	SELECT c.cluster_id, c.namespace, c.source, c.category, c.severity, c.status,
+		sum(c.expected)::bigint, sum(c.found)::bigint
 	FROM (SELECT r.cluster_id, n.namespace, k.source, k.category, k.severity,
-				CASE WHEN kube_reports_internal.excluded_from_score(r.native_status) THEN 'x' ELSE r.status END AS status, r.expected, r.found
-			FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status, count(*) AS expected, 0::bigint AS found
-					FROM kube_reports_internal.result r GROUP BY r.cluster_id, r.namespace, r.criterion, r.status, r.native_status
+				CASE WHEN kube_reports_internal.excluded_from_score(r.native_status) THEN 'x'
+					ELSE r.status END AS status, r.expected, r.found
+			FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status,
+				count(*) AS expected, 0::bigint AS found
+					FROM kube_reports_internal.result r GROUP BY r.cluster_id, r.namespace, r.criterion,
+						r.status, r.native_status
 				UNION ALL
 				SELECT d.cluster_id, d.namespace, d.criterion, d.status, d.native_status, 0, d.count
-					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d WHERE d.day IS NOT NULL) r
+					FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d
+						WHERE d.day IS NOT NULL) r
 				JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 				CROSS JOIN LATERAL (VALUES (r.namespace), ('*')) n(namespace)
 		UNION ALL
 		SELECT s.cluster_id, s.namespace, s.source, s.category, s.severity, v.status, 0, v.count
-			FROM (SELECT DISTINCT ON (s.cluster_id, s.namespace, s.source, s.category, s.severity) s.* FROM kube_reports_internal.score_daily s
+			FROM (SELECT DISTINCT ON (s.cluster_id, s.namespace, s.source, s.category, s.severity) s.*
+				FROM kube_reports_internal.score_daily s
 					ORDER BY s.cluster_id, s.namespace, s.source, s.category, s.severity, s.day DESC) s
-				CROSS JOIN LATERAL (VALUES ('p'::"char", s.pass), ('w', s.warn), ('f', s.fail), ('e', s.error), ('s', s.skip), ('x', s.excluded))
+				CROSS JOIN LATERAL (VALUES ('p'::"char", s.pass), ('w', s.warn), ('f', s.fail), ('e', s.error),
+					('s', s.skip), ('x', s.excluded))
 					v(status, count)) c
 	GROUP BY c.cluster_id, c.namespace, c.source, c.category, c.severity, c.status
 	HAVING sum(c.expected) <> sum(c.found);
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_scores()
-	IS 'counts of score_daily''s last days, with what is not folded, that are not those of the results; status x: excluded from scores';
+	IS 'counts of score_daily''s last days, with what is not folded, that are not those of the results; status x: '
+		'excluded from scores';
 
 CREATE FUNCTION kube_reports_internal.history_begins() RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce(min(to_date(substr(c.relname, length('result_change_') + 1), 'YYYY_MM'))::timestamp AT TIME ZONE 'UTC', 'infinity')
+	SELECT coalesce(min(to_date(substr(c.relname, length('result_change_') + 1), 'YYYY_MM'))::timestamp AT TIME
+		ZONE 'UTC', 'infinity')
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 	WHERE i.inhparent = 'kube_reports_internal.result_change'::regclass
 $$;
-COMMENT ON FUNCTION kube_reports_internal.history_begins() IS 'the beginning of the oldest month that history has; infinity: there is none';
+COMMENT ON FUNCTION kube_reports_internal.history_begins()
+	IS 'the beginning of the oldest month that history has; infinity: there is none';
 
 CREATE FUNCTION kube_reports.verify()
 	RETURNS TABLE (what text, cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
@@ -104,47 +123,65 @@ BEGIN
 		SELECT l.cluster_id, l.resource_type, p.namespace, p.name
 		FROM kube_reports_internal.result_pending p JOIN kube_reports_internal.lane l ON l.id = p.lane
 	), wanted AS MATERIALIZED (
-		SELECT o.cluster_id, o.namespace, o.name, g.id AS origin, d.key, jsonb_build_object('criterion', d.criterion, 'subject', d.subject,
+		SELECT o.cluster_id, o.namespace, o.name, g.id AS origin, d.key,
+			jsonb_build_object('criterion', d.criterion, 'subject', d.subject,
 				'detail', d.detail, 'status', d.status, 'native_status', d.native_status, 'score', d.score,
 				'cluster_id', o.cluster_id, 'namespace', o.namespace) AS content,
 			x.expected AS expected_detail, x.found AS found_detail
 		FROM kube_reports.resource_type y
 			JOIN kube_reports.object o ON o.resource_type = y.id
-			LEFT JOIN kube_reports_internal.origin g ON (g.cluster_id, g.resource_type, g.namespace, g.name) = (o.cluster_id, o.resource_type, o.namespace, o.name)
-			CROSS JOIN LATERAL kube_reports_internal.result_difference(y.mapping_id, y.mapping, o.cluster_id, NULL, NULL, o.metadata, o.body) d
+			LEFT JOIN kube_reports_internal.origin g
+				ON (g.cluster_id, g.resource_type, g.namespace, g.name) = (o.cluster_id,
+				o.resource_type, o.namespace, o.name)
+			CROSS JOIN LATERAL kube_reports_internal.result_difference(y.mapping_id, y.mapping, o.cluster_id, NULL,
+				NULL, o.metadata, o.body) d
 			LEFT JOIN kube_reports_internal.detail t ON t.id = d.detail
-			LEFT JOIN LATERAL (SELECT jsonb_build_object('id', t.id, 'message', d.message, 'properties', d.properties::jsonb, 'exceptions', d.exceptions) AS expected,
-					jsonb_build_object('id', t.id, 'message', t.message, 'properties', t.properties, 'exceptions', t.exceptions) AS found
-				WHERE d.message IS NOT NULL AND (t.message, t.properties, t.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)) x ON true
+			LEFT JOIN LATERAL (SELECT jsonb_build_object('id', t.id, 'message', d.message, 'properties',
+				d.properties::jsonb, 'exceptions', d.exceptions) AS expected,
+					jsonb_build_object('id', t.id, 'message', t.message, 'properties', t.properties,
+						'exceptions', t.exceptions) AS found
+				WHERE d.message IS NOT NULL AND (t.message, t.properties, t.exceptions) <> (d.message,
+					d.properties::jsonb, d.exceptions)) x ON true
 		WHERE y.results = 'current'
-			AND (o.cluster_id, o.resource_type, o.namespace, o.name) NOT IN (SELECT p.cluster_id, p.resource_type, p.namespace, p.name FROM pending p)
+			AND (o.cluster_id, o.resource_type, o.namespace, o.name) NOT IN (SELECT p.cluster_id, p.resource_type,
+				p.namespace, p.name FROM pending p)
 	), stored AS (
-		SELECT coalesce(g.cluster_id, r.cluster_id) AS cluster_id, coalesce(g.namespace, r.namespace) AS namespace, g.name, r.origin, r.key,
+		SELECT coalesce(g.cluster_id, r.cluster_id) AS cluster_id, coalesce(g.namespace, r.namespace) AS namespace,
+			g.name, r.origin, r.key,
 			jsonb_build_object('criterion', r.criterion, 'subject', r.subject, 'detail', r.detail, 'status', r.status,
-				'native_status', r.native_status, 'score', r.score, 'cluster_id', r.cluster_id, 'namespace', r.namespace) AS content
+				'native_status', r.native_status, 'score', r.score, 'cluster_id', r.cluster_id, 'namespace',
+					r.namespace) AS content
 		FROM kube_reports_internal.result r LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
 		WHERE NOT EXISTS (SELECT FROM pending p
-			WHERE (p.cluster_id, p.resource_type, p.namespace, p.name) = (g.cluster_id, g.resource_type, g.namespace, g.name))
+			WHERE (p.cluster_id, p.resource_type, p.namespace, p.name) = (g.cluster_id,
+				g.resource_type, g.namespace, g.name))
 	)
-	SELECT 'result', coalesce(w.cluster_id, s.cluster_id), coalesce(w.namespace, s.namespace), coalesce(w.name, s.name), w.content, s.content
+	SELECT 'result', coalesce(w.cluster_id, s.cluster_id), coalesce(w.namespace, s.namespace),
+		coalesce(w.name, s.name), w.content, s.content
 		FROM wanted w FULL JOIN stored s ON s.origin = w.origin AND s.key = w.key
 		WHERE w.content IS DISTINCT FROM s.content
 	UNION ALL
-	SELECT 'detail', w.cluster_id, w.namespace, w.name, w.expected_detail, w.found_detail FROM wanted w WHERE w.expected_detail IS NOT NULL;
+	SELECT 'detail', w.cluster_id, w.namespace, w.name, w.expected_detail, w.found_detail FROM wanted w
+		WHERE w.expected_detail IS NOT NULL;
 
 	RETURN QUERY
 	SELECT 'evaluated_at', o.cluster_id, o.namespace, o.name, to_jsonb(e.evaluated_at), to_jsonb(o.evaluated_at)
 		FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type
-			CROSS JOIN LATERAL (SELECT CASE WHEN t.results = 'current' THEN kube_reports_internal.evaluated_at(t.mapping_id, t.mapping, o.metadata, o.body) END) e(evaluated_at)
+			CROSS JOIN LATERAL (SELECT CASE WHEN t.results = 'current'
+				THEN kube_reports_internal.evaluated_at(t.mapping_id, t.mapping, o.metadata, o.body) END)
+				e(evaluated_at)
 		WHERE o.evaluated_at IS DISTINCT FROM e.evaluated_at;
 
-	-- Of a result's times in the row, in result_since (or the origin) and in history, two that agree are right: see mend_rows().
+	-- Of a result's times in the row, in result_since (or the origin) and in history, two that agree are right: see
+	-- mend_rows().
 	RETURN QUERY
 	WITH newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.at, c.new_status, coalesce(c.first_seen, c.at) AS first_seen
+		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.at, c.new_status,
+			coalesce(c.first_seen, c.at) AS first_seen
 		FROM kube_reports_internal.result_change c ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	), timed AS MATERIALIZED (
-		SELECT coalesce(r.origin, n.origin) AS origin, r.key IS NOT NULL AS stored, r.status, n.new_status, n.at, r.first_seen, r.since,
+		SELECT coalesce(r.origin, n.origin) AS origin, r.key IS NOT NULL AS stored, r.status, n.new_status,
+			n.at, r.first_seen, r.since,
 			coalesce(s.first_seen, g.first_seen) AS noted_first_seen, coalesce(s.since, g.first_seen) AS noted_since,
 			(n.first_seen, n.at) IS NOT DISTINCT FROM (r.first_seen, r.since) AND n.new_status = r.status AS witnessed
 		FROM kube_reports_internal.result r LEFT JOIN kube_reports_internal.origin g ON g.id = r.origin
@@ -154,7 +191,8 @@ BEGIN
 	SELECT f.what, g.cluster_id, g.namespace, g.name, f.expected, f.found
 		FROM timed t LEFT JOIN kube_reports_internal.origin g ON g.id = t.origin
 			CROSS JOIN LATERAL (VALUES
-				('result', NOT coalesce(t.witnessed, false) AND (t.first_seen, t.since) <> (t.noted_first_seen, t.noted_since),
+				('result', NOT coalesce(t.witnessed, false)
+					AND (t.first_seen, t.since) <> (t.noted_first_seen, t.noted_since),
 					jsonb_build_object('first_seen', t.noted_first_seen, 'since', t.noted_since),
 					jsonb_build_object('first_seen', t.first_seen, 'since', t.since)),
 				('result_since', t.witnessed AND (t.first_seen, t.since) <> (t.noted_first_seen, t.noted_since),
@@ -163,7 +201,8 @@ BEGIN
 				-- What was dropped with its month is not missed.
 				('result_change', t.status IS DISTINCT FROM t.new_status AND (t.at IS NOT NULL OR t.since >= begins),
 					CASE WHEN t.stored THEN jsonb_build_object('status', t.status, 'since', t.since) END,
-					CASE WHEN t.at IS NOT NULL THEN jsonb_build_object('status', t.new_status, 'since', t.at) END)) f(what, differs, expected, found)
+					CASE WHEN t.at IS NOT NULL THEN jsonb_build_object('status', t.new_status, 'since', t.at) END))
+						f(what, differs, expected, found)
 		WHERE f.differs;
 
 	RETURN QUERY
@@ -173,13 +212,15 @@ BEGIN
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = s.origin AND r.key = s.key);
 
 	RETURN QUERY
-	SELECT 'result_change', g.cluster_id, g.namespace, g.name, jsonb_build_object('cluster_id', g.cluster_id, 'namespace', g.namespace),
+	SELECT 'result_change', g.cluster_id, g.namespace, g.name,
+		jsonb_build_object('cluster_id', g.cluster_id, 'namespace', g.namespace),
 			jsonb_build_object('cluster_id', c.cluster_id, 'namespace', c.namespace, 'version', c.version)
 		FROM kube_reports_internal.result_change c JOIN kube_reports_internal.origin g ON g.id = c.origin
 		WHERE (c.cluster_id, c.namespace) <> (g.cluster_id, g.namespace);
 
 	RETURN QUERY
-	SELECT m.missing, r.cluster_id, r.namespace, NULL::text, jsonb_build_object('origin', r.origin, 'key', r.key), NULL::jsonb
+	SELECT m.missing, r.cluster_id, r.namespace, NULL::text,
+		jsonb_build_object('origin', r.origin, 'key', r.key), NULL::jsonb
 		FROM kube_reports_internal.result r
 			LEFT JOIN kube_reports_internal.criterion k ON k.id = r.criterion
 			LEFT JOIN kube_reports_internal.subject s ON s.id = r.subject
@@ -190,44 +231,56 @@ BEGIN
 	RETURN QUERY
 	SELECT i.what, i.cluster_id, NULL::text, NULL::text, jsonb_build_object('hash', i.hash), i.content
 		FROM (SELECT 'criterion' AS what, NULL::integer AS cluster_id, k.id,
-				kube_reports_internal.field_hash('criterion', k.source, k.policy, k.rule, k.category, k.severity) AS hash, to_jsonb(k) AS content
+				kube_reports_internal.field_hash('criterion', k.source, k.policy, k.rule, k.category,
+					k.severity) AS hash, to_jsonb(k) AS content
 				FROM kube_reports_internal.criterion k
 			UNION ALL
 			SELECT 'subject', s.cluster_id, s.id,
-				kube_reports_internal.field_hash('subject', s.cluster_id::text, s.api_version, s.kind, s.namespace, s.name, s.uid), to_jsonb(s)
+				kube_reports_internal.field_hash('subject', s.cluster_id::text, s.api_version, s.kind, s.namespace,
+					s.name, s.uid), to_jsonb(s)
 				FROM kube_reports_internal.subject s
 			UNION ALL
-			SELECT 'actor', NULL, a.id, kube_reports_internal.field_hash('actor', a.name), to_jsonb(a) FROM kube_reports_internal.actor a) i
+			SELECT 'actor', NULL, a.id, kube_reports_internal.field_hash('actor', a.name), to_jsonb(a)
+				FROM kube_reports_internal.actor a) i
 		WHERE i.hash <> i.id;
 
 	RETURN QUERY
 	SELECT f.what, w.cluster_id, w.namespace, NULL::text,
-			jsonb_build_object('criterion', w.criterion, 'kind', w.kind, 'status', w.status, 'native_status', w.native_status, 'count', w.expected),
+			jsonb_build_object('criterion', w.criterion, 'kind', w.kind, 'status', w.status, 'native_status',
+				w.native_status, 'count', w.expected),
 			jsonb_build_object('count', f.count)
-		FROM kube_reports_internal.wrong_counts() w CROSS JOIN LATERAL (VALUES ('rollup', w.found), ('rollup_daily', w.daily)) f(what, count)
+		FROM kube_reports_internal.wrong_counts() w
+			CROSS JOIN LATERAL (VALUES ('rollup', w.found), ('rollup_daily', w.daily)) f(what, count)
 		WHERE w.expected <> f.count;
 
 	RETURN QUERY
 	SELECT 'rollup_daily', NULL::integer, NULL::text, NULL::text, NULL::jsonb, to_jsonb(d)
-		FROM kube_reports_internal.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
+		FROM kube_reports_internal.rollup_daily d
+			WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
 
 	RETURN QUERY
 	SELECT 'rollup_policy', w.cluster_id, w.namespace, NULL::text,
-			jsonb_build_object('policy', w.policy, 'status', w.status, 'count', w.expected), jsonb_build_object('count', w.found)
+			jsonb_build_object('policy', w.policy, 'status', w.status, 'count', w.expected),
+				jsonb_build_object('count', w.found)
 		FROM kube_reports_internal.wrong_policies() w
 	UNION ALL
 	SELECT 'rollup_policy', p.cluster_id, p.namespace, NULL, NULL, to_jsonb(p)
 		FROM kube_reports_internal.rollup_policy p
-		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion k WHERE k.id = p.criterion AND k.policy_id = p.policy);
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion k WHERE k.id = p.criterion
+			AND k.policy_id = p.policy);
 
 	RETURN QUERY
 	SELECT 'score_daily', w.cluster_id, w.namespace, NULL::text,
-			jsonb_build_object('source', w.source, 'category', w.category, 'severity', w.severity, 'status', w.status, 'count', w.expected),
+			jsonb_build_object('source', w.source, 'category', w.category, 'severity', w.severity, 'status',
+				w.status, 'count', w.expected),
 			jsonb_build_object('count', w.found)
 		FROM kube_reports_internal.wrong_scores() w;
 
-	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found FROM kube_reports_internal.wrong_summaries() w;
+	RETURN QUERY SELECT 'summary', w.cluster_id, w.namespace, w.name, w.expected, w.found
+		FROM kube_reports_internal.wrong_summaries() w;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.verify()
-	IS 'compares results, times, history and counts with the documents and with each other, and summaries of set_summaries() with results: a row for each difference, none when all is well; what: the table that is wrong. Takes as long as reading everything does; call rebuild() to mend';
+	IS 'compares results, times, history and counts with the documents and with each other, and summaries of '
+		'set_summaries() with results: a row for each difference, none when all is well; what: the table that is '
+		'wrong. Takes as long as reading everything does; call rebuild() to mend';

@@ -40,38 +40,45 @@ BEGIN
 	END IF;
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.history_lock());
 	-- Read, not looked up by name: an advisory lock lets no cache learn that there was none a moment ago.
-	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relname = partition) THEN
+	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace
+		AND c.relname = partition) THEN
 		RETURN;
 	END IF;
 	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.result_change)', partition);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
-	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an entry.
+	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an
+	-- entry.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);
 	-- In the order of versions for those who follow history; they come in that order, too.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (subject)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I USING brin (at) WITH (pages_per_range = 32)', partition);
-	EXECUTE format('ALTER TABLE kube_reports_internal.result_change ATTACH PARTITION kube_reports_internal.%I FOR VALUES FROM (%L) TO (%L)', partition,
+	EXECUTE format('ALTER TABLE kube_reports_internal.result_change ATTACH PARTITION kube_reports_internal.%I FOR '
+		'VALUES FROM (%L) TO (%L)', partition,
 		month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
 END
 $$;
-COMMENT ON FUNCTION kube_reports.make_history(timestamptz) 
-	IS 'makes room for the history of the month that a time is in, for rows that are loaded or replicated: whoever writes, and upkeep, make it by themselves';
+COMMENT ON FUNCTION kube_reports.make_history(timestamptz)
+	IS 'makes room for the history of the month that a time is in, for rows that are loaded or replicated: whoever '
+		'writes, and upkeep, make it by themselves';
 
 ---- from documents to rows ----
 
 CREATE FUNCTION kube_reports_internal.status_name(status "char") RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error' WHEN 's' THEN 'skip' END;
-COMMENT ON FUNCTION kube_reports_internal.status_name("char") IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
+RETURN CASE status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error'
+	WHEN 's' THEN 'skip' END;
+COMMENT ON FUNCTION kube_reports_internal.status_name("char")
+	IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
 
--- The reports are given by their keys.  first and last versions are those of their changes; null: nothing changed, their results are
--- to be made again from the documents, and history stays as it is.
--- One statement: it sees one state, and what it learns of the documents is at hand for every table.  Rows are probed for one by one
--- (LATERAL ... LIMIT 1) whatever the statistics say, because the plan is kept.
-CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[], firsts bigint[], lasts bigint[],
+-- The reports are given by their keys.  first and last versions are those of their changes; null: nothing changed,
+-- their results are to be made again from the documents, and history stays as it is.
+-- One statement: it sees one state, and what it learns of the documents is at hand for every table.  Rows are probed
+-- for one by one (LATERAL ... LIMIT 1) whatever the statistics say, because the plan is kept.
+CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[],
+	firsts bigint[], lasts bigint[],
 		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -82,17 +89,22 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i WHERE i.lane = apply_results.lane),
+	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i
+		WHERE i.lane = apply_results.lane),
 		(SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_results.lane
-		AND c.version = (SELECT max(l.version) FROM unnest(lasts) l(version)) LIMIT 1), kube_reports_internal.lane_time(apply_results.lane));
+		AND c.version = (SELECT max(l.version) FROM unnest(lasts) l(version)) LIMIT 1),
+			kube_reports_internal.lane_time(apply_results.lane));
 	today		date := (written_at AT TIME ZONE 'UTC')::date;
 	settle_window interval := kube_reports.setting('settle_window')::interval;
 	-- Rows that are not there yet may go all the same, and those that come back are not new.
-	restoring	boolean := (SELECT b.restoring FROM kube_reports_internal.result_rebuild b WHERE b.lane = apply_results.lane);
+	restoring	boolean := (SELECT b.restoring FROM kube_reports_internal.result_rebuild b
+		WHERE b.lane = apply_results.lane);
 	target		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_results.lane;
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id,
+		t.mapping INTO target
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE l.id = apply_results.lane;
 	PERFORM kube_reports.make_history(written_at);
 	IF restoring THEN
 		PERFORM kube_reports_internal.count_restored(apply_results.lane, namespaces, names, firsts);
@@ -112,7 +124,8 @@ BEGIN
 				WHERE c.lane = apply_results.lane AND c.version = k.last LIMIT 1) w ON true
 			-- The state at the last version is what the next change of the report has found, if there is one by now.
 			LEFT JOIN LATERAL (SELECT true AS found, c.old_metadata, c.old_body FROM kube_reports_internal.change c
-				WHERE c.lane = apply_results.lane AND c.namespace = k.namespace AND c.name = k.name AND c.version > k.last
+				WHERE c.lane = apply_results.lane AND c.namespace = k.namespace
+					AND c.name = k.name AND c.version > k.last
 				ORDER BY c.version LIMIT 1) n ON true
 			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
@@ -121,17 +134,21 @@ BEGIN
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
 	), whole_difference AS MATERIALIZED (
-		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace, e.name AS origin_name, e.version, e.actor_id,
+		SELECT e.origin, e.known, e.again, e.origin_first_seen, e.namespace,
+			e.name AS origin_name, e.version, e.actor_id,
 			e.body IS NULL AS deleted, d.*
-		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
+			target.mapping, target.cluster_id,
 			e.old_metadata, e.old_body, e.metadata, e.body) d
 	), difference AS NOT MATERIALIZED (
 		SELECT d.* FROM whole_difference d WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
 		-- What the documents want, and beside it the row that there is.
-		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id, d.deleted, d.key, d.wanted,
+		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id,
+			d.deleted, d.key, d.wanted,
 			d.old_status, d.criterion, d.subject, d.kind, d.status, d.native_status, d.score, d.detail,
-			r.place, r.criterion AS row_criterion, r.subject AS row_subject, r.status AS row_status, r.native_status AS row_native_status,
+			r.place, r.criterion AS row_criterion, r.subject AS row_subject, r.status AS row_status,
+				r.native_status AS row_native_status,
 			r.first_seen AS row_first_seen, r.since AS row_since,
 			r.place IS NOT NULL AND (r.criterion, r.subject, r.detail, r.status, r.native_status, r.score)
 				<> (d.criterion, d.subject, d.detail, d.status, d.native_status, d.score) AS differs
@@ -165,10 +182,12 @@ BEGIN
 			WHERE c.tableoid = g.partition AND c.ctid = g.place
 			RETURNING c.origin, c.key, c.first_seen, c.old_since, c.old_status
 	), added AS MATERIALIZED (
-		SELECT w.origin, w.known, w.again, w.origin_first_seen, w.namespace, w.origin_name, w.version, w.actor_id, w.key,
+		SELECT w.origin, w.known, w.again, w.origin_first_seen, w.namespace, w.origin_name,
+			w.version, w.actor_id, w.key,
 			w.criterion, w.subject, w.kind, w.status, w.native_status, w.score, w.detail,
 			coalesce(t.old_status, w.old_status) AS was,
-			coalesce(t.first_seen, s.first_seen, CASE WHEN w.again OR w.old_status IS NOT NULL THEN w.origin_first_seen END, written_at) AS first_seen,
+			coalesce(t.first_seen, s.first_seen, CASE WHEN w.again
+				OR w.old_status IS NOT NULL THEN w.origin_first_seen END, written_at) AS first_seen,
 			CASE WHEN t.old_status = w.status THEN t.old_since
 				WHEN w.again OR w.old_status = w.status THEN coalesce(s.since, w.origin_first_seen)
 				ELSE written_at END AS since,
@@ -177,35 +196,45 @@ BEGIN
 		FROM (SELECT w.* FROM wanted w WHERE w.wanted AND w.place IS NULL) w
 			FULL JOIN taken_back t ON t.origin = w.origin AND t.key = w.key
 			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
-				WHERE w.known AND (w.again OR w.old_status IS NOT NULL) AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
+				WHERE w.known AND (w.again OR w.old_status IS NOT NULL) AND s.origin = w.origin
+					AND s.key = w.key LIMIT 1) s ON true
 		WHERE coalesce(w.wanted, false)
 	), staying AS MATERIALIZED (
-		-- Of which subjects a report that some results leave still says something: what did not change, and what the document wants.
+		-- Of which subjects a report that some results leave still says something: what did not change, and what the
+		-- document wants.
 		SELECT DISTINCT r.origin, r.subject
 		FROM (SELECT DISTINCT w.origin FROM wanted w WHERE w.known AND NOT w.wanted AND NOT w.again AND NOT w.deleted) w
-			CROSS JOIN LATERAL (SELECT r.origin, r.subject, r.key FROM kube_reports_internal.result r WHERE r.origin = w.origin OFFSET 0) r
+			CROSS JOIN LATERAL (SELECT r.origin, r.subject, r.key FROM kube_reports_internal.result r
+				WHERE r.origin = w.origin OFFSET 0) r
 		WHERE (r.origin, r.key) NOT IN (SELECT d.origin, d.key FROM whole_difference d)
 		UNION
 		SELECT d.origin, d.subject FROM whole_difference d WHERE d.wanted
 	), history AS MATERIALIZED (
-		SELECT a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, a.was AS old_status, a.status AS new_status, a.namespace,
+		SELECT a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, a.was AS old_status,
+			a.status AS new_status, a.namespace,
 				CASE WHEN a.was IS NOT NULL THEN a.was_first_seen END AS first_seen,
-				CASE WHEN a.was IS NOT NULL THEN a.was_since END AS old_since, NULL::timestamptz AS settles_at, NULL::"char" AS gone_with
+				CASE WHEN a.was IS NOT NULL THEN a.was_since END AS old_since, NULL::timestamptz AS settles_at,
+					NULL::"char" AS gone_with
 			FROM added a WHERE NOT a.again AND a.was IS DISTINCT FROM a.status
 		UNION ALL
-		SELECT w.version, w.origin, w.key, w.criterion, w.subject, w.actor_id, w.row_status, w.status, w.namespace, w.row_first_seen, w.row_since, NULL, NULL
+		SELECT w.version, w.origin, w.key, w.criterion, w.subject, w.actor_id, w.row_status, w.status, w.namespace,
+			w.row_first_seen, w.row_since, NULL, NULL
 			FROM wanted w WHERE NOT w.again AND w.wanted AND w.place IS NOT NULL AND w.row_status <> w.status
 		UNION ALL
-		SELECT w.version, w.origin, w.key, coalesce(w.row_criterion, w.criterion), coalesce(w.row_subject, w.subject), w.actor_id,
+		SELECT w.version, w.origin, w.key, coalesce(w.row_criterion, w.criterion),
+			coalesce(w.row_subject, w.subject), w.actor_id,
 				coalesce(w.row_status, w.old_status), NULL, w.namespace,
-				coalesce(w.row_first_seen, s.first_seen, w.origin_first_seen), coalesce(w.row_since, s.since, w.origin_first_seen),
+				coalesce(w.row_first_seen, s.first_seen, w.origin_first_seen),
+					coalesce(w.row_since, s.since, w.origin_first_seen),
 				written_at + settle_window,
 				CASE WHEN w.deleted THEN 'r'
-					WHEN (w.origin, coalesce(w.row_subject, w.subject)) NOT IN (SELECT s.origin, s.subject FROM staying s)
+					WHEN (w.origin, coalesce(w.row_subject, w.subject)) NOT IN (SELECT s.origin,
+						s.subject FROM staying s)
 						AND w.origin IN (SELECT s.origin FROM staying s) THEN 's' END::"char"
 			FROM wanted w
 				LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
-					WHERE restoring IS NOT NULL AND w.place IS NULL AND s.origin = w.origin AND s.key = w.key LIMIT 1) s ON true
+					WHERE restoring IS NOT NULL AND w.place IS NULL AND s.origin = w.origin
+						AND s.key = w.key LIMIT 1) s ON true
 			WHERE NOT w.again AND NOT w.wanted AND (w.place IS NOT NULL OR restoring IS NOT NULL)
 	), new_origin AS (
 		INSERT INTO kube_reports_internal.origin (id, first_seen, cluster_id, resource_type, namespace, name)
@@ -214,17 +243,22 @@ BEGIN
 	), new_criterion AS (
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
-			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.criterion c WHERE c.id = i.id LIMIT 1) c ON true
+			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id
+				FROM difference d WHERE d.wanted) i
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.criterion c
+					WHERE c.id = i.id LIMIT 1) c ON true
 				WHERE c.stored IS NULL) m ON m.id = d.criterion
 			WHERE d.wanted AND d.source IS NOT NULL
 			ORDER BY d.criterion
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid
-			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.subject s WHERE s.id = i.id LIMIT 1) s ON true
+			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace,
+				d.subject_name, d.subject_uid
+			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id
+				FROM difference d WHERE d.wanted) i
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.subject s
+					WHERE s.id = i.id LIMIT 1) s ON true
 				WHERE s.stored IS NULL) m ON m.id = d.subject
 			WHERE d.wanted
 			ORDER BY d.subject
@@ -233,7 +267,8 @@ BEGIN
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
 			FROM difference d JOIN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM difference d WHERE d.wanted) i
-				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.detail t WHERE t.id = i.id LIMIT 1) t ON true
+				LEFT JOIN LATERAL (SELECT true AS stored FROM kube_reports_internal.detail t
+					WHERE t.id = i.id LIMIT 1) t ON true
 				WHERE t.stored IS NULL) m ON m.id = d.detail
 			WHERE d.wanted AND d.message IS NOT NULL
 			ORDER BY d.detail
@@ -249,13 +284,16 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
 				WHERE o.last_used < date_trunc('month', now())
 	), new_result AS (
-		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
-			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, a.first_seen, a.since, target.cluster_id, a.score, a.status, a.namespace,
+		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since,
+			cluster_id, score, status, namespace, native_status)
+			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, a.first_seen, a.since, target.cluster_id,
+				a.score, a.status, a.namespace,
 				a.native_status
 			FROM added a
 	), changed_result AS (
 		UPDATE kube_reports_internal.result r
-			SET criterion = w.criterion, subject = w.subject, detail = w.detail, score = w.score, status = w.status, native_status = w.native_status,
+			SET criterion = w.criterion, subject = w.subject, detail = w.detail, score = w.score, status = w.status,
+				native_status = w.native_status,
 				since = CASE WHEN w.again OR w.row_status = w.status THEN r.since ELSE written_at END
 			FROM wanted w
 			WHERE w.wanted AND w.differs AND r.ctid = w.place
@@ -269,11 +307,13 @@ BEGIN
 			UNION ALL
 			SELECT w.origin, w.key, w.row_first_seen, written_at FROM wanted w
 				WHERE NOT w.again AND w.wanted AND w.place IS NOT NULL AND w.row_status <> w.status
-			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
+				SET first_seen = excluded.first_seen, since = excluded.since
 	), gone_since AS (
 		DELETE FROM kube_reports_internal.result_since s
 			USING (SELECT w.origin, w.key, l.place FROM wanted w
-				JOIN LATERAL (SELECT s.ctid AS place FROM kube_reports_internal.result_since s WHERE s.origin = w.origin AND s.key = w.key LIMIT 1) l ON true
+				JOIN LATERAL (SELECT s.ctid AS place FROM kube_reports_internal.result_since s WHERE s.origin = w.origin
+					AND s.key = w.key LIMIT 1) l ON true
 				WHERE NOT w.wanted) g
 			WHERE s.ctid = g.place
 	), counted AS (
@@ -282,11 +322,14 @@ BEGIN
 		SELECT w.namespace, w.criterion, w.kind, w.status, w.native_status, w.again, 1 FROM wanted w
 			WHERE w.wanted AND w.differs
 		UNION ALL
-		SELECT w.namespace, w.row_criterion, coalesce(s.kind, ''), w.row_status, w.row_native_status, w.again, -1 FROM wanted w
-			LEFT JOIN LATERAL (SELECT s.kind FROM kube_reports_internal.subject s WHERE s.id = w.row_subject LIMIT 1) s ON true
+		SELECT w.namespace, w.row_criterion, coalesce(s.kind, ''), w.row_status, w.row_native_status,
+			w.again, -1 FROM wanted w
+			LEFT JOIN LATERAL (SELECT s.kind FROM kube_reports_internal.subject s
+				WHERE s.id = w.row_subject LIMIT 1) s ON true
 			WHERE w.place IS NOT NULL AND (w.differs OR NOT w.wanted)
 	), new_delta AS (
-		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses,
+			native_statuses, counts)
 			SELECT target.cluster_id, CASE WHEN NOT d.again OR NOT restoring THEN today END, d.namespace, d.kind,
 				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
 			FROM (SELECT c.namespace, c.criterion, c.kind, c.status, c.native_status, c.again, sum(c.count) AS count
@@ -295,19 +338,24 @@ BEGIN
 				HAVING sum(c.count) <> 0) d
 			GROUP BY d.namespace, d.kind, d.again
 	)
-	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
+	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id,
+		old_status, new_status, namespace,
 			first_seen, old_since, settles_at, gone_with)
-		SELECT written_at, h.version, h.origin, h.key, h.criterion, h.subject, h.actor_id, target.cluster_id, h.old_status, h.new_status, h.namespace,
+		SELECT written_at, h.version, h.origin, h.key, h.criterion, h.subject, h.actor_id, target.cluster_id,
+			h.old_status, h.new_status, h.namespace,
 			h.first_seen, h.old_since, h.settles_at, h.gone_with
 		FROM history h;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[], bigint[], bigint[], bigint, bigint)
-	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last versions: those whose keys are in a range';
+	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last '
+		'versions: those whose keys are in a range';
 
--- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made again has never been
--- added to the counts of now, and so nothing is to be taken from them; from those of the day it is.
-CREATE FUNCTION kube_reports_internal.count_restored(lane integer, namespaces text[], names text[], firsts bigint[]) RETURNS void
+-- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made
+-- again has never been added to the counts of now, and so nothing is to be taken from them; from those of the day it
+-- is.
+CREATE FUNCTION kube_reports_internal.count_restored(lane integer, namespaces text[], names text[], firsts bigint[])
+	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
@@ -323,8 +371,10 @@ BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
 		WHERE l.id = count_restored.lane AND t.results = 'current';
-	INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
-		SELECT target.cluster_id, x.day, k.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status), array_agg(x.count)
+	INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses,
+		native_statuses, counts)
+		SELECT target.cluster_id, x.day, k.namespace, w.kind, array_agg(w.criterion), array_agg(w.status),
+			array_agg(w.native_status), array_agg(x.count)
 		FROM unnest(namespaces, names, firsts) k(namespace, name, first)
 			CROSS JOIN LATERAL (SELECT c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = count_restored.lane AND c.version = k.first LIMIT 1) c
@@ -334,7 +384,8 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
-			CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
+				target.mapping, target.cluster_id,
 				c.old_metadata, c.old_body, o.metadata, o.body) d
 			JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
 				NULL, NULL, c.old_metadata, c.old_body) w ON w.key = d.key
@@ -346,9 +397,10 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[], bigint[])
 	IS 'takes results that a dump has brought, and that changed before they were made again, from the counts of the day';
 
--- What most writes are: reports that were never there, so that every result appears, none has a row or a past.  The same rows as
--- apply_results() would make, without looking for what is not there.
-CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, namespaces text[], names text[], versions bigint[]) RETURNS void
+-- What most writes are: reports that were never there, so that every result appears, none has a row or a past.  The
+-- same rows as apply_results() would make, without looking for what is not there.
+CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, namespaces text[], names text[],
+	versions bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
@@ -359,17 +411,20 @@ SET enable_hashjoin = on
 SET jit = off
 AS $$
 DECLARE
-	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i WHERE i.lane = apply_new_results.lane),
+	written_at	timestamptz := coalesce((SELECT i.at FROM kube_reports_internal.import_time i
+		WHERE i.lane = apply_new_results.lane),
 		(SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = apply_new_results.lane
 			AND c.version = (SELECT max(v.version) FROM unnest(versions) v(version)) LIMIT 1));
 	target		record;
 BEGIN
 	SELECT l.cluster_id, l.resource_type, t.mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = apply_new_results.lane;
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE l.id = apply_new_results.lane;
 	PERFORM kube_reports.make_history(written_at);
 
 	WITH entry AS MATERIALIZED (
-		SELECT k.namespace, k.name, k.version, c.actor, kube_reports_internal.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
+		SELECT k.namespace, k.name, k.version, c.actor,
+			kube_reports_internal.field_hash('actor', c.actor) AS actor_id, o.metadata, o.body,
 			nextval('kube_reports_internal.origin_id_seq') AS origin
 		FROM unnest(namespaces, names, versions) k(namespace, name, version)
 			CROSS JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
@@ -378,10 +433,13 @@ BEGIN
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name LIMIT 1) o
 	), added AS MATERIALIZED (
-		SELECT e.origin, e.namespace, e.version, e.actor_id, d.key, d.criterion, d.subject, d.detail, d.kind, d.status, d.native_status, d.score,
-			d.source, d.policy, d.rule, d.category, d.severity, d.api_version, d.subject_namespace, d.subject_name, d.subject_uid,
+		SELECT e.origin, e.namespace, e.version, e.actor_id, d.key, d.criterion, d.subject, d.detail, d.kind, d.status,
+			d.native_status, d.score,
+			d.source, d.policy, d.rule, d.category, d.severity, d.api_version, d.subject_namespace,
+				d.subject_name, d.subject_uid,
 			d.message, d.properties, d.exceptions
-		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+		FROM entry e CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
+			target.mapping, target.cluster_id,
 			NULL, NULL, e.metadata, e.body) d
 	), new_origin AS (
 		INSERT INTO kube_reports_internal.origin (id, first_seen, cluster_id, resource_type, namespace, name)
@@ -391,12 +449,14 @@ BEGIN
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (a.criterion) a.criterion, a.source, a.policy, a.rule, a.category, a.severity
 			FROM added a WHERE a.criterion IN (SELECT i.id FROM (SELECT DISTINCT a.criterion AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)) AND a.source IS NOT NULL
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0))
+					AND a.source IS NOT NULL
 			ORDER BY a.criterion
 			ON CONFLICT DO NOTHING
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT DISTINCT ON (a.subject) a.subject, target.cluster_id, a.api_version, a.kind, a.subject_namespace, a.subject_name, a.subject_uid
+			SELECT DISTINCT ON (a.subject) a.subject, target.cluster_id, a.api_version, a.kind, a.subject_namespace,
+				a.subject_name, a.subject_uid
 			FROM added a WHERE a.subject IN (SELECT i.id FROM (SELECT DISTINCT a.subject AS id FROM added a) i
 				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0))
 			ORDER BY a.subject
@@ -405,7 +465,8 @@ BEGIN
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (a.detail) a.detail, a.message, a.properties::jsonb, a.exceptions
 			FROM added a WHERE a.detail IN (SELECT i.id FROM (SELECT DISTINCT a.detail AS id FROM added a) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)) AND a.message IS NOT NULL
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0))
+					AND a.message IS NOT NULL
 			ORDER BY a.detail
 			ON CONFLICT DO NOTHING
 	), new_actor AS (
@@ -418,12 +479,15 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
 				WHERE o.last_used < date_trunc('month', now())
 	), new_result AS (
-		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since, cluster_id, score, status, namespace, native_status)
-			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, written_at, written_at, target.cluster_id, a.score, a.status, a.namespace,
+		INSERT INTO kube_reports_internal.result (origin, key, criterion, subject, detail, first_seen, since,
+			cluster_id, score, status, namespace, native_status)
+			SELECT a.origin, a.key, a.criterion, a.subject, a.detail, written_at, written_at, target.cluster_id,
+				a.score, a.status, a.namespace,
 				a.native_status
 			FROM added a
 	), new_delta AS (
-		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses, native_statuses, counts)
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses,
+			native_statuses, counts)
 			SELECT target.cluster_id, (written_at AT TIME ZONE 'UTC')::date, d.namespace, d.kind,
 				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
 			FROM (SELECT a.namespace, a.kind, a.criterion, a.status, a.native_status, count(*) AS count
@@ -431,15 +495,19 @@ BEGIN
 				GROUP BY a.namespace, a.kind, a.criterion, a.status, a.native_status) d
 			GROUP BY d.namespace, d.kind
 	)
-	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, new_status, namespace)
-		SELECT written_at, a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id, target.cluster_id, a.status, a.namespace
+	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor,
+		cluster_id, new_status, namespace)
+		SELECT written_at, a.version, a.origin, a.key, a.criterion, a.subject, a.actor_id,
+			target.cluster_id, a.status, a.namespace
 		FROM added a;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, text[], text[], bigint[])
-	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are current';
+	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results '
+		'are current';
 
-CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false)
+	RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
@@ -468,22 +536,26 @@ BEGIN
 	LOOP
 		-- A report that one statement changed twice changed once: from what it was before the first to what it is now.
 		WITH changed AS (
-			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, bool_and(c.operation = 'A') AS created,
+			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last,
+				bool_and(c.operation = 'A') AS created,
 				max(coalesce(kube_reports.document_size(c.old_body), 0)) AS old_size
 			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = record_results.lane AND c.version > after_version ORDER BY c.version LIMIT max_changes) c
 			GROUP BY c.namespace, c.name
 		), sized AS (
-			SELECT c.*, p.waits IS TRUE AS waits, CASE WHEN postpone THEN c.old_size + coalesce(o.size, 0) ELSE 0 END AS size
+			SELECT c.*, p.waits IS TRUE AS waits, CASE
+				WHEN postpone THEN c.old_size + coalesce(o.size, 0) ELSE 0 END AS size
 			FROM changed c
 				LEFT JOIN LATERAL (SELECT true AS waits FROM kube_reports_internal.result_pending p
-					WHERE p.lane = record_results.lane AND p.namespace = c.namespace AND p.name = c.name LIMIT 1) p ON true
+					WHERE p.lane = record_results.lane AND p.namespace = c.namespace
+						AND p.name = c.name LIMIT 1) p ON true
 				LEFT JOIN LATERAL (SELECT kube_reports.document_size(o.body) AS size FROM kube_reports.object o
 					WHERE postpone AND o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 						AND o.namespace = c.namespace AND o.name = c.name LIMIT 1) o ON true
 		), sorted AS (
 			-- Small ones that are many in one batch are not small.
-			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly AS later FROM sized s
+			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly AS later
+				FROM sized s
 		)
 		SELECT array_agg(k.namespace ORDER BY k.last) FILTER (WHERE NOT k.later) AS namespaces,
 				array_agg(k.name ORDER BY k.last) FILTER (WHERE NOT k.later) AS names,
@@ -493,8 +565,10 @@ BEGIN
 				array_agg(k.name ORDER BY k.last) FILTER (WHERE k.later) AS later_names,
 				array_agg(k.first ORDER BY k.last) FILTER (WHERE k.later) AS later_firsts,
 				max(k.last) AS last,
-				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.cluster_id = target.cluster_id
-					AND g.resource_type = target.resource_type AND g.namespace = k.namespace AND g.name = k.name)) AS all_new
+				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports_internal.origin g
+					WHERE g.cluster_id = target.cluster_id
+					AND g.resource_type = target.resource_type AND g.namespace = k.namespace
+						AND g.name = k.name)) AS all_new
 			INTO step FROM sorted k;
 		EXIT WHEN step.last IS NULL;
 		IF step.later_names IS NOT NULL THEN
@@ -511,9 +585,11 @@ BEGIN
 		IF step.names IS NULL THEN
 			NULL;
 		ELSIF step.all_new THEN
-			PERFORM kube_reports_internal.apply_new_results(record_results.lane, step.namespaces, step.names, step.lasts);
+			PERFORM kube_reports_internal.apply_new_results(record_results.lane, step.namespaces,
+				step.names, step.lasts);
 		ELSE
-			PERFORM kube_reports_internal.apply_results(record_results.lane, step.namespaces, step.names, step.firsts, step.lasts);
+			PERFORM kube_reports_internal.apply_results(record_results.lane, step.namespaces, step.names,
+				step.firsts, step.lasts);
 		END IF;
 		after_version := step.last;
 	END LOOP;
@@ -525,13 +601,16 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean)
-	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; does nothing unless the type''s results are current; returns the last version looked at. postpone: results of what costs much follow, in result_pending';
+	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; '
+		'does nothing unless the type''s results are current; returns the last version looked at. postpone: results '
+		'of what costs much follow, in result_pending';
 
 ---- results that follow ----
 
--- What a report is the first to say is said in a short transaction of its own: whoever says the same meanwhile waits for its end, perhaps
--- with a lane locked.
-CREATE FUNCTION kube_reports_internal.announce_pending(lane integer, namespace text, name text, first bigint, last bigint) RETURNS bigint
+-- What a report is the first to say is said in a short transaction of its own: whoever says the same meanwhile waits
+-- for its end, perhaps with a lane locked.
+CREATE FUNCTION kube_reports_internal.announce_pending(lane integer, namespace text, name text, first bigint,
+	last bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 -- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
@@ -550,18 +629,24 @@ DECLARE
 	written		record;
 	announced	bigint;
 BEGIN
-	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c WHERE c.lane = announce_pending.lane AND c.version = last;
+	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c
+		WHERE c.lane = announce_pending.lane AND c.version = last;
 	-- So is the first event of a month.
-	IF to_regclass('kube_reports_internal.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM')) IS NULL THEN
+	IF to_regclass('kube_reports_internal.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM'))
+		IS NULL THEN
 		PERFORM kube_reports.make_history(written.at);
 		RETURN 1;
 	END IF;
-	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = announce_pending.lane;
-	SELECT c.old_metadata AS metadata, c.old_body AS body INTO old FROM kube_reports_internal.change c WHERE c.lane = announce_pending.lane AND c.version = first;
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id,
+		t.mapping INTO target
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE l.id = announce_pending.lane;
+	SELECT c.old_metadata AS metadata, c.old_body AS body INTO old FROM kube_reports_internal.change c
+		WHERE c.lane = announce_pending.lane AND c.version = first;
 	SELECT d.metadata, d.body INTO new
 		FROM (SELECT c.version, c.old_metadata AS metadata, c.old_body AS body FROM kube_reports_internal.change c
-				WHERE c.lane = announce_pending.lane AND c.namespace = announce_pending.namespace AND c.name = announce_pending.name AND c.version > last
+				WHERE c.lane = announce_pending.lane AND c.namespace = announce_pending.namespace
+					AND c.name = announce_pending.name AND c.version > last
 			UNION ALL
 			SELECT 9223372036854775807, o.metadata, o.body FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
@@ -576,21 +661,25 @@ BEGIN
 		INSERT INTO kube_reports_internal.criterion (id, source, policy, rule, category, severity)
 			SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity
 			FROM said d WHERE d.criterion IN (SELECT i.id FROM (SELECT DISTINCT d.criterion AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion c WHERE c.id = i.id OFFSET 0)
+					ORDER BY i.id LIMIT max_rows)
 			ORDER BY d.criterion
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_subject AS (
 		INSERT INTO kube_reports_internal.subject (id, cluster_id, api_version, kind, namespace, name, uid)
-			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid
+			SELECT DISTINCT ON (d.subject) d.subject, target.cluster_id, d.api_version, d.kind, d.subject_namespace,
+				d.subject_name, d.subject_uid
 			FROM said d WHERE d.subject IN (SELECT i.id FROM (SELECT DISTINCT d.subject AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.subject s WHERE s.id = i.id OFFSET 0)
+					ORDER BY i.id LIMIT max_rows)
 			ORDER BY d.subject
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_detail AS (
 		INSERT INTO kube_reports_internal.detail (id, message, properties, exceptions)
 			SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties::jsonb, d.exceptions
 			FROM said d WHERE d.detail IN (SELECT i.id FROM (SELECT DISTINCT d.detail AS id FROM said d) i
-				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0) ORDER BY i.id LIMIT max_rows)
+				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.detail t WHERE t.id = i.id OFFSET 0)
+					ORDER BY i.id LIMIT max_rows)
 			ORDER BY d.detail
 			ON CONFLICT DO NOTHING RETURNING 1
 	), new_actor AS (
@@ -609,10 +698,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.announce_pending(integer, text, text, bigint, bigint)
-	IS 'stores what a report is the first to say of criteria, subjects and details, some thousand of each, and makes the month of their history; how many there were';
+	IS 'stores what a report is the first to say of criteria, subjects and details, some thousand of each, and makes '
+		'the month of their history; how many there were';
 
--- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in parts of a
--- megabyte of documents, so that none takes long.
+-- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in
+-- parts of a megabyte of documents, so that none takes long.
 CREATE FUNCTION kube_reports_internal.apply_pending(lane integer, namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -631,7 +721,8 @@ DECLARE
 	greatest_key bigint;
 BEGIN
 	SELECT p.first, p.last, p.part, p.parts, p.ctid AS place INTO pending FROM kube_reports_internal.result_pending p
-		WHERE p.lane = apply_pending.lane AND p.namespace = apply_pending.namespace AND p.name = apply_pending.name FOR UPDATE;
+		WHERE p.lane = apply_pending.lane AND p.namespace = apply_pending.namespace
+			AND p.name = apply_pending.name FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
@@ -644,9 +735,11 @@ BEGIN
 			RETURN false;
 		END IF;
 		pending.part := 0;
-		pending.parts := 1 + (coalesce((SELECT kube_reports.document_size(c.old_body) FROM kube_reports_internal.change c
+		pending.parts := 1 + (coalesce((SELECT kube_reports.document_size(c.old_body)
+			FROM kube_reports_internal.change c
 				WHERE c.lane = apply_pending.lane AND c.version = pending.first), 0)
-			+ coalesce((SELECT max(kube_reports.document_size(o.body)) FROM kube_reports_internal.lane l JOIN kube_reports.object o
+			+ coalesce((SELECT max(kube_reports.document_size(o.body)) FROM kube_reports_internal.lane l
+				JOIN kube_reports.object o
 				ON (o.cluster_id, o.resource_type, o.namespace, o.name)
 					= (l.cluster_id, l.resource_type, apply_pending.namespace, apply_pending.name)
 				WHERE l.id = apply_pending.lane), 0)) / (4 * kube_reports_internal.costly_bytes());
@@ -655,19 +748,24 @@ BEGIN
 	least_key := (floor(pending.part * width) - 9223372036854775808)::bigint;
 	greatest_key := CASE WHEN pending.part + 1 = pending.parts THEN 9223372036854775807
 		ELSE (floor((pending.part + 1) * width) - 9223372036854775809)::bigint END;
-	IF pending.part = 0 AND kube_reports_internal.announce_pending(apply_pending.lane, apply_pending.namespace, apply_pending.name,
+	IF pending.part = 0 AND kube_reports_internal.announce_pending(apply_pending.lane,
+		apply_pending.namespace, apply_pending.name,
 			pending.first, pending.last) > 0 THEN
-		UPDATE kube_reports_internal.result_pending p SET first = pending.first, last = pending.last, part = pending.part, parts = pending.parts
+		UPDATE kube_reports_internal.result_pending p SET first = pending.first, last = pending.last,
+			part = pending.part, parts = pending.parts
 			WHERE p.ctid = pending.place;
 		RETURN true;
 	END IF;
-	PERFORM kube_reports_internal.apply_results(apply_pending.lane, ARRAY[apply_pending.namespace], ARRAY[apply_pending.name],
+	PERFORM kube_reports_internal.apply_results(apply_pending.lane, ARRAY[apply_pending.namespace],
+		ARRAY[apply_pending.name],
 		ARRAY[pending.first], ARRAY[pending.last], least_key, greatest_key);
 	IF pending.part + 1 < pending.parts THEN
-		UPDATE kube_reports_internal.result_pending p SET first = pending.first, last = pending.last, part = pending.part + 1, parts = pending.parts
+		UPDATE kube_reports_internal.result_pending p SET first = pending.first, last = pending.last,
+			part = pending.part + 1, parts = pending.parts
 			WHERE p.ctid = pending.place;
 	ELSE
-		UPDATE kube_reports_internal.result_pending p SET first = pending.last + 1, last = NULL, part = 0, parts = 1 WHERE p.ctid = pending.place;
+		UPDATE kube_reports_internal.result_pending p SET first = pending.last + 1, last = NULL, part = 0, parts = 1
+			WHERE p.ctid = pending.place;
 	END IF;
 	RETURN true;
 END
@@ -680,9 +778,11 @@ CREATE FUNCTION kube_reports_internal.is_applied(pending kube_reports_internal.r
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT NOT EXISTS (SELECT FROM kube_reports_internal.change c
-		WHERE c.lane = pending.lane AND c.namespace = pending.namespace AND c.name = pending.name AND c.version >= pending.first);
+		WHERE c.lane = pending.lane AND c.namespace = pending.namespace AND c.name = pending.name
+			AND c.version >= pending.first);
 END;
-COMMENT ON FUNCTION kube_reports_internal.is_applied(kube_reports_internal.result_pending) IS 'whether a report''s results have all changes of the log';
+COMMENT ON FUNCTION kube_reports_internal.is_applied(kube_reports_internal.result_pending)
+	IS 'whether a report''s results have all changes of the log';
 
 CREATE FUNCTION kube_reports_internal.finish_pending(lane integer, namespace text, name text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -701,7 +801,8 @@ COMMENT ON FUNCTION kube_reports_internal.finish_pending(integer, text, text)
 
 ---- what a document says, stored or not ----
 
-CREATE FUNCTION kube_reports_internal.mapping_for(document kube_reports.report, OUT mapping_id bigint, OUT mapping kube_reports.report)
+CREATE FUNCTION kube_reports_internal.mapping_for(document kube_reports.report, OUT mapping_id bigint,
+	OUT mapping kube_reports.report)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -726,8 +827,10 @@ COMMENT ON FUNCTION kube_reports_internal.mapping_for(kube_reports.report)
 	IS 'where results stand in a document of this apiVersion and kind; nulls for a type without results';
 
 CREATE FUNCTION kube_reports.results(document kube_reports.report)
-	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text, status text, native_status text,
-		score real, api_version text, kind text, namespace text, name text, uid text, message text, properties jsonb, exceptions text[],
+	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text,
+		status text, native_status text,
+		score real, api_version text, kind text, namespace text, name text, uid text, message text,
+			properties jsonb, exceptions text[],
 		evaluated_at timestamptz, key bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -736,22 +839,28 @@ BEGIN ATOMIC
 		SELECT d.* FROM kube_reports_internal.mapping_for(document) m,
 			LATERAL kube_reports_internal.result_difference(m.mapping_id, m.mapping, 0, NULL, NULL, NULL, document) d
 	)
-	SELECT d."position", s.source, s.policy, s.rule, s.category, s.severity, kube_reports_internal.status_name(d.status),
+	SELECT d."position", s.source, s.policy, s.rule, s.category, s.severity,
+		kube_reports_internal.status_name(d.status),
 		coalesce(nullif(d.native_status, ''), kube_reports_internal.status_name(d.status)), nullif(d.score, 0),
-		d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid, s.message, s.properties::jsonb, s.exceptions, d.evaluated_at, d.key
+		d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid, s.message, s.properties::jsonb,
+			s.exceptions, d.evaluated_at, d.key
 	FROM found d JOIN found s ON s."position" = d."position" AND s.message IS NOT NULL
 	ORDER BY d."position", d.subject_namespace, d.subject_name, d.key;
 END;
 COMMENT ON FUNCTION kube_reports.results(kube_reports.report)
-	IS 'the results of a document of any registered type, stored or not: one row for each result and resource it is about';
+	IS 'the results of a document of any registered type, stored or not: one row for each result and resource it is '
+		'about';
 
-CREATE FUNCTION kube_reports.summary(document kube_reports.report, OUT pass integer, OUT fail integer, OUT warn integer, OUT error integer, OUT skip integer)
+CREATE FUNCTION kube_reports.summary(document kube_reports.report, OUT pass integer, OUT fail integer, OUT warn integer,
+	OUT error integer, OUT skip integer)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT count(*) FILTER (WHERE r.status = 'pass'), count(*) FILTER (WHERE r.status = 'fail'), count(*) FILTER (WHERE r.status = 'warn'),
+	SELECT count(*) FILTER (WHERE r.status = 'pass'), count(*) FILTER (WHERE r.status = 'fail'),
+		count(*) FILTER (WHERE r.status = 'warn'),
 		count(*) FILTER (WHERE r.status = 'error'), count(*) FILTER (WHERE r.status = 'skip')
 	FROM (SELECT DISTINCT r."position", r.status FROM kube_reports.results(document) r) r;
 END;
-COMMENT ON FUNCTION kube_reports.summary(kube_reports.report) IS 'how many results of a document have each status, as a report''s summary counts them';
+COMMENT ON FUNCTION kube_reports.summary(kube_reports.report)
+	IS 'how many results of a document have each status, as a report''s summary counts them';
 

@@ -28,10 +28,17 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": ".timestamp",
 	"key": ".properties.resource",
 	"subjects": [
-		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind", "namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
-		{"apiVersion": "$.scope.apiVersion", "kind": "$.scope.kind", "namespace": ["$.scope.namespace", "$.metadata.namespace"], "name": "$.scope.name", "uid": "$.scope.uid"},
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
+		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind",
+			"namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
+		{"apiVersion": "$.scope.apiVersion", "kind": "$.scope.kind",
+			"namespace": ["$.scope.namespace", "$.metadata.namespace"], "name": "$.scope.name", "uid": "$.scope.uid"},
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
@@ -59,10 +66,17 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": ".timestamp",
 	"key": ".properties.resource",
 	"subjects": [
-		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind", "namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
-		{"apiVersion": "$.spec.owner.apiVersion", "kind": "$.spec.owner.kind", "namespace": "$.metadata.namespace", "name": "$.spec.owner.name", "uid": "$.spec.owner.uid"},
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
+		{"each": ".resources", "apiVersion": "@.apiVersion", "kind": "@.kind",
+			"namespace": ["@.namespace", "$.metadata.namespace"], "name": "@.name", "uid": "@.uid"},
+		{"apiVersion": "$.spec.owner.apiVersion", "kind": "$.spec.owner.kind", "namespace": "$.metadata.namespace",
+			"name": "$.spec.owner.name", "uid": "$.spec.owner.uid"},
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
@@ -78,7 +92,8 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"category": {"value": "Vulnerability Scan"},
 	"severity": ".severity",
 	"status": {"value": "fail"},
-	"score": [".score", ".cvss.nvd.V3Score", ".cvss.ghsa.V3Score", ".cvss.redhat.V3Score", ".cvss.*.V3Score", ".cvss.nvd.V40Score", ".cvss.*.V40Score"],
+	"score": [".score", ".cvss.nvd.V3Score", ".cvss.ghsa.V3Score", ".cvss.redhat.V3Score", ".cvss.*.V3Score",
+		".cvss.nvd.V40Score", ".cvss.*.V40Score"],
 	"message": ".title",
 	"properties": {
 		"resource": ".resource",
@@ -97,21 +112,30 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"time": "$.report.updateTimestamp",
 	"key": [".resource", ".target", ".packagePath"],
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
-		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"},
+		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
+			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
+			"name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
 	-- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
-	SELECT t."group", t.plural, 'current', (m.mapping || jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
+	SELECT t."group", t.plural, 'current', (m.mapping
+		|| jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'configauditreports', 'Trivy ConfigAudit'),
 		('aquasecurity.github.io', 'clusterconfigauditreports', 'Trivy ConfigAudit'),
 		('aquasecurity.github.io', 'rbacassessmentreports', 'Trivy RbacAssessment'),
 		('aquasecurity.github.io', 'clusterrbacassessmentreports', 'Trivy RbacAssessment'),
 		('aquasecurity.github.io', 'infraassessmentreports', 'Trivy InfraAssessment'),
-		('aquasecurity.github.io', 'clusterinfraassessmentreports', 'Trivy InfraAssessment')) t("group", plural, source),
+		('aquasecurity.github.io', 'clusterinfraassessmentreports', 'Trivy InfraAssessment'))
+			t("group", plural, source),
 		(VALUES ($mapping${
 	"list": "$.report.checks",
 	"policy": ".checkID",
@@ -122,9 +146,16 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"properties": {"title": ".title", "remediation": ".remediation"},
 	"time": "$.report.updateTimestamp",
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"},
-		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind", "namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"], "name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"},
+		{"kind": "$.metadata.labels.trivy-operator\\.resource\\.kind",
+			"namespace": ["$.metadata.labels.trivy-operator\\.resource\\.namespace", "$.metadata.namespace"],
+			"name": "$.metadata.labels.trivy-operator\\.resource\\.name"}
 	]
 }$mapping$::jsonb)) m(mapping)
 	UNION ALL
@@ -139,17 +170,26 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	"rule": ["$.metadata.annotations.compliance\\.openshift\\.io/rule", "$.id"],
 	"category": "$.metadata.labels.compliance\\.openshift\\.io/suite",
 	"severity": "$.severity",
-	"status": {"path": "$.status", "map": {"MANUAL": "skip", "NOT-APPLICABLE": "skip", "INFO": "skip", "INCONSISTENT": "error"}},
+	"status": {"path": "$.status", "map": {"MANUAL": "skip", "NOT-APPLICABLE": "skip", "INFO": "skip",
+		"INCONSISTENT": "error"}},
 	"message": "$.description",
 	"properties": {
 		"id": "$.id",
 		"instructions": "$.instructions",
-		"automated-remediation": {"path": "$.metadata.labels.compliance\\.openshift\\.io/automated-remediation", "map": {"": "true"}}
+		"automated-remediation": {"path": "$.metadata.labels.compliance\\.openshift\\.io/automated-remediation",
+			"map": {"": "true"}}
 	},
-	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp", "$.metadata.creationTimestamp"],
+	"time": ["$.metadata.annotations.compliance\\.openshift\\.io/last-scanned-timestamp",
+		"$.metadata.creationTimestamp"],
 	"subjects": [
-		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion", "kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[?(@.controller==true)].name", "uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
-		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind", "namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name", "uid": "$.metadata.ownerReferences[0].uid"}
+		{"apiVersion": "$.metadata.ownerReferences[?(@.controller==true)].apiVersion",
+			"kind": "$.metadata.ownerReferences[?(@.controller==true)].kind", "namespace": "$.metadata.namespace",
+			"name": "$.metadata.ownerReferences[?(@.controller==true)].name",
+			"uid": "$.metadata.ownerReferences[?(@.controller==true)].uid"},
+		{"apiVersion": "$.metadata.ownerReferences[0].apiVersion", "kind": "$.metadata.ownerReferences[0].kind",
+			"namespace": "$.metadata.namespace", "name": "$.metadata.ownerReferences[0].name",
+			"uid": "$.metadata.ownerReferences[0].uid"}
 	]
 }$mapping$)) m(mapping);
-COMMENT ON VIEW kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where their results stand; changes with the version of the extension';
+COMMENT ON VIEW kube_reports_internal.known_mapping IS 'results and mappings of types that need not be told where '
+	'their results stand; changes with the version of the extension';

@@ -6,8 +6,9 @@
 
 ---- counts ----
 
--- What is visible is folded: deltas go and the base grows in one transaction, so that a reader counts each delta once, whatever else
--- runs.  The mark tells readers where to begin to look for what is left: it is never above a transaction that still runs.
+-- What is visible is folded: deltas go and the base grows in one transaction, so that a reader counts each delta once,
+-- whatever else runs.  The mark tells readers where to begin to look for what is left: it is never above a transaction
+-- that still runs.
 CREATE FUNCTION kube_reports_internal.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -31,7 +32,8 @@ BEGIN
 	IF NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock()) THEN
 		RETURN false;
 	END IF;
-	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark FROM kube_reports_internal.rollup_mark m;
+	SELECT m.mark, pg_snapshot_xmin(pg_current_snapshot()) INTO old_mark, new_mark
+		FROM kube_reports_internal.rollup_mark m;
 	SELECT d.xid INTO bound
 		FROM (SELECT d.xid, sum(cardinality(d.criteria)) OVER (ORDER BY d.xid ROWS UNBOUNDED PRECEDING) AS counts
 			FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark) d
@@ -44,18 +46,22 @@ BEGIN
 	END IF;
 
 	WITH folded AS (
-		DELETE FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark AND d.xid <= coalesce(bound, '18446744073709551615')
+		DELETE FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark
+			AND d.xid <= coalesce(bound, '18446744073709551615')
 			RETURNING d.cluster_id, d.namespace, d.kind, d.day, d.criteria, d.statuses, d.native_statuses, d.counts
 	), daily AS MATERIALIZED (
 		SELECT f.cluster_id, f.namespace, c.criterion, f.kind, c.status, c.native_status, f.day, sum(c.count) AS count
-		FROM folded f, unnest(f.criteria, f.statuses, f.native_statuses, f.counts) c(criterion, status, native_status, count)
+		FROM folded f, unnest(f.criteria, f.statuses, f.native_statuses, f.counts) c(criterion,
+			status, native_status, count)
 		GROUP BY f.cluster_id, f.namespace, c.criterion, f.kind, c.status, c.native_status, f.day
 	), based AS (
-		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
+		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind,
+			status, native_status, count)
 			SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, sum(d.count)
 			FROM daily d
 			GROUP BY d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status
-			ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO UPDATE SET count = r.count + excluded.count
+			ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO UPDATE
+				SET count = r.count + excluded.count
 			RETURNING r.id, r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status
 	)
 	SELECT array_agg(b.id), array_agg(d.count), array_agg(d.day) INTO rollups, counts, days
@@ -67,14 +73,16 @@ BEGIN
 
 	-- One day after the other: around midnight there are two.
 	FOR today IN SELECT DISTINCT d.day FROM unnest(days) d(day) WHERE d.day IS NOT NULL ORDER BY d.day LOOP
-		PERFORM kube_reports_internal.add_daily(today, ARRAY(SELECT r.id FROM unnest(rollups, days) r(id, day) WHERE r.day = today),
+		PERFORM kube_reports_internal.add_daily(today,
+			ARRAY(SELECT r.id FROM unnest(rollups, days) r(id, day) WHERE r.day = today),
 			ARRAY(SELECT c.count FROM unnest(counts, days) c(count, day) WHERE c.day = today));
 	END LOOP;
 	RETURN bound IS NOT NULL;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.fold_rollups(bigint)
-	IS 'adds what writes have appended to the counts, and to those of each day: up to the transaction in which there are more than max_counts of them; true when there is more to do; one caller at a time';
+	IS 'adds what writes have appended to the counts, and to those of each day: up to the transaction in which there '
+		'are more than max_counts of them; true when there is more to do; one caller at a time';
 
 CREATE FUNCTION kube_reports_internal.add_policies(rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
@@ -83,23 +91,31 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET jit = off
 AS $$
-	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
+	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass,
+		warn, fail, error, skip)
 		SELECT r.cluster_id, r.namespace, k.policy_id, min(r.criterion),
-			coalesce(sum(c.count) FILTER (WHERE r.status = 'p'), 0), coalesce(sum(c.count) FILTER (WHERE r.status = 'w'), 0),
-			coalesce(sum(c.count) FILTER (WHERE r.status = 'f'), 0), coalesce(sum(c.count) FILTER (WHERE r.status = 'e'), 0),
+			coalesce(sum(c.count) FILTER (WHERE r.status = 'p'), 0),
+				coalesce(sum(c.count) FILTER (WHERE r.status = 'w'), 0),
+			coalesce(sum(c.count) FILTER (WHERE r.status = 'f'), 0),
+				coalesce(sum(c.count) FILTER (WHERE r.status = 'e'), 0),
 			coalesce(sum(c.count) FILTER (WHERE r.status = 's'), 0)
 		FROM unnest(rollups, counts) c(rollup, count)
-			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status FROM kube_reports_internal.rollup r WHERE r.id = c.rollup OFFSET 0) r
-			CROSS JOIN LATERAL (SELECT k.policy_id FROM kube_reports_internal.criterion k WHERE k.id = r.criterion OFFSET 0) k
+			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status
+				FROM kube_reports_internal.rollup r WHERE r.id = c.rollup OFFSET 0) r
+			CROSS JOIN LATERAL (SELECT k.policy_id FROM kube_reports_internal.criterion k
+				WHERE k.id = r.criterion OFFSET 0) k
 		GROUP BY r.cluster_id, r.namespace, k.policy_id
 		ON CONFLICT ON CONSTRAINT rollup_policy_pkey DO UPDATE
-			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail, error = p.error + excluded.error,
+			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail,
+				error = p.error + excluded.error,
 				skip = p.skip + excluded.skip;
 $$;
-COMMENT ON FUNCTION kube_reports_internal.add_policies(bigint[], bigint[]) IS 'adds to the counts by policy; used by fold_rollups() only';
+COMMENT ON FUNCTION kube_reports_internal.add_policies(bigint[], bigint[])
+	IS 'adds to the counts by policy; used by fold_rollups() only';
 
--- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.  Each count is looked
--- up by itself: the planner knows little of tables that may have grown a thousandfold since it was last told.
+-- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.
+-- Each count is looked up by itself: the planner knows little of tables that may have grown a thousandfold since it was
+-- last told.
 CREATE FUNCTION kube_reports_internal.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -113,12 +129,14 @@ BEGIN
 	INSERT INTO kube_reports_internal.rollup_daily AS d (rollup, day, count)
 		SELECT c.rollup, add_daily.day, c.count + CASE WHEN l.day = add_daily.day THEN 0 ELSE coalesce(l.count, 0) END
 		FROM unnest(rollups, counts) c(rollup, count)
-			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = c.rollup AND d.day <= add_daily.day
+			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = c.rollup
+				AND d.day <= add_daily.day
 				ORDER BY d.day DESC LIMIT 1) l ON true
 		UNION ALL
 		SELECT c.rollup, l.day, c.count
 		FROM unnest(rollups, counts) c(rollup, count)
-			CROSS JOIN LATERAL (SELECT d.day FROM kube_reports_internal.rollup_daily d WHERE d.rollup = c.rollup AND d.day > add_daily.day OFFSET 0) l
+			CROSS JOIN LATERAL (SELECT d.day FROM kube_reports_internal.rollup_daily d WHERE d.rollup = c.rollup
+				AND d.day > add_daily.day OFFSET 0) l
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = d.count + excluded.count;
 
 	WITH coarse AS MATERIALIZED (
@@ -130,42 +148,51 @@ BEGIN
 			coalesce(sum(c.count) FILTER (WHERE r.status = 's' AND NOT x.excluded), 0) AS skip,
 			coalesce(sum(c.count) FILTER (WHERE x.excluded), 0) AS excluded
 		FROM unnest(rollups, counts) c(rollup, count)
-			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status FROM kube_reports_internal.rollup r
+			CROSS JOIN LATERAL (SELECT r.cluster_id, r.namespace, r.criterion, r.status, r.native_status
+				FROM kube_reports_internal.rollup r
 				WHERE r.id = c.rollup OFFSET 0) r
-			CROSS JOIN LATERAL (SELECT k.source, k.category, k.severity FROM kube_reports_internal.criterion k WHERE k.id = r.criterion OFFSET 0) k
+			CROSS JOIN LATERAL (SELECT k.source, k.category, k.severity FROM kube_reports_internal.criterion k
+				WHERE k.id = r.criterion OFFSET 0) k
 			CROSS JOIN LATERAL (VALUES (r.namespace), ('*')) n(namespace)
 			CROSS JOIN LATERAL (SELECT kube_reports_internal.excluded_from_score(r.native_status)) x(excluded)
 		GROUP BY r.cluster_id, n.namespace, k.source, k.category, k.severity
 	), later AS (
 		UPDATE kube_reports_internal.score_daily s
-			SET pass = s.pass + c.pass, warn = s.warn + c.warn, fail = s.fail + c.fail, error = s.error + c.error, skip = s.skip + c.skip,
+			SET pass = s.pass + c.pass, warn = s.warn + c.warn, fail = s.fail + c.fail, error = s.error + c.error,
+				skip = s.skip + c.skip,
 				excluded = s.excluded + c.excluded
 			FROM coarse c
-			WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (c.cluster_id, c.namespace, c.source, c.category, c.severity)
+			WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (c.cluster_id, c.namespace, c.source,
+				c.category, c.severity)
 				AND s.day > add_daily.day
 	)
-	INSERT INTO kube_reports_internal.score_daily AS s (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
+	INSERT INTO kube_reports_internal.score_daily AS s (cluster_id, day, namespace, source, category, severity, pass,
+		warn, fail, error, skip, excluded)
 		SELECT c.cluster_id, add_daily.day, c.namespace, c.source, c.category, c.severity,
-			c.pass + coalesce(l.pass, 0), c.warn + coalesce(l.warn, 0), c.fail + coalesce(l.fail, 0), c.error + coalesce(l.error, 0),
+			c.pass + coalesce(l.pass, 0), c.warn + coalesce(l.warn, 0), c.fail + coalesce(l.fail, 0),
+				c.error + coalesce(l.error, 0),
 			c.skip + coalesce(l.skip, 0), c.excluded + coalesce(l.excluded, 0)
 		FROM coarse c
 			LEFT JOIN LATERAL (SELECT l.* FROM (SELECT s.* FROM kube_reports_internal.score_daily s
-					WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (c.cluster_id, c.namespace, c.source, c.category, c.severity)
+					WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (c.cluster_id, c.namespace,
+						c.source, c.category, c.severity)
 						AND s.day <= add_daily.day ORDER BY s.day DESC LIMIT 1) l
 				WHERE l.day < add_daily.day) l ON true
 		ON CONFLICT ON CONSTRAINT score_daily_pkey DO UPDATE
-			SET pass = s.pass + excluded.pass, warn = s.warn + excluded.warn, fail = s.fail + excluded.fail, error = s.error + excluded.error,
+			SET pass = s.pass + excluded.pass, warn = s.warn + excluded.warn, fail = s.fail + excluded.fail,
+				error = s.error + excluded.error,
 				skip = s.skip + excluded.skip, excluded = s.excluded + excluded.excluded;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[]) IS 'adds to the counts of a day and of those after it; used by fold_rollups() only';
+COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[])
+	IS 'adds to the counts of a day and of those after it; used by fold_rollups() only';
 
 ---- making results again ----
 
--- apply_results() takes rows that are there for what their ids say, as every write does.  When they are made again nothing is taken for
--- granted: what is stored once, whose a row is, its times, whose an event is.
--- A row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two that agree are right; the
--- row alone is not.
+-- apply_results() takes rows that are there for what their ids say, as every write does.  When they are made again
+-- nothing is taken for granted: what is stored once, whose a row is, its times, whose an event is.
+-- A row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two that agree
+-- are right; the row alone is not.
 CREATE FUNCTION kube_reports_internal.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -180,11 +207,14 @@ DECLARE
 	target		record;
 	origins		bigint[];
 BEGIN
-	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = mend_rows.lane;
+	SELECT l.cluster_id, l.resource_type, CASE WHEN t.results = 'current' THEN t.mapping_id END AS mapping_id,
+		t.mapping INTO target
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE l.id = mend_rows.lane;
 	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 
-	-- No writer waits for these rows, because nobody inserts what is there; of two who rebuild, both lock them in one order.
+	-- No writer waits for these rows, because nobody inserts what is there; of two who rebuild, both lock them in one
+	-- order.
 	WITH said AS MATERIALIZED (
 		SELECT g.id AS origin, d.*
 		FROM unnest(namespaces, names) k(namespace, name)
@@ -194,42 +224,52 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
 				WHERE g.cluster_id = target.cluster_id AND g.resource_type = target.resource_type
 					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
-			CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id, target.mapping, target.cluster_id,
+			CROSS JOIN LATERAL kube_reports_internal.result_difference(target.mapping_id,
+				target.mapping, target.cluster_id,
 				NULL, NULL, o.metadata, o.body) d
 	), right_criterion AS (
 		UPDATE kube_reports_internal.criterion c
 			SET source = w.source, policy = w.policy, rule = w.rule, category = w.category, severity = w.severity
 			FROM (SELECT l.place, d.*
-				FROM (SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule, d.category, d.severity FROM said d
+				FROM (SELECT DISTINCT ON (d.criterion) d.criterion, d.source, d.policy, d.rule,
+					d.category, d.severity FROM said d
 						WHERE d.source IS NOT NULL
 						ORDER BY d.criterion) d
-					CROSS JOIN LATERAL (SELECT c.ctid AS place, c.* FROM kube_reports_internal.criterion c WHERE c.id = d.criterion LIMIT 1) l
-				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule, d.category, d.severity)
+					CROSS JOIN LATERAL (SELECT c.ctid AS place, c.* FROM kube_reports_internal.criterion c
+						WHERE c.id = d.criterion LIMIT 1) l
+				WHERE (l.source, l.policy, l.rule, l.category, l.severity) <> (d.source, d.policy, d.rule,
+					d.category, d.severity)
 				ORDER BY d.criterion) w
 			WHERE c.ctid = w.place AND c.id = w.criterion
 	), right_subject AS (
 		UPDATE kube_reports_internal.subject s
-			SET cluster_id = target.cluster_id, api_version = w.api_version, kind = w.kind, namespace = w.subject_namespace, name = w.subject_name,
+			SET cluster_id = target.cluster_id, api_version = w.api_version, kind = w.kind,
+				namespace = w.subject_namespace, name = w.subject_name,
 				uid = w.subject_uid
 			FROM (SELECT l.place, d.*
-				FROM (SELECT DISTINCT ON (d.subject) d.subject, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid FROM said d
+				FROM (SELECT DISTINCT ON (d.subject) d.subject, d.api_version, d.kind, d.subject_namespace,
+					d.subject_name, d.subject_uid FROM said d
 						ORDER BY d.subject) d
-					CROSS JOIN LATERAL (SELECT s.ctid AS place, s.* FROM kube_reports_internal.subject s WHERE s.id = d.subject LIMIT 1) l
+					CROSS JOIN LATERAL (SELECT s.ctid AS place, s.* FROM kube_reports_internal.subject s
+						WHERE s.id = d.subject LIMIT 1) l
 				WHERE (l.cluster_id, l.api_version, l.kind, l.namespace, l.name, l.uid)
 					<> (target.cluster_id, d.api_version, d.kind, d.subject_namespace, d.subject_name, d.subject_uid)
 				ORDER BY d.subject) w
 			WHERE s.ctid = w.place AND s.id = w.subject
 	), right_detail AS (
-		UPDATE kube_reports_internal.detail t SET message = w.message, properties = w.properties::jsonb, exceptions = w.exceptions
+		UPDATE kube_reports_internal.detail t SET message = w.message, properties = w.properties::jsonb,
+			exceptions = w.exceptions
 			FROM (SELECT l.place, d.*
 				FROM (SELECT DISTINCT ON (d.detail) d.detail, d.message, d.properties, d.exceptions FROM said d
 						WHERE d.message IS NOT NULL ORDER BY d.detail) d
-					CROSS JOIN LATERAL (SELECT t.ctid AS place, t.* FROM kube_reports_internal.detail t WHERE t.id = d.detail LIMIT 1) l
+					CROSS JOIN LATERAL (SELECT t.ctid AS place, t.* FROM kube_reports_internal.detail t
+						WHERE t.id = d.detail LIMIT 1) l
 				WHERE (l.message, l.properties, l.exceptions) <> (d.message, d.properties::jsonb, d.exceptions)
 				ORDER BY d.detail) w
 			WHERE t.ctid = w.place AND t.id = w.detail
 	), newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, c.key) c.tableoid AS partition, c.ctid AS place, c.origin, c.key, c.at, c.old_status, c.new_status
+		SELECT DISTINCT ON (c.origin, c.key) c.tableoid AS partition, c.ctid AS place, c.origin, c.key, c.at,
+			c.old_status, c.new_status
 		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	)
@@ -237,28 +277,35 @@ BEGIN
 	UPDATE kube_reports_internal.result_change c SET new_status = w.status
 		FROM (SELECT n.partition, n.place, r.status
 			FROM newest n JOIN said d ON d.origin = n.origin AND d.key = n.key
-				CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports_internal.result r WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
-			WHERE r.status = d.status AND r.since = n.at AND n.new_status <> r.status AND n.old_status IS DISTINCT FROM r.status) w
+				CROSS JOIN LATERAL (SELECT r.status, r.since FROM kube_reports_internal.result r
+					WHERE r.origin = n.origin AND r.key = n.key LIMIT 1) r
+			WHERE r.status = d.status AND r.since = n.at AND n.new_status <> r.status
+				AND n.old_status IS DISTINCT FROM r.status) w
 		WHERE c.tableoid = w.partition AND c.ctid = w.place;
 
 	WITH newest AS MATERIALIZED (
-		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.new_status, coalesce(c.first_seen, c.at) AS first_seen, c.at AS since
+		SELECT DISTINCT ON (c.origin, c.key) c.origin, c.key, c.new_status,
+			coalesce(c.first_seen, c.at) AS first_seen, c.at AS since
 		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	), stored AS MATERIALIZED (
 		SELECT r.ctid AS place, r.origin, r.key, g.namespace, r.first_seen, r.since,
 			coalesce(s.first_seen, g.first_seen) AS noted_first_seen, coalesce(s.since, g.first_seen) AS noted_since,
-			(n.first_seen, n.since) IS NOT DISTINCT FROM (r.first_seen, r.since) AND n.new_status = r.status AS witnessed
+			(n.first_seen, n.since) IS NOT DISTINCT FROM (r.first_seen, r.since)
+				AND n.new_status = r.status AS witnessed
 		FROM kube_reports_internal.origin g
-			JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports_internal.result r WHERE r.origin = g.id OFFSET 0) r ON true
-			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s WHERE s.origin = r.origin AND s.key = r.key LIMIT 1) s ON true
+			JOIN LATERAL (SELECT r.ctid, r.* FROM kube_reports_internal.result r
+				WHERE r.origin = g.id OFFSET 0) r ON true
+			LEFT JOIN LATERAL (SELECT s.first_seen, s.since FROM kube_reports_internal.result_since s
+				WHERE s.origin = r.origin AND s.key = r.key LIMIT 1) s ON true
 			LEFT JOIN newest n ON n.origin = r.origin AND n.key = r.key
 		WHERE g.id = ANY (origins)
 	), right_since AS (
 		INSERT INTO kube_reports_internal.result_since (origin, key, first_seen, since)
 			SELECT s.origin, s.key, s.first_seen, s.since FROM stored s
 				WHERE s.witnessed AND (s.first_seen, s.since) <> (s.noted_first_seen, s.noted_since)
-			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
+				SET first_seen = excluded.first_seen, since = excluded.since
 	)
 	UPDATE kube_reports_internal.result r
 		SET cluster_id = target.cluster_id, namespace = s.namespace,
@@ -270,15 +317,17 @@ BEGIN
 
 	UPDATE kube_reports_internal.result_change c SET cluster_id = target.cluster_id, namespace = g.namespace
 		FROM kube_reports_internal.origin g
-		WHERE g.id = ANY (origins) AND c.origin = g.id AND (c.cluster_id, c.namespace) <> (target.cluster_id, g.namespace);
+		WHERE g.id = ANY (origins) AND c.origin = g.id
+			AND (c.cluster_id, c.namespace) <> (target.cluster_id, g.namespace);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
-	IS 'puts right what apply_results() takes for granted of some reports of a lane: what is stored once, whose rows and events are, since when results have been there. The caller holds the lane''s lock';
+	IS 'puts right what apply_results() takes for granted of some reports of a lane: what is stored once, whose rows '
+		'and events are, since when results have been there. The caller holds the lane''s lock';
 
--- What history lacks is what lies between its newest event of a result and the result: one event, of a version of its own, so that
--- those who follow history get it.  It is dated by the result's own time where that is known to be later, else by now; nobody is known to
--- have written it.  Events that were dropped with their month are not missed.
+-- What history lacks is what lies between its newest event of a result and the result: one event, of a version of its
+-- own, so that those who follow history get it.  It is dated by the result's own time where that is known to be later,
+-- else by now; nobody is known to have written it.  Events that were dropped with their month are not missed.
 CREATE FUNCTION kube_reports_internal.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -299,7 +348,8 @@ BEGIN
 	SELECT l.cluster_id, l.resource_type INTO target FROM kube_reports_internal.lane l WHERE l.id = mend_history.lane;
 	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 	DELETE FROM kube_reports_internal.result_since s
-		WHERE s.origin = ANY (origins) AND NOT EXISTS (SELECT FROM kube_reports_internal.result r WHERE r.origin = s.origin AND r.key = s.key OFFSET 0);
+		WHERE s.origin = ANY (origins) AND NOT EXISTS (SELECT FROM kube_reports_internal.result r
+			WHERE r.origin = s.origin AND r.key = s.key OFFSET 0);
 	FOR month IN SELECT DISTINCT date_trunc('month', r.since AT TIME ZONE 'UTC') FROM kube_reports_internal.result r
 		WHERE r.origin = ANY (origins) AND r.since >= begins AND r.since < written_at
 	LOOP
@@ -314,16 +364,22 @@ BEGIN
 	), stored AS MATERIALIZED (
 		SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r WHERE r.origin = ANY (origins)
 	), lacking AS MATERIALIZED (
-		SELECT coalesce(r.origin, n.origin) AS origin, coalesce(r.key, n.key) AS key, coalesce(r.criterion, n.criterion) AS criterion,
-			coalesce(r.subject, n.subject) AS subject, coalesce(r.namespace, n.namespace) AS namespace, n.new_status AS old_status,
-			r.status AS new_status, coalesce(r.first_seen, n.first_seen) AS first_seen, CASE WHEN n.new_status IS NOT NULL THEN n.at END AS old_since,
-			CASE WHEN r.since < written_at AND (n.at IS NULL OR n.at < r.since) THEN r.since ELSE written_at END AS at, r.place
+		SELECT coalesce(r.origin, n.origin) AS origin, coalesce(r.key, n.key) AS key,
+			coalesce(r.criterion, n.criterion) AS criterion,
+			coalesce(r.subject, n.subject) AS subject, coalesce(r.namespace, n.namespace) AS namespace,
+				n.new_status AS old_status,
+			r.status AS new_status, coalesce(r.first_seen, n.first_seen) AS first_seen, CASE
+				WHEN n.new_status IS NOT NULL THEN n.at END AS old_since,
+			CASE WHEN r.since < written_at AND (n.at IS NULL OR n.at < r.since) THEN r.since ELSE written_at END AS at,
+				r.place
 		FROM stored r FULL JOIN newest n ON n.origin = r.origin AND n.key = r.key
 		WHERE r.status IS DISTINCT FROM n.new_status AND (n.at IS NOT NULL OR r.since >= begins)
 	), drawn AS MATERIALIZED (
-		SELECT o.origin, nextval('kube_reports_internal.version_seq') AS version FROM (SELECT DISTINCT l.origin FROM lacking l) o
+		SELECT o.origin, nextval('kube_reports_internal.version_seq') AS version
+			FROM (SELECT DISTINCT l.origin FROM lacking l) o
 	), dated AS (
-		UPDATE kube_reports_internal.result r SET since = written_at FROM lacking l WHERE r.ctid = l.place AND l.at = written_at
+		UPDATE kube_reports_internal.result r SET since = written_at FROM lacking l
+			WHERE r.ctid = l.place AND l.at = written_at
 	), last_named AS (
 		-- No count goes with these events: see collect_criteria().
 		UPDATE kube_reports_internal.criterion k SET last_counted = greatest(k.last_counted, written_at)
@@ -331,12 +387,16 @@ BEGIN
 			WHERE k.id = l.criterion
 	), noted AS (
 		INSERT INTO kube_reports_internal.result_since (origin, key, first_seen, since)
-			SELECT l.origin, l.key, l.first_seen, written_at FROM lacking l WHERE l.place IS NOT NULL AND l.at = written_at
-			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE SET first_seen = excluded.first_seen, since = excluded.since
+			SELECT l.origin, l.key, l.first_seen, written_at FROM lacking l
+				WHERE l.place IS NOT NULL AND l.at = written_at
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
+				SET first_seen = excluded.first_seen, since = excluded.since
 	)
-	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id, old_status, new_status, namespace,
+	INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor, cluster_id,
+		old_status, new_status, namespace,
 			first_seen, old_since, settles_at, gone_with)
-		SELECT l.at, d.version, l.origin, l.key, l.criterion, l.subject, 0, target.cluster_id, l.old_status, l.new_status, l.namespace,
+		SELECT l.at, d.version, l.origin, l.key, l.criterion, l.subject, 0, target.cluster_id, l.old_status,
+			l.new_status, l.namespace,
 			CASE WHEN l.old_status IS NOT NULL OR l.first_seen <> l.at THEN l.first_seen END, l.old_since,
 			CASE WHEN l.new_status IS NULL THEN written_at END,
 			CASE WHEN l.new_status IS NULL AND l.origin NOT IN (SELECT s.origin FROM stored s) THEN 'r' END::"char"
@@ -344,9 +404,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.mend_history(integer, text[], text[])
-	IS 'appends what the history of some reports of a lane lacks to end where their results are. The caller holds the lane''s lock';
+	IS 'appends what the history of some reports of a lane lacks to end where their results are. The caller holds the '
+		'lane''s lock';
 
-CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[]) RETURNS bigint[]
+CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id integer, namespaces text[], names text[])
+	RETURNS bigint[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 -- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
@@ -357,10 +419,12 @@ BEGIN
 	RETURN ARRAY(SELECT g.id
 		FROM unnest(namespaces, names) k(namespace, name)
 			CROSS JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
-				WHERE g.cluster_id = origins_of.cluster_id AND g.resource_type = type_id AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g);
+				WHERE g.cluster_id = origins_of.cluster_id AND g.resource_type = type_id AND g.namespace = k.namespace
+					AND g.name = k.name LIMIT 1) g);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.origins_of(integer, integer, text[], text[]) IS 'the origins of reports of a cluster and type, of those that have one';
+COMMENT ON FUNCTION kube_reports_internal.origins_of(integer, integer, text[], text[])
+	IS 'the origins of reports of a cluster and type, of those that have one';
 
 -- Rows of origins that there are not: no report will ever find them.
 CREATE FUNCTION kube_reports_internal.remove_strays() RETURNS void
@@ -369,11 +433,14 @@ SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 BEGIN
-	DELETE FROM kube_reports_internal.result r WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = r.origin);
-	DELETE FROM kube_reports_internal.result_since s WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = s.origin);
+	DELETE FROM kube_reports_internal.result r
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = r.origin);
+	DELETE FROM kube_reports_internal.result_since s
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.origin g WHERE g.id = s.origin);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.remove_strays() IS 'removes results, and times of results, whose origin is not there';
+COMMENT ON FUNCTION kube_reports_internal.remove_strays()
+	IS 'removes results, and times of results, whose origin is not there';
 
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -395,8 +462,10 @@ BEGIN
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(rebuild_step.lane);
 	SELECT l.cluster_id, l.resource_type, t.results = 'current' AS current, t.mapping_id, t.mapping INTO target
-		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE l.id = rebuild_step.lane;
-	SELECT b.namespace, b.name, b.restoring INTO done FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
+		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE l.id = rebuild_step.lane;
+	SELECT b.namespace, b.name, b.restoring INTO done FROM kube_reports_internal.result_rebuild b
+		WHERE b.lane = rebuild_step.lane;
 	IF NOT FOUND OR target.cluster_id IS NULL THEN
 		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
@@ -423,7 +492,8 @@ BEGIN
 	END IF;
 	-- Who brings results of a large report into step is waited for.
 	PERFORM FROM kube_reports_internal.result_pending p
-		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names) ORDER BY p.namespace, p.name FOR UPDATE;
+		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names)
+			ORDER BY p.namespace, p.name FOR UPDATE;
 	-- What a dump has brought is as right as the store that it is of, and history goes on where that ended.
 	IF NOT done.restoring THEN
 		PERFORM kube_reports_internal.mend_rows(rebuild_step.lane, step.namespaces, step.names);
@@ -437,22 +507,25 @@ BEGIN
 	UPDATE kube_reports.object o SET evaluated_at = e.evaluated_at
 		FROM unnest(step.namespaces, step.names) k(namespace, name)
 			JOIN LATERAL (SELECT o.ctid AS place, o.evaluated_at AS stored, CASE WHEN target.current THEN
-					kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, o.metadata, o.body) END AS evaluated_at
+					kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, o.metadata, o.body) END AS
+						evaluated_at
 				FROM kube_reports.object o
 				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 					AND o.namespace = k.namespace AND o.name = k.name OFFSET 0) e ON true
 		WHERE o.ctid = e.place AND e.stored IS DISTINCT FROM e.evaluated_at;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
-	UPDATE kube_reports_internal.result_rebuild b SET namespace = step.last_namespace, name = step.last_name WHERE b.lane = rebuild_step.lane;
+	UPDATE kube_reports_internal.result_rebuild b SET namespace = step.last_namespace, name = step.last_name
+		WHERE b.lane = rebuild_step.lane;
 	RETURN true;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_step(integer, integer)
 	IS 'makes the results of the next reports of a lane again, as one write of the lane; false when the lane is done';
 
--- Counts are compared with the results in one state of everything, whatever is being written and whatever has not been folded.  What the
--- counts of now lack is appended like any other delta, but for no day: the counts by day have differences of their own, and are put
--- right where their last day stands.  Nobody folds meanwhile, and of two who rebuild the second one finds nothing.
+-- Counts are compared with the results in one state of everything, whatever is being written and whatever has not been
+-- folded.  What the counts of now lack is appended like any other delta, but for no day: the counts by day have
+-- differences of their own, and are put right where their last day stands.  Nobody folds meanwhile, and of two who
+-- rebuild the second one finds nothing.
 CREATE FUNCTION kube_reports_internal.rebuild_counts() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -466,15 +539,19 @@ BEGIN
 	WITH wrong AS MATERIALIZED (
 		SELECT w.* FROM kube_reports_internal.wrong_counts() w
 	), new_delta AS (
-		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, namespace, kind, criteria, statuses, native_statuses, counts)
-			SELECT w.cluster_id, w.namespace, w.kind, array_agg(w.criterion), array_agg(w.status), array_agg(w.native_status),
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, namespace, kind, criteria, statuses,
+			native_statuses, counts)
+			SELECT w.cluster_id, w.namespace, w.kind, array_agg(w.criterion), array_agg(w.status),
+				array_agg(w.native_status),
 				array_agg(w.expected - w.found)
 			FROM wrong w WHERE w.expected <> w.found
 			GROUP BY w.cluster_id, w.namespace, w.kind
 	), base AS (
 		-- Each needs an id, folded or not.
-		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind, status, native_status, count)
-			SELECT w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status, 0 FROM wrong w WHERE w.expected <> w.daily
+		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind,
+			status, native_status, count)
+			SELECT w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status, 0 FROM wrong w
+				WHERE w.expected <> w.daily
 			ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO UPDATE SET count = r.count
 			RETURNING r.id, r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status
 	)
@@ -482,21 +559,29 @@ BEGIN
 		SELECT b.id, greatest(today, l.day), coalesce(l.count, 0) + w.expected - w.daily
 		FROM wrong w JOIN base b ON (b.cluster_id, b.namespace, b.criterion, b.kind, b.status, b.native_status)
 				= (w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status)
-			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = b.id ORDER BY d.day DESC LIMIT 1) l ON true
+			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = b.id
+				ORDER BY d.day DESC LIMIT 1) l ON true
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = excluded.count;
 	-- Of what they counted nothing is known any more.
-	DELETE FROM kube_reports_internal.rollup_daily d WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
+	DELETE FROM kube_reports_internal.rollup_daily d
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
 
-	DELETE FROM kube_reports_internal.rollup_policy p WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion k WHERE k.id = p.criterion AND k.policy_id = p.policy);
-	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass, warn, fail, error, skip)
+	DELETE FROM kube_reports_internal.rollup_policy p
+		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.criterion k WHERE k.id = p.criterion
+		AND k.policy_id = p.policy);
+	INSERT INTO kube_reports_internal.rollup_policy AS p (cluster_id, namespace, policy, criterion, pass,
+		warn, fail, error, skip)
 		SELECT w.cluster_id, w.namespace, w.policy, min(w.criterion),
-			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0), coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'w'), 0),
-			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'f'), 0), coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'e'), 0),
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'p'), 0),
+				coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'w'), 0),
+			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'f'), 0),
+				coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 'e'), 0),
 			coalesce(sum(w.expected - w.found) FILTER (WHERE w.status = 's'), 0)
 		FROM kube_reports_internal.wrong_policies() w
 		GROUP BY w.cluster_id, w.namespace, w.policy
 		ON CONFLICT ON CONSTRAINT rollup_policy_pkey DO UPDATE
-			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail, error = p.error + excluded.error,
+			SET pass = p.pass + excluded.pass, warn = p.warn + excluded.warn, fail = p.fail + excluded.fail,
+				error = p.error + excluded.error,
 				skip = p.skip + excluded.skip;
 
 	WITH wrong AS MATERIALIZED (
@@ -510,21 +595,26 @@ BEGIN
 		FROM kube_reports_internal.wrong_scores() w
 		GROUP BY w.cluster_id, w.namespace, w.source, w.category, w.severity
 	)
-	INSERT INTO kube_reports_internal.score_daily (cluster_id, day, namespace, source, category, severity, pass, warn, fail, error, skip, excluded)
+	INSERT INTO kube_reports_internal.score_daily (cluster_id, day, namespace, source, category, severity, pass, warn,
+		fail, error, skip, excluded)
 		SELECT w.cluster_id, greatest(today, l.day), w.namespace, w.source, w.category, w.severity,
-			w.pass + coalesce(l.pass, 0), w.warn + coalesce(l.warn, 0), w.fail + coalesce(l.fail, 0), w.error + coalesce(l.error, 0),
+			w.pass + coalesce(l.pass, 0), w.warn + coalesce(l.warn, 0), w.fail + coalesce(l.fail, 0),
+				w.error + coalesce(l.error, 0),
 			w.skip + coalesce(l.skip, 0), w.excluded + coalesce(l.excluded, 0)
 		FROM wrong w
 			LEFT JOIN LATERAL (SELECT s.* FROM kube_reports_internal.score_daily s
-				WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (w.cluster_id, w.namespace, w.source, w.category, w.severity)
+				WHERE (s.cluster_id, s.namespace, s.source, s.category, s.severity) = (w.cluster_id, w.namespace,
+					w.source, w.category, w.severity)
 				ORDER BY s.day DESC LIMIT 1) l ON true
 		ON CONFLICT ON CONSTRAINT score_daily_pkey DO UPDATE
-			SET pass = excluded.pass, warn = excluded.warn, fail = excluded.fail, error = excluded.error, skip = excluded.skip,
+			SET pass = excluded.pass, warn = excluded.warn, fail = excluded.fail,
+				error = excluded.error, skip = excluded.skip,
 				excluded = excluded.excluded;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
-	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for who folds until that transaction ends, and for no other writer';
+	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for who '
+		'folds until that transaction ends, and for no other writer';
 
 -- All of it in this transaction; for callers that hold the store's lock.
 CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void
@@ -548,7 +638,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l WHERE l.resource_type = type_id
+	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l
+		WHERE l.resource_type = type_id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
 	IF at_once THEN
 		PERFORM kube_reports_internal.rebuild_queued();
@@ -556,9 +647,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_results(integer, boolean)
-	IS 'makes the results of a type again after its mapping changed, at once or step by step by upkeep; the caller holds the store lock';
+	IS 'makes the results of a type again after its mapping changed, at once or step by step by upkeep; the caller '
+		'holds the store lock';
 
--- The rows that a dump has brought: what had not been folded still counts for its day, and the counts begin anew with the results.
+-- The rows that a dump has brought: what had not been folded still counts for its day, and the counts begin anew with
+-- the results.
 CREATE FUNCTION kube_reports_internal.restore_results() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -567,18 +660,22 @@ DECLARE
 	today		date;
 	unfolded	record;
 BEGIN
-	-- Whether any result or delta of this server is there already: triggers may have been at work on a part of the rows.
+	-- Whether any result or delta of this server is there already: triggers may have been at work on a part of the
+	-- rows.
 	DELETE FROM kube_reports_internal.result;
 	DELETE FROM kube_reports_internal.result_pending;
 	UPDATE kube_reports_internal.rollup_mark SET mark = '0';
 	INSERT INTO kube_reports_internal.rollup (cluster_id, namespace, criterion, kind, status, native_status, count)
-		SELECT DISTINCT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, 0 FROM kube_reports_internal.unfolded('0') d
+		SELECT DISTINCT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, 0
+			FROM kube_reports_internal.unfolded('0') d
 		ON CONFLICT (cluster_id, namespace, criterion, kind, status, native_status) DO NOTHING;
-	FOR today IN SELECT DISTINCT d.day FROM kube_reports_internal.unfolded('0') d WHERE d.day IS NOT NULL ORDER BY d.day LOOP
+	FOR today IN SELECT DISTINCT d.day FROM kube_reports_internal.unfolded('0') d
+		WHERE d.day IS NOT NULL ORDER BY d.day LOOP
 		SELECT array_agg(s.id) AS rollups, array_agg(s.count) AS counts INTO unfolded
 			FROM (SELECT r.id, sum(d.count)::bigint AS count
 				FROM kube_reports_internal.unfolded('0') d
-					JOIN kube_reports_internal.rollup r ON (r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status)
+					JOIN kube_reports_internal.rollup r ON (r.cluster_id, r.namespace, r.criterion, r.kind,
+						r.status, r.native_status)
 						= (d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status)
 				WHERE d.day = today
 				GROUP BY r.id) s;
@@ -588,7 +685,8 @@ BEGIN
 	UPDATE kube_reports_internal.rollup r SET count = 0 WHERE r.count <> 0;
 	DELETE FROM kube_reports_internal.rollup_policy;
 	INSERT INTO kube_reports_internal.result_rebuild (lane, restoring)
-		SELECT l.id, true FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type WHERE t.results = 'current'
+		SELECT l.id, true FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE t.results = 'current'
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '', restoring = true;
 	IF kube_reports.setting('text_search') = 'on' THEN
 		PERFORM kube_reports.enable_text_search();
@@ -596,7 +694,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.restore_results()
-	IS 'makes daily counts complete after a restore, and has all results made again; called by after_restore(), which holds the store lock';
+	IS 'makes daily counts complete after a restore, and has all results made again; called by after_restore(), which '
+		'holds the store lock';
 
 CREATE PROCEDURE kube_reports.rebuild()
 LANGUAGE plpgsql
@@ -605,7 +704,8 @@ DECLARE
 	next_lane	integer := 0;
 BEGIN
 	CALL kube_reports_internal.require_own_transactions('rebuild');
-	-- Lanes of other types, too: no row may be left of them.  Who makes results again with the whole store locked has its rows.
+	-- Lanes of other types, too: no row may be left of them.  Who makes results again with the whole store locked has
+	-- its rows.
 	PERFORM kube_reports_internal.lock_store_shared();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
@@ -613,7 +713,8 @@ BEGIN
 	PERFORM kube_reports_internal.remove_strays();
 	COMMIT;
 	LOOP
-		SELECT pg_catalog.min(b.lane) INTO next_lane FROM kube_reports_internal.result_rebuild b WHERE b.lane OPERATOR(pg_catalog.>=) next_lane;
+		SELECT pg_catalog.min(b.lane) INTO next_lane FROM kube_reports_internal.result_rebuild b
+			WHERE b.lane OPERATOR(pg_catalog.>=) next_lane;
 		EXIT WHEN next_lane IS NULL;
 		IF NOT kube_reports_internal.rebuild_step(next_lane) THEN
 			next_lane := next_lane OPERATOR(pg_catalog.+) 1;
@@ -625,7 +726,10 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
-	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, after what belongs to none and after the counts, while others write. Counts of past days stay as they are; to history it adds what is missing between its newest event of a result and the result. Raises 25001 in a transaction block';
+	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, '
+		'after what belongs to none and after the counts, while others write. Counts of past days stay as they are; '
+		'to history it adds what is missing between its newest event of a result and the result. Raises 25001 in a '
+		'transaction block';
 
 ---- text search ----
 
@@ -644,16 +748,23 @@ BEGIN
 			USING HINT = 'Text search works without it, by reading every text.';
 		RETURN false;
 	END;
-	SELECT n.nspname INTO operators FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_trgm';
-	EXECUTE format('CREATE INDEX IF NOT EXISTS criterion_text ON kube_reports_internal.criterion USING gin (policy %1$I.gin_trgm_ops, rule %1$I.gin_trgm_ops)', operators);
-	EXECUTE format('CREATE INDEX IF NOT EXISTS subject_text ON kube_reports_internal.subject USING gin (name %I.gin_trgm_ops)', operators);
-	EXECUTE format('CREATE INDEX IF NOT EXISTS detail_text ON kube_reports_internal.detail USING gin (message %I.gin_trgm_ops)', operators);
+	SELECT n.nspname INTO operators FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+		WHERE e.extname = 'pg_trgm';
+	EXECUTE format('CREATE INDEX IF NOT EXISTS criterion_text ON kube_reports_internal.criterion USING gin (policy '
+		'%1$I.gin_trgm_ops, rule %1$I.gin_trgm_ops)', operators);
+	EXECUTE format(
+		'CREATE INDEX IF NOT EXISTS subject_text ON kube_reports_internal.subject USING gin (name %I.gin_trgm_ops)',
+		operators);
+	EXECUTE format(
+		'CREATE INDEX IF NOT EXISTS detail_text ON kube_reports_internal.detail USING gin (message %I.gin_trgm_ops)',
+		operators);
 	PERFORM kube_reports.set_setting('text_search', 'on');
 	RETURN true;
 END
 $$;
 COMMENT ON FUNCTION kube_reports.enable_text_search()
-	IS 'makes trigram indexes for text in policies, rules, messages and subjects, with pg_trgm where it can be created; false where it cannot. after_restore() makes them again';
+	IS 'makes trigram indexes for text in policies, rules, messages and subjects, with pg_trgm where it can be '
+		'created; false where it cannot. after_restore() makes them again';
 
 ---- all of it ----
 
@@ -677,10 +788,11 @@ BEGIN
 	RETURN false;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.remake_step() IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
+COMMENT ON FUNCTION kube_reports_internal.remake_step()
+	IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
 
--- Whoever waits longest is next, and goes to the end when more has been written of the report meanwhile.  No lane is locked but to
--- take away rows that are done: then nobody adds to what a row stands for.
+-- Whoever waits longest is next, and goes to the end when more has been written of the report meanwhile.  No lane is
+-- locked but to take away rows that are done: then nobody adds to what a row stands for.
 CREATE FUNCTION kube_reports_internal.pending_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -700,13 +812,16 @@ BEGIN
 	END IF;
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store_shared();
-	SELECT p.lane INTO done_lane FROM kube_reports_internal.result_pending p WHERE p.last IS NULL AND kube_reports_internal.is_applied(p) LIMIT 1;
+	SELECT p.lane INTO done_lane FROM kube_reports_internal.result_pending p WHERE p.last IS NULL
+		AND kube_reports_internal.is_applied(p) LIMIT 1;
 	IF FOUND THEN
 		PERFORM kube_reports_internal.lock_lane(done_lane);
-		DELETE FROM kube_reports_internal.result_pending p WHERE p.lane = done_lane AND p.last IS NULL AND kube_reports_internal.is_applied(p);
+		DELETE FROM kube_reports_internal.result_pending p WHERE p.lane = done_lane AND p.last IS NULL
+			AND kube_reports_internal.is_applied(p);
 		RETURN true;
 	END IF;
-	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports_internal.result_pending p ORDER BY p.first LIMIT 1 FOR UPDATE SKIP LOCKED;
+	SELECT p.lane, p.namespace, p.name INTO next FROM kube_reports_internal.result_pending p ORDER BY p.first
+		LIMIT 1 FOR UPDATE SKIP LOCKED;
 	RETURN FOUND AND kube_reports_internal.apply_pending(next.lane, next.namespace, next.name);
 END
 $$;
@@ -729,7 +844,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
-	IS 'makes the next results that wait to be made again, else brings results of a large report into step with it and folds counts; true when there is more to do';
+	IS 'makes the next results that wait to be made again, else brings results of a large report into step with it '
+		'and folds counts; true when there is more to do';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -760,4 +876,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.maintain()
-	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, statistics, clusters that are being removed, results that wait to be made again; true when there is more to do';
+	IS 'one small step of all upkeep: log, counts, history, what nothing refers to, statistics, clusters that are '
+		'being removed, results that wait to be made again; true when there is more to do';

@@ -2,14 +2,16 @@
 --	  Roles.  The script makes none: they are global to a server.  A DBA makes
 --	  them and calls these functions.
 
--- What each kind of roles may use.  Update scripts ask these as well, for what is new: they read the server's catalogs alone.
+-- What each kind of roles may use.  Update scripts ask these as well, for what is new: they read the server's catalogs
+-- alone.
 
 CREATE FUNCTION kube_reports_internal.proxy_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
-		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND (p.proname LIKE 'api\_%'
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND (p.proname LIKE 'api\_%'
 			OR p.proname IN ('this_caller', 'write_batch', 'delete_piece', 'sweep_piece', 'aggregate_piece'))
 	UNION ALL
 	SELECT 'TABLE', 'kube_reports_internal.caller', 'SELECT'
@@ -24,7 +26,8 @@ DECLARE
 	bound		record;
 	given		record;
 BEGIN
-	SELECT c.uid, c.id INTO bound FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+	SELECT c.uid, c.id INTO bound FROM kube_reports_internal.proxy_role p
+		JOIN kube_reports.cluster c ON c.id = p.cluster_id
 		WHERE p.role = grant_proxy.role;
 	IF FOUND AND bound.uid <> cluster THEN
 		RAISE EXCEPTION 'role "%" is bound to cluster % already', role, bound.uid
@@ -48,22 +51,31 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 	-- No view without the barrier is for readers, and every view with it is.
 	SELECT 'TABLE', c.oid::regclass::text, 'SELECT' FROM pg_class c
-		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
 	UNION ALL
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
-		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND p.prokind IN ('f', 'a') AND p.proname IN (
+		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND p.prokind IN ('f', 'a') AND p.proname IN (
 			-- What views and searches are made of.
-			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter', 'filter_strings', 'filter_words',
-			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources', 'find_reports', 'find_exported', 'find_events',
-			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top', 'results_of_resource', 'cve', 'fleet_drift',
-			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at', 'compliance_score', 'framework_score', 'severity_weight',
+			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter',
+				'filter_strings', 'filter_words',
+			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources',
+				'find_reports', 'find_exported', 'find_events',
+			'search_results', 'search_resources', 'export_results', 'export_events', 'reports_with_score', 'top',
+				'results_of_resource', 'cve', 'fleet_drift',
+			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at',
+				'compliance_score', 'framework_score', 'severity_weight',
 			'fleet_score', 'find_vulnerabilities', 'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
 			-- What the page is made of.
-			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows', 'chart_top', 'chart_path', 'chart_trend',
-			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends', 'dashboard_clusters', 'dashboard_lists',
+			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows',
+				'chart_top', 'chart_path', 'chart_trend',
+			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends',
+				'dashboard_clusters', 'dashboard_lists',
 			'dashboard_page')
 $$;
-COMMENT ON FUNCTION kube_reports_internal.reader_objects() IS 'what readers may select from and execute, as GRANT names it';
+COMMENT ON FUNCTION kube_reports_internal.reader_objects()
+	IS 'what readers may select from and execute, as GRANT names it';
 
 CREATE FUNCTION kube_reports_internal.reader_timeout() RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -88,26 +100,31 @@ BEGIN
 	END IF;
 	-- What another role of that name had is not for this one.
 	DELETE FROM kube_reports_internal.reader_grant g
-		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.held_grant h WHERE h.role = g.role);
+		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.held_grant h
+			WHERE h.role = g.role);
 	EXECUTE format('GRANT USAGE ON SCHEMA kube_reports, kube_reports_internal TO %I', role);
 	FOR given IN SELECT o.kind, o.object, o.privileges FROM kube_reports_internal.reader_objects() o LOOP
 		EXECUTE format('GRANT %s ON %s %s TO %I', given.privileges, given.kind, given.object, role);
 	END LOOP;
-	INSERT INTO kube_reports_internal.reader_grant (role, cluster_id, namespace) VALUES (add_reader.role, granted_cluster, add_reader.namespace)
+	INSERT INTO kube_reports_internal.reader_grant (role, cluster_id, namespace)
+		VALUES (add_reader.role, granted_cluster, add_reader.namespace)
 		ON CONFLICT DO NOTHING;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text)
-	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 for an unknown role or cluster';
+	IS 'gives a role what readers use, and one grant: cluster null: all, namespace null: all; a role without '
+		'privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 '
+		'for an unknown role or cluster';
 
--- jit: views of a store whose tables nobody has analyzed look expensive to the planner.  Compiling them then takes seconds, and running them
--- milliseconds; and where they do read millions of rows, compiled code gains little.
+-- jit: views of a store whose tables nobody has analyzed look expensive to the planner.  Compiling them then takes
+-- seconds, and running them milliseconds; and where they do read millions of rows, compiled code gains little.
 CREATE FUNCTION kube_reports_internal.reader_settings() RETURNS TABLE (name text, value text)
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	VALUES ('statement_timeout', kube_reports_internal.reader_timeout()), ('jit', 'off');
 END;
-COMMENT ON FUNCTION kube_reports_internal.reader_settings() IS 'settings of readers that were given no others: theirs when they log in, not those of who inherits from them';
+COMMENT ON FUNCTION kube_reports_internal.reader_settings()
+	IS 'settings of readers that were given no others: theirs when they log in, not those of who inherits from them';
 
 CREATE FUNCTION kube_reports_internal.limit_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -120,18 +137,23 @@ BEGIN
 		-- Nobody's own choice is changed.
 		WHERE NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
 			WHERE s.setrole IN (0, to_regrole(quote_ident(role)))
-				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())) AND c.setting LIKE r.name || '=%')
+				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+					AND c.setting LIKE r.name || '=%')
 	LOOP
 		BEGIN
-			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET %I = %L', role, current_database(), setting.name, setting.value);
+			EXECUTE format('ALTER ROLE %I IN DATABASE %I SET %I = %L', role, current_database(),
+				setting.name, setting.value);
 		EXCEPTION WHEN insufficient_privilege THEN
-			RAISE NOTICE 'role "%" has no % = %: its queries may run for ever, or slowly', role, setting.name, setting.value
-				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET %I = %L', role, setting.name, setting.value);
+			RAISE NOTICE 'role "%" has no % = %: its queries may run for ever, or slowly', role,
+				setting.name, setting.value
+				USING HINT = format('Whoever may change the role: ALTER ROLE %I SET %I = %L', role,
+					setting.name, setting.value);
 		END;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role those of reader_settings() in this database that it has no value of its own for; a notice where the caller may not';
+COMMENT ON FUNCTION kube_reports_internal.limit_reader(name) IS 'gives a role those of reader_settings() in this '
+	'database that it has no value of its own for; a notice where the caller may not';
 
 CREATE FUNCTION kube_reports.grant_reader(role name) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -144,7 +166,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_reader(name)
-	IS 'lets a role read everything, of all clusters, through views and functions; gives it statement_timeout = 60s and jit = off where it has no values of its own';
+	IS 'lets a role read everything, of all clusters, through views and functions; gives it statement_timeout = 60s '
+		'and jit = off where it has no values of its own';
 
 CREATE FUNCTION kube_reports.grant_cluster(role name, cluster uuid) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -152,14 +175,16 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF cluster IS NULL THEN
-		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_reader() lets a role see all clusters.';
+		RAISE EXCEPTION 'no cluster is given' USING ERRCODE = 'null_value_not_allowed',
+			HINT = 'grant_reader() lets a role see all clusters.';
 	END IF;
 	PERFORM kube_reports_internal.add_reader(role, cluster, NULL);
 	PERFORM kube_reports_internal.limit_reader(role);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_cluster(name, uuid)
-	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; gives it settings as grant_reader() does';
+	IS 'lets a role read what belongs to one cluster, its reports of cluster scope too, through views and functions; '
+		'gives it settings as grant_reader() does';
 
 CREATE FUNCTION kube_reports.grant_namespace(role name, cluster uuid, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -167,16 +192,19 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF namespace IS NULL THEN
-		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed', HINT = 'grant_cluster() lets a role see all namespaces.';
+		RAISE EXCEPTION 'no namespace is given' USING ERRCODE = 'null_value_not_allowed',
+			HINT = 'grant_cluster() lets a role see all namespaces.';
 	END IF;
 	PERFORM kube_reports_internal.add_reader(role, cluster, namespace);
 	PERFORM kube_reports_internal.limit_reader(role);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_namespace(name, uuid, text)
-	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and functions; namespace empty: the reports of cluster scope; gives it settings as grant_reader() does';
+	IS 'lets a role read what belongs to one namespace of a cluster (null: of every cluster) through views and '
+		'functions; namespace empty: the reports of cluster scope; gives it settings as grant_reader() does';
 
-CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION kube_reports.revoke_reader(role name, cluster uuid DEFAULT NULL, namespace text DEFAULT NULL)
+	RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -188,7 +216,8 @@ BEGIN
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = revoke_reader.role
 			AND (revoke_reader.cluster IS NULL AND revoke_reader.namespace IS NULL
-				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = revoke_reader.cluster)
+				OR g.cluster_id IS NOT DISTINCT FROM (SELECT c.id FROM kube_reports.cluster c
+					WHERE c.uid = revoke_reader.cluster)
 					AND g.namespace IS NOT DISTINCT FROM revoke_reader.namespace
 					AND (revoke_reader.cluster IS NULL OR g.cluster_id IS NOT NULL));
 	GET DIAGNOSTICS removed = ROW_COUNT;
@@ -200,14 +229,16 @@ BEGIN
 		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
 		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports, kube_reports_internal FROM %I', role);
 		-- A proxy's role still needs what both have.
-		SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+		SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p
+			JOIN kube_reports.cluster c ON c.id = p.cluster_id
 			WHERE p.role = revoke_reader.role;
 		IF FOUND THEN
 			PERFORM kube_reports.grant_proxy(role, served);
 		END IF;
 		FOR given IN SELECT r.name FROM kube_reports_internal.reader_settings() r
 			WHERE EXISTS (SELECT FROM pg_db_role_setting s
-				WHERE s.setrole = to_regrole(quote_ident(role)) AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+				WHERE s.setrole = to_regrole(quote_ident(role))
+					AND s.setdatabase = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 					AND r.name || '=' || r.value = ANY (s.setconfig))
 		LOOP
 			BEGIN
@@ -221,29 +252,35 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.revoke_reader(name, uuid, text)
-	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the privileges and the settings that came with it, too; returns how many';
+	IS 'takes back one grant, given as it was granted, or all grants of a role that reads; with the last one the '
+		'privileges and the settings that came with it, too; returns how many';
 
 CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be deleted.
-	-- Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of others.
+	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be
+	-- deleted.  Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of
+	-- others.
 	SELECT 'TABLE', c.oid::regclass::text,
-			CASE WHEN c.relname IN ('reader_grant', 'proxy_role') THEN 'SELECT' ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
+			CASE WHEN c.relname IN ('reader_grant', 'proxy_role') THEN 'SELECT'
+				ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
 		FROM pg_class c
-		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace) AND c.relkind IN ('r', 'p', 'v')
+		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
+			AND c.relkind IN ('r', 'p', 'v')
 			AND c.relname <> 'caller_secret'
 	UNION ALL
 	SELECT 'SEQUENCE', c.oid::regclass::text, 'ALL' FROM pg_class c
 		WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relkind = 'S'
 	UNION ALL
-	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL variant.
+	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL
+	-- variant.
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send',
 				-- Nor what takes the owner's rights: it would fail half-way, and say nothing of why.
-				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_namespace', 'grant_admin', 'revoke_reader', 'add_reader', 'limit_reader',
+				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_namespace', 'grant_admin', 'revoke_reader',
+					'add_reader', 'limit_reader',
 				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')
 $$;
 COMMENT ON FUNCTION kube_reports_internal.admin_objects() IS 'what administrators may use, as GRANT names it';
@@ -262,5 +299,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.grant_admin(name)
-	IS 'lets a role read and write every table, and use every function but the owner''s, for every cluster; only the owner grants, removes clusters and upgrades';
+	IS 'lets a role read and write every table, and use every function but the owner''s, for every cluster; only the '
+		'owner grants, removes clusters and upgrades';
 

@@ -33,15 +33,19 @@ BEGIN
 			LATERAL (SELECT 'SCHEMA' AS kind, n.oid::regnamespace::text AS name, n.nspowner AS owner, false AS in_c
 					FROM pg_namespace n WHERE d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
 				UNION ALL
-				SELECT 'ROUTINE', p.oid::regprocedure::text, p.proowner, p.prokind <> 'a' AND l.lanname IN ('c', 'internal')
-					FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+				SELECT 'ROUTINE', p.oid::regprocedure::text, p.proowner, p.prokind <> 'a'
+					AND l.lanname IN ('c', 'internal')
+					FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+						WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 				UNION ALL
 				-- Neither arrays nor the types of tables' rows.
 				SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, t.oid::regtype::text, t.typowner, false
 					FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
-					WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND t.typcategory <> 'A' AND coalesce(c.relkind = 'c', true)
+					WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND t.typcategory <> 'A'
+						AND coalesce(c.relkind = 'c', true)
 				UNION ALL
-				SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'c' THEN 'TYPE' ELSE 'TABLE' END, c.oid::regclass::text, c.relowner, false
+				SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' WHEN 'v' THEN 'VIEW' WHEN 'c' THEN 'TYPE'
+					ELSE 'TABLE' END, c.oid::regclass::text, c.relowner, false
 					FROM pg_class c WHERE d.classid = 'pg_class'::regclass AND c.oid = d.objid AND c.relkind <> 'i'
 				UNION ALL
 				SELECT 'STATISTICS', format('%s.%I', s.stxnamespace::regnamespace, s.stxname), s.stxowner, false
@@ -49,7 +53,8 @@ BEGIN
 		WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
 	LOOP
 		IF member.in_c THEN
-			-- It was not in C before.  Grants of the owner's would become the superuser's, and the owner could not take them back.
+			-- It was not in C before.  Grants of the owner's would become the superuser's, and the owner could not take
+			-- them back.
 			IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = member.owner) THEN
 				FOR given IN SELECT a.grantee::regrole AS grantee FROM pg_proc p, aclexplode(p.proacl) a
 						WHERE p.oid = member.objid AND a.grantee NOT IN (0, p.proowner)
@@ -72,13 +77,17 @@ BEGIN
 	-- What the default privileges of whoever runs the script gave to others.
 	FOR given IN
 		SELECT DISTINCT o.object, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-		FROM (SELECT 'pg_class'::regclass AS classid, c.oid AS objid, CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' ELSE 'TABLE ' END || c.oid::regclass AS object,
-					coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner)) AS acl, c.relowner AS owner
+		FROM (SELECT 'pg_class'::regclass AS classid,
+			c.oid AS objid, CASE c.relkind WHEN 'S' THEN 'SEQUENCE ' ELSE 'TABLE ' END || c.oid::regclass AS object,
+					coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", c.relowner)) AS
+						acl, c.relowner AS owner
 					FROM pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'S')
 				UNION ALL
-				SELECT 'pg_proc'::regclass, p.oid, 'ROUTINE ' || p.oid::regprocedure, coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner FROM pg_proc p
+				SELECT 'pg_proc'::regclass, p.oid, 'ROUTINE ' || p.oid::regprocedure,
+					coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner FROM pg_proc p
 				UNION ALL
-				SELECT 'pg_namespace'::regclass, n.oid, 'SCHEMA ' || n.oid::regnamespace, coalesce(n.nspacl, acldefault('n', n.nspowner)), n.nspowner
+				SELECT 'pg_namespace'::regclass, n.oid, 'SCHEMA ' || n.oid::regnamespace,
+					coalesce(n.nspacl, acldefault('n', n.nspowner)), n.nspowner
 					FROM pg_namespace n) o,
 			aclexplode(o.acl) a
 		WHERE made ? (o.classid::oid || '.' || o.objid) AND a.grantee NOT IN (o.owner, receiver)
@@ -109,27 +118,34 @@ BEGIN
 	-- Functions in C are left to after_update(): what is theirs the owner is to grant, and to be able to take back.
 	FOR given IN
 		WITH role_grant AS (
-			SELECT g.value->>0 AS kind, g.value->>1 AS name, g.value->>2 AS grantee, g.value->>3 AS privilege, g.value->>4 AS option
+			SELECT g.value->>0 AS kind, g.value->>1 AS name, g.value->>2 AS grantee,
+				g.value->>3 AS privilege, g.value->>4 AS option
 			FROM jsonb_array_elements(before->'grants') g),
 		object AS (
-			SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, n.nspname || '.' || c.relname AS name, c.oid::regclass::text AS object
+			SELECT CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind,
+				n.nspname || '.' || c.relname AS name, c.oid::regclass::text AS object
 				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 				WHERE c.relkind IN ('r', 'p', 'v', 'S') AND made ? ('pg_class'::regclass::oid || '.' || c.oid)
 			UNION ALL
 			SELECT 'ROUTINE', n.nspname || '.' || p.proname, p.oid::regprocedure::text
 				FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
 				WHERE l.lanname <> 'c' AND made ? ('pg_proc'::regclass::oid || '.' || p.oid))
-		SELECT o.kind, o.object, g.privilege, g.grantee, g.option FROM object o JOIN role_grant g ON g.kind = o.kind AND g.name = o.name
+		SELECT o.kind, o.object, g.privilege, g.grantee, g.option FROM object o
+			JOIN role_grant g ON g.kind = o.kind AND g.name = o.name
 		UNION
 		SELECT o.kind, o.object, x.privileges, g.grantee, '' FROM object o
-			JOIN (SELECT p.*, 'kube_reports_internal.api_hello' AS given_before, 'EXECUTE' AS privilege FROM kube_reports_internal.proxy_objects() p
+			JOIN (SELECT p.*, 'kube_reports_internal.api_hello' AS given_before, 'EXECUTE' AS privilege
+				FROM kube_reports_internal.proxy_objects() p
 				UNION ALL
-				SELECT r.*, 'kube_reports_internal.find_results', 'EXECUTE' FROM kube_reports_internal.reader_objects() r
+				SELECT r.*, 'kube_reports_internal.find_results', 'EXECUTE'
+					FROM kube_reports_internal.reader_objects() r
 				UNION ALL
-				SELECT a.*, 'kube_reports.object', 'TRUNCATE' FROM kube_reports_internal.admin_objects() a) x ON (x.kind, x.object) = (o.kind, o.object)
+				SELECT a.*, 'kube_reports.object', 'TRUNCATE' FROM kube_reports_internal.admin_objects() a) x
+					ON (x.kind, x.object) = (o.kind, o.object)
 			JOIN role_grant g ON (g.name, g.privilege) = (x.given_before, x.privilege)
 	LOOP
-		EXECUTE format('GRANT %s ON %s %s TO %s%s', given.privilege, given.kind, given.object, given.grantee, given.option);
+		EXECUTE format('GRANT %s ON %s %s TO %s%s', given.privilege, given.kind, given.object,
+			given.grantee, given.option);
 	END LOOP;
 END
 $$;

@@ -48,7 +48,8 @@ BEGIN
 		WHERE n.oid = extension.extnamespace AND a.privilege_type = 'CREATE' AND a.grantee <> extension.extowner;
 	IF found IS NOT NULL THEN
 		RAISE EXCEPTION 'others may create objects in schema kube_reports'
-			USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('It was granted, perhaps by default, to %s.', found),
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				DETAIL = format('It was granted, perhaps by default, to %s.', found),
 				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: '
 					'REVOKE CREATE ON SCHEMA kube_reports FROM each of them.';
 	END IF;
@@ -71,5 +72,6 @@ COMMENT ON SCHEMA kube_reports IS 'Kubernetes policy reports: reading and writin
 
 -- What users need not know, so that lists of the other schema show what they can use.  It may change with each version.
 CREATE SCHEMA kube_reports_internal;
-COMMENT ON SCHEMA kube_reports_internal IS 'the inside of kube_reports: its tables, and what its functions and its proxies call';
+COMMENT ON SCHEMA kube_reports_internal IS
+	'the inside of kube_reports: its tables, and what its functions and its proxies call';
 

@@ -36,7 +36,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.this_caller()
-	IS 'whoever calls it, under seal: the row of the view caller. The last argument of functions for proxies unless given';
+	IS 'whoever calls it, under seal: the row of the view caller. The last argument of functions for proxies unless '
+		'given';
 
 CREATE FUNCTION kube_reports_internal.proven_role(caller kube_reports_internal.caller) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -45,7 +46,8 @@ AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports_internal.caller_secret s
 			WHERE sha256(s.secret || sha256(s.secret
-				|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8'))) = caller.seal) THEN
+				|| convert_to(concat_ws(' ', pg_backend_pid(), extract(epoch FROM now()), caller.role), 'UTF8'))) =
+					caller.seal) THEN
 		RAISE EXCEPTION 'the seal is not that of role "%" in this transaction', caller.role
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = 'Leave the argument out: who calls is then read from the view kube_reports_internal.caller.';
@@ -63,22 +65,27 @@ AS $$
 DECLARE
 	proven		name := kube_reports_internal.proven_role(caller);
 BEGIN
-	RETURN EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.role = proven AND p.cluster_id = may_serve.cluster_id)
+	RETURN EXISTS (SELECT FROM kube_reports_internal.proxy_role p WHERE p.role = proven
+		AND p.cluster_id = may_serve.cluster_id)
 		OR has_table_privilege(proven, 'kube_reports.object', 'UPDATE')
 			AND NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = may_serve.cluster_id AND c.removing);
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
-	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the table '
+	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the '
+		'table '
 		'itself; nobody for one that is being removed. Raises 42501 for a wrong seal';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT coalesce((SELECT format('The role is bound to cluster %s, and each cluster''s proxies use a role of their own. ', c.uid)
-			FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id WHERE p.role = caller.role)
+	SELECT coalesce((
+		SELECT format('The role is bound to cluster %s, and each cluster''s proxies use a role of their own. ', c.uid)
+			FROM kube_reports_internal.proxy_role p JOIN kube_reports.cluster c ON c.id = p.cluster_id
+				WHERE p.role = caller.role)
 		|| format('The owner grants it: SELECT kube_reports.grant_proxy(role, %L)', cluster),
 		format('The owner grants it: SELECT kube_reports.grant_proxy(%L, %L)', caller.role, cluster))
 $$;
-COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid) IS 'what to do where a role may not serve a cluster';
+COMMENT ON FUNCTION kube_reports_internal.serve_hint(kube_reports_internal.caller, uuid)
+	IS 'what to do where a role may not serve a cluster';

@@ -45,7 +45,8 @@ COMMENT ON FUNCTION kube_reports_internal.folding_lock() IS 'second key of the l
 CREATE FUNCTION kube_reports_internal.history_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -4;
-COMMENT ON FUNCTION kube_reports_internal.history_lock() IS 'second key of the lock of whoever makes a month of history';
+COMMENT ON FUNCTION kube_reports_internal.history_lock()
+	IS 'second key of the lock of whoever makes a month of history';
 
 -- Only tried, and before the folding lock, which is tried as well.
 CREATE FUNCTION kube_reports_internal.garbage_lock() RETURNS integer
@@ -74,9 +75,12 @@ COMMENT ON FUNCTION kube_reports_internal.aggregation_lock(integer)
 
 CREATE VIEW kube_reports.lock_status AS
 	SELECT CASE WHEN k.key > 0 THEN 'lane' WHEN k.key = kube_reports_internal.store_lock() THEN 'store'
-			WHEN k.key = kube_reports_internal.compaction_lock() THEN 'compaction' WHEN k.key = kube_reports_internal.sweep_lock() THEN 'sweep'
-			WHEN k.key = kube_reports_internal.folding_lock() THEN 'folding' WHEN k.key = kube_reports_internal.history_lock() THEN 'history'
-			WHEN k.key = kube_reports_internal.garbage_lock() THEN 'garbage' WHEN k.key = kube_reports_internal.analyze_lock() THEN 'analyze'
+			WHEN k.key = kube_reports_internal.compaction_lock() THEN 'compaction'
+				WHEN k.key = kube_reports_internal.sweep_lock() THEN 'sweep'
+			WHEN k.key = kube_reports_internal.folding_lock() THEN 'folding'
+				WHEN k.key = kube_reports_internal.history_lock() THEN 'history'
+			WHEN k.key = kube_reports_internal.garbage_lock() THEN 'garbage'
+				WHEN k.key = kube_reports_internal.analyze_lock() THEN 'analyze'
 			WHEN k.key = kube_reports_internal.removal_lock() THEN 'removal' ELSE 'aggregation' END AS lock,
 		c.uid AS cluster, t.plural || '.' || t."group" AS type, l.mode = 'ShareLock' AS shared, l.granted,
 		l.waitstart AS waits_since, l.pid, pg_blocking_pids(l.pid) AS waits_for,
@@ -113,7 +117,8 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 	SELECT pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
 END;
-COMMENT ON FUNCTION kube_reports_internal.lock_store() IS 'taken by DML and by upkeep: excludes every other writer until the transaction ends';
+COMMENT ON FUNCTION kube_reports_internal.lock_store()
+	IS 'taken by DML and by upkeep: excludes every other writer until the transaction ends';
 
 CREATE FUNCTION kube_reports_internal.lock_lane(lane integer) RETURNS void
 LANGUAGE sql VOLATILE
@@ -131,7 +136,8 @@ BEGIN
 		FROM (SELECT l.id FROM kube_reports_internal.lane l WHERE l.cluster_id = lock_lanes.cluster_id ORDER BY l.id) l;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.lock_lanes(integer) IS 'takes the locks of all lanes of a cluster, in their order: every write that is under way is waited for';
+COMMENT ON FUNCTION kube_reports_internal.lock_lanes(integer)
+	IS 'takes the locks of all lanes of a cluster, in their order: every write that is under way is waited for';
 
 -- A lock taken by a statement is worth nothing to a snapshot that is older than the lock.
 CREATE FUNCTION kube_reports_internal.require_read_committed() RETURNS void
@@ -142,7 +148,8 @@ BEGIN
 	IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
 		RAISE EXCEPTION 'reports can only be written in READ COMMITTED transactions'
 			USING ERRCODE = 'feature_not_supported',
-				DETAIL = 'This transaction is ' || upper(current_setting('transaction_isolation')) || ': its snapshot may be older than the lock that orders versions.',
+				DETAIL = 'This transaction is ' || upper(current_setting('transaction_isolation'))
+					|| ': its snapshot may be older than the lock that orders versions.',
 				HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
 	END IF;
 	PERFORM kube_reports_internal.refuse_prepare();
@@ -164,8 +171,8 @@ COMMENT ON FUNCTION kube_reports.lock_writes()
 	IS 'keeps everybody else from writing until the transaction ends: a transaction of many writes that begins with '
 		'this meets no 40P01. Raises 0A000 unless the transaction is READ COMMITTED';
 
--- Commits are refused in a transaction block, and where the caller is a function; in a block with an EXCEPTION clause always, with other
--- words for COMMIT than for ROLLBACK, unless they would have been refused anyway.
+-- Commits are refused in a transaction block, and where the caller is a function; in a block with an EXCEPTION clause
+-- always, with other words for COMMIT than for ROLLBACK, unless they would have been refused anyway.
 CREATE PROCEDURE kube_reports_internal.require_own_transactions(procedure text)
 LANGUAGE plpgsql
 AS $$
@@ -186,14 +193,17 @@ BEGIN
 	IF on_commit OPERATOR(pg_catalog.=) on_rollback THEN
 		RAISE EXCEPTION '%() cannot be called within a transaction', procedure
 			USING ERRCODE = 'active_sql_transaction', DETAIL = 'It commits after each of its steps.',
-				HINT = 'CALL it by itself: outside of BEGIN and COMMIT, not in a function, without psql''s --single-transaction.';
+				HINT = 'CALL it by itself: outside of BEGIN and COMMIT, not in a function, without psql''s '
+					'--single-transaction.';
 	END IF;
 END
 $$;
 COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
-	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it cannot commit';
+	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it '
+		'cannot commit';
 
--- What is visible before it is durable may be gone after a crash, and the sequence with it: its versions would be given again.
+-- What is visible before it is durable may be gone after a crash, and the sequence with it: its versions would be given
+-- again.
 CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -204,10 +214,11 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.commit_durably() IS 'makes this transaction durable before anybody sees it, also where synchronous_commit is off';
+COMMENT ON FUNCTION kube_reports_internal.commit_durably()
+	IS 'makes this transaction durable before anybody sees it, also where synchronous_commit is off';
 
--- The newest version of a lane: that of the log's last change, or the floor when the log is empty.  Exact in one snapshot, because
--- versions become visible in order.
+-- The newest version of a lane: that of the log's last change, or the floor when the log is empty.  Exact in one
+-- snapshot, because versions become visible in order.
 CREATE FUNCTION kube_reports_internal.lane_version(lane integer) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -217,14 +228,17 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 BEGIN
-	RETURN coalesce((SELECT c.version FROM kube_reports_internal.change c WHERE c.lane = lane_version.lane ORDER BY c.version DESC LIMIT 1),
+	RETURN coalesce((SELECT c.version FROM kube_reports_internal.change c WHERE c.lane = lane_version.lane
+		ORDER BY c.version DESC LIMIT 1),
 		(SELECT l.floor FROM kube_reports_internal.lane l WHERE l.id = lane_version.lane));
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.lane_version(integer) IS 'newest version of a lane in this snapshot; null when there is no such lane';
+COMMENT ON FUNCTION kube_reports_internal.lane_version(integer)
+	IS 'newest version of a lane in this snapshot; null when there is no such lane';
 
 
--- A clock that was set back must not leave history out of order.  By more than a day it is believed: what was written before was wrong.
+-- A clock that was set back must not leave history out of order.  By more than a day it is believed: what was written
+-- before was wrong.
 CREATE FUNCTION kube_reports_internal.lane_time(lane integer) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -235,15 +249,18 @@ SET jit = off
 AS $$
 DECLARE
 	clock		timestamptz := clock_timestamp();
-	newest		timestamptz := (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = lane_time.lane ORDER BY c.version DESC LIMIT 1);
+	newest		timestamptz := (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = lane_time.lane
+		ORDER BY c.version DESC LIMIT 1);
 BEGIN
 	IF newest IS NULL THEN
 		newest := (SELECT h.at FROM kube_reports_internal.lane l
-			CROSS JOIN LATERAL (SELECT h.at FROM kube_reports_internal.result_change h WHERE h.cluster_id = l.cluster_id ORDER BY h.version DESC LIMIT 1) h
+			CROSS JOIN LATERAL (SELECT h.at FROM kube_reports_internal.result_change h WHERE h.cluster_id = l.cluster_id
+				ORDER BY h.version DESC LIMIT 1) h
 			WHERE l.id = lane_time.lane);
 	END IF;
 	RETURN CASE WHEN newest - clock BETWEEN interval '0' AND interval '1 day' THEN newest ELSE clock END;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.lane_time(integer)
-	IS 'the time of the next change of a lane: now, or that of its newest change where the clock was set back by less than a day. The caller holds the lane''s lock';
+	IS 'the time of the next change of a lane: now, or that of its newest change where the clock was set back by less '
+		'than a day. The caller holds the lane''s lock';

@@ -21,8 +21,8 @@
 -- has its content deleted here, which makes the proxy note that it is terminating: from
 -- then on nothing is created with its uid.  Where nobody noted it, a proxy whose
 -- watch is behind may have created objects with the old uid when the next namespace was there
--- already.  They are the next one's, and are told from the others by their time of creation, to the second, as far as the clocks of
--- the two servers agree.
+-- already.  They are the next one's, and are told from the others by their time of creation, to the second, as far as
+-- the clocks of the two servers agree.
 
 -- The names under which there are objects: one probe of the primary key for each type and name.
 CREATE FUNCTION kube_reports_internal.used_namespaces(cluster_id integer) RETURNS SETOF text
@@ -36,19 +36,23 @@ AS $$
 BEGIN
 	RETURN QUERY WITH RECURSIVE used AS (
 		SELECT l.resource_type, (SELECT min(o.namespace) FROM kube_reports.object o
-				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace > '') AS namespace
+				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
+					AND o.namespace > '') AS namespace
 			FROM kube_reports_internal.lane l WHERE l.cluster_id = used_namespaces.cluster_id
 		UNION ALL
 		SELECT u.resource_type, (SELECT min(o.namespace) FROM kube_reports.object o
-				WHERE o.cluster_id = used_namespaces.cluster_id AND o.resource_type = u.resource_type AND o.namespace > u.namespace)
+				WHERE o.cluster_id = used_namespaces.cluster_id AND o.resource_type = u.resource_type
+					AND o.namespace > u.namespace)
 			FROM used u WHERE u.namespace IS NOT NULL
 	)
 	SELECT DISTINCT u.namespace FROM used u WHERE u.namespace IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.used_namespaces(integer) IS 'the names of the namespaces in which a cluster has objects';
+COMMENT ON FUNCTION kube_reports_internal.used_namespaces(integer)
+	IS 'the names of the namespaces in which a cluster has objects';
 
-CREATE FUNCTION kube_reports_internal.namespace_objects(cluster_id integer, name text, born_before timestamptz, max_rows integer,
+CREATE FUNCTION kube_reports_internal.namespace_objects(cluster_id integer, name text,
+	born_before timestamptz, max_rows integer,
 		OUT resource_type integer, OUT object_name text, OUT size integer)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE
@@ -59,12 +63,15 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 BEGIN
-	RETURN QUERY SELECT o.resource_type, o.name, kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body)
+	RETURN QUERY SELECT o.resource_type, o.name,
+		kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body)
 		FROM kube_reports_internal.lane l
 			CROSS JOIN LATERAL (SELECT * FROM kube_reports.object o
-				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type AND o.namespace = namespace_objects.name
+				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
+					AND o.namespace = namespace_objects.name
 					AND (born_before = 'infinity'
-						OR coalesce(kube_reports_internal.string_at(o.metadata, 'creationTimestamp')::timestamptz, '-infinity') < born_before)
+						OR coalesce(kube_reports_internal.string_at(o.metadata, 'creationTimestamp')::timestamptz,
+							'-infinity') < born_before)
 				ORDER BY o.name
 				LIMIT max_rows) o
 		WHERE l.cluster_id = namespace_objects.cluster_id
@@ -85,12 +92,14 @@ AS $$
 DECLARE
 	served		integer;
 BEGIN
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller);
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
 	IF only_name IS NOT NULL THEN
-		RETURN QUERY SELECT n.name, n.uid, n.state FROM kube_reports_internal.namespace n WHERE n.cluster_id = served AND n.name = only_name;
+		RETURN QUERY SELECT n.name, n.uid, n.state FROM kube_reports_internal.namespace n WHERE n.cluster_id = served
+			AND n.name = only_name;
 	ELSE
 		RETURN QUERY SELECT coalesce(n.name, u.name), coalesce(n.uid, ''), coalesce(n.state, 'unknown')
 			FROM (SELECT * FROM kube_reports_internal.namespace n WHERE n.cluster_id = served) n
@@ -99,9 +108,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_namespaces(uuid, text, kube_reports_internal.caller)
-	IS 'one namespace as it is noted here, or (only_name null) all of them; state unknown: there are objects under that name, and nobody knows of which namespace';
+	IS 'one namespace as it is noted here, or (only_name null) all of them; state unknown: there are objects under '
+		'that name, and nobody knows of which namespace';
 
-CREATE FUNCTION kube_reports_internal.api_namespace(cluster uuid, name text, old_uid text, new_uid text, terminating boolean,
+CREATE FUNCTION kube_reports_internal.api_namespace(cluster uuid, name text, old_uid text,
+	new_uid text, terminating boolean,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT uid text, OUT state text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -111,7 +122,8 @@ AS $$
 DECLARE
 	served		integer;
 BEGIN
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller);
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege', HINT = kube_reports_internal.serve_hint(caller, cluster);
@@ -119,7 +131,8 @@ BEGIN
 	IF old_uid = new_uid AND terminating THEN
 		-- Creates that are under way are waited for: whoever deletes the content next sees what they made.
 		IF EXISTS (SELECT FROM kube_reports_internal.namespace n
-				WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state = 'active') THEN
+				WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid
+					AND n.state = 'active') THEN
 			PERFORM kube_reports_internal.lock_store_shared();
 			PERFORM kube_reports_internal.lock_lanes(served);
 		END IF;
@@ -130,12 +143,14 @@ BEGIN
 			WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid AND n.state <> 'dead';
 	ELSIF new_uid <> '' THEN
 		INSERT INTO kube_reports_internal.namespace AS n (cluster_id, name, uid, state, orderly)
-			VALUES (served, api_namespace.name, new_uid, CASE WHEN terminating THEN 'terminating' ELSE 'active' END, terminating)
+			VALUES (served, api_namespace.name, new_uid, CASE WHEN terminating THEN 'terminating' ELSE 'active' END,
+				terminating)
 			ON CONFLICT ON CONSTRAINT namespace_pkey DO NOTHING;
 	ELSE
 		INSERT INTO kube_reports_internal.namespace AS n (cluster_id, name, uid, state)
 			SELECT served, api_namespace.name, '', 'dead'
-			WHERE EXISTS (SELECT FROM kube_reports_internal.namespace_objects(served, api_namespace.name, 'infinity', 1))
+			WHERE EXISTS (SELECT FROM kube_reports_internal.namespace_objects(served,
+				api_namespace.name, 'infinity', 1))
 			ON CONFLICT ON CONSTRAINT namespace_pkey DO NOTHING;
 	END IF;
 	SELECT n.uid, n.state INTO uid, state FROM kube_reports_internal.namespace n
@@ -143,11 +158,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_namespace(uuid, text, text, text, boolean, kube_reports_internal.caller)
-	IS 'notes what kube-apiserver said of one namespace (new_uid empty: there is none), asked after the row was read with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then is; nulls: none';
+	IS 'notes what kube-apiserver said of one namespace (new_uid empty: there is none), asked after the row was read '
+		'with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then '
+		'is; nulls: none';
 
 -- The finalizers of a dead namespace's objects are not waited for: a namespace goes when nothing is left in it, so that
--- whoever was to remove them has had his time, and kube-apiserver would let nobody finish in a namespace that does not exist.
-CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz,
+-- whoever was to remove them has had his time, and kube-apiserver would let nobody finish in a namespace that does not
+-- exist.
+CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text,
+	new_created timestamptz,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT more boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -164,7 +183,8 @@ DECLARE
 	failed		integer;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller);
 	-- One at a time: others then find the next piece, or nothing left to do.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.sweep_lock());
 	SELECT CASE WHEN n.orderly OR new_uid = '' THEN 'infinity' ELSE new_created END INTO born_before
@@ -185,10 +205,12 @@ BEGIN
 					FROM kube_reports_internal.namespace_objects(served, sweep_piece.name, born_before, 500) o
 					WHERE o.resource_type = target) s
 				CROSS JOIN (SELECT t."group", t.plural, v.version
-					FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
+					FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v
+						ON v.resource_type = t.id
 					WHERE t.id = target ORDER BY v.priority LIMIT 1) t
 			WHERE s.before < 4000000;
-		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, requests, array_fill(''::bytea, ARRAY[cardinality(requests)]));
+		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, requests,
+			array_fill(''::bytea, ARRAY[cardinality(requests)]));
 		SELECT min(w.position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
 			WHERE w.code >= 400 AND w.code <> 404;
 		IF failed IS NOT NULL THEN
@@ -214,9 +236,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.sweep_piece(uuid, text, text, text, timestamptz, kube_reports_internal.caller)
-	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers, and at last notes what kube-apiserver, asked after the namespace was marked, has under that name (new_uid empty: nothing). False: done, or that namespace is not the dead one';
+	IS 'deletes the next objects of a dead namespace, at most 500 or 4 MB, whatever their finalizers, and at last '
+		'notes what kube-apiserver, asked after the namespace was marked, has under that name (new_uid empty: '
+		'nothing). False: done, or that namespace is not the dead one';
 
-CREATE PROCEDURE kube_reports_internal.api_sweep(cluster uuid, name text, dead_uid text, new_uid text, new_created timestamptz, INOUT more boolean)
+CREATE PROCEDURE kube_reports_internal.api_sweep(cluster uuid, name text, dead_uid text, new_uid text,
+	new_created timestamptz, INOUT more boolean)
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -224,4 +249,5 @@ BEGIN
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports_internal.api_sweep(uuid, text, text, text, timestamptz, boolean) IS 'sweep_piece() in a transaction of its own';
+COMMENT ON PROCEDURE kube_reports_internal.api_sweep(uuid, text, text, text, timestamptz, boolean)
+	IS 'sweep_piece() in a transaction of its own';

@@ -9,14 +9,15 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RAISE EXCEPTION 'role "%" may not serve cluster %', caller.role, cluster
 			USING ERRCODE = 'insufficient_privilege',
 				HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	SELECT p.oldest, p.newest INTO oldest_protocol, newest_protocol FROM kube_reports_internal.protocols() p;
-	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it may write.
-	-- A proxy that does not understand this version will go.
+	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it
+	-- may write.  A proxy that does not understand this version will go.
 	IF NOT current_setting('transaction_read_only')::boolean AND protocol >= oldest_protocol THEN
 		PERFORM kube_reports_internal.finish_update();
 		IF NOT kube_reports_internal.finish_restore() THEN
@@ -33,11 +34,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_hello(uuid, text, integer, kube_reports_internal.caller)
-	IS 'a proxy introduces itself, with the newest protocol that it speaks: checks its role, finishes an update or a restore, moves to a new incarnation when the server changed; says which protocols this version understands';
+	IS 'a proxy introduces itself, with the newest protocol that it speaks: checks its role, finishes an update or a '
+		'restore, moves to a new incarnation when the server changed; says which protocols this version understands';
 
 CREATE FUNCTION kube_reports_internal.api_registry(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text, OUT namespaced boolean, OUT status boolean,
+		OUT lane integer, OUT "group" text, OUT version text, OUT resource text, OUT kind text,
+			OUT namespaced boolean, OUT status boolean,
 		OUT deprecation text)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -52,7 +55,8 @@ AS $$
 	WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller)
 	ORDER BY t."group", v.priority, v.version, t.plural
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller) IS 'what is served in a cluster';
+COMMENT ON FUNCTION kube_reports_internal.api_registry(uuid, kube_reports_internal.caller)
+	IS 'what is served in a cluster';
 
 CREATE FUNCTION kube_reports_internal.api_documents(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -65,11 +69,13 @@ AS $$
 	FROM kube_reports_internal.served_documents(ARRAY(
 		SELECT v.definition
 		FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
-		ORDER BY t."group", v.priority, v.version, t.plural)) WITH ORDINALITY d(path, content_type, etag, body, position)
+		ORDER BY t."group", v.priority, v.version, t.plural)) WITH ORDINALITY d(path,
+			content_type, etag, body, position)
 	WHERE EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller))
 	ORDER BY d.position
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_documents(uuid, kube_reports_internal.caller) IS 'discovery and OpenAPI documents, in the order of their preference within a path';
+COMMENT ON FUNCTION kube_reports_internal.api_documents(uuid, kube_reports_internal.caller)
+	IS 'discovery and OpenAPI documents, in the order of their preference within a path';
 
 CREATE FUNCTION kube_reports_internal.api_counts(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -78,35 +84,43 @@ CREATE FUNCTION kube_reports_internal.api_counts(cluster uuid,
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT t."group", t.plural, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id AND o.resource_type = t.id)
+	SELECT t."group", t.plural, (SELECT count(*) FROM kube_reports.object o WHERE o.cluster_id = c.id
+		AND o.resource_type = t.id)
 	FROM kube_reports.cluster c
 		JOIN kube_reports_internal.lane l ON l.cluster_id = c.id
 		JOIN kube_reports.resource_type t ON t.id = l.resource_type
 	WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller)
 	ORDER BY t."group", t.plural
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_counts(uuid, kube_reports_internal.caller) IS 'stored objects of each type, for metrics';
+COMMENT ON FUNCTION kube_reports_internal.api_counts(uuid, kube_reports_internal.caller)
+	IS 'stored objects of each type, for metrics';
 
 -- What is left out are series of results that pass or are skipped, as long as there are any.
 CREATE FUNCTION kube_reports_internal.api_result_counts(cluster uuid, max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text, OUT count bigint, OUT series bigint)
+		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text,
+			OUT count bigint, OUT series bigint)
 	RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT s.namespace, s.policy, CASE s.status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail' WHEN 'e' THEN 'error' ELSE 'skip' END,
+	SELECT s.namespace, s.policy, CASE s.status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail'
+		WHEN 'e' THEN 'error' ELSE 'skip' END,
 		s.severity, s.category, s.source, s.count, count(*) OVER ()
-	FROM (SELECT r.namespace, k.policy, r.status, nullif(k.severity, 'unknown') AS severity, coalesce(nullif(k.category, ''), 'Other') AS category, k.source,
+	FROM (SELECT r.namespace, k.policy, r.status, nullif(k.severity, 'unknown') AS severity,
+		coalesce(nullif(k.category, ''), 'Other') AS category, k.source,
 			sum(r.count)::bigint AS count
 		FROM kube_reports_internal.current_rollup r JOIN kube_reports_internal.criterion k ON k.id = r.criterion
-		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1 AND kube_reports_internal.may_serve(c.id, caller))
+		WHERE r.cluster_id = (SELECT c.id FROM kube_reports.cluster c WHERE c.uid = $1
+			AND kube_reports_internal.may_serve(c.id, caller))
 		GROUP BY 1, 2, 3, 4, 5, 6) s
 	ORDER BY s.status IN ('w', 'f', 'e') DESC, s.namespace, s.policy, s.source, s.category, s.severity, s.status
 	LIMIT max_rows
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_result_counts(uuid, integer, kube_reports_internal.caller)
-	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for reports of cluster scope, severity null where there is none, category Other where there is none; at most max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
+	IS 'how many results there are, with the labels of Policy Reporter''s metrics in simple mode: namespace empty for '
+		'reports of cluster scope, severity null where there is none, category Other where there is none; at most '
+		'max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
 
 CREATE FUNCTION kube_reports_internal.api_maintain(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
@@ -114,13 +128,15 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
+	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
 	RETURN kube_reports.maintain();
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_maintain(uuid, kube_reports_internal.caller) IS 'one small step of upkeep; true when there is more to do';
+COMMENT ON FUNCTION kube_reports_internal.api_maintain(uuid, kube_reports_internal.caller)
+	IS 'one small step of upkeep; true when there is more to do';
 
 CREATE FUNCTION kube_reports_internal.api_catch_up(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
@@ -129,7 +145,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF pg_is_in_recovery()
-			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller)) THEN
+			OR NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
+				AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
 	-- Connections of proxies may be older than the update: no other function is called that often.
@@ -139,5 +156,6 @@ BEGIN
 	RETURN kube_reports.catch_up();
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_catch_up(uuid, kube_reports_internal.caller) IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
+COMMENT ON FUNCTION kube_reports_internal.api_catch_up(uuid, kube_reports_internal.caller)
+	IS 'one small step of bringing counts, and results after a restore, up to date; true when there is more to do';
 

@@ -14,7 +14,8 @@ BEGIN ATOMIC
 		format('Timeout: Too large resource version: %s, current: %s', asked, current),
 		'{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1}');
 END;
-COMMENT ON FUNCTION kube_reports_internal.version_too_large(bigint, bigint) IS 'the Status for a version that has not been given yet';
+COMMENT ON FUNCTION kube_reports_internal.version_too_large(bigint, bigint)
+	IS 'the Status for a version that has not been given yet';
 
 CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -34,10 +35,12 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
+		asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
-		body := kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		body := kube_reports_internal.status_document(404, 'NotFound',
+			'the server could not find the requested resource', '{}');
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports_internal.get_plan(target.definition_id, target.definition, request);
@@ -67,9 +70,10 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) IS 'answers a get';
 
 -- Of the next max_rows keys, those that are of the state.  Documents stay as they are stored until one is rendered.
--- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because only they tell
--- whether the index of labels helps.
-CREATE FUNCTION kube_reports_internal.list_window(target_cluster integer, target_type integer, target_lane integer, needs_body boolean,
+-- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because
+-- only they tell whether the index of labels helps.
+CREATE FUNCTION kube_reports_internal.list_window(target_cluster integer, target_type integer,
+	target_lane integer, needs_body boolean,
 		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
 		terms text[], label_selector text, field_selector text, max_rows integer)
 	RETURNS TABLE (namespace text, name text, version bigint, metadata kube_reports.report, body kube_reports.report)
@@ -108,7 +112,8 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- Where this window ends is asked first, so that it bounds the walk through the log; without a search the index alone tells.
+	-- Where this window ends is asked first, so that it bounds the walk through the log; without a search the index
+	-- alone tells.
 	IF terms = '{}' AND only_name IS NULL THEN
 		SELECT o.namespace, o.name INTO edge_namespace, edge_name
 			FROM kube_reports.object o
@@ -141,7 +146,8 @@ BEGIN
 				AND (terms = '{}' OR o.labels @> terms)
 				AND o.version <= at_version
 			UNION ALL
-			SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body, kube_reports.label_terms(u.old_metadata)
+			SELECT u.namespace, u.name, u.old_version, u.old_metadata, u.old_body,
+				kube_reports.label_terms(u.old_metadata)
 			FROM (SELECT DISTINCT ON (c.namespace, c.name) c.namespace, c.name, c.old_version, c.old_metadata,
 					CASE WHEN needs_body THEN c.old_body END AS old_body
 				FROM kube_reports_internal.change c
@@ -162,12 +168,15 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, text, text, text[], text, text, integer)
-	IS 'the objects of the state at a version among the next max_rows keys behind one, in their order; a last row without metadata says that there may be more, behind its key (null: behind that of the row before)';
+COMMENT ON FUNCTION kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text,
+	text, text, text[], text, text, integer)
+	IS 'the objects of the state at a version among the next max_rows keys behind one, in their order; a last row '
+		'without metadata says that there may be more, behind its key (null: behind that of the row before)';
 
 CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text)
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
+			OUT body bytea, OUT next_cursor text)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -197,10 +206,12 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
+		asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
-		body := kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		body := kube_reports_internal.status_document(404, 'NotFound',
+			'the server could not find the requested resource', '{}');
 		RETURN NEXT;
 		RETURN;
 	END IF;
@@ -217,7 +228,8 @@ BEGIN
 		at_version := (place->>'version')::bigint;
 		after_namespace := place->>'namespace';
 		after_name := place->>'name';
-	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END) THEN
+	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END)
+		THEN
 		-- What a standby has is not everything that was answered.
 		at_version := 9223372036854775807;
 	ELSE
@@ -229,7 +241,8 @@ BEGIN
 			WHEN plan.match = 'e' THEN plan.version
 			ELSE newest END;
 	END IF;
-	-- Also of a list that has begun: on a standby any version may still be to come, and one that was a standby may never get it.
+	-- Also of a list that has begun: on a standby any version may still be to come, and one that was a standby may
+	-- never get it.
 	IF greatest(at_version, plan.version) > newest THEN
 		code := 504;
 		retry_after := 1;
@@ -247,14 +260,16 @@ BEGIN
 			body := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
 				coalesce(asked->>'namespace', ''), after_namespace, after_name));
 		ELSE
-			body := kube_reports_internal.status_document(410, 'Expired', 'The resourceVersion for the provided list is too old.', NULL);
+			body := kube_reports_internal.status_document(410, 'Expired',
+				'The resourceVersion for the provided list is too old.', NULL);
 		END IF;
 		RETURN NEXT;
 		RETURN;
 	END IF;
 
 	body := CASE WHEN place IS NULL AND NOT plan.initial_events
-		THEN kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 'h', at_version, '', NULL) ELSE '' END;
+		THEN kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 'h',
+			at_version, '', NULL) ELSE '' END;
 	RETURN NEXT;
 	code := NULL;
 	content_type := NULL;
@@ -266,9 +281,11 @@ BEGIN
 		ELSE 9223372036854775806 END;
 	LOOP
 		more := false;
-		FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id, target.lane, plan.needs_body,
+		FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id,
+			target.lane, plan.needs_body,
 				at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
-				plan.terms, plan.label_selector, plan.field_selector, least(window_rows, fitting_rows, most_items - items + 1)::integer) w
+				plan.terms, plan.label_selector, plan.field_selector,
+					least(window_rows, fitting_rows, most_items - items + 1)::integer) w
 		LOOP
 			-- A full page ends at its last item, wherever the window does.
 			IF items = most_items OR bytes >= piece_bytes THEN
@@ -279,7 +296,8 @@ BEGIN
 				after_namespace := coalesce(stored.namespace, after_namespace);
 				after_name := coalesce(stored.name, after_name);
 			ELSE
-				body := kube_reports_internal.render_item(target.definition_id, target.definition, transform, plan.initial_events, separated,
+				body := kube_reports_internal.render_item(target.definition_id, target.definition, transform,
+					plan.initial_events, separated,
 					stored.metadata, stored.body, stored.version);
 				RETURN NEXT;
 				IF items = 0 THEN
@@ -318,35 +336,44 @@ BEGIN
 		remaining := kube_reports_internal.count_after(target.cluster_id, target.type_id, target.lane, at_version,
 			asked->>'namespace', after_namespace, after_name);
 		IF remaining IS DISTINCT FROM 0 THEN
-			token := kube_reports_internal.continue_token(at_version, target.namespaced, coalesce(asked->>'namespace', ''), after_namespace, after_name);
+			token := kube_reports_internal.continue_token(at_version, target.namespaced,
+				coalesce(asked->>'namespace', ''), after_namespace, after_name);
 		END IF;
 		IF remaining = 0 OR plan.label_selector <> '' OR plan.field_selector <> '' THEN
 			remaining := NULL;
 		END IF;
 	END IF;
-	body := kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 't', at_version, token, remaining);
+	body := kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 't',
+		at_version, token, remaining);
 	RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
-	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
+	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call '
+		'again with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
 
 CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT convert_to(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', json_build_object('continue', token),
+	SELECT convert_to(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata',
+		json_build_object('continue', token),
 		'status', 'Failure',
-		'message', 'The provided continue parameter is too old to display a consistent list result. You can start a new list without '
-			|| 'the continue parameter, or use the continue token in this response to retrieve the remainder of the results. '
-			|| 'Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted '
+		'message', 'The provided continue parameter is too old to display a consistent list result. You can start a '
+			'new list without '
+			|| 'the continue parameter, or use the continue token in this response to retrieve the remainder of the '
+				'results. '
+			|| 'Continuing with the provided token results in an inconsistent list - objects that were created, '
+				'modified, or deleted '
 			|| 'between the time the first chunk was returned and now may show up in the list.',
 		'reason', 'Expired', 'code', 410)::text || chr(10), 'UTF8');
 END;
-COMMENT ON FUNCTION kube_reports_internal.continue_expired(text) IS 'the Status for a continue token that is too old, with one to go on with';
+COMMENT ON FUNCTION kube_reports_internal.continue_expired(text)
+	IS 'the Status for a continue token that is too old, with one to go on with';
 
--- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.  The API
--- may leave the number out, and does when counting would cost more than the page: beyond 2,000.
-CREATE FUNCTION kube_reports_internal.count_after(target_cluster integer, target_type integer, target_lane integer, at_version bigint,
+-- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.
+-- The API may leave the number out, and does when counting would cost more than the page: beyond 2,000.
+CREATE FUNCTION kube_reports_internal.count_after(target_cluster integer, target_type integer,
+	target_lane integer, at_version bigint,
 		only_namespace text, after_namespace text, after_name text) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -367,7 +394,8 @@ BEGIN
 			AND (only_namespace IS NULL OR o.namespace = only_namespace)
 			AND (o.namespace, o.name) > (after_namespace, after_name)
 		ORDER BY o.namespace, o.name LIMIT most + 1) o;
-	SELECT count(*), coalesce(sum(CASE c.operation WHEN 'A' THEN -1 WHEN 'D' THEN 1 ELSE 0 END), 0) INTO changes, difference
+	SELECT count(*), coalesce(sum(CASE c.operation WHEN 'A' THEN -1 WHEN 'D' THEN 1 ELSE 0 END), 0)
+		INTO changes, difference
 		FROM (SELECT c.operation FROM kube_reports_internal.change c
 			WHERE c.lane = target_lane AND c.version > at_version
 				AND (only_namespace IS NULL OR c.namespace = only_namespace)
@@ -377,5 +405,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.count_after(integer, integer, integer, bigint, text, text, text)
-	IS 'how many objects the state at a version has behind a key (remainingItemCount); null when there are more than 2,000';
+	IS 'how many objects the state at a version has behind a key (remainingItemCount); null when there are more than '
+		'2,000';
 

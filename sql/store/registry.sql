@@ -12,14 +12,17 @@ BEGIN
 	INSERT INTO kube_reports_internal.lane (cluster_id, resource_type, floor, store)
 		SELECT c.id, t.id, nextval('kube_reports_internal.version_seq'), s.identity
 		FROM kube_reports.cluster c CROSS JOIN kube_reports.resource_type t CROSS JOIN kube_reports_internal.store s
-		WHERE NOT c.removing AND NOT EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.cluster_id = c.id AND l.resource_type = t.id)
+		WHERE NOT c.removing AND NOT EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.cluster_id = c.id
+			AND l.resource_type = t.id)
 		ORDER BY c.id, t.id;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.make_lanes() IS 'makes the lanes that are missing; the caller holds the store lock';
+COMMENT ON FUNCTION kube_reports_internal.make_lanes()
+	IS 'makes the lanes that are missing; the caller holds the store lock';
 
-CREATE FUNCTION kube_reports_internal.store_type(type_id integer, crd kube_reports.report, results text, builtin boolean) RETURNS integer
+CREATE FUNCTION kube_reports_internal.store_type(type_id integer, crd kube_reports.report, results text,
+	builtin boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -39,18 +42,25 @@ BEGIN
 	new_mapping := CASE WHEN builtin THEN known.mapping ELSE coalesce(stored.mapping, known.mapping) END;
 	IF results <> 'none' AND new_mapping IS NULL THEN
 		RAISE EXCEPTION 'it is not known where the results of type "%.%" stand', defined->>'plural', defined->>'group'
-			USING ERRCODE = 'invalid_parameter_value', HINT = 'Register it without results, then call set_results_mapping().';
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'Register it without results, then call set_results_mapping().';
 	END IF;
 	IF stored.id IS NULL THEN
-		INSERT INTO kube_reports.resource_type AS t (id, "group", plural, kind, namespaced, results, builtin, crd, mapping_id, mapping)
-			VALUES (coalesce(type_id, nextval('kube_reports_internal.resource_type_id_seq')), defined->>'group', defined->>'plural',
-				defined->>'kind', defined->>'scope' = 'Namespaced', store_type.results, store_type.builtin, store_type.crd,
-				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports_internal.definition_id_seq') END, new_mapping)
+		INSERT INTO kube_reports.resource_type AS t (id, "group", plural, kind, namespaced, results, builtin,
+			crd, mapping_id, mapping)
+			VALUES (coalesce(type_id, nextval('kube_reports_internal.resource_type_id_seq')),
+				defined->>'group', defined->>'plural',
+				defined->>'kind', defined->>'scope' = 'Namespaced', store_type.results,
+					store_type.builtin, store_type.crd,
+				CASE WHEN new_mapping IS NOT NULL THEN nextval('kube_reports_internal.definition_id_seq') END,
+					new_mapping)
 			RETURNING * INTO stored;
 	ELSE
 		IF stored.builtin <> builtin THEN
-			RAISE EXCEPTION 'type "%.%" is %', stored.plural, stored."group", CASE WHEN builtin THEN 'registered already' ELSE 'built in' END
-				USING ERRCODE = 'duplicate_object', HINT = 'Built-in types come and change with the version of the extension.';
+			RAISE EXCEPTION 'type "%.%" is %', stored.plural,
+				stored."group", CASE WHEN builtin THEN 'registered already' ELSE 'built in' END
+				USING ERRCODE = 'duplicate_object', HINT =
+					'Built-in types come and change with the version of the extension.';
 		END IF;
 		IF stored.namespaced <> (defined->>'scope' = 'Namespaced') OR stored.kind <> defined->>'kind' THEN
 			RAISE EXCEPTION 'cannot change scope or kind of type "%.%"', stored.plural, stored."group"
@@ -59,7 +69,8 @@ BEGIN
 		END IF;
 		mapped_anew := stored.mapping::jsonb IS DISTINCT FROM new_mapping::jsonb;
 		UPDATE kube_reports.resource_type t SET crd = store_type.crd, results = store_type.results,
-				mapping_id = CASE WHEN new_mapping IS NULL THEN NULL WHEN mapped_anew THEN nextval('kube_reports_internal.definition_id_seq') ELSE t.mapping_id END,
+				mapping_id = CASE WHEN new_mapping IS NULL THEN NULL
+					WHEN mapped_anew THEN nextval('kube_reports_internal.definition_id_seq') ELSE t.mapping_id END,
 				mapping = new_mapping
 			WHERE t.id = stored.id;
 		IF results <> stored.results OR mapped_anew AND results <> 'none' THEN
@@ -98,7 +109,8 @@ BEGIN
 		RAISE WARNING 'x-kubernetes-validations of %.%, version %, are not evaluated',
 				crd#>>'{spec,names,plural}', crd#>>'{spec,group}', unevaluated.version
 			USING DETAIL = unevaluated.rules, ERRCODE = 'feature_not_supported',
-				HINT = 'Documents that these rules refuse are stored. Every write of the type through the API is answered with a warning.';
+				HINT = 'Documents that these rules refuse are stored. Every write of the type through the API is '
+					'answered with a warning.';
 	END LOOP;
 	PERFORM kube_reports_internal.make_lanes();
 	UPDATE kube_reports_internal.store SET generation = generation + 1;
@@ -106,7 +118,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
-	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported; a WARNING names the CEL rules, which are not evaluated';
+	IS 'serves the types of a CustomResourceDefinition from now on, by every proxy; again: replaces its schema. '
+		'results: current, intermediate or none; left out: what the type has, or is known to have (Trivy, Compliance '
+		'Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported; a WARNING names the '
+		'CEL rules, which are not evaluated';
 
 -- Results of what is stored already are made at once: nobody writes meanwhile.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
@@ -120,7 +135,8 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	IF mapping IS NULL OR results IS NULL OR results NOT IN ('current', 'intermediate', 'none') THEN
 		RAISE EXCEPTION 'a mapping says where results stand, and results are "current", "intermediate" or "none"'
-			USING ERRCODE = 'invalid_parameter_value', HINT = 'register_crd(crd, ''none'') forgets the results of a type.';
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = 'register_crd(crd, ''none'') forgets the results of a type.';
 	END IF;
 	PERFORM kube_reports_internal.lock_store();
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type;
@@ -130,17 +146,21 @@ BEGIN
 	END IF;
 	IF stored.builtin THEN
 		RAISE EXCEPTION 'type "%" is built in', type
-			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Built-in types change with the version of the extension.';
+			USING ERRCODE = 'object_not_in_prerequisite_state',
+				HINT = 'Built-in types change with the version of the extension.';
 	END IF;
 	checked := kube_reports_internal.check_results_mapping(mapping::kube_reports.report, type);
 	UPDATE kube_reports.resource_type t
-		SET mapping_id = nextval('kube_reports_internal.definition_id_seq'), mapping = checked, results = set_results_mapping.results
+		SET mapping_id = nextval('kube_reports_internal.definition_id_seq'), mapping = checked,
+			results = set_results_mapping.results
 		WHERE t.id = stored.id;
 	PERFORM kube_reports_internal.remake_results(stored.id);
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_results_mapping(text, jsonb, text)
-	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored objects; results: current, intermediate or none, else 22023. Raises KR422 with the path of what is wrong in the mapping';
+	IS 'says where the results of a type, named <plural>.<group>, stand in its documents, and makes those of stored '
+		'objects; results: current, intermediate or none, else 22023. Raises KR422 with the path of what is wrong in '
+		'the mapping';
 
 CREATE FUNCTION kube_reports.unregister(type text, delete_objects boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -163,10 +183,12 @@ BEGIN
 	SELECT count(*) INTO objects FROM kube_reports.object o WHERE o.resource_type = stored.id;
 	IF objects > 0 AND NOT delete_objects THEN
 		RAISE EXCEPTION 'cannot unregister type "%": % objects are stored', type, objects
-			USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Delete them, or call unregister(type, delete_objects => true).';
+			USING ERRCODE = 'dependent_objects_still_exist',
+				HINT = 'Delete them, or call unregister(type, delete_objects => true).';
 	END IF;
 	DELETE FROM kube_reports.object o WHERE o.resource_type = stored.id;
-	DELETE FROM kube_reports_internal.change c USING kube_reports_internal.lane l WHERE l.resource_type = stored.id AND c.lane = l.id;
+	DELETE FROM kube_reports_internal.change c USING kube_reports_internal.lane l
+		WHERE l.resource_type = stored.id AND c.lane = l.id;
 	DELETE FROM kube_reports_internal.lane l WHERE l.resource_type = stored.id;
 	DELETE FROM kube_reports.resource_type t WHERE t.id = stored.id;
 	UPDATE kube_reports_internal.store SET generation = generation + 1;
@@ -174,10 +196,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
-	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete them; returns how many were deleted';
+	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete '
+		'them; returns how many were deleted';
 
 -- What is stored stays as it is where nothing is new: whoever has compiled a definition finds it by its id.
-CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report, builtin boolean) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report,
+	builtin boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -185,10 +209,13 @@ DECLARE
 	stored		kube_reports.resource_type;
 BEGIN
 	SELECT * INTO stored FROM kube_reports.resource_type t WHERE t.id = type_id;
-	IF FOUND AND stored.crd::jsonb = crd::jsonb AND stored.results IS NOT DISTINCT FROM coalesce(renew_type.results, stored.results)
-		AND (NOT builtin OR stored.mapping::jsonb IS NOT DISTINCT FROM (SELECT k.mapping::jsonb FROM kube_reports_internal.known_mapping k
+	IF FOUND AND stored.crd::jsonb = crd::jsonb
+		AND stored.results IS NOT DISTINCT FROM coalesce(renew_type.results, stored.results)
+		AND (NOT builtin OR stored.mapping::jsonb
+			IS NOT DISTINCT FROM (SELECT k.mapping::jsonb FROM kube_reports_internal.known_mapping k
 			WHERE k."group" = stored."group" AND k.plural = stored.plural))
-		AND kube_reports_internal.crd_definitions(crd)->'versions' = (SELECT jsonb_agg(v.definition::jsonb ORDER BY v.priority)
+		AND kube_reports_internal.crd_definitions(crd)->'versions' =
+			(SELECT jsonb_agg(v.definition::jsonb ORDER BY v.priority)
 			FROM kube_reports_internal.resource_version v WHERE v.resource_type = type_id)
 	THEN
 		RETURN false;
@@ -198,7 +225,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.renew_type(integer, text, kube_reports.report, boolean)
-	IS 'store_type() where this version makes something else of the type than what is stored; true when it did; the caller holds the store lock';
+	IS 'store_type() where this version makes something else of the type than what is stored; true when it did; the '
+		'caller holds the store lock';
 
 -- A type that this version cannot serve is left as it is, and does not keep the others from being served.
 CREATE FUNCTION kube_reports_internal.renew_types() RETURNS void
@@ -210,10 +238,12 @@ DECLARE
 	problem		text;
 BEGIN
 	FOR known IN
-		SELECT b.id, b.results, b.crd::kube_reports.report AS crd, true AS builtin, b.crd::jsonb->'metadata'->>'name' AS name
+		SELECT b.id, b.results, b.crd::kube_reports.report AS crd, true AS builtin,
+			b.crd::jsonb->'metadata'->>'name' AS name
 			FROM kube_reports_internal.builtin_types() b
 		UNION ALL
-		SELECT t.id, NULL, t.crd, false, t.plural || '.' || t."group" FROM kube_reports.resource_type t WHERE NOT t.builtin
+		SELECT t.id, NULL, t.crd, false, t.plural || '.' || t."group"
+			FROM kube_reports.resource_type t WHERE NOT t.builtin
 		ORDER BY id
 	LOOP
 		BEGIN
@@ -227,9 +257,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.renew_types()
-	IS 'makes of every type, built in or registered, what this version makes of it; a warning for a type of which it can make nothing; the caller holds the store lock';
+	IS 'makes of every type, built in or registered, what this version makes of it; a warning for a type of which it '
+		'can make nothing; the caller holds the store lock';
 
-CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}', extra_metadata jsonb DEFAULT '{}')
+CREATE FUNCTION kube_reports.register_cluster(uid uuid, name text DEFAULT '', labels jsonb DEFAULT '{}',
+	extra_metadata jsonb DEFAULT '{}')
 	RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -247,7 +279,8 @@ BEGIN
 	IF NOT FOUND THEN
 		PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 		INSERT INTO kube_reports.cluster AS c (uid, name, labels, extra_metadata)
-			VALUES (register_cluster.uid, register_cluster.name, register_cluster.labels, register_cluster.extra_metadata)
+			VALUES (register_cluster.uid, register_cluster.name, register_cluster.labels,
+				register_cluster.extra_metadata)
 			RETURNING c.id INTO stored_id;
 		PERFORM set_config('kube_reports_internal.api_write', '', true);
 		PERFORM kube_reports_internal.make_lanes();
@@ -258,14 +291,16 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
-	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes nothing. Raises 55006 when it is being removed';
+	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes '
+		'nothing. Raises 55006 when it is being removed';
 
 -- What a user has most likely meant: a type by its kind, singular, short name or plural, or nearly its name.
 CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	SELECT CASE WHEN count(*) > 0 THEN 'Did you mean ' || string_agg(to_json(m.type)::text, ' or ' ORDER BY m.type) || '? ' ELSE '' END
+	SELECT CASE WHEN count(*) > 0 THEN 'Did you mean '
+		|| string_agg(to_json(m.type)::text, ' or ' ORDER BY m.type) || '? ' ELSE '' END
 		|| 'Types are named <plural>.<group>; the table resource_type has them.'
 	FROM (SELECT t.plural || '.' || t."group" AS type
 		FROM kube_reports.resource_type t CROSS JOIN LATERAL (SELECT t.crd::jsonb#>'{spec,names}') n(names)
@@ -274,7 +309,8 @@ AS $$
 			OR n.names->'shortNames' ? lower($1) OR t.plural = lower(split_part($1, '.', 1))
 		ORDER BY 1 LIMIT 4) m
 $$;
-COMMENT ON FUNCTION kube_reports_internal.type_hint(text) IS 'what to do about the name of a type that is not registered: the names that may be meant';
+COMMENT ON FUNCTION kube_reports_internal.type_hint(text)
+	IS 'what to do about the name of a type that is not registered: the names that may be meant';
 
 CREATE FUNCTION kube_reports_internal.known_cluster(cluster uuid) RETURNS integer
 LANGUAGE plpgsql STABLE
@@ -289,14 +325,17 @@ BEGIN
 		RAISE EXCEPTION 'cluster % is not known', cluster
 			USING ERRCODE = 'undefined_object',
 				DETAIL = (SELECT 'Known are: ' || string_agg(k.name_and_uid, ', ') || '.'
-					FROM (SELECT concat_ws(' ', c.uid, '(' || nullif(c.name, '') || ')') AS name_and_uid FROM kube_reports.cluster c ORDER BY c.id LIMIT 10) k),
+					FROM (SELECT concat_ws(' ', c.uid, '(' || nullif(c.name, '') || ')') AS name_and_uid
+						FROM kube_reports.cluster c ORDER BY c.id LIMIT 10) k),
 				HINT = 'register_cluster() makes a cluster known, and so does grant_proxy().';
 	END IF;
 	IF leaving THEN
 		RAISE EXCEPTION 'cluster % is being removed', cluster
-			USING ERRCODE = 'object_in_use', HINT = 'CALL kube_reports.unregister_cluster(cluster) finishes that; then it can be registered anew.';
+			USING ERRCODE = 'object_in_use',
+				HINT = 'CALL kube_reports.unregister_cluster(cluster) finishes that; then it can be registered anew.';
 	END IF;
 	RETURN found_id;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.known_cluster(uuid) IS 'the id of a cluster here. Raises 42704 when it is not known, 55006 when it is being removed';
+COMMENT ON FUNCTION kube_reports_internal.known_cluster(uuid)
+	IS 'the id of a cluster here. Raises 42704 when it is not known, 55006 when it is being removed';

@@ -12,7 +12,8 @@ DECLARE
 	status		kube_reports.report := convert_from(reply, 'UTF8')::kube_reports.report;
 BEGIN
 	RAISE EXCEPTION '%', kube_reports_internal.string_at(status, 'message')
-		USING ERRCODE = 'KR' || code, DETAIL = 'Reason: ' || coalesce(kube_reports_internal.string_at(status, 'reason'), 'Unknown') || '.';
+		USING ERRCODE = 'KR' || code, DETAIL = 'Reason: '
+			|| coalesce(kube_reports_internal.string_at(status, 'reason'), 'Unknown') || '.';
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.raise_status(integer, bytea) IS 'raises a Kubernetes Status as an error';
@@ -27,10 +28,13 @@ DECLARE
 	document_kind text := kube_reports_internal.string_at(document, 'kind');
 	request		jsonb;
 BEGIN
-	SELECT jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', t."group", 'version', v.version, 'resource', t.plural,
-			'namespace', CASE WHEN t.namespaced THEN coalesce(kube_reports_internal.string_at(document, 'metadata', 'namespace'), 'default') END,
+	SELECT jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', t."group", 'version',
+		v.version, 'resource', t.plural,
+			'namespace', CASE WHEN t.namespaced THEN
+				coalesce(kube_reports_internal.string_at(document, 'metadata', 'namespace'), 'default') END,
 			'name', CASE WHEN verb <> 'create' THEN kube_reports_internal.string_at(document, 'metadata', 'name') END,
-			'contentType', 'application/json', 'userAgent', 'sql', 'user', jsonb_build_object('username', session_user)))
+			'contentType', 'application/json', 'userAgent', 'sql', 'user',
+				jsonb_build_object('username', session_user)))
 		INTO request
 		FROM kube_reports.resource_type t JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 		WHERE t."group" || '/' || v.version = api_version AND t.kind = document_kind;
@@ -41,7 +45,8 @@ BEGIN
 	RETURN request;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.request_for(uuid, text, kube_reports.report) IS 'the API request that writes a document';
+COMMENT ON FUNCTION kube_reports_internal.request_for(uuid, text, kube_reports.report)
+	IS 'the API request that writes a document';
 
 CREATE FUNCTION kube_reports_internal.write_one(cluster uuid, request jsonb, document bytea) RETURNS kube_reports.report
 LANGUAGE plpgsql VOLATILE
@@ -63,26 +68,32 @@ COMMENT ON FUNCTION kube_reports_internal.write_one(uuid, jsonb, bytea) IS 'one 
 CREATE FUNCTION kube_reports.create_report(cluster uuid, document kube_reports.report) RETURNS kube_reports.report
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.request_for(cluster, 'create', document), convert_to(document::text, 'UTF8'));
+	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.request_for(cluster, 'create', document),
+		convert_to(document::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.create_report(uuid, kube_reports.report)
-	IS 'stores a new object, like kubectl create; returns it as stored. Errors: KR409 exists already, KR422 invalid, KR404 unknown type, 42704 unknown cluster';
+	IS 'stores a new object, like kubectl create; returns it as stored. Errors: KR409 exists already, KR422 invalid, '
+		'KR404 unknown type, 42704 unknown cluster';
 
 CREATE FUNCTION kube_reports.replace_report(cluster uuid, document kube_reports.report) RETURNS kube_reports.report
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.request_for(cluster, 'update', document), convert_to(document::text, 'UTF8'));
+	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.request_for(cluster, 'update', document),
+		convert_to(document::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.replace_report(uuid, kube_reports.report)
-	IS 'replaces an object, like kubectl replace; metadata.resourceVersion must be the stored one. Errors: KR409 changed meanwhile, KR404 missing, KR422 invalid';
+	IS 'replaces an object, like kubectl replace; metadata.resourceVersion must be the stored one. Errors: KR409 '
+		'changed meanwhile, KR404 missing, KR422 invalid';
 
-CREATE FUNCTION kube_reports_internal.address(type text, version text, verb text, namespace text, name text) RETURNS jsonb
+CREATE FUNCTION kube_reports_internal.address(type text, version text, verb text, namespace text, name text)
+	RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.resource_type t WHERE t.plural || '.' || t."group" = type) THEN
-		RAISE EXCEPTION 'type "%" is not registered', type USING ERRCODE = 'KR404', HINT = kube_reports_internal.type_hint(type);
+		RAISE EXCEPTION 'type "%" is not registered', type USING ERRCODE = 'KR404',
+			HINT = kube_reports_internal.type_hint(type);
 	END IF;
 	RETURN jsonb_strip_nulls(jsonb_build_object('verb', verb, 'group', substr(type, strpos(type, '.') + 1),
 		'resource', split_part(type, '.', 1), 'namespace', nullif(namespace, ''), 'name', name,
@@ -94,23 +105,29 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.address(text, text, text, text, text)
-	IS 'the API request for an object named by type (<plural>.<group>), namespace and name. Raises KR404 for an unknown type';
+	IS 'the API request for an object named by type (<plural>.<group>), namespace and name. Raises KR404 for an '
+		'unknown type';
 
-CREATE FUNCTION kube_reports.patch_report(cluster uuid, type text, namespace text, name text, patch jsonb) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports.patch_report(cluster uuid, type text, namespace text, name text, patch jsonb)
+	RETURNS kube_reports.report
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.address(type, NULL, 'patch', namespace, name), convert_to(patch::text, 'UTF8'));
+	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.address(type, NULL, 'patch', namespace, name),
+		convert_to(patch::text, 'UTF8'));
 END;
 COMMENT ON FUNCTION kube_reports.patch_report(uuid, text, text, text, jsonb)
-	IS 'applies a JSON merge patch to an object; type is <plural>.<group>, namespace empty for cluster scope; returns the object as stored. Errors: KR404 missing, or unknown type, 42704 unknown cluster';
+	IS 'applies a JSON merge patch to an object; type is <plural>.<group>, namespace empty for cluster scope; returns '
+		'the object as stored. Errors: KR404 missing, or unknown type, 42704 unknown cluster';
 
 CREATE FUNCTION kube_reports.delete_report(cluster uuid, type text, namespace text, name text) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	SELECT kube_reports_internal.write_one(cluster, kube_reports_internal.address(type, NULL, 'delete', namespace, name), ''::bytea);
+	SELECT kube_reports_internal.write_one(cluster,
+		kube_reports_internal.address(type, NULL, 'delete', namespace, name), ''::bytea);
 END;
 COMMENT ON FUNCTION kube_reports.delete_report(uuid, text, text, text)
-	IS 'deletes an object, like kubectl delete; type is <plural>.<group>. Errors: KR404 missing, or unknown type, 42704 unknown cluster';
+	IS 'deletes an object, like kubectl delete; type is <plural>.<group>. Errors: KR404 missing, or unknown type, '
+		'42704 unknown cluster';
 
 CREATE FUNCTION kube_reports.get_report(cluster uuid, type text, namespace text, name text) RETURNS kube_reports.report
 LANGUAGE plpgsql STABLE
@@ -120,7 +137,8 @@ DECLARE
 	answer		record;
 BEGIN
 	PERFORM kube_reports_internal.known_cluster(cluster);
-	SELECT * INTO answer FROM kube_reports_internal.api_get(cluster, kube_reports_internal.address(type, NULL, 'get', namespace, name)::text);
+	SELECT * INTO answer FROM kube_reports_internal.api_get(cluster,
+		kube_reports_internal.address(type, NULL, 'get', namespace, name)::text);
 	IF answer.code = 404 THEN
 		RETURN NULL;
 	ELSIF answer.code >= 400 THEN
@@ -129,19 +147,25 @@ BEGIN
 	RETURN convert_from(answer.body, 'UTF8')::kube_reports.report;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text) IS 'an object as the API serves it; null when there is none. Errors: KR404 unknown type, 42704 unknown cluster';
+COMMENT ON FUNCTION kube_reports.get_report(uuid, text, text, text)
+	IS 'an object as the API serves it; null when there is none. Errors: KR404 unknown type, 42704 unknown cluster';
 
 CREATE VIEW kube_reports.stored_report WITH (security_barrier) AS
-	SELECT c.uid AS cluster, c.name AS cluster_name, t."group", t.plural AS resource, t.kind, o.namespace, o.name, o.uid,
+	SELECT c.uid AS cluster, c.name AS cluster_name, t."group", t.plural AS resource, t.kind,
+		o.namespace, o.name, o.uid,
 		o.version AS resource_version, o.metadata, o.body,
 		concat('{"apiVersion":',
-			to_json(t."group" || '/' || (SELECT v.version FROM kube_reports_internal.resource_version v WHERE v.resource_type = t.id AND v.priority = 1)),
-			',"kind":', to_json(t.kind), ',"metadata":', o.metadata, CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END,
+			to_json(t."group" || '/' || (SELECT v.version FROM kube_reports_internal.resource_version v
+				WHERE v.resource_type = t.id AND v.priority = 1)),
+			',"kind":', to_json(t.kind), ',"metadata":',
+				o.metadata, CASE WHEN o.body::text ~ '^{\s*}' THEN '' ELSE ',' END,
 			ltrim(o.body::text, '{'))::kube_reports.report AS document
 	FROM kube_reports.object o
 		JOIN kube_reports.cluster c ON c.id = o.cluster_id
 		JOIN kube_reports.resource_type t ON t.id = o.resource_type
 	WHERE o.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
-		OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace FROM kube_reports_internal.caller_namespace n);
-COMMENT ON VIEW kube_reports.stored_report IS 'every stored object that the reader may see, with the names of its cluster and type; document: all of it, as results() and summary() read it';
+		OR (o.cluster_id, o.namespace) IN (SELECT n.cluster_id, n.namespace
+			FROM kube_reports_internal.caller_namespace n);
+COMMENT ON VIEW kube_reports.stored_report IS 'every stored object that the reader may see, with the names of its '
+	'cluster and type; document: all of it, as results() and summary() read it';
 

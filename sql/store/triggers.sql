@@ -20,24 +20,28 @@ BEGIN
 	IF NOT kube_reports_internal.is_restoring() THEN
 		PERFORM kube_reports_internal.require_incarnation();
 	END IF;
-	-- A sequence that was set back or restored: a version must never go back.  While a dump is loaded, no version is given.
+	-- A sequence that was set back or restored: a version must never go back.  While a dump is loaded, no version is
+	-- given.
 	SELECT l.id INTO behind FROM kube_reports_internal.lane l
-		WHERE NOT kube_reports_internal.is_restoring() AND kube_reports_internal.lane_version(l.id) > (SELECT s.last_value FROM kube_reports_internal.version_seq s) LIMIT 1;
+		WHERE NOT kube_reports_internal.is_restoring()
+			AND kube_reports_internal.lane_version(l.id) > (SELECT s.last_value
+			FROM kube_reports_internal.version_seq s) LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports_internal.lane_version(behind), behind
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
 	-- Once in a transaction: a statement may have several parts, of which one begins when another has written already.
 	IF coalesce(current_setting('kube_reports_internal.recorded', true), '') = '' THEN
-		PERFORM set_config('kube_reports_internal.recorded', (SELECT s.last_value FROM kube_reports_internal.version_seq s)::text, true);
+		PERFORM set_config('kube_reports_internal.recorded',
+			(SELECT s.last_value FROM kube_reports_internal.version_seq s)::text, true);
 	END IF;
 	RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
 
--- What this transaction has logged is what has a version above that at its beginning, or at the end of its last statement: nobody
--- else writes.
+-- What this transaction has logged is what has a version above that at its beginning, or at the end of its last
+-- statement: nobody else writes.
 CREATE FUNCTION kube_reports_internal.record_dml() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -50,13 +54,16 @@ DECLARE
 	newest		bigint := recorded;
 	lane		integer;
 BEGIN
-	FOR lane IN SELECT l.id FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
-			WHERE t.results = 'current' AND EXISTS (SELECT FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > recorded)
+	FOR lane IN SELECT l.id FROM kube_reports_internal.lane l
+		JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			WHERE t.results = 'current' AND EXISTS (SELECT FROM kube_reports_internal.change c WHERE c.lane = l.id
+				AND c.version > recorded)
 			ORDER BY l.id
 	LOOP
 		newest := greatest(newest, kube_reports_internal.record_results(lane, recorded));
 	END LOOP;
-	FOR lane IN SELECT l.id FROM kube_reports_internal.lane l JOIN kube_reports_internal.aggregation a ON a.cluster_id = l.cluster_id
+	FOR lane IN SELECT l.id FROM kube_reports_internal.lane l
+		JOIN kube_reports_internal.aggregation a ON a.cluster_id = l.cluster_id
 			JOIN kube_reports.resource_type t ON t.id = l.resource_type AND t.results = 'intermediate'
 			WHERE EXISTS (SELECT FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > recorded)
 			ORDER BY l.id
@@ -66,7 +73,8 @@ BEGIN
 	PERFORM set_config('kube_reports_internal.recorded', newest::text, true);
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.record_dml() IS 'makes results follow what DML of this transaction has written, and lets aggregation learn of it';
+COMMENT ON FUNCTION kube_reports_internal.record_dml()
+	IS 'makes results follow what DML of this transaction has written, and lets aggregation learn of it';
 
 CREATE FUNCTION kube_reports_internal.dml_ends() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -91,16 +99,20 @@ DECLARE
 	leaving		uuid;
 BEGIN
 	-- The lane of a dump's row may come after it.
-	SELECT l.id, s.restore_pending OR l.id IS NOT NULL AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END
+	SELECT l.id, s.restore_pending OR l.id IS NOT NULL
+		AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END
 		INTO change_lane, restoring, leaving
 		FROM kube_reports_internal.store s
 			LEFT JOIN kube_reports_internal.lane l
-				ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id), coalesce(NEW.resource_type, OLD.resource_type))
+				ON (l.cluster_id, l.resource_type) = (coalesce(NEW.cluster_id, OLD.cluster_id),
+					coalesce(NEW.resource_type, OLD.resource_type))
 			LEFT JOIN kube_reports.cluster c ON c.id = l.cluster_id;
 	IF restoring AND TG_OP = 'INSERT' AND NEW.version IS NOT NULL THEN
 		IF NEW.version > kube_reports_internal.version_limit() THEN
 			RAISE EXCEPTION 'version % of object "%" is too large', NEW.version, NEW.name
-				USING ERRCODE = 'numeric_value_out_of_range', DETAIL = format('The highest version of a dump''s row is %s.', kube_reports_internal.version_limit()),
+				USING ERRCODE = 'numeric_value_out_of_range',
+					DETAIL = format('The highest version of a dump''s row is %s.',
+					kube_reports_internal.version_limit()),
 					HINT = 'No store gives such a version: the dump was changed, or the clock of its server was wrong.';
 		END IF;
 		RETURN NEW;
@@ -122,8 +134,10 @@ BEGIN
 		PERFORM kube_reports_internal.refuse_restoring();
 	END IF;
 	IF TG_OP = 'DELETE' THEN
-		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
-			VALUES (change_lane, nextval('kube_reports_internal.version_seq'), 'D', OLD.namespace, OLD.name, kube_reports_internal.lane_time(change_lane), session_user,
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
+			old_metadata, old_body)
+			VALUES (change_lane, nextval('kube_reports_internal.version_seq'), 'D', OLD.namespace, OLD.name,
+				kube_reports_internal.lane_time(change_lane), session_user,
 				OLD.version, OLD.metadata, OLD.body);
 		RETURN OLD;
 	END IF;
@@ -132,16 +146,20 @@ BEGIN
 	END IF;
 
 	SELECT v.id, v.definition, t.mapping_id, t.mapping,
-			EXISTS (SELECT FROM kube_reports_internal.summary_type s WHERE s.resource_type = v.resource_type) AS fill_summary
+			EXISTS (SELECT FROM kube_reports_internal.summary_type s
+				WHERE s.resource_type = v.resource_type) AS fill_summary
 		INTO served
-		FROM kube_reports_internal.resource_version v LEFT JOIN kube_reports.resource_type t ON t.id = v.resource_type AND t.results = 'current'
+		FROM kube_reports_internal.resource_version v LEFT JOIN kube_reports.resource_type t ON t.id = v.resource_type
+			AND t.results = 'current'
 		WHERE v.resource_type = NEW.resource_type ORDER BY v.priority LIMIT 1;
 	IF NOT FOUND OR change_lane IS NULL THEN
 		RAISE EXCEPTION 'there is no cluster % with resource type %', NEW.cluster_id, NEW.resource_type
 			USING ERRCODE = 'foreign_key_violation';
 	END IF;
-	SELECT * INTO checked FROM kube_reports_internal.write_document(served.id, served.definition, NEW.namespace, NEW.name,
-		NEW.metadata, NEW.body, CASE WHEN TG_OP = 'UPDATE' THEN OLD.metadata END, CASE WHEN TG_OP = 'UPDATE' THEN OLD.body END, served.fill_summary);
+	SELECT * INTO checked FROM kube_reports_internal.write_document(served.id, served.definition,
+		NEW.namespace, NEW.name,
+		NEW.metadata, NEW.body, CASE WHEN TG_OP = 'UPDATE' THEN OLD.metadata END, CASE
+			WHEN TG_OP = 'UPDATE' THEN OLD.body END, served.fill_summary);
 	IF TG_OP = 'UPDATE' AND (checked.metadata::text, checked.body::text) = (OLD.metadata::text, OLD.body::text) THEN
 		RETURN NULL;
 	END IF;
@@ -151,14 +169,18 @@ BEGIN
 	NEW.version := nextval('kube_reports_internal.version_seq');
 	NEW.evaluated_at := kube_reports_internal.evaluated_at(served.mapping_id, served.mapping, NEW.metadata, NEW.body);
 	IF TG_OP = 'INSERT' THEN
-		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called again).
+		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called
+		-- again).
 		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
-			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name, kube_reports_internal.lane_time(change_lane), session_user
+			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name,
+				kube_reports_internal.lane_time(change_lane), session_user
 			WHERE NOT EXISTS (SELECT FROM kube_reports.object o WHERE o.cluster_id = NEW.cluster_id
 				AND o.resource_type = NEW.resource_type AND o.namespace = NEW.namespace AND o.name = NEW.name);
 	ELSE
-		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
-			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name, kube_reports_internal.lane_time(change_lane), session_user, OLD.version, OLD.metadata, OLD.body);
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
+			old_metadata, old_body)
+			VALUES (change_lane, NEW.version, 'M', NEW.namespace, NEW.name,
+				kube_reports_internal.lane_time(change_lane), session_user, OLD.version, OLD.metadata, OLD.body);
 	END IF;
 	RETURN NEW;
 END
@@ -188,7 +210,8 @@ BEGIN
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.dml_restored() IS 'trigger: a lane that no function of ours made comes from a dump';
+COMMENT ON FUNCTION kube_reports_internal.dml_restored()
+	IS 'trigger: a lane that no function of ours made comes from a dump';
 
 -- Lanes of a dump's cluster are the dump's.
 CREATE FUNCTION kube_reports_internal.dml_registered() RETURNS trigger
@@ -207,7 +230,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_registered()
-	IS 'trigger: a cluster that DML makes known gets its lanes, as from register_cluster(); where a dump is loaded, they follow';
+	IS 'trigger: a cluster that DML makes known gets its lanes, as from register_cluster(); where a dump is loaded, '
+		'they follow';
 
 -- Its readers, the role of its proxies and its webhooks are gone, and much else.
 CREATE FUNCTION kube_reports_internal.dml_removing() RETURNS trigger
@@ -218,7 +242,8 @@ BEGIN
 	IF OLD.removing THEN
 		RAISE EXCEPTION 'cluster % is being removed', OLD.uid
 			USING ERRCODE = 'object_in_use', DETAIL = 'A part of what belongs to it is gone already.',
-				HINT = format('CALL kube_reports.unregister_cluster(%L) ends it; then make the cluster known again with '
+				HINT = format(
+					'CALL kube_reports.unregister_cluster(%L) ends it; then make the cluster known again with '
 					'kube_reports.grant_proxy().', OLD.uid);
 	END IF;
 	RAISE EXCEPTION 'column "removing" of cluster % is not to be written', OLD.uid
@@ -236,15 +261,18 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	DELETE FROM kube_reports_internal.result_since s USING kube_reports_internal.origin g WHERE g.cluster_id = OLD.id AND s.origin = g.id;
-	DELETE FROM kube_reports_internal.result r USING kube_reports_internal.origin g WHERE g.cluster_id = OLD.id AND r.origin = g.id;
+	DELETE FROM kube_reports_internal.result_since s USING kube_reports_internal.origin g
+		WHERE g.cluster_id = OLD.id AND s.origin = g.id;
+	DELETE FROM kube_reports_internal.result r USING kube_reports_internal.origin g
+		WHERE g.cluster_id = OLD.id AND r.origin = g.id;
 	DELETE FROM kube_reports_internal.result_change c WHERE c.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.origin g WHERE g.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.subject s WHERE s.cluster_id = OLD.id;
 	-- What somebody folds just now is not to appear afterwards.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = OLD.id;
-	DELETE FROM kube_reports_internal.rollup_daily d USING kube_reports_internal.rollup r WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
+	DELETE FROM kube_reports_internal.rollup_daily d USING kube_reports_internal.rollup r
+		WHERE r.cluster_id = OLD.id AND d.rollup = r.id;
 	DELETE FROM kube_reports_internal.rollup r WHERE r.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.rollup_policy p WHERE p.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.score_daily s WHERE s.cluster_id = OLD.id;
@@ -269,11 +297,14 @@ COMMENT ON FUNCTION kube_reports_internal.dml_lane_removed() IS 'trigger: the lo
 
 -- While the extension itself writes, kube_reports_internal.api_write is on and these have nothing to do.
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_begins();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true)
+		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_begins();
 CREATE TRIGGER dml_object BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_object();
+	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true)
+		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_object();
 CREATE TRIGGER dml_ends AFTER INSERT OR UPDATE OR DELETE ON kube_reports.object
-	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_ends();
+	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true)
+		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_ends();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports.object
 	FOR EACH STATEMENT EXECUTE FUNCTION kube_reports_internal.dml_refused();
 CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
@@ -281,13 +312,16 @@ CREATE TRIGGER dml_refused BEFORE TRUNCATE ON kube_reports_internal.change
 CREATE TRIGGER dml_removed AFTER DELETE ON kube_reports.cluster
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_removed();
 CREATE TRIGGER dml_removing BEFORE UPDATE ON kube_reports.cluster
-	FOR EACH ROW WHEN (OLD.removing IS DISTINCT FROM NEW.removing AND current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on')
+	FOR EACH ROW WHEN (OLD.removing IS DISTINCT FROM NEW.removing
+		AND current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on')
 	EXECUTE FUNCTION kube_reports_internal.dml_removing();
 CREATE TRIGGER dml_lane_removed AFTER DELETE ON kube_reports_internal.lane
 	FOR EACH ROW EXECUTE FUNCTION kube_reports_internal.dml_lane_removed();
 -- For each row: a statement that inserts nothing begins no restore.
 CREATE TRIGGER dml_restored AFTER INSERT ON kube_reports_internal.lane
-	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
+	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true)
+		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_restored();
 CREATE TRIGGER dml_registered AFTER INSERT ON kube_reports.cluster
-	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_registered();
+	FOR EACH ROW WHEN (current_setting('kube_reports_internal.api_write', true)
+		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_registered();
 

@@ -79,7 +79,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_setting(text, text)
-	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes on disk), shared evenly by types and clusters that have many; settle_window: how long a result may be gone and come back without a trace in history (interval, at most a day); history_retention: how long history is kept (interval, whole months are dropped); daily_retention: how long counts and scores of days are kept (interval; the last ones before stay, because they still hold); text_search: whether after_restore() makes the indexes of enable_text_search(). Null: the default. Raises 42704 for a name that no setting has, 22023 for a value that it cannot have';
+	IS 'log_retention: how long changes stay watchable (interval); log_bytes: how much of them is kept at most (bytes '
+		'on disk), shared evenly by types and clusters that have many; settle_window: how long a result may be gone '
+		'and come back without a trace in history (interval, at most a day); history_retention: how long history is '
+		'kept (interval, whole months are dropped); daily_retention: how long counts and scores of days are kept '
+		'(interval; the last ones before stay, because they still hold); text_search: whether after_restore() makes '
+		'the indexes of enable_text_search(). Null: the default. Raises 42704 for a name that no setting has, 22023 '
+		'for a value that it cannot have';
 
 -- What an entry of the log counts for: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
@@ -87,7 +93,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT coalesce(pg_column_size(metadata), 0) + coalesce(pg_column_size(body), 0) + 120::bigint;
 END;
-COMMENT ON FUNCTION kube_reports_internal.change_size(kube_reports.report, kube_reports.report) IS 'bytes that an entry of the log counts for';
+COMMENT ON FUNCTION kube_reports_internal.change_size(kube_reports.report, kube_reports.report)
+	IS 'bytes that an entry of the log counts for';
 
 -- Each entry is looked at once: in a lane, what becomes visible later has a larger version.
 CREATE FUNCTION kube_reports_internal.measure_log() RETURNS bigint
@@ -98,7 +105,8 @@ AS $$
 		SELECT l.id, n.newest, n.bytes
 		FROM kube_reports_internal.lane l
 			LEFT JOIN kube_reports_internal.log_size s ON s.lane = l.id
-			CROSS JOIN LATERAL (SELECT max(c.version) AS newest, sum(kube_reports_internal.change_size(c.old_metadata, c.old_body)) AS bytes
+			CROSS JOIN LATERAL (SELECT max(c.version) AS newest,
+				sum(kube_reports_internal.change_size(c.old_metadata, c.old_body)) AS bytes
 				FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > greatest(s.measured, l.floor)) n
 		WHERE n.newest IS NOT NULL
 		ON CONFLICT (lane) DO UPDATE SET measured = excluded.measured, bytes = s.bytes + excluded.bytes;
@@ -106,8 +114,9 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
 
--- Where there is not room for all, nobody who has less than the others gives anything: what a lane may have at most is such that, with
--- the lanes that have less, it comes to log_bytes.  A lane can always have its share, the room divided by the lanes that have anything.
+-- Where there is not room for all, nobody who has less than the others gives anything: what a lane may have at most is
+-- such that, with the lanes that have less, it comes to log_bytes.  A lane can always have its share, the room divided
+-- by the lanes that have anything.
 CREATE FUNCTION kube_reports_internal.log_share() RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -118,14 +127,16 @@ AS $$
 		FROM kube_reports_internal.log_size s WHERE s.bytes > 0
 		WINDOW smaller AS (ORDER BY s.bytes, s.lane)) s;
 $$;
-COMMENT ON FUNCTION kube_reports_internal.log_share() IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
+COMMENT ON FUNCTION kube_reports_internal.log_share()
+	IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
 
--- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader sees both or
--- neither.  Rows are deleted, never truncated away under a reader's snapshot.  What goes for want of room is the oldest of lanes that
--- have more than their share: who writes much shortens nobody else's log.  What results still have to be made from stays.
--- Age is what the clock says, and that may have jumped: what goes for its age in a minute is a small part of a lane's log, though four
--- times what a minute brings when the log is as long as it is to be.  So watchers that are behind have a quarter of an hour or so.
--- The settings hold for measure_log(), too: for a range of versions the planner would read the whole of a large log.
+-- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader
+-- sees both or neither.  Rows are deleted, never truncated away under a reader's snapshot.  What goes for want of room
+-- is the oldest of lanes that have more than their share: who writes much shortens nobody else's log.  What results
+-- still have to be made from stays.  Age is what the clock says, and that may have jumped: what goes for its age in a
+-- minute is a small part of a lane's log, though four times what a minute brings when the log is as long as it is to
+-- be.  So watchers that are behind have a quarter of an hour or so.  The settings hold for measure_log(), too: for a
+-- range of versions the planner would read the whole of a large log.
 CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -134,7 +145,8 @@ SET jit = off
 AS $$
 DECLARE
 	oldest_kept	timestamptz := clock_timestamp() - kube_reports.setting('log_retention')::interval;
-	aging_share CONSTANT double precision := 240 / greatest(extract(epoch FROM kube_reports.setting('log_retention')::interval), 1);
+	aging_share CONSTANT double precision := 240 /
+		greatest(extract(epoch FROM kube_reports.setting('log_retention')::interval), 1);
 	share		bigint;
 	this		record;
 	more		boolean := false;
@@ -155,11 +167,15 @@ BEGIN
 				LEFT JOIN kube_reports_internal.log_size s ON s.lane = l.id
 				CROSS JOIN LATERAL (SELECT coalesce(s.bytes, 0) - share AS excess,
 					CASE WHEN aging_share < 1 THEN coalesce(s.aging, 0) ELSE 9223372036854775807 END AS aging,
-					coalesce((SELECT min(p.first) FROM kube_reports_internal.result_pending p WHERE p.lane = l.id), 9223372036854775807) AS needed) z
-				JOIN LATERAL (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor
+					coalesce((SELECT min(p.first) FROM kube_reports_internal.result_pending p WHERE p.lane = l.id),
+						9223372036854775807) AS needed) z
+				JOIN LATERAL (SELECT c.at FROM kube_reports_internal.change c WHERE c.lane = l.id
+					AND c.version > l.floor
 					ORDER BY c.version LIMIT 1) oldest ON z.excess > 0 OR oldest.at < oldest_kept
-				CROSS JOIN LATERAL (SELECT c.version, c.at, kube_reports_internal.change_size(c.old_metadata, c.old_body) AS size
-					FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor AND c.version < z.needed
+				CROSS JOIN LATERAL (SELECT c.version, c.at,
+					kube_reports_internal.change_size(c.old_metadata, c.old_body) AS size
+					FROM kube_reports_internal.change c WHERE c.lane = l.id AND c.version > l.floor
+						AND c.version < z.needed
 					ORDER BY c.version LIMIT max_rows) c
 			WINDOW of_lane AS (PARTITION BY l.id ORDER BY c.version)) d
 		WHERE d.at < oldest_kept AND d.bytes_with - d.size < d.aging OR d.bytes_with - d.size < d.excess
@@ -168,24 +184,28 @@ BEGIN
 	LOOP
 		-- A new incarnation may have raised the floor further meanwhile.
 		UPDATE kube_reports_internal.lane l SET floor = greatest(l.floor, this.new_floor) WHERE l.id = this.lane;
-		DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor AND c.version <= this.new_floor;
-		UPDATE kube_reports_internal.log_size s SET bytes = s.bytes - this.bytes, aging = greatest(s.aging - this.bytes, 0) WHERE s.lane = this.lane;
+		DELETE FROM kube_reports_internal.change c WHERE c.lane = this.lane AND c.version > this.floor
+			AND c.version <= this.new_floor;
+		UPDATE kube_reports_internal.log_size s SET bytes = s.bytes - this.bytes,
+			aging = greatest(s.aging - this.bytes, 0) WHERE s.lane = this.lane;
 		more := more OR this.removed = max_rows;
 	END LOOP;
 	RETURN more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.compact(integer)
-	IS 'one step of removing changes that are older than log_retention, a part of them each minute, or the oldest of lanes that have more than log_share(); true when there is more to do; one caller at a time';
+	IS 'one step of removing changes that are older than log_retention, a part of them each minute, or the oldest of '
+		'lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
--- Versions are microseconds of a clock: this is the year 2112.  Above it there is room for as many again, so that no version that is let in
--- is the last one.
+-- Versions are microseconds of a clock: this is the year 2112.  Above it there is room for as many again, so that no
+-- version that is let in is the last one.
 CREATE FUNCTION kube_reports_internal.version_limit() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 4503599627370496;
 COMMENT ON FUNCTION kube_reports_internal.version_limit() IS 'the highest version that a row of a dump may have';
 
--- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by hand.
+-- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by
+-- hand.
 CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -199,7 +219,8 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_func
 	timeline := NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports.server_identity() IS 'system identifier and timeline of this server, by which a failover is noticed; nulls where they cannot be read: new_incarnation() is then called by hand';
+COMMENT ON FUNCTION kube_reports.server_identity() IS 'system identifier and timeline of this server, by which a '
+	'failover is noticed; nulls where they cannot be read: new_incarnation() is then called by hand';
 
 CREATE FUNCTION kube_reports.new_incarnation(log_lost boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -215,8 +236,10 @@ BEGIN
 	-- Where the log is given up anyway, versions that no store of ours can have given do not count.
 	SELECT max(v.version), max(v.version) FILTER (WHERE v.version <= highest) INTO given, base
 		FROM (SELECT s.last_value FROM kube_reports_internal.version_seq s
-			UNION ALL SELECT unnest(ARRAY[max(o.version), max(o.version) FILTER (WHERE o.version <= highest)]) FROM kube_reports.object o
-			UNION ALL SELECT unnest(ARRAY[max(c.version), max(c.version) FILTER (WHERE c.version <= highest)]) FROM kube_reports_internal.change c
+			UNION ALL SELECT unnest(ARRAY[max(o.version), max(o.version) FILTER (WHERE o.version <= highest)])
+				FROM kube_reports.object o
+			UNION ALL SELECT unnest(ARRAY[max(c.version), max(c.version) FILTER (WHERE c.version <= highest)])
+				FROM kube_reports_internal.change c
 			UNION ALL SELECT l.floor FROM kube_reports_internal.lane l
 			UNION ALL SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) v(version);
 	IF given > highest AND NOT log_lost THEN
@@ -232,13 +255,15 @@ BEGIN
 		UPDATE kube_reports.object o SET version = base WHERE o.version > highest;
 		PERFORM set_config('kube_reports_internal.api_write', '', true);
 		-- Results that were to follow can only be made again.
-		INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT DISTINCT p.lane FROM kube_reports_internal.result_pending p
+		INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT DISTINCT p.lane
+			FROM kube_reports_internal.result_pending p
 			ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
 		DELETE FROM kube_reports_internal.result_pending;
 		DELETE FROM kube_reports_internal.change;
 		DELETE FROM kube_reports_internal.log_size;
 	ELSE
-		-- Clients and this log agree up to its newest version; what lies between that and the base was given by another server.
+		-- Clients and this log agree up to its newest version; what lies between that and the base was given by another
+		-- server.
 		UPDATE kube_reports_internal.lane l
 			SET lost = l.lost + int8multirange(int8range(kube_reports_internal.lane_version(l.id), base, '()'));
 	END IF;
@@ -248,7 +273,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.new_incarnation(boolean)
-	IS 'moves all future versions above any that was ever given; needed after a failover or a restored disk snapshot where the server cannot be told from its predecessor. log_lost: the log cannot be trusted, every older version gets 410. Returns the new base';
+	IS 'moves all future versions above any that was ever given; needed after a failover or a restored disk snapshot '
+		'where the server cannot be told from its predecessor. log_lost: the log cannot be trusted, every older '
+		'version gets 410. Returns the new base';
 
 CREATE FUNCTION kube_reports_internal.check_incarnation() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -261,7 +288,8 @@ BEGIN
 	PERFORM set_config('kube_reports_internal.server_checked', pg_backend_pid()::text, false);
 	SELECT * INTO here FROM kube_reports.server_identity();
 	SELECT s.system_identifier, s.timeline INTO noted FROM kube_reports_internal.store s;
-	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline) IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
+	IF here.system_identifier IS NULL OR (here.system_identifier, here.timeline)
+		IS NOT DISTINCT FROM (noted.system_identifier, noted.timeline) THEN
 		RETURN false;
 	END IF;
 	PERFORM kube_reports_internal.lock_store();
@@ -276,9 +304,9 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.check_incarnation()
 	IS 'calls new_incarnation() when system identifier or timeline of the server changed; true when it did';
 
--- After a promotion the first writer may be anybody.  A session that has written does so on the server and the timeline that it began
--- on: neither changes under a backend that may write, so that one look is enough.  It is forgotten with the transaction that looked, if
--- that is rolled back.
+-- After a promotion the first writer may be anybody.  A session that has written does so on the server and the timeline
+-- that it began on: neither changes under a backend that may write, so that one look is enough.  It is forgotten with
+-- the transaction that looked, if that is rolled back.
 CREATE FUNCTION kube_reports_internal.require_incarnation() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -314,16 +342,20 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.after_restore(boolean)
-	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. Older versions get 410. Returns the base of new versions. Raises 23503 when the dump was not whole';
+	IS 'to be called once when a dump has been loaded; the first proxy that connects does it otherwise, and leaves '
+		'results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. Older '
+		'versions get 410. Returns the base of new versions. Raises 23503 when the dump was not whole';
 
 -- Restoring with triggers disabled notes nothing, but brings lanes of another store.
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l WHERE l.store IS DISTINCT FROM s.identity)
+	SELECT s.restore_pending OR EXISTS (SELECT FROM kube_reports_internal.lane l
+		WHERE l.store IS DISTINCT FROM s.identity)
 		FROM kube_reports_internal.store s;
 END;
-COMMENT ON FUNCTION kube_reports_internal.is_restoring() IS 'whether a dump was loaded and after_restore() has not run yet';
+COMMENT ON FUNCTION kube_reports_internal.is_restoring()
+	IS 'whether a dump was loaded and after_restore() has not run yet';
 
 -- Many connections notice at once; a second incarnation would take the log of the first from its clients.
 CREATE FUNCTION kube_reports_internal.finish_restore() RETURNS boolean
@@ -342,7 +374,8 @@ BEGIN
 	RETURN true;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.finish_restore() IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
+COMMENT ON FUNCTION kube_reports_internal.finish_restore()
+	IS 'calls after_restore() when a dump was loaded and nobody else has; true when it did';
 
 SELECT kube_reports_internal.check_incarnation();
 

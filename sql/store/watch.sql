@@ -18,10 +18,12 @@ DECLARE
 BEGIN
 	content_type := 'application/json';
 	retry_after := 0;
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
+		asked->>'resource', caller);
 	IF NOT FOUND THEN
 		code := 404;
-		reply := kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		reply := kube_reports_internal.status_document(404, 'NotFound',
+			'the server could not find the requested resource', '{}');
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);
@@ -40,7 +42,8 @@ BEGIN
 	END IF;
 	version := CASE WHEN plan.initial_events OR plan.from_now THEN newest ELSE plan.version END;
 	IF version < target.floor OR target.lost @> version THEN
-		-- As kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's RetryWatcher asks for ever.
+		-- As kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's RetryWatcher asks for
+		-- ever.
 		reply := '{"type":"ERROR","object":'::bytea || rtrim(kube_reports_internal.status_document(410, 'Expired',
 			format('too old resource version: %s (%s)', version, target.floor), NULL), '\x0a'::bytea) || '}\012'::bytea;
 		RETURN;
@@ -56,17 +59,21 @@ BEGIN
 	first_representation := concat_ws(' ', asked->>'version', plan.transform);
 	representation := concat_ws(' ', asked->>'version', replace(plan.transform, '+columns', ''));
 	IF plan.initial_events THEN
-		cursor := jsonb_build_object('version', version, 'namespace', coalesce(namespace_name, ''), 'name', '', 'items', 0)::text;
+		cursor := jsonb_build_object('version', version, 'namespace', coalesce(namespace_name, ''),
+			'name', '', 'items', 0)::text;
 	END IF;
 	IF plan.initial_bookmark THEN
-		end_bookmark := kube_reports_internal.render_bookmark(target.definition_id, target.definition, plan.transform, version, true);
+		end_bookmark := kube_reports_internal.render_bookmark(target.definition_id, target.definition,
+			plan.transform, version, true);
 	END IF;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_watch(uuid, text, kube_reports_internal.caller)
-	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
+	IS 'where a watch starts: its lane and version, and a cursor for api_list() when initial events come first; lane '
+		'null: the reply is all, a Status, or with code 200 an ERROR event for a version that is too old';
 
-CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, after_version bigint, representations text[], max_rows integer,
+CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, after_version bigint,
+	representations text[], max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT version bigint, OUT operation "char", OUT namespace_name text, OUT name text, OUT at timestamptz,
 		OUT labels text[], OUT old_labels text[], OUT objects bytea[], OUT old_objects bytea[])
@@ -116,30 +123,39 @@ BEGIN
 				+ kube_reports.document_size(coalesce(c.body, c.old_body)) AS size
 			FROM complete c) s
 	), labelled AS (
-		SELECT m.*, kube_reports.label_terms(coalesce(m.metadata, m.old_metadata)) AS terms, kube_reports.label_terms(m.old_metadata) AS old_terms
+		SELECT m.*, kube_reports.label_terms(coalesce(m.metadata, m.old_metadata)) AS terms,
+			kube_reports.label_terms(m.old_metadata) AS old_terms
 		FROM measured m
 		WHERE m.bytes_before < 4194304
 	)
 	SELECT l.version, l.operation, l.namespace, l.name, l.at, l.terms, l.old_terms,
 		CASE l.operation WHEN 'D'
-			THEN kube_reports_internal.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version)
-			ELSE kube_reports_internal.represent(target.resource_type, representations, l.metadata, l.body, l.version) END,
+			THEN kube_reports_internal.represent(target.resource_type, representations,
+				l.old_metadata, l.old_body, l.version)
+			ELSE kube_reports_internal.represent(target.resource_type, representations, l.metadata, l.body, l.version)
+				END,
 		CASE WHEN l.operation = 'M' AND l.terms IS DISTINCT FROM l.old_terms
-			THEN kube_reports_internal.represent(target.resource_type, representations, l.old_metadata, l.old_body, l.version) END
+			THEN kube_reports_internal.represent(target.resource_type, representations, l.old_metadata,
+				l.old_body, l.version) END
 	FROM labelled l
 	ORDER BY l.version;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer, kube_reports_internal.caller)
-	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked for; one row X when the log does not reach back that far';
+COMMENT ON FUNCTION kube_reports_internal.api_changes(uuid, integer, bigint, text[], integer,
+	kube_reports_internal.caller)
+	IS 'what happened in a lane after a version, in order, with the objects in every representation that is asked '
+		'for; one row X when the log does not reach back that far';
 
-CREATE FUNCTION kube_reports_internal.represent(type_id integer, representations text[], metadata kube_reports.report, body kube_reports.report, version bigint)
+CREATE FUNCTION kube_reports_internal.represent(type_id integer, representations text[], metadata kube_reports.report,
+	body kube_reports.report, version bigint)
 	RETURNS bytea[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	SELECT array_agg(kube_reports_internal.render_change(v.id, v.definition, split_part(r.token, ' ', 2), metadata, body, $5) ORDER BY r.position)
+	SELECT array_agg(kube_reports_internal.render_change(v.id, v.definition, split_part(r.token, ' ', 2), metadata,
+		body, $5) ORDER BY r.position)
 	FROM unnest(representations) WITH ORDINALITY r(token, position)
-		LEFT JOIN kube_reports_internal.resource_version v ON v.resource_type = type_id AND v.version = split_part(r.token, ' ', 1);
+		LEFT JOIN kube_reports_internal.resource_version v ON v.resource_type = type_id
+			AND v.version = split_part(r.token, ' ', 1);
 END;
 COMMENT ON FUNCTION kube_reports_internal.represent(integer, text[], kube_reports.report, kube_reports.report, bigint)
 	IS 'an object of an event in each representation (served version, space, transform)';
@@ -153,7 +169,8 @@ AS $$
 	FROM kube_reports_internal.lane l JOIN kube_reports_internal.resource_version v ON v.resource_type = l.resource_type
 	WHERE l.id = $2 AND v.version = split_part($4, ' ', 1) AND kube_reports_internal.may_serve(l.cluster_id, caller)
 $$;
-COMMENT ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller) IS 'the frame of a bookmark';
+COMMENT ON FUNCTION kube_reports_internal.api_bookmark(uuid, integer, bigint, text, kube_reports_internal.caller)
+	IS 'the frame of a bookmark';
 
 CREATE FUNCTION kube_reports_internal.api_poll(cluster uuid, lanes integer[],
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -169,11 +186,13 @@ DECLARE
 	served		integer;
 BEGIN
 	SELECT s.generation INTO generation FROM kube_reports_internal.store s;
-	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster AND kube_reports_internal.may_serve(c.id, caller);
+	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
+		AND kube_reports_internal.may_serve(c.id, caller);
 	SELECT array_agg(coalesce(c.version, a.floor, 0) ORDER BY l.position) INTO versions
 		FROM unnest(lanes) WITH ORDINALITY l(id, position)
 			LEFT JOIN kube_reports_internal.lane a ON a.id = l.id AND a.cluster_id = served
-			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports_internal.change c WHERE c.lane = a.id ORDER BY c.version DESC LIMIT 1) c ON true;
+			LEFT JOIN LATERAL (SELECT c.version FROM kube_reports_internal.change c WHERE c.lane = a.id
+				ORDER BY c.version DESC LIMIT 1) c ON true;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_poll(uuid, integer[], kube_reports_internal.caller)

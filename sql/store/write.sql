@@ -13,10 +13,13 @@ BEGIN
 			HINT = 'The next proxy that connects finishes it, or: SELECT kube_reports.after_restore().';
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.refuse_restoring() IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
+COMMENT ON FUNCTION kube_reports_internal.refuse_restoring()
+	IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
 
--- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for the cluster.
-CREATE FUNCTION kube_reports_internal.resolve(cluster uuid, "group" text, version text, resource text, caller kube_reports_internal.caller,
+-- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for
+-- the cluster.
+CREATE FUNCTION kube_reports_internal.resolve(cluster uuid, "group" text, version text, resource text,
+	caller kube_reports_internal.caller,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
 		OUT floor bigint, OUT lost int8multirange, OUT definition_id bigint, OUT definition kube_reports.report,
 		OUT mapping_id bigint, OUT mapping kube_reports.report, OUT fill_summary boolean, OUT aggregated boolean)
@@ -35,10 +38,13 @@ BEGIN ATOMIC
 		JOIN kube_reports_internal.resource_version v ON v.resource_type = t.id
 		CROSS JOIN kube_reports_internal.store s
 	WHERE c.uid = $1 AND t."group" = $2 AND v.version = $3 AND t.plural = $4
-		AND CASE WHEN s.restore_pending OR l.store IS DISTINCT FROM s.identity THEN kube_reports_internal.refuse_restoring()
+		AND CASE WHEN s.restore_pending OR l.store
+			IS DISTINCT FROM s.identity THEN kube_reports_internal.refuse_restoring()
 			ELSE kube_reports_internal.may_serve(c.id, $5) END;
 END;
-COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller) IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller)
+	IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as '
+	'current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 
 CREATE TYPE kube_reports_internal.admitted AS (
 	action		"char",
@@ -57,16 +63,20 @@ CREATE TYPE kube_reports_internal.admitted AS (
 );
 COMMENT ON TYPE kube_reports_internal.admitted IS 'what write_admit() says of a request';
 
--- What is larger takes its turn alone, and its results follow after the lane has been given on: see docs/architecture/writes.md, "Fairness".
+-- What is larger takes its turn alone, and its results follow after the lane has been given on: see
+-- docs/architecture/writes.md, "Fairness".
 CREATE FUNCTION kube_reports_internal.costly_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 262144;
-COMMENT ON FUNCTION kube_reports_internal.costly_bytes() IS 'documents that are larger cost much: nobody else''s write waits for them';
+COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
+	IS 'documents that are larger cost much: nobody else''s write waits for them';
 
--- Everything is decided before the lane is locked, on the state that there is then; under the lock, whose holder keeps all other writers
--- of the lane waiting, it is only looked whether that state is still there.  Who has lost it is decided on again.
--- Plans are made once per session, perhaps while the tables are empty, and must stay good when they are large: hence the settings.
-CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[], attempts integer DEFAULT 8,
+-- Everything is decided before the lane is locked, on the state that there is then; under the lock, whose holder keeps
+-- all other writers of the lane waiting, it is only looked whether that state is still there.  Who has lost it is
+-- decided on again.  Plans are made once per session, perhaps while the tables are empty, and must stay good when they
+-- are large: hence the settings.
+CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[],
+	attempts integer DEFAULT 8,
 		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT codes integer[], OUT content_types text[], OUT retry_afters integer[], OUT warnings text[],
 		OUT replies bytea[], OUT versions bigint[])
@@ -99,29 +109,37 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
 
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version', first->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, first->>'group', first->>'version',
+		first->>'resource', caller);
 	IF NOT FOUND THEN
 		SELECT array_agg(404), array_agg('application/json'::text), array_agg(0), array_agg(NULL::text),
-				array_agg(kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}')),
+				array_agg(kube_reports_internal.status_document(404, 'NotFound',
+					'the server could not find the requested resource', '{}')),
 				array_agg(0::bigint)
 			INTO codes, content_types, retry_afters, warnings, replies, versions
 			FROM unnest(requests);
 		RETURN;
 	END IF;
 
-	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document; conditions stand inside
-	-- and are kept there by OFFSET, so that functions are not called in vain.
-	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0, NULL, NULL)::kube_reports_internal.admitted
-				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted ELSE ROW(d.*)::kube_reports_internal.admitted END ORDER BY i.position),
+	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document;
+	-- conditions stand inside and are kept there by OFFSET, so that functions are not called in vain.
+	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0,
+		NULL, NULL)::kube_reports_internal.admitted
+				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
+					ELSE ROW(d.*)::kube_reports_internal.admitted END ORDER BY i.position),
 			array_agg(v.id ORDER BY i.position), array_agg(o.version ORDER BY i.position),
-			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u') THEN kube_reports_internal.evaluated_at(target.mapping_id, target.mapping,
+			array_agg(CASE WHEN coalesce(d.action, a.action) IN ('i', 'u')
+				THEN kube_reports_internal.evaluated_at(target.mapping_id, target.mapping,
 				coalesce(d.metadata, a.metadata), coalesce(d.body, a.body)) END ORDER BY i.position),
 			array_agg(coalesce(a.action = 'i', false) ORDER BY i.position)
 		INTO outcomes, definitions, bases, times, inserting
 		FROM ROWS FROM (unnest(requests), unnest(bodies)) WITH ORDINALITY i(request, document, position)
-			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first ELSE i.request::jsonb END AS asked OFFSET 0) r
-			JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id AND v.version = r.asked->>'version'
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request, i.document, target.fill_summary)
+			CROSS JOIN LATERAL (SELECT CASE WHEN i.position = 1 THEN first
+				ELSE i.request::jsonb END AS asked OFFSET 0) r
+			JOIN kube_reports_internal.resource_version v ON v.resource_type = target.type_id
+				AND v.version = r.asked->>'version'
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_admit(v.id, v.definition, i.request,
+				i.document, target.fill_summary)
 				WHERE r.asked->>'verb' = 'create' OFFSET 0) a ON true
 			CROSS JOIN LATERAL (SELECT CASE WHEN a.action IS NOT NULL THEN a.namespace
 					WHEN target.namespaced THEN coalesce(r.asked->>'namespace', '') ELSE '' END AS namespace,
@@ -131,10 +149,13 @@ BEGIN
 					AND o.namespace = k.namespace AND o.name = k.name AND a.action IS DISTINCT FROM 'n'
 				LIMIT 1) o ON true
 			CROSS JOIN LATERAL (SELECT NOT coalesce(alone, true)
-				AND kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body) > costly IS TRUE AS costs OFFSET 0) c
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(v.id, v.definition, i.request, i.document, o.metadata, o.body, o.version,
+				AND kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body) > costly
+					IS TRUE AS costs OFFSET 0) c
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(v.id, v.definition, i.request,
+				i.document, o.metadata, o.body, o.version,
 					target.fill_summary)
-				WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p' OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true;
+				WHERE NOT c.costs AND (a.action IS NULL OR a.action = 'p'
+					OR (a.action = 'i' AND o.version IS NOT NULL)) OFFSET 0) d ON true;
 	IF cardinality(outcomes) IS DISTINCT FROM cardinality(requests) THEN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
@@ -158,10 +179,13 @@ BEGIN
 		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
 			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
 			i.retry_after, i.warnings, i.actor, i.evaluated_at,
-			o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version, o.metadata AS old_metadata, o.body AS old_body,
+			o.place, CASE WHEN i.action = 'n' THEN i.base ELSE o.version END AS old_version,
+				o.metadata AS old_metadata, o.body AS old_body,
 			i.action <> 'n' AND o.version IS DISTINCT FROM i.base AS lost,
-			greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body), octet_length(i.document)) > costly AS costs
-		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases), unnest(times), unnest(outcomes))
+			greatest(kube_reports.document_size(o.metadata) + kube_reports.document_size(o.body),
+				octet_length(i.document)) > costly AS costs
+		FROM ROWS FROM (unnest(requests), unnest(bodies), unnest(definitions), unnest(bases),
+			unnest(times), unnest(outcomes))
 				WITH ORDINALITY i(request, document, definition_id, base, evaluated_at,
 					action, code, namespace, name, uid, metadata, body, versioned, status, transform,
 					retry_after, warnings, actor, position)
@@ -183,13 +207,16 @@ BEGIN
 			coalesce(d.retry_after, i.retry_after) AS retry_after,
 			CASE WHEN d.action IS NULL THEN i.warnings ELSE d.warnings END AS warnings,
 			CASE WHEN d.action IS NULL THEN i.evaluated_at WHEN d.action IN ('i', 'u') THEN
-				kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, d.metadata, d.body) END AS evaluated_at
+				kube_reports_internal.evaluated_at(target.mapping_id, target.mapping, d.metadata, d.body) END AS
+					evaluated_at
 		FROM item i
-			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id, i.definition, i.request, i.document,
+			LEFT JOIN LATERAL (SELECT * FROM kube_reports_internal.write_decide(i.definition_id,
+				i.definition, i.request, i.document,
 					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
 				WHERE i.lost AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
 			-- What has lost and costs much is not decided on here.
-			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see store/namespaces.sql.
+			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see
+			-- store/namespaces.sql.
 			LEFT JOIN LATERAL (SELECT CASE WHEN i.lost AND d.action IS NULL THEN -1 ELSE 0 END AS code
 				WHERE i.lost AND d.action IS NULL
 					OR coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
@@ -200,28 +227,36 @@ BEGIN
 		SELECT s.*, CASE WHEN s.action <> 'n' THEN nextval('kube_reports_internal.version_seq') END AS version
 		FROM (SELECT * FROM decided ORDER BY position) s
 	), inserted AS (
-		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version, metadata, body, evaluated_at)
-			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version, n.metadata, n.body, n.evaluated_at
+		INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, uid, version,
+			metadata, body, evaluated_at)
+			SELECT target.cluster_id, target.type_id, n.namespace, n.name, n.uid, n.version,
+				n.metadata, n.body, n.evaluated_at
 			FROM numbered n WHERE n.action = 'i'
 	), updated AS (
-		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body, evaluated_at = n.evaluated_at
+		UPDATE kube_reports.object o SET version = n.version, metadata = n.metadata, body = n.body,
+			evaluated_at = n.evaluated_at
 			FROM numbered n WHERE n.action = 'u' AND o.ctid = n.place
 	), deleted AS (
 		DELETE FROM kube_reports.object o USING numbered n
 			WHERE n.action = 'd' AND o.ctid = n.place
 	), logged AS (
-		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version, old_metadata, old_body)
+		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor, old_version,
+			old_metadata, old_body)
 			SELECT target.lane, n.version, CASE n.action WHEN 'i' THEN 'A' WHEN 'u' THEN 'M' ELSE 'D' END,
-				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version, n.old_metadata, n.old_body
+				n.namespace, n.name, written_at, coalesce(n.actor, session_user), n.old_version,
+					n.old_metadata, n.old_body
 			FROM numbered n WHERE n.action <> 'n'
 	)
-	-- The object that an update lets go is shown as it was last; the Status of a deletion tells the deletion's version (DEL-11).
+	-- The object that an update lets go is shown as it was last; the Status of a deletion tells the deletion's version
+	-- (DEL-11).
 	SELECT array_agg(n.code ORDER BY n.position),
 			array_agg('application/json'::text ORDER BY n.position),
 			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
 			array_agg(array_to_string(n.warnings, E'\n') ORDER BY n.position),
-			array_agg(coalesce(n.status, kube_reports_internal.render_object(n.definition_id, n.definition, n.transform, n.metadata, n.body,
-				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd' AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
+			array_agg(coalesce(n.status, kube_reports_internal.render_object(n.definition_id, n.definition,
+				n.transform, n.metadata, n.body,
+				CASE WHEN n.versioned THEN CASE WHEN n.action = 'd'
+					AND NOT starts_with(n.transform, 'deleted') THEN n.old_version
 					ELSE coalesce(n.version, n.old_version) END END))
 					ORDER BY n.position),
 			array_agg(coalesce(n.version, n.old_version, 0) ORDER BY n.position),
@@ -244,7 +279,8 @@ BEGIN
 	END IF;
 
 	IF recorded IS NOT NULL THEN
-		PERFORM set_config('kube_reports_internal.recorded', greatest(current_setting('kube_reports_internal.recorded')::bigint,
+		PERFORM set_config('kube_reports_internal.recorded',
+			greatest(current_setting('kube_reports_internal.recorded')::bigint,
 			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
 	END IF;
 
@@ -256,7 +292,8 @@ BEGIN
 		IF taken IS NOT NULL THEN
 			SELECT * INTO again FROM kube_reports_internal.write_batch(cluster,
 				ARRAY(SELECT requests[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
-				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n), attempts - 1, alone);
+				ARRAY(SELECT bodies[t.position] FROM unnest(taken) WITH ORDINALITY t(position, n) ORDER BY t.n),
+					attempts - 1, alone);
 			FOR n IN 1 .. cardinality(taken) LOOP
 				codes[taken[n]] := again.codes[n];
 				content_types[taken[n]] := again.content_types[n];
@@ -269,11 +306,15 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports_internal.caller)
-	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code 0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: everything is done at once, with all results';
+COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean,
+	kube_reports_internal.caller)
+	IS 'performs the writes of one lane, in order, no object twice; one element of each array for each request. Code '
+		'0: nothing was stored, because the namespace of the request''s namespaceUid is not the active one; see '
+		'api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: everything is '
+		'done at once, with all results';
 
--- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can neither be
--- SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.
+-- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can
+-- neither be SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.
 CREATE PROCEDURE kube_reports_internal.api_write(cluster uuid, requests text[], bodies bytea[], alone boolean,
 		INOUT codes integer[], INOUT content_types text[], INOUT retry_afters integer[], INOUT warnings text[],
 		INOUT replies bytea[], INOUT versions bigint[])
@@ -286,14 +327,19 @@ BEGIN
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[], text[], bytea[], bigint[])
-	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of what somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see catch_up()';
+COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[],
+	text[], bytea[], bigint[])
+	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch '
+		'that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of '
+		'what somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see '
+		'catch_up()';
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
 -- The plan is made for the request: of a namespace or all, by labels or not.
 CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request text, document bytea, cursor text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
-		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT reply bytea, OUT next_cursor text)
+		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
+			OUT reply bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 -- In the order of keys, whatever the labels: each piece would read all objects again.
@@ -316,12 +362,14 @@ DECLARE
 	failed		integer;
 	refused		record;
 BEGIN
-	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version', asked->>'resource', caller);
+	SELECT * INTO target FROM kube_reports_internal.resolve(cluster, asked->>'group', asked->>'version',
+		asked->>'resource', caller);
 	retry_after := 0;
 	content_type := 'application/json';
 	IF NOT FOUND THEN
 		code := 404;
-		reply := kube_reports_internal.status_document(404, 'NotFound', 'the server could not find the requested resource', '{}');
+		reply := kube_reports_internal.status_document(404, 'NotFound',
+			'the server could not find the requested resource', '{}');
 		RETURN;
 	END IF;
 	SELECT * INTO plan FROM kube_reports_internal.list_plan(target.definition_id, target.definition, request);
@@ -338,9 +386,11 @@ BEGIN
 		IF plan.continue_version > kube_reports_internal.lane_version(target.lane) THEN
 			code := 504;
 			retry_after := 1;
-			reply := kube_reports_internal.version_too_large(plan.continue_version, kube_reports_internal.lane_version(target.lane));
+			reply := kube_reports_internal.version_too_large(plan.continue_version,
+				kube_reports_internal.lane_version(target.lane));
 			RETURN;
-		ELSIF plan.continue_version > 0 AND (plan.continue_version < target.floor OR target.lost @> plan.continue_version) THEN
+		ELSIF plan.continue_version > 0 AND (plan.continue_version < target.floor
+			OR target.lost @> plan.continue_version) THEN
 			code := 410;
 			reply := kube_reports_internal.continue_expired(kube_reports_internal.continue_token(-1, target.namespaced,
 				coalesce(asked->>'namespace', ''), after_namespace, after_name));
@@ -350,7 +400,8 @@ BEGIN
 
 	-- The options of the deletion are looked at once before anything is deleted.
 	SELECT a.code, a.status, a.retry_after INTO refused
-		FROM kube_reports_internal.write_admit(target.definition_id, target.definition, request, document, false) a WHERE a.action = 'n';
+		FROM kube_reports_internal.write_admit(target.definition_id, target.definition, request, document, false) a
+			WHERE a.action = 'n';
 	IF FOUND THEN
 		code := refused.code;
 		reply := refused.status;
@@ -396,7 +447,8 @@ BEGIN
 		reply := ''::bytea;
 	ELSE
 		-- In the order that every Status has.
-		reply := convert_to(format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"group":%s,"kind":%s}}\n',
+		reply := convert_to(
+			format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"group":%s,"kind":%s}}\n',
 			asked->'group', asked->'resource'), 'UTF8');
 	END IF;
 END
@@ -416,6 +468,7 @@ BEGIN
 	COMMIT;
 END
 $$;
-COMMENT ON PROCEDURE kube_reports_internal.api_delete_collection(uuid, text, bytea, text, integer, text, integer, text[], bytea, text)
+COMMENT ON PROCEDURE kube_reports_internal.api_delete_collection(uuid, text, bytea, text, integer, text,
+	integer, text[], bytea, text)
 	IS 'delete_piece() in a transaction of its own';
 

@@ -8,7 +8,8 @@
 CREATE TABLE kube_reports_internal.summary_type (
 	resource_type integer PRIMARY KEY
 );
-COMMENT ON TABLE kube_reports_internal.summary_type IS 'types whose summaries are filled in where a producer leaves them out: see set_summaries()';
+COMMENT ON TABLE kube_reports_internal.summary_type
+	IS 'types whose summaries are filled in where a producer leaves them out: see set_summaries()';
 
 ---- options ----
 
@@ -16,22 +17,28 @@ CREATE TABLE kube_reports_internal.aggregation (
 	cluster_id	integer PRIMARY KEY,
 	admission	boolean NOT NULL DEFAULT false,
 	policy_reports text NOT NULL DEFAULT 'off' CHECK (policy_reports IN ('off', 'resource', 'policy')),
-	"group"		text COLLATE "C" NOT NULL DEFAULT 'wgpolicyk8s.io' CHECK ("group" IN ('wgpolicyk8s.io', 'openreports.io')),
+	"group"		text COLLATE "C" NOT NULL DEFAULT 'wgpolicyk8s.io' CHECK
+		("group" IN ('wgpolicyk8s.io', 'openreports.io')),
 	delay		interval NOT NULL DEFAULT '10 seconds' CHECK (delay >= '0'),
 	chunk_size	integer NOT NULL DEFAULT 1000 CHECK (chunk_size > 0),
 	follow_policies boolean NOT NULL DEFAULT true,
 	forms		text[] COLLATE "C" NOT NULL DEFAULT '{}'
 );
-COMMENT ON TABLE kube_reports_internal.aggregation IS 'what is aggregated in a cluster: see set_aggregation(); no row: nothing';
+COMMENT ON TABLE kube_reports_internal.aggregation
+	IS 'what is aggregated in a cluster: see set_aggregation(); no row: nothing';
 COMMENT ON COLUMN kube_reports_internal.aggregation.admission IS 'admission reports of one resource become one';
 COMMENT ON COLUMN kube_reports_internal.aggregation.policy_reports
-	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, from admission and background scan reports';
+	IS 'resource: a policy report for each resource, from ephemeral reports; policy: for each namespace and policy, '
+		'from admission and background scan reports';
 COMMENT ON COLUMN kube_reports_internal.aggregation."group" IS 'of the policy reports that are written';
 COMMENT ON COLUMN kube_reports_internal.aggregation.delay IS 'how long what comes is collected before it is merged';
-COMMENT ON COLUMN kube_reports_internal.aggregation.chunk_size IS 'how many results a report of one policy has at most; fewer where they are large';
-COMMENT ON COLUMN kube_reports_internal.aggregation.follow_policies IS 'proxies that have a kube-apiserver keep active_policy up to date';
+COMMENT ON COLUMN kube_reports_internal.aggregation.chunk_size
+	IS 'how many results a report of one policy has at most; fewer where they are large';
+COMMENT ON COLUMN kube_reports_internal.aggregation.follow_policies
+	IS 'proxies that have a kube-apiserver keep active_policy up to date';
 COMMENT ON COLUMN kube_reports_internal.aggregation.forms
-	IS 'every group/policy_reports that policy reports were ever merged by: those of another than the present one are deleted, so that nothing counts twice';
+	IS 'every group/policy_reports that policy reports were ever merged by: those of another than the present one are '
+		'deleted, so that nothing counts twice';
 
 ---- which policies are active ----
 
@@ -40,7 +47,8 @@ CREATE TABLE kube_reports_internal.active_policy_set (
 	cluster_id	integer PRIMARY KEY REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	changed_at	timestamptz NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.active_policy_set IS 'clusters whose active policies are known: in others no result is dropped; never dumped';
+COMMENT ON TABLE kube_reports_internal.active_policy_set
+	IS 'clusters whose active policies are known: in others no result is dropped; never dumped';
 
 CREATE TABLE kube_reports_internal.active_policy (
 	cluster_id	integer NOT NULL REFERENCES kube_reports_internal.active_policy_set ON DELETE CASCADE,
@@ -50,18 +58,23 @@ CREATE TABLE kube_reports_internal.active_policy (
 	version		text,
 	PRIMARY KEY (cluster_id, source, policy)
 );
-COMMENT ON TABLE kube_reports_internal.active_policy IS 'the policies whose results count: see set_active_policies(); never dumped';
-COMMENT ON COLUMN kube_reports_internal.active_policy.source IS 'as results name it for a policy of a kind of its own; empty for ClusterPolicy and Policy';
+COMMENT ON TABLE kube_reports_internal.active_policy
+	IS 'the policies whose results count: see set_active_policies(); never dumped';
+COMMENT ON COLUMN kube_reports_internal.active_policy.source
+	IS 'as results name it for a policy of a kind of its own; empty for ClusterPolicy and Policy';
 COMMENT ON COLUMN kube_reports_internal.active_policy.policy IS 'its name, or namespace/name';
-COMMENT ON COLUMN kube_reports_internal.active_policy.rules IS 'names of its rules, those too that are made for pod controllers; null: any';
+COMMENT ON COLUMN kube_reports_internal.active_policy.rules
+	IS 'names of its rules, those too that are made for pod controllers; null: any';
 COMMENT ON COLUMN kube_reports_internal.active_policy.version IS 'its resourceVersion, for labels';
 
 ---- what waits ----
 
 CREATE SEQUENCE kube_reports_internal.aggregation_queue_id_seq AS bigint CACHE 32;
-COMMENT ON SEQUENCE kube_reports_internal.aggregation_queue_id_seq IS 'tells rows of aggregation_queue from each other; never dumped';
+COMMENT ON SEQUENCE kube_reports_internal.aggregation_queue_id_seq
+	IS 'tells rows of aggregation_queue from each other; never dumped';
 
--- Writers only append, whatever is there already: no row is waited for.  Whoever merges takes all rows of a group at once.
+-- Writers only append, whatever is there already: no row is waited for.  Whoever merges takes all rows of a group at
+-- once.
 CREATE TABLE kube_reports_internal.aggregation_queue (
 	cluster_id	integer NOT NULL,
 	queued_at	timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -74,15 +87,20 @@ CREATE TABLE kube_reports_internal.aggregation_queue (
 	PRIMARY KEY (cluster_id, queued_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.aggregation_queue IS 'what is to be merged: see aggregate(); never dumped';
-COMMENT ON COLUMN kube_reports_internal.aggregation_queue.id IS 'makes a key, by which the row is found on a subscriber';
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.id
+	IS 'makes a key, by which the row is found on a subscriber';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.stage
-	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of a resource, p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
+	IS 'e: everything that is stored is to be queued; a: the admission reports of a resource, r: the policy report of '
+		'a resource, p: the policy reports of a namespace; o: policy reports of other forms are to be deleted';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.key IS 'uid of the resource; empty in the other stages';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.after
-	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e and o the key of the last object that was looked at; empty: nowhere';
-COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
+	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e '
+		'and o the key of the last object that was looked at; empty: nowhere';
+COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts
+	IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
 CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key);
-CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key) WHERE attempts > 0;
+CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
+	WHERE attempts > 0;
 
 ---- what pg_dump takes along ----
 

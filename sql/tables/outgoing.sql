@@ -18,8 +18,10 @@ CREATE TABLE kube_reports_internal.webhook (
 	paused		boolean NOT NULL DEFAULT false,
 	PRIMARY KEY (cluster_id, name)
 );
-COMMENT ON TABLE kube_reports_internal.webhook IS 'targets that new failures of a cluster are sent to: see add_webhook()';
-COMMENT ON COLUMN kube_reports_internal.webhook.token_file IS 'name of a file in the proxies'' --webhook-directory, as are hmac_file and ca_file';
+COMMENT ON TABLE kube_reports_internal.webhook
+	IS 'targets that new failures of a cluster are sent to: see add_webhook()';
+COMMENT ON COLUMN kube_reports_internal.webhook.token_file
+	IS 'name of a file in the proxies'' --webhook-directory, as are hmac_file and ca_file';
 
 CREATE TABLE kube_reports_internal.webhook_progress (
 	cluster_id	integer NOT NULL,
@@ -36,10 +38,13 @@ CREATE TABLE kube_reports_internal.webhook_progress (
 	held_until	timestamptz NOT NULL DEFAULT '-infinity',
 	PRIMARY KEY (cluster_id, name)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE kube_reports_internal.webhook_progress IS 'how far each target has come: everything up to version and key was acknowledged, or is none of its business';
+COMMENT ON TABLE kube_reports_internal.webhook_progress
+	IS 'how far each target has come: everything up to version and key was acknowledged, or is none of its business';
 COMMENT ON COLUMN kube_reports_internal.webhook_progress.sent IS 'events that were acknowledged';
-COMMENT ON COLUMN kube_reports_internal.webhook_progress.failures IS 'attempts that failed since the last acknowledgement';
-COMMENT ON COLUMN kube_reports_internal.webhook_progress.holder IS 'what the sender of the batch under way, if there is one, is known by, until held_until at the latest: another for each batch';
+COMMENT ON COLUMN kube_reports_internal.webhook_progress.failures
+	IS 'attempts that failed since the last acknowledgement';
+COMMENT ON COLUMN kube_reports_internal.webhook_progress.holder IS 'what the sender of the batch under way, if there '
+	'is one, is known by, until held_until at the latest: another for each batch';
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.webhook_progress', '');

@@ -26,8 +26,10 @@ CREATE TABLE kube_reports_internal.origin (
 	name		text COLLATE "C" NOT NULL,
 	UNIQUE (cluster_id, resource_type, namespace, name)
 );
-COMMENT ON TABLE kube_reports_internal.origin IS 'the reports that results come from or came from: a number for each, kept as long as results or history refer to it';
-COMMENT ON COLUMN kube_reports_internal.origin.first_seen IS 'when results of the report were first stored; result_since has the results that came or changed later';
+COMMENT ON TABLE kube_reports_internal.origin IS 'the reports that results come from or came from: a number for each, '
+	'kept as long as results or history refer to it';
+COMMENT ON COLUMN kube_reports_internal.origin.first_seen
+	IS 'when results of the report were first stored; result_since has the results that came or changed later';
 
 CREATE TABLE kube_reports_internal.criterion (
 	id			bigint PRIMARY KEY,
@@ -36,13 +38,17 @@ CREATE TABLE kube_reports_internal.criterion (
 	rule		text COLLATE "C" NOT NULL,
 	category	text COLLATE "C" NOT NULL,
 	severity	text COLLATE "C" NOT NULL CHECK (severity IN ('unknown', 'info', 'low', 'medium', 'high', 'critical')),
-	policy_id	bigint NOT NULL GENERATED ALWAYS AS (kube_reports_internal.field_hash('policy', source, policy, category, severity)) STORED,
+	policy_id	bigint NOT NULL GENERATED ALWAYS AS
+		(kube_reports_internal.field_hash('policy', source, policy, category, severity)) STORED,
 	last_counted timestamptz
 );
-COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured by: source, policy and rule with the category and the severity that the source gives them';
-COMMENT ON COLUMN kube_reports_internal.criterion.policy_id IS 'the same where all but the rule is: what counts that know no rules are grouped by';
+COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured by: source, policy and rule with the '
+	'category and the severity that the source gives them';
+COMMENT ON COLUMN kube_reports_internal.criterion.policy_id
+	IS 'the same where all but the rule is: what counts that know no rules are grouped by';
 COMMENT ON COLUMN kube_reports_internal.criterion.last_counted
-	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not name it; null: neither happened';
+	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not '
+		'name it; null: neither happened';
 
 CREATE TABLE kube_reports_internal.subject (
 	id			bigint PRIMARY KEY,
@@ -71,7 +77,8 @@ CREATE TABLE kube_reports_internal.actor (
 );
 COMMENT ON TABLE kube_reports_internal.actor IS 'who wrote what history tells of: API users, database roles';
 COMMENT ON COLUMN kube_reports_internal.actor.last_used
-	IS 'when it first wrote something in the newest month in which it did: what history has of later months does not name it';
+	IS 'when it first wrote something in the newest month in which it did: what history has of later months does not '
+		'name it';
 
 ---- results ----
 
@@ -89,15 +96,20 @@ CREATE TABLE kube_reports_internal.result (
 	namespace	text COLLATE "C" NOT NULL,
 	native_status text COLLATE "C" NOT NULL,
 	PRIMARY KEY (origin, key)
-) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports_internal.result IS 'one row for each result of a stored report whose type''s results are current, and each resource it is about; follows the documents';
-COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its report: a hash of source, policy, rule, subject and what the type''s mapping adds; never of status, message, time';
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
+	autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE kube_reports_internal.result IS 'one row for each result of a stored report whose type''s results '
+	'are current, and each resource it is about; follows the documents';
+COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its report: a hash of source, policy, rule, '
+	'subject and what the type''s mapping adds; never of status, message, time';
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
 COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
-COMMENT ON COLUMN kube_reports_internal.result.score IS 'such as a CVSS score; 0: the source gives none (a null would cost eight bytes a row)';
+COMMENT ON COLUMN kube_reports_internal.result.score
+	IS 'such as a CVSS score; 0: the source gives none (a null would cost eight bytes a row)';
 COMMENT ON COLUMN kube_reports_internal.result.status IS 'pass, warn, fail, error, skip by its first letter';
 COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empty for reports of cluster scope';
-COMMENT ON COLUMN kube_reports_internal.result.native_status IS 'the source''s own word where it is another one, such as MANUAL; else empty';
+COMMENT ON COLUMN kube_reports_internal.result.native_status
+	IS 'the source''s own word where it is another one, such as MANUAL; else empty';
 
 -- Few distinct keys in each: equal ones share an entry.
 CREATE INDEX result_criterion ON kube_reports_internal.result (criterion, status, cluster_id, namespace);
@@ -106,20 +118,25 @@ CREATE INDEX result_detail ON kube_reports_internal.result (detail, criterion);
 CREATE INDEX result_open ON kube_reports_internal.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
 -- In the order of searches, for what few sources give.
 CREATE INDEX result_scored ON kube_reports_internal.result (criterion, status, cluster_id, namespace) WHERE score > 0;
--- The expression is that of column score of readers' views, so that their conditions find this index; no other index has its predicate.
-CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), criterion) WHERE nullif(score, 0) IS NOT NULL;
+-- The expression is that of column score of readers' views, so that their conditions find this index; no other index
+-- has its predicate.
+CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), criterion)
+	WHERE nullif(score, 0) IS NOT NULL;
 -- The reports with high scores in their own order.
 CREATE INDEX result_report_score ON kube_reports_internal.result (origin, score) WHERE score > 0;
 CREATE INDEX result_namespace_score ON kube_reports_internal.result (cluster_id, namespace, score) WHERE score > 0;
--- How many results have which scores.  ANALYZE would learn it of the rows of the index alone, and take it for that of all.
+-- How many results have which scores.  ANALYZE would learn it of the rows of the index alone, and take it for that of
+-- all.
 CREATE STATISTICS kube_reports_internal.result_scores ON (nullif(score, 0)) FROM kube_reports_internal.result;
 ALTER INDEX kube_reports_internal.result_score ALTER COLUMN 1 SET STATISTICS 0;
 -- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.
-CREATE INDEX result_time ON kube_reports_internal.result USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
+CREATE INDEX result_time ON kube_reports_internal.result
+	USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
 CREATE INDEX subject_name ON kube_reports_internal.subject (cluster_id, namespace, kind, name);
 CREATE INDEX subject_uid ON kube_reports_internal.subject (uid) WHERE uid <> '';
-CREATE INDEX detail_properties ON kube_reports_internal.detail USING gin (properties jsonb_path_ops) WHERE properties <> '{}';
+CREATE INDEX detail_properties ON kube_reports_internal.detail USING gin (properties jsonb_path_ops)
+	WHERE properties <> '{}';
 CREATE INDEX detail_exceptions ON kube_reports_internal.detail USING gin (exceptions) WHERE exceptions <> '{}';
 CREATE INDEX detail_exempted ON kube_reports_internal.detail (id) WHERE exceptions <> '{}';
 
@@ -140,8 +157,10 @@ CREATE TABLE kube_reports_internal.result_rebuild (
 	name		text COLLATE "C" NOT NULL DEFAULT '',
 	restoring	boolean NOT NULL DEFAULT false
 );
-COMMENT ON TABLE kube_reports_internal.result_rebuild IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
-COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring IS 'the results are not new: no day''s counts change by them';
+COMMENT ON TABLE kube_reports_internal.result_rebuild
+	IS 'lanes whose results are being made again from the documents, and the key up to which that is done; never dumped';
+COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
+	IS 'the results are not new: no day''s counts change by them';
 
 -- Results that follow their documents: what costs much is not done while everybody waits for the lane.
 CREATE TABLE kube_reports_internal.result_pending (
@@ -154,10 +173,14 @@ CREATE TABLE kube_reports_internal.result_pending (
 	parts		integer NOT NULL DEFAULT 1,
 	PRIMARY KEY (lane, namespace, name)
 );
-COMMENT ON TABLE kube_reports_internal.result_pending IS 'reports whose results, history and counts are not yet those of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
-COMMENT ON COLUMN kube_reports_internal.result_pending.first IS 'changes of the report from this version on are not in its results';
-COMMENT ON COLUMN kube_reports_internal.result_pending.last IS 'up to which version they are being brought; null: not begun';
-COMMENT ON COLUMN kube_reports_internal.result_pending.part IS 'how many of the parts are done: results in the order of their keys';
+COMMENT ON TABLE kube_reports_internal.result_pending IS 'reports whose results, history and counts are not yet those '
+	'of the document: see catch_up(); rows come and go under the lane''s lock; never dumped';
+COMMENT ON COLUMN kube_reports_internal.result_pending.first
+	IS 'changes of the report from this version on are not in its results';
+COMMENT ON COLUMN kube_reports_internal.result_pending.last
+	IS 'up to which version they are being brought; null: not begun';
+COMMENT ON COLUMN kube_reports_internal.result_pending.part
+	IS 'how many of the parts are done: results in the order of their keys';
 COMMENT ON COLUMN kube_reports_internal.result_pending.parts IS 'how many parts there are, each a transaction';
 CREATE INDEX result_pending_first ON kube_reports_internal.result_pending (first);
 
@@ -166,12 +189,13 @@ CREATE TABLE kube_reports_internal.import_time (
 	lane		integer PRIMARY KEY,
 	at			timestamptz NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of the past is being written, and its time: see import_report(); a row is there within one transaction only; never dumped';
+COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of the past is being written, and its '
+	'time: see import_report(); a row is there within one transaction only; never dumped';
 
 ---- history ----
 
--- Partitions by month are made by make_history() and are no members of the extension: as such pg_dump would pass over them.
--- Neither key nor index here: pg_restore would make them a second time.
+-- Partitions by month are made by make_history() and are no members of the extension: as such pg_dump would pass over
+-- them.  Neither key nor index here: pg_restore would make them a second time.
 CREATE TABLE kube_reports_internal.result_change (
 	at			timestamptz NOT NULL,
 	version		bigint NOT NULL,
@@ -189,17 +213,23 @@ CREATE TABLE kube_reports_internal.result_change (
 	old_since	timestamptz,
 	settles_at	timestamptz
 ) PARTITION BY RANGE (at);
--- A key of its own would be an index that only subscribers need; rows are seldom deleted, and never updated but by rebuild().
+-- A key of its own would be an index that only subscribers need; rows are seldom deleted, and never updated but by
+-- rebuild().
 ALTER TABLE kube_reports_internal.result_change REPLICA IDENTITY FULL;
-COMMENT ON TABLE kube_reports_internal.result_change IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
+COMMENT ON TABLE kube_reports_internal.result_change
+	IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
 COMMENT ON COLUMN kube_reports_internal.result_change.version IS 'resourceVersion of the report''s change';
 COMMENT ON COLUMN kube_reports_internal.result_change.old_status IS 'null: it appeared';
 COMMENT ON COLUMN kube_reports_internal.result_change.new_status IS 'null: it is gone';
 COMMENT ON COLUMN kube_reports_internal.result_change.gone_with
-	IS 'gone only: r: with its report, s: with all that the report said of its subject, while it says something of others; null: alone';
-COMMENT ON COLUMN kube_reports_internal.result_change.first_seen IS 'when it had appeared; null where it appears. With a null old_status: rebuild() has put the event in the place of some that were lost';
-COMMENT ON COLUMN kube_reports_internal.result_change.old_since IS 'since when it had had the old status; null where there is none';
-COMMENT ON COLUMN kube_reports_internal.result_change.settles_at IS 'gone only: before this time the result may come back and the row be taken back, so that readers do not count it yet';
+	IS 'gone only: r: with its report, s: with all that the report said of its subject, while it says something of '
+		'others; null: alone';
+COMMENT ON COLUMN kube_reports_internal.result_change.first_seen IS 'when it had appeared; null where it appears. '
+	'With a null old_status: rebuild() has put the event in the place of some that were lost';
+COMMENT ON COLUMN kube_reports_internal.result_change.old_since
+	IS 'since when it had had the old status; null where there is none';
+COMMENT ON COLUMN kube_reports_internal.result_change.settles_at IS 'gone only: before this time the result may come '
+	'back and the row be taken back, so that readers do not count it yet';
 
 ---- counts ----
 
@@ -217,7 +247,8 @@ CREATE TABLE kube_reports_internal.rollup (
 	native_status text COLLATE "C" NOT NULL,
 	UNIQUE (cluster_id, namespace, criterion, kind, status, native_status)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports_internal.rollup IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
+COMMENT ON TABLE kube_reports_internal.rollup
+	IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
 -- In the order of result_criterion: which of its entries are worth looking at.
 CREATE INDEX rollup_cell ON kube_reports_internal.rollup (criterion, status, cluster_id, namespace);
 
@@ -234,14 +265,17 @@ CREATE TABLE kube_reports_internal.rollup_policy (
 	namespace	text COLLATE "C" NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, policy)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE kube_reports_internal.rollup_policy IS 'how many results of each policy there are in each namespace, by status, up to the fold mark; never dumped: made with the results';
+COMMENT ON TABLE kube_reports_internal.rollup_policy IS 'how many results of each policy there are in each namespace, '
+	'by status, up to the fold mark; never dumped: made with the results';
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.policy IS 'policy_id of its criteria';
 CREATE INDEX rollup_policy_criterion ON kube_reports_internal.rollup_policy (criterion);
-COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
+COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion
+	IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
 
 -- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
 CREATE SEQUENCE kube_reports_internal.rollup_delta_id_seq AS bigint CACHE 32;
-COMMENT ON SEQUENCE kube_reports_internal.rollup_delta_id_seq IS 'tells rows of rollup_delta from each other; never dumped';
+COMMENT ON SEQUENCE kube_reports_internal.rollup_delta_id_seq
+	IS 'tells rows of rollup_delta from each other; never dumped';
 
 CREATE TABLE kube_reports_internal.rollup_delta (
 	xid			xid8 NOT NULL DEFAULT pg_current_xact_id(),
@@ -257,15 +291,18 @@ CREATE TABLE kube_reports_internal.rollup_delta (
 	PRIMARY KEY (xid, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup_delta
-	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of each array for each count; folded into rollup, rollup_policy, rollup_daily and score_daily';
-COMMENT ON COLUMN kube_reports_internal.rollup_delta.day IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
+	IS 'what writes added to the counts and took from them: a row for each batch, namespace and kind, an element of '
+		'each array for each count; folded into rollup, rollup_policy, rollup_daily and score_daily';
+COMMENT ON COLUMN kube_reports_internal.rollup_delta.day
+	IS 'the day (UTC) it counts for; null: results came back after a restore, which is no change of any day';
 COMMENT ON COLUMN kube_reports_internal.rollup_delta.id IS 'makes a key, by which the row is found on a subscriber';
 
 CREATE TABLE kube_reports_internal.rollup_mark (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	mark		xid8 NOT NULL DEFAULT '0'
 );
-COMMENT ON TABLE kube_reports_internal.rollup_mark IS 'one row: deltas of transactions below the mark are folded; never dumped';
+COMMENT ON TABLE kube_reports_internal.rollup_mark
+	IS 'one row: deltas of transactions below the mark are folded; never dumped';
 INSERT INTO kube_reports_internal.rollup_mark DEFAULT VALUES;
 
 CREATE TABLE kube_reports_internal.rollup_daily (
@@ -274,7 +311,8 @@ CREATE TABLE kube_reports_internal.rollup_daily (
 	day			date NOT NULL,
 	PRIMARY KEY (rollup, day)
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE kube_reports_internal.rollup_daily IS 'counts at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
+COMMENT ON TABLE kube_reports_internal.rollup_daily
+	IS 'counts at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
 
 CREATE TABLE kube_reports_internal.score_daily (
 	cluster_id	integer NOT NULL,
@@ -291,34 +329,42 @@ CREATE TABLE kube_reports_internal.score_daily (
 	excluded	bigint NOT NULL,
 	PRIMARY KEY (cluster_id, namespace, source, category, severity, day)
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE kube_reports_internal.score_daily IS 'counts by status at the end of each day (UTC), for those that changed that day; on other days the last ones still hold';
-COMMENT ON COLUMN kube_reports_internal.score_daily.namespace IS 'empty for reports of cluster scope; * for the whole cluster';
-COMMENT ON COLUMN kube_reports_internal.score_daily.excluded IS 'results that no score counts, whatever status they are mapped to: see excluded_from_score()';
+COMMENT ON TABLE kube_reports_internal.score_daily IS 'counts by status at the end of each day (UTC), for those that '
+	'changed that day; on other days the last ones still hold';
+COMMENT ON COLUMN kube_reports_internal.score_daily.namespace
+	IS 'empty for reports of cluster scope; * for the whole cluster';
+COMMENT ON COLUMN kube_reports_internal.score_daily.excluded
+	IS 'results that no score counts, whatever status they are mapped to: see excluded_from_score()';
 
 CREATE FUNCTION kube_reports_internal.excluded_from_score(native_status text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN native_status IN ('MANUAL', 'NOT-APPLICABLE', 'INCONSISTENT', 'INFO');
-COMMENT ON FUNCTION kube_reports_internal.excluded_from_score(text) IS 'whether a source says with this word that nothing was found out that a score could count';
+COMMENT ON FUNCTION kube_reports_internal.excluded_from_score(text)
+	IS 'whether a source says with this word that nothing was found out that a score could count';
 
 CREATE FUNCTION kube_reports_internal.unfolded(mark xid8)
-	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text, day date, count bigint)
+	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text,
+		day date, count bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT d.cluster_id, d.namespace, c.criterion, d.kind, c.status, c.native_status, d.day, c.count
-	FROM kube_reports_internal.rollup_delta d, unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
+	FROM kube_reports_internal.rollup_delta d,
+		unnest(d.criteria, d.statuses, d.native_statuses, d.counts) c(criterion, status, native_status, count)
 	WHERE d.xid >= mark;
 END;
 COMMENT ON FUNCTION kube_reports_internal.unfolded(xid8) IS 'the deltas of transactions from the mark on, one by one';
 
 CREATE VIEW kube_reports_internal.current_rollup AS
 	SELECT c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count)::bigint AS count
-	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count FROM kube_reports_internal.rollup r WHERE r.count <> 0
+	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
+		FROM kube_reports_internal.rollup r WHERE r.count <> 0
 		UNION ALL
 		SELECT d.cluster_id, d.namespace, d.criterion, d.kind, d.status, d.native_status, d.count
 		FROM kube_reports_internal.unfolded((SELECT m.mark FROM kube_reports_internal.rollup_mark m)) d) c
 	GROUP BY c.cluster_id, c.namespace, c.criterion, c.kind, c.status, c.native_status
 	HAVING sum(c.count) <> 0;
-COMMENT ON VIEW kube_reports_internal.current_rollup IS 'how many results there are of each kind, exact in the transaction that asks';
+COMMENT ON VIEW kube_reports_internal.current_rollup
+	IS 'how many results there are of each kind, exact in the transaction that asks';
 
 ---- what upkeep has seen of the tables ----
 
@@ -331,17 +377,21 @@ CREATE TABLE kube_reports_internal.garbage_sweep (
 	hurry		boolean NOT NULL DEFAULT false,
 	due_at		timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE kube_reports_internal.garbage_sweep IS 'how far collect_garbage() has come in each table that it looks through; never dumped';
+COMMENT ON TABLE kube_reports_internal.garbage_sweep
+	IS 'how far collect_garbage() has come in each table that it looks through; never dumped';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.what IS 'name of the table';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.place IS 'the block that the next step begins at';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.looked_at IS 'rows that this pass has looked at';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.removed IS 'rows of these that were removed';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.changes IS 'how many results had been changed or removed when this pass began, as the server counts them';
-COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry IS 'the last whole pass removed much, or much was changed meanwhile: this one is not to rest';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.changes
+	IS 'how many results had been changed or removed when this pass began, as the server counts them';
+COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry
+	IS 'the last whole pass removed much, or much was changed meanwhile: this one is not to rest';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
 -- Each after those whose rows keep it.
 INSERT INTO kube_reports_internal.garbage_sweep (what)
-	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'), ('criterion'), ('actor');
+	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'),
+		('criterion'), ('actor');
 
 ---- what pg_dump takes along ----
 

@@ -12,7 +12,8 @@
 -- on average, microseconds do not catch up, and they stay below 2^53 (JavaScript's integers) until the year 2255.
 DO $$
 BEGIN
-	EXECUTE format('CREATE SEQUENCE kube_reports_internal.version_seq AS bigint START WITH %s MAXVALUE 9007199254740991 CACHE 1',
+	EXECUTE format(
+		'CREATE SEQUENCE kube_reports_internal.version_seq AS bigint START WITH %s MAXVALUE 9007199254740991 CACHE 1',
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 	EXECUTE format('CREATE SEQUENCE kube_reports_internal.definition_id_seq AS bigint START WITH %s CACHE 1',
 		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
@@ -44,13 +45,15 @@ CREATE TABLE kube_reports.cluster (
 COMMENT ON TABLE kube_reports.cluster IS 'Kubernetes clusters whose reports are kept here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
 COMMENT ON COLUMN kube_reports.cluster.last_seen IS 'when a proxy of the cluster last said hello';
-COMMENT ON COLUMN kube_reports.cluster.removing IS 'unregister_cluster() has begun: nobody may act for it any more, and what is left of it goes';
+COMMENT ON COLUMN kube_reports.cluster.removing
+	IS 'unregister_cluster() has begun: nobody may act for it any more, and what is left of it goes';
 
 CREATE TABLE kube_reports_internal.proxy_role (
 	role		text PRIMARY KEY,
 	cluster_id	integer NOT NULL
 );
-COMMENT ON TABLE kube_reports_internal.proxy_role IS 'the one cluster that a proxy''s role may serve; see grant_proxy()';
+COMMENT ON TABLE kube_reports_internal.proxy_role
+	IS 'the one cluster that a proxy''s role may serve; see grant_proxy()';
 
 CREATE TABLE kube_reports_internal.namespace (
 	cluster_id	integer NOT NULL,
@@ -61,10 +64,13 @@ CREATE TABLE kube_reports_internal.namespace (
 	noted_at	timestamptz NOT NULL DEFAULT now(),
 	PRIMARY KEY (cluster_id, name)
 );
-COMMENT ON TABLE kube_reports_internal.namespace IS 'the namespaces that the objects of a cluster belong to, as its proxies learned from kube-apiserver';
-COMMENT ON COLUMN kube_reports_internal.namespace.uid IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
+COMMENT ON TABLE kube_reports_internal.namespace
+	IS 'the namespaces that the objects of a cluster belong to, as its proxies learned from kube-apiserver';
+COMMENT ON COLUMN kube_reports_internal.namespace.uid
+	IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
 COMMENT ON COLUMN kube_reports_internal.namespace.state
-	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are being deleted';
+	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are '
+		'being deleted';
 COMMENT ON COLUMN kube_reports_internal.namespace.orderly
 	IS 'it was seen terminating while it was there: all objects under the name are from before';
 COMMENT ON COLUMN kube_reports_internal.namespace.noted_at IS 'when it came into this state';
@@ -91,8 +97,10 @@ COMMENT ON TABLE kube_reports.resource_type IS 'the types that are served: built
 COMMENT ON COLUMN kube_reports.resource_type.results
 	IS 'whether the type''s results count as current, come again in another type (intermediate), or are none';
 COMMENT ON COLUMN kube_reports.resource_type.crd IS 'the CustomResourceDefinition as it was registered';
-COMMENT ON COLUMN kube_reports.resource_type.mapping_id IS 'another one with every other mapping: what is compiled is kept by it';
-COMMENT ON COLUMN kube_reports.resource_type.mapping IS 'where results stand in a document of the type; see set_results_mapping()';
+COMMENT ON COLUMN kube_reports.resource_type.mapping_id
+	IS 'another one with every other mapping: what is compiled is kept by it';
+COMMENT ON COLUMN kube_reports.resource_type.mapping
+	IS 'where results stand in a document of the type; see set_results_mapping()';
 
 CREATE TABLE kube_reports_internal.resource_version (
 	id			bigint PRIMARY KEY DEFAULT nextval('kube_reports_internal.definition_id_seq'),
@@ -103,8 +111,10 @@ CREATE TABLE kube_reports_internal.resource_version (
 	definition	kube_reports.report NOT NULL,
 	UNIQUE (resource_type, version)
 );
-COMMENT ON TABLE kube_reports_internal.resource_version IS 'served versions of the types, in the form that the C functions compile';
-COMMENT ON COLUMN kube_reports_internal.resource_version.priority IS 'position among the versions of the type; 1 is preferred';
+COMMENT ON TABLE kube_reports_internal.resource_version
+	IS 'served versions of the types, in the form that the C functions compile';
+COMMENT ON COLUMN kube_reports_internal.resource_version.priority
+	IS 'position among the versions of the type; 1 is preferred';
 
 ---- objects ----
 
@@ -119,8 +129,10 @@ CREATE TABLE kube_reports_internal.lane (
 );
 COMMENT ON TABLE kube_reports_internal.lane IS 'one order of versions: the objects of one type in one cluster';
 COMMENT ON COLUMN kube_reports_internal.lane.floor IS 'the log holds every change above this version';
-COMMENT ON COLUMN kube_reports_internal.lane.lost IS 'versions that a failed server may have given and this log does not know';
-COMMENT ON COLUMN kube_reports_internal.lane.store IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
+COMMENT ON COLUMN kube_reports_internal.lane.lost
+	IS 'versions that a failed server may have given and this log does not know';
+COMMENT ON COLUMN kube_reports_internal.lane.store
+	IS 'identity of the store that made the lane; another one''s: the row comes from a dump';
 
 CREATE TABLE kube_reports.object (
 	cluster_id	integer NOT NULL,
@@ -144,7 +156,8 @@ COMMENT ON COLUMN kube_reports.object.version IS 'resourceVersion; not in metada
 COMMENT ON COLUMN kube_reports.object.metadata IS 'metadata without resourceVersion, canonical JSON';
 COMMENT ON COLUMN kube_reports.object.body IS 'everything but apiVersion, kind and metadata, canonical JSON';
 COMMENT ON COLUMN kube_reports.object.labels IS 'search terms of the labels';
-COMMENT ON COLUMN kube_reports.object.evaluated_at IS 'the newest time at which a result of the report was evaluated; null where results do not count as current or say no time';
+COMMENT ON COLUMN kube_reports.object.evaluated_at IS 'the newest time at which a result of the report was evaluated; '
+	'null where results do not count as current or say no time';
 
 CREATE INDEX object_labels ON kube_reports.object USING gin (labels);
 
@@ -164,7 +177,8 @@ CREATE TABLE kube_reports_internal.change (
 	autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE kube_reports_internal.change IS 'undo log of the objects, for watches, pages and lists at a version; kept for a while';
+COMMENT ON TABLE kube_reports_internal.change
+	IS 'undo log of the objects, for watches, pages and lists at a version; kept for a while';
 COMMENT ON COLUMN kube_reports_internal.change.operation IS 'A added, M modified, D deleted';
 COMMENT ON COLUMN kube_reports_internal.change.actor IS 'who wrote: the API user, or the database role for SQL';
 COMMENT ON COLUMN kube_reports_internal.change.old_version IS 'version of the state before; null for A';
@@ -178,16 +192,19 @@ CREATE TABLE kube_reports_internal.log_size (
 	aging		bigint NOT NULL DEFAULT 0,
 	aging_at	timestamptz
 );
-COMMENT ON TABLE kube_reports_internal.log_size IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
+COMMENT ON TABLE kube_reports_internal.log_size
+	IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
 COMMENT ON COLUMN kube_reports_internal.log_size.measured IS 'changes up to this version are counted';
-COMMENT ON COLUMN kube_reports_internal.log_size.aging IS 'how many bytes may still go for their age in the minute that began at aging_at';
+COMMENT ON COLUMN kube_reports_internal.log_size.aging
+	IS 'how many bytes may still go for their age in the minute that began at aging_at';
 COMMENT ON COLUMN kube_reports_internal.log_size.aging_at IS 'when that minute began';
 
 -- lz4 prints documents three times as fast as pglz; a server built without it falls back.
 DO $$
 BEGIN
 	ALTER TABLE kube_reports.object ALTER COLUMN metadata SET COMPRESSION lz4, ALTER COLUMN body SET COMPRESSION lz4;
-	ALTER TABLE kube_reports_internal.change ALTER COLUMN old_metadata SET COMPRESSION lz4, ALTER COLUMN old_body SET COMPRESSION lz4;
+	ALTER TABLE kube_reports_internal.change ALTER COLUMN old_metadata SET COMPRESSION lz4,
+		ALTER COLUMN old_body SET COMPRESSION lz4;
 EXCEPTION WHEN feature_not_supported THEN
 	RAISE NOTICE 'this server has no lz4: documents are compressed with pglz, reading them is slower';
 END
@@ -196,7 +213,8 @@ $$;
 ---- settings and the state of this store ----
 
 CREATE TABLE kube_reports_internal.setting (
-	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window', 'history_retention', 'daily_retention',
+	name		text PRIMARY KEY CHECK (name IN ('log_retention', 'log_bytes', 'settle_window',
+		'history_retention', 'daily_retention',
 		'text_search')),
 	value		text NOT NULL
 );
@@ -216,20 +234,26 @@ CREATE TABLE kube_reports_internal.store (
 	daily_cut_at timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.store IS 'one row: the state of this copy of the store; never dumped';
-COMMENT ON COLUMN kube_reports_internal.store.version IS 'the version of the extension that the rows are those of; see after_update()';
+COMMENT ON COLUMN kube_reports_internal.store.version
+	IS 'the version of the extension that the rows are those of; see after_update()';
 COMMENT ON COLUMN kube_reports_internal.store.generation IS 'counts changes of the registry';
 COMMENT ON COLUMN kube_reports_internal.store.identity IS 'tells lanes made here from those of a dump';
-COMMENT ON COLUMN kube_reports_internal.store.restore_pending IS 'a dump is being loaded, or was, and after_restore() has not run yet';
-COMMENT ON COLUMN kube_reports_internal.store.system_identifier IS 'the server that gave the versions; null where it cannot be read';
+COMMENT ON COLUMN kube_reports_internal.store.restore_pending
+	IS 'a dump is being loaded, or was, and after_restore() has not run yet';
+COMMENT ON COLUMN kube_reports_internal.store.system_identifier
+	IS 'the server that gave the versions; null where it cannot be read';
 COMMENT ON COLUMN kube_reports_internal.store.timeline IS 'its timeline';
 COMMENT ON COLUMN kube_reports_internal.store.history_expired_at IS 'when upkeep last dropped a month of history';
-COMMENT ON COLUMN kube_reports_internal.store.daily_cut IS 'counts of days before this one are not kept, but for the last one of each; null: expire_days() has not run';
+COMMENT ON COLUMN kube_reports_internal.store.daily_cut
+	IS 'counts of days before this one are not kept, but for the last one of each; null: expire_days() has not run';
 COMMENT ON COLUMN kube_reports_internal.store.daily_cut_at IS 'when upkeep last moved daily_cut on';
-INSERT INTO kube_reports_internal.store (version) SELECT e.extversion FROM pg_extension e WHERE e.extname = 'kube_reports';
+INSERT INTO kube_reports_internal.store (version) SELECT e.extversion FROM pg_extension e
+	WHERE e.extname = 'kube_reports';
 
 CREATE TABLE kube_reports_internal.caller_secret (
 	only_row	boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')
+	secret		bytea NOT NULL DEFAULT decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
+		'hex')
 );
 COMMENT ON TABLE kube_reports_internal.caller_secret IS 'one row: what seals of callers are made with; never dumped';
 INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;

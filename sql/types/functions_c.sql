@@ -72,7 +72,8 @@ COMMENT ON FUNCTION kube_reports.selector_terms(text)
 CREATE FUNCTION kube_reports_internal.string_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
-	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, becomes U+FFFD';
+	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, '
+		'becomes U+FFFD';
 
 CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -89,15 +90,18 @@ COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 	AS 'MODULE_PATHNAME', 'sql_crd_definitions' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
-	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not supported';
+	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not '
+		'supported';
 
 CREATE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_served_documents' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.served_documents(kube_reports.report[])
-	IS 'discovery, OpenAPI and version documents for these definitions; the first row of a path is its default media type';
+	IS 'discovery, OpenAPI and version documents for these definitions; the first row of a path is its default media '
+		'type';
 
-CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, definition kube_reports.report, document kube_reports.report)
+CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, definition kube_reports.report,
+	document kube_reports.report)
 		RETURNS boolean
 	AS 'MODULE_PATHNAME', 'sql_check_document' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.report, kube_reports.report)
@@ -105,29 +109,37 @@ COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.re
 
 ---- writes ----
 
-CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report, request text, document bytea,
+CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
+	request text, document bytea,
 		fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
 	AS 'MODULE_PATHNAME', 'sql_write_admit' LANGUAGE C VOLATILE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
-	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with write_decide(). fill_summary: count results where the producer left that out';
+	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with '
+		'write_decide(). fill_summary: count results where the producer left that out';
 
-CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report, request text, document bytea,
-		stored_metadata kube_reports.report, stored_body kube_reports.report, stored_version bigint, fill_summary boolean,
+CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
+	request text, document bytea,
+		stored_metadata kube_reports.report, stored_body kube_reports.report,
+			stored_version bigint, fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
 	AS 'MODULE_PATHNAME', 'sql_write_decide' LANGUAGE C VOLATILE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint, boolean)
-	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n answered, i insert, u update, d delete';
+COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
+	kube_reports.report, bigint, boolean)
+	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n '
+		'answered, i insert, u update, d delete';
 
-CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report, namespace text, name text,
+CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report,
+	namespace text, name text,
 		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
 		stored_metadata kube_reports.report, stored_body kube_reports.report, fill_summary boolean, OUT uid uuid)
 	AS 'MODULE_PATHNAME', 'sql_write_document' LANGUAGE C VOLATILE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report,
+	kube_reports.report, kube_reports.report, kube_reports.report, boolean)
 	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
 
 CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
@@ -138,60 +150,80 @@ COMMENT ON FUNCTION kube_reports_internal.refuse_prepare()
 CREATE FUNCTION kube_reports_internal.keep_memory() RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION kube_reports_internal.keep_memory()
-	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
+	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by '
+		'api_hello()';
 
 ---- results ----
 
-CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text)
+	RETURNS kube_reports.report
 	AS 'MODULE_PATHNAME', 'sql_check_results_mapping' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
 	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
 
-CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
+CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report,
+	metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz
 	AS 'MODULE_PATHNAME', 'sql_evaluated_at' LANGUAGE C IMMUTABLE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report, kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report,
+	kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
 
-CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint, mapping kube_reports.report, cluster_id integer,
-		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report, body kube_reports.report,
+CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
+	mapping kube_reports.report, cluster_id integer,
+		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
+			body kube_reports.report,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
-		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text, OUT subject_name text, OUT subject_uid text,
+		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
+			OUT subject_name text, OUT subject_uid text,
 		OUT status "char", OUT native_status text, OUT score real,
-		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz) RETURNS SETOF record
+		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
+			RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_result_difference' LANGUAGE C IMMUTABLE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted rows, and is null in the others';
+COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
+	kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
+		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null. What an '
+		'element of the document''s list says (source to severity, message to exceptions) stands in one of its wanted '
+		'rows, and is null in the others';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'sql_field_hash' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
-	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
+		'a null is empty';
 
 ---- aggregation ----
 
-CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report, OUT found kube_reports.report)
+CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,
+	OUT found kube_reports.report)
 	AS 'MODULE_PATHNAME', 'sql_count_summary' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has (null: none): both stand at its top, or in spec';
+	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has '
+		'(null: none): both stand at its top, or in spec';
 
-CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text, OUT owner kube_reports.report)
+CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text,
+	OUT owner kube_reports.report)
 	AS 'MODULE_PATHNAME', 'sql_first_owner' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
-	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; nulls: it has none';
+	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; '
+		'nulls: it has none';
 
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'sql_policy_rules' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
-	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them for pod controllers';
+	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them '
+		'for pod controllers';
 
 CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
-		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)
+		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text,
+			OUT seconds bigint, OUT content text)
 		RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'sql_list_results' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube_reports.report)
-	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of it; resource: takes the place of what each says it is about (null: that stays)';
+	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of '
+		'it; resource: takes the place of what each says it is about (null: that stays)';
 
 ---- answers ----
 
@@ -210,24 +242,32 @@ CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition
 		OUT timeout_seconds bigint)
 	AS 'MODULE_PATHNAME', 'sql_list_plan' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
-	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e exact';
+	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
+		'exact';
 
-CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
+	definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_render_object' LANGUAGE C STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report,
+	kube_reports.report, bigint)
 	IS 'an object as the answer of a request, with a newline; version null: without resourceVersion';
 
-CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text, events boolean, separated boolean,
+CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text,
+	events boolean, separated boolean,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_render_item' LANGUAGE C STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean, kube_reports.report, kube_reports.report, bigint)
-	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands between it and the item before';
+COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean,
+	kube_reports.report, kube_reports.report, bigint)
+	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands '
+		'between it and the item before';
 
-CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint,
+	definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_render_change' LANGUAGE C STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.render_change(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_change(bigint, kube_reports.report, text, kube_reports.report,
+	kube_reports.report, bigint)
 	IS 'an object as the object of a watch event, without a newline';
 
 CREATE FUNCTION kube_reports_internal.render_list(definition_id bigint, definition kube_reports.report, transform text,
@@ -236,7 +276,8 @@ CREATE FUNCTION kube_reports_internal.render_list(definition_id bigint, definiti
 COMMENT ON FUNCTION kube_reports_internal.render_list(bigint, kube_reports.report, text, "char", bigint, text, bigint)
 	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: not said';
 
-CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint,
+	definition kube_reports.report, transform text,
 		version bigint, initial_end boolean) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_render_bookmark' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.render_bookmark(bigint, kube_reports.report, text, bigint, boolean)
@@ -250,9 +291,11 @@ COMMENT ON FUNCTION kube_reports_internal.continue_token(bigint, boolean, text, 
 
 CREATE FUNCTION kube_reports_internal.not_found_document(resource text, "group" text, name text) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_not_found_document' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text) IS 'the Kubernetes Status of an object that is not there';
+COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text)
+	IS 'the Kubernetes Status of an object that is not there';
 
-CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb) RETURNS bytea
+CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb)
+	RETURNS bytea
 	AS 'MODULE_PATHNAME', 'sql_status_document' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 COMMENT ON FUNCTION kube_reports_internal.status_document(integer, text, text, jsonb)
 	IS 'a Kubernetes Status of a failure; details null: none';

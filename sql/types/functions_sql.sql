@@ -9,7 +9,8 @@
 CREATE FUNCTION kube_reports_internal.is_report(document text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN json_typeof(document::json) = 'object';
-COMMENT ON FUNCTION kube_reports_internal.is_report(text) IS 'whether a text is one JSON object; a text that is no JSON raises an error with its position';
+COMMENT ON FUNCTION kube_reports_internal.is_report(text)
+	IS 'whether a text is one JSON object; a text that is no JSON raises an error with its position';
 
 CREATE DOMAIN kube_reports.report AS text CHECK (kube_reports_internal.is_report(VALUE));
 COMMENT ON DOMAIN kube_reports.report IS 'a report document: one JSON object, kept as the text it was given';
@@ -20,7 +21,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	RAISE EXCEPTION 'function kube_reports.% is not available in the SQL variant', name
-		USING ERRCODE = 'feature_not_supported', HINT = 'Install the C variant of kube_reports where its files can be installed.';
+		USING ERRCODE = 'feature_not_supported',
+			HINT = 'Install the C variant of kube_reports where its files can be installed.';
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.only_in_c(text) IS 'raises feature_not_supported';
@@ -92,7 +94,8 @@ BEGIN ATOMIC
 	FROM (SELECT regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u0000', '\1\ufffd', 'g')::jsonb AS document) d;
 END;
 COMMENT ON FUNCTION kube_reports_internal.string_at(kube_reports.report, text[])
-	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, becomes U+FFFD';
+	IS 'the string at a path of members, null where there is none; NUL, which jsonb cannot read and no text can have, '
+		'becomes U+FFFD';
 
 CREATE FUNCTION kube_reports_internal.value_at(document kube_reports.report, VARIADIC path text[]) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -111,12 +114,17 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT jsonb_build_object('group', s.spec->'group', 'plural', s.spec#>'{names,plural}', 'singular', s.singular,
 		'kind', s.spec#>'{names,kind}', 'listKind', s.list_kind, 'scope', s.spec->'scope',
-		'shortNames', coalesce(s.spec#>'{names,shortNames}', '[]'), 'categories', coalesce(s.spec#>'{names,categories}', '[]'),
+		'shortNames', coalesce(s.spec#>'{names,shortNames}', '[]'), 'categories',
+			coalesce(s.spec#>'{names,categories}', '[]'),
 		'versions', (SELECT jsonb_agg(jsonb_build_object('group', s.spec->'group', 'version', v.version->'name',
-				'kind', s.spec#>'{names,kind}', 'listKind', s.list_kind, 'plural', s.spec#>'{names,plural}', 'singular', s.singular,
-				'shortNames', coalesce(s.spec#>'{names,shortNames}', '[]'), 'categories', coalesce(s.spec#>'{names,categories}', '[]'),
-				'scope', s.spec->'scope', 'status', v.version#>'{subresources,status}' IS NOT NULL, 'storage', v.version->'storage',
-				'columns', coalesce(v.version->'additionalPrinterColumns', '[]'), 'schema', v.version#>'{schema,openAPIV3Schema}')
+				'kind', s.spec#>'{names,kind}', 'listKind', s.list_kind, 'plural', s.spec#>'{names,plural}',
+					'singular', s.singular,
+				'shortNames', coalesce(s.spec#>'{names,shortNames}', '[]'), 'categories',
+					coalesce(s.spec#>'{names,categories}', '[]'),
+				'scope', s.spec->'scope', 'status', v.version#>'{subresources,status}' IS NOT NULL,
+					'storage', v.version->'storage',
+				'columns', coalesce(v.version->'additionalPrinterColumns', '[]'), 'schema',
+					v.version#>'{schema,openAPIV3Schema}')
 				ORDER BY v.position)
 			FROM jsonb_array_elements(s.spec->'versions') WITH ORDINALITY v(version, position)
 			WHERE (v.version->>'served')::boolean))
@@ -125,7 +133,8 @@ BEGIN ATOMIC
 		FROM (SELECT crd::jsonb->'spec' AS spec) g) s;
 END;
 COMMENT ON FUNCTION kube_reports_internal.crd_definitions(kube_reports.report)
-	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not supported';
+	IS 'what a CustomResourceDefinition defines; raises KR422 with the JSON path of anything that is wrong or not '
+		'supported';
 
 CREATE FUNCTION kube_reports_internal.served_documents(definitions kube_reports.report[],
 		OUT path text, OUT content_type text, OUT etag text, OUT body bytea) RETURNS SETOF record
@@ -137,9 +146,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.served_documents(kube_reports.report[])
-	IS 'discovery, OpenAPI and version documents for these definitions; the first row of a path is its default media type';
+	IS 'discovery, OpenAPI and version documents for these definitions; the first row of a path is its default media '
+		'type';
 
-CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, definition kube_reports.report, document kube_reports.report) RETURNS boolean
+CREATE FUNCTION kube_reports_internal.check_document(definition_id bigint, definition kube_reports.report,
+	document kube_reports.report) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -150,7 +161,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.check_document(bigint, kube_reports.report, kube_reports.report)
 	IS 'true, or an error (SQLSTATE KR422) in the API''s own words when the document does not conform to its schema';
 
-CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report, request text, document bytea,
+CREATE FUNCTION kube_reports_internal.write_admit(definition_id bigint, definition kube_reports.report,
+	request text, document bytea,
 		fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
@@ -163,10 +175,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.write_admit(bigint, kube_reports.report, text, bytea, boolean)
-	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with write_decide(). fill_summary: count results where the producer left that out';
+	IS 'looks at a write by itself. action: n answered (code, status), i insert unless it exists, p decide with '
+		'write_decide(). fill_summary: count results where the producer left that out';
 
-CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report, request text, document bytea,
-		stored_metadata kube_reports.report, stored_body kube_reports.report, stored_version bigint, fill_summary boolean,
+CREATE FUNCTION kube_reports_internal.write_decide(definition_id bigint, definition kube_reports.report,
+	request text, document bytea,
+		stored_metadata kube_reports.report, stored_body kube_reports.report,
+			stored_version bigint, fill_summary boolean,
 		OUT action "char", OUT code integer, OUT namespace text, OUT name text, OUT uid uuid,
 		OUT metadata kube_reports.report, OUT body kube_reports.report, OUT versioned boolean,
 		OUT status bytea, OUT transform text, OUT retry_after integer, OUT warnings text[], OUT actor text)
@@ -177,10 +192,13 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('write_decide');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report, kube_reports.report, bigint, boolean)
-	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n answered, i insert, u update, d delete';
+COMMENT ON FUNCTION kube_reports_internal.write_decide(bigint, kube_reports.report, text, bytea, kube_reports.report,
+	kube_reports.report, bigint, boolean)
+	IS 'write_admit(), and decides on the write with the stored object at hand (nulls: there is none). action: n '
+		'answered, i insert, u update, d delete';
 
-CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report, namespace text, name text,
+CREATE FUNCTION kube_reports_internal.write_document(definition_id bigint, definition kube_reports.report,
+	namespace text, name text,
 		INOUT metadata kube_reports.report, INOUT body kube_reports.report,
 		stored_metadata kube_reports.report, stored_body kube_reports.report, fill_summary boolean, OUT uid uuid)
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE
@@ -190,7 +208,8 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('write_document');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report, boolean)
+COMMENT ON FUNCTION kube_reports_internal.write_document(bigint, kube_reports.report, text, text, kube_reports.report,
+	kube_reports.report, kube_reports.report, kube_reports.report, boolean)
 	IS 'a document written by DML: checked, pruned and completed like one written through the API; raises KR422';
 
 CREATE FUNCTION kube_reports_internal.refuse_prepare() RETURNS void
@@ -205,9 +224,11 @@ LANGUAGE sql VOLATILE
 BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.keep_memory()
-	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by api_hello()';
+	IS 'lets this session keep up to 32 MB of freed memory: lists come in pieces of some megabytes. Asked for by '
+		'api_hello()';
 
-CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text) RETURNS kube_reports.report
+CREATE FUNCTION kube_reports_internal.check_results_mapping(mapping kube_reports.report, type text)
+	RETURNS kube_reports.report
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -218,7 +239,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.check_results_mapping(kube_reports.report, text)
 	IS 'the mapping of a type in canonical form; raises KR422 with the path of anything that is wrong';
 
-CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report, metadata kube_reports.report, body kube_reports.report)
+CREATE FUNCTION kube_reports_internal.evaluated_at(mapping_id bigint, mapping kube_reports.report,
+	metadata kube_reports.report, body kube_reports.report)
 		RETURNS timestamptz
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -227,16 +249,21 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('evaluated_at');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report, kube_reports.report, kube_reports.report)
+COMMENT ON FUNCTION kube_reports_internal.evaluated_at(bigint, kube_reports.report,
+	kube_reports.report, kube_reports.report)
 	IS 'the newest time at which a result of the document was evaluated; null without one, or without a mapping';
 
-CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint, mapping kube_reports.report, cluster_id integer,
-		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report, body kube_reports.report,
+CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
+	mapping kube_reports.report, cluster_id integer,
+		old_metadata kube_reports.report, old_body kube_reports.report, metadata kube_reports.report,
+			body kube_reports.report,
 		OUT key bigint, OUT wanted boolean, OUT old_status "char", OUT "position" integer,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
-		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text, OUT subject_name text, OUT subject_uid text,
+		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
+			OUT subject_name text, OUT subject_uid text,
 		OUT status "char", OUT native_status text, OUT score real,
-		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz) RETURNS SETOF record
+		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
+			RETURNS SETOF record
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -244,35 +271,47 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('result_difference');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report, kube_reports.report, kube_reports.report, kube_reports.report)
-	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
+COMMENT ON FUNCTION kube_reports_internal.result_difference(bigint, kube_reports.report, integer, kube_reports.report,
+	kube_reports.report, kube_reports.report, kube_reports.report)
+	IS 'the results that changed from one state of a document to another (body null: there is none); wanted false: '
+		'gone. Times of evaluation are no change. A body may be the whole document, its metadata then null';
 
 CREATE FUNCTION kube_reports_internal.field_hash(VARIADIC fields text[]) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT ('x' || encode(substring(sha256(coalesce(string_agg(int4send(octet_length(t.bytes)) || t.bytes, ''::bytea ORDER BY f.position), ''::bytea))
+	SELECT ('x' || encode(substring(sha256(coalesce(string_agg(int4send(octet_length(t.bytes)) || t.bytes, ''::bytea
+		ORDER BY f.position), ''::bytea))
 			FROM 1 FOR 8), 'hex'))::bit(64)::bigint
-		FROM unnest(fields) WITH ORDINALITY f(field, position), LATERAL (SELECT convert_to(coalesce(f.field, ''), 'UTF8')) t(bytes);
+		FROM unnest(fields) WITH ORDINALITY f(field, position),
+			LATERAL (SELECT convert_to(coalesce(f.field, ''), 'UTF8')) t(bytes);
 END;
 COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
-	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a null is empty';
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
+		'a null is empty';
 
-CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report, OUT found kube_reports.report)
+CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,
+	OUT found kube_reports.report)
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'), 'fail', count(*) FILTER (WHERE r.result = 'fail'),
+	SELECT json_build_object('error', count(*) FILTER (WHERE r.result = 'error'), 'fail',
+		count(*) FILTER (WHERE r.result = 'fail'),
 			'pass', count(*) FILTER (WHERE r.result = 'pass'), 'skip', count(*) FILTER (WHERE r.result = 'skip'),
 			'warn', count(*) FILTER (WHERE r.result = 'warn'))::text::kube_reports.report,
-			(SELECT f.found::text::kube_reports.report FROM (SELECT coalesce(body::json->'summary', body::json#>'{spec,summary}') AS found) f
+			(SELECT f.found::text::kube_reports.report
+				FROM (SELECT coalesce(body::json->'summary', body::json#>'{spec,summary}') AS found) f
 				WHERE json_typeof(f.found) = 'object')
 		FROM (SELECT e.item->>'result' AS result
-			FROM (SELECT CASE WHEN body::json->'results' IS NULL AND body::json->'summary' IS NULL THEN body::json#>'{spec,results}'
-				ELSE body::json->'results' END AS list) l, json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END) e(item)) r;
+			FROM (SELECT CASE WHEN body::json->'results' IS NULL
+				AND body::json->'summary' IS NULL THEN body::json#>'{spec,results}'
+				ELSE body::json->'results' END AS list) l,
+					json_array_elements(CASE json_typeof(l.list) WHEN 'array' THEN l.list ELSE '[]' END) e(item)) r;
 END;
 COMMENT ON FUNCTION kube_reports_internal.count_summary(kube_reports.report)
-	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has (null: none): both stand at its top, or in spec';
+	IS 'the summary that the results of a report in the policy working group''s format make, and the one that it has '
+		'(null: none): both stand at its top, or in spec';
 
-CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text, OUT owner kube_reports.report)
+CREATE FUNCTION kube_reports_internal.first_owner(metadata kube_reports.report, OUT owners integer, OUT uid text,
+	OUT owner kube_reports.report)
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -281,7 +320,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.first_owner(kube_reports.report)
-	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; nulls: it has none';
+	IS 'how many owners an object has by its metadata, and of the first its uid and apiVersion, kind, name, uid; '
+		'nulls: it has none';
 
 CREATE FUNCTION kube_reports.policy_rules(policy kube_reports.report) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -292,10 +332,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.policy_rules(kube_reports.report)
-	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them for pod controllers';
+	IS 'the names of the rules of a ClusterPolicy or Policy of Kyverno: its own, and those that Kyverno makes of them '
+		'for pod controllers';
 
 CREATE FUNCTION kube_reports_internal.list_results(body kube_reports.report, resource kube_reports.report,
-		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text, OUT seconds bigint, OUT content text)
+		OUT "position" integer, OUT source text, OUT policy text, OUT rule text, OUT status text,
+			OUT seconds bigint, OUT content text)
 		RETURNS SETOF record
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -305,7 +347,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.list_results(kube_reports.report, kube_reports.report)
-	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of it; resource: takes the place of what each says it is about (null: that stays)';
+	IS 'the results of a report in the policy working group''s format, each as JSON beside what aggregation asks of '
+		'it; resource: takes the place of what each says it is about (null: that stays)';
 
 CREATE FUNCTION kube_reports_internal.get_plan(definition_id bigint, definition kube_reports.report, request text,
 		OUT code integer, OUT status bytea, OUT transform text, OUT version bigint)
@@ -334,9 +377,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
-	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e exact';
+	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
+		'exact';
 
-CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
+	definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -345,10 +390,12 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('render_object');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_object(bigint, kube_reports.report, text, kube_reports.report,
+	kube_reports.report, bigint)
 	IS 'an object as the answer of a request, with a newline; version null: without resourceVersion';
 
-CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text, events boolean, separated boolean,
+CREATE FUNCTION kube_reports_internal.render_item(definition_id bigint, definition kube_reports.report, transform text,
+	events boolean, separated boolean,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -357,10 +404,13 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('render_item');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean, kube_reports.report, kube_reports.report, bigint)
-	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands between it and the item before';
+COMMENT ON FUNCTION kube_reports_internal.render_item(bigint, kube_reports.report, text, boolean, boolean,
+	kube_reports.report, kube_reports.report, bigint)
+	IS 'an object as an item of a list, or (events) as the frame of an ADDED event; separated: with what stands '
+		'between it and the item before';
 
-CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_change(definition_id bigint,
+	definition kube_reports.report, transform text,
 		metadata kube_reports.report, body kube_reports.report, version bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -369,7 +419,8 @@ BEGIN
 	PERFORM kube_reports_internal.only_in_c('render_change');
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.render_change(bigint, kube_reports.report, text, kube_reports.report, kube_reports.report, bigint)
+COMMENT ON FUNCTION kube_reports_internal.render_change(bigint, kube_reports.report, text, kube_reports.report,
+	kube_reports.report, bigint)
 	IS 'an object as the object of a watch event, without a newline';
 
 CREATE FUNCTION kube_reports_internal.render_list(definition_id bigint, definition kube_reports.report, transform text,
@@ -384,7 +435,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.render_list(bigint, kube_reports.report, text, "char", bigint, text, bigint)
 	IS 'the parts of a list around its items: h head, s separator, t tail; remaining null: not said';
 
-CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint, definition kube_reports.report, transform text,
+CREATE FUNCTION kube_reports_internal.render_bookmark(definition_id bigint,
+	definition kube_reports.report, transform text,
 		version bigint, initial_end boolean) RETURNS bytea
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -401,17 +453,20 @@ CREATE FUNCTION kube_reports_internal.continue_token(version bigint, namespaced 
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT translate(encode(convert_to(format('{"v":"meta.k8s.io/v1","rv":%s,"start":%s}', version,
-		left(to_json(CASE WHEN namespaced AND root_namespace = '' THEN last_namespace || '/' ELSE '' END || last_name)::text, -1) || '\u0000"'),
+		left(to_json(CASE WHEN namespaced AND root_namespace = '' THEN last_namespace || '/' ELSE '' END
+			|| last_name)::text, -1) || '\u0000"'),
 		'UTF8'), 'base64'), '+/=' || chr(10), '-_');
 END;
 COMMENT ON FUNCTION kube_reports_internal.continue_token(bigint, boolean, text, text, text)
 	IS 'the continue token of a page that ended with this key';
 
-CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb) RETURNS bytea
+CREATE FUNCTION kube_reports_internal.status_document(code integer, reason text, message text, details jsonb)
+	RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT convert_to(json_strip_nulls(json_build_object('kind', 'Status', 'apiVersion', 'v1', 'metadata', '{}'::json,
-		'status', 'Failure', 'message', message, 'reason', reason, 'details', details, 'code', code))::text || chr(10), 'UTF8');
+		'status', 'Failure', 'message', message, 'reason', reason, 'details', details, 'code', code))::text || chr(10),
+			'UTF8');
 END;
 COMMENT ON FUNCTION kube_reports_internal.status_document(integer, text, text, jsonb)
 	IS 'a Kubernetes Status of a failure; details null: none';
@@ -419,8 +474,10 @@ COMMENT ON FUNCTION kube_reports_internal.status_document(integer, text, text, j
 CREATE FUNCTION kube_reports_internal.not_found_document(resource text, "group" text, name text) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT kube_reports_internal.status_document(404, 'NotFound', format('%s.%s "%s" not found', resource, "group", name),
+	SELECT kube_reports_internal.status_document(404, 'NotFound',
+		format('%s.%s "%s" not found', resource, "group", name),
 		jsonb_build_object('name', name, 'group', "group", 'kind', resource));
 END;
-COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text) IS 'the Kubernetes Status of an object that is not there';
+COMMENT ON FUNCTION kube_reports_internal.not_found_document(text, text, text)
+	IS 'the Kubernetes Status of an object that is not there';
 

@@ -228,7 +228,8 @@ add_aggregated(Builder *builder, const char *path, bool with_groups)
 		strbuf_printf(&buf, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/%s\","
 					  "\"metadata\":{},\"items\":[", versions[i]);
 		if (!with_groups)
-			strbuf_puts(&buf, "{\"metadata\":{\"name\":\"\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":[]}]}");
+			strbuf_puts(&buf,
+						"{\"metadata\":{\"name\":\"\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":[]}]}");
 		while (with_groups && next_group(builder, &group))
 		{
 			if (group.first > builder->resources)

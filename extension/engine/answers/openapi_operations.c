@@ -42,6 +42,7 @@ static const struct
 	OpenApiShape answer;
 	const int  *codes;
 }			verbs[] = {
+
 	[OPENAPI_VERB_LIST] = {"list", "get", "list", "List or watch objects of kind %s", NULL,
 	OPENAPI_SHAPE_NONE, false, OPENAPI_SHAPE_LIST, codes_ok},
 	[OPENAPI_VERB_CREATE] = {"create", "post", "post", "Create an object of kind %s", NULL,
@@ -49,7 +50,8 @@ static const struct
 	[OPENAPI_VERB_DELETE_COLLECTION] = {"deletecollection", "delete", "deletecollection",
 		"Delete all selected objects of kind %s", NULL,
 	OPENAPI_SHAPE_DELETE_OPTIONS, false, OPENAPI_SHAPE_STATUS, codes_ok},
-	[OPENAPI_VERB_READ] = {"read", "get", "get", "Read one object of kind %s", "Read the status of one object of kind %s",
+	[OPENAPI_VERB_READ] = {"read", "get", "get", "Read one object of kind %s",
+		"Read the status of one object of kind %s",
 	OPENAPI_SHAPE_NONE, false, OPENAPI_SHAPE_OBJECT, codes_ok},
 	[OPENAPI_VERB_REPLACE] = {"replace", "put", "put", "Replace one object of kind %s",
 		"Replace the status of one object of kind %s",
@@ -74,15 +76,18 @@ static const OpenApiParameter query_parameters[] = {
 	{"fieldSelector", "query", "string", LISTS, "Restricts the objects by metadata.name and metadata.namespace."},
 	{"fieldValidation", "query", "string", WRITES,
 	"What becomes of unknown and duplicate fields: Ignore drops them, Warn warns, Strict refuses the request."},
-	{"force", "query", "boolean", BIT(OPENAPI_VERB_PATCH), "Take over fields that other managers own; of apply patches only."},
+	{"force", "query", "boolean", BIT(OPENAPI_VERB_PATCH),
+	"Take over fields that other managers own; of apply patches only."},
 	{"gracePeriodSeconds", "query", "integer", DELETIONS, "Seconds an object is given before it goes."},
 	{"labelSelector", "query", "string", LISTS, "Restricts the objects by their labels."},
 	{"limit", "query", "integer", LISTS, "The largest number of objects in one answer."},
 	{"orphanDependents", "query", "boolean", DELETIONS, "Use propagationPolicy instead."},
-	{"propagationPolicy", "query", "string", DELETIONS, "What becomes of dependents: Orphan, Background or Foreground."},
+	{"propagationPolicy", "query", "string", DELETIONS,
+	"What becomes of dependents: Orphan, Background or Foreground."},
 	{"resourceVersion", "query", "string", LISTS | BIT(OPENAPI_VERB_READ), "The version to read at, or to watch from."},
 	{"resourceVersionMatch", "query", "string", LISTS, "How resourceVersion is meant: Exact or NotOlderThan."},
-	{"sendInitialEvents", "query", "boolean", BIT(OPENAPI_VERB_LIST), "Whether a watch begins with events for all objects."},
+	{"sendInitialEvents", "query", "boolean", BIT(OPENAPI_VERB_LIST),
+	"Whether a watch begins with events for all objects."},
 	{"timeoutSeconds", "query", "integer", LISTS, "Seconds after which a watch ends."},
 	{"watch", "query", "boolean", BIT(OPENAPI_VERB_LIST), "Stream changes instead of answering with a list."},
 };
@@ -157,7 +162,8 @@ add_operation(Arena *arena, OpenApiPath *path, OpenApiVerb verb, const char *suf
 								 camel_case(arena, short_group(arena, definition), true),
 								 camel_case(arena, openapi_text(arena, definition, "version"), true),
 								 path->has_namespace ? "Namespaced" : "", kind, suffix);
-	operation->description = arena_printf(arena, status ? verbs[verb].status_description : verbs[verb].description, kind);
+	operation->description = arena_printf(arena,
+										  status ? verbs[verb].status_description : verbs[verb].description, kind);
 }
 
 OpenApiPath *

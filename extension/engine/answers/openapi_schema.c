@@ -63,20 +63,25 @@ static const MetaField object_meta_fields[] = {
 	.description = "Seconds until a terminating object may go. Set by the server."},
 	{"deletionTimestamp", META_REFERENCE, "Time",
 	.description = "When deletion was asked for; present while finalizers hold the object back. Set by the server."},
-	{"finalizers", META_STRINGS, .extensions = "{\"x-kubernetes-list-type\":\"set\",\"x-kubernetes-patch-strategy\":\"merge\"}",
+	{"finalizers", META_STRINGS,
+		.extensions = "{\"x-kubernetes-list-type\":\"set\",\"x-kubernetes-patch-strategy\":\"merge\"}",
 	.description = "Who must still act before a deleted object disappears."},
-	{"generateName", META_STRING, .description = "Prefix from which the server makes a unique name when name is empty."},
+	{"generateName", META_STRING,
+	.description = "Prefix from which the server makes a unique name when name is empty."},
 	{"generation", META_INT64, .description = "Counts changes of the desired state. Set by the server."},
 	{"labels", META_STRING_MAP, .description = "Keys and values by which objects are grouped and selected."},
 	{"managedFields", META_REFERENCES, "ManagedFieldsEntry", .extensions = "{\"x-kubernetes-list-type\":\"atomic\"}",
 	.description = "Which manager set which fields. Kept by the server."},
-	{"name", META_STRING, .description = "Name of the object, unique among its kind in its namespace. Cannot be changed."},
-	{"namespace", META_STRING, .description = "Namespace of the object; empty for a cluster-scoped kind. Cannot be changed."},
+	{"name", META_STRING,
+	.description = "Name of the object, unique among its kind in its namespace. Cannot be changed."},
+	{"namespace", META_STRING,
+	.description = "Namespace of the object; empty for a cluster-scoped kind. Cannot be changed."},
 	{"ownerReferences", META_REFERENCES, "OwnerReference",
 		.extensions = "{\"x-kubernetes-list-map-keys\":[\"uid\"],\"x-kubernetes-list-type\":\"map\","
 		"\"x-kubernetes-patch-merge-key\":\"uid\",\"x-kubernetes-patch-strategy\":\"merge\"}",
 	.description = "Objects this one depends on: it is collected once all of them are gone."},
-	{"resourceVersion", META_STRING, .description = "Version of the object's last change. Set by the server; opaque to clients."},
+	{"resourceVersion", META_STRING,
+	.description = "Version of the object's last change. Set by the server; opaque to clients."},
 	{"selfLink", META_STRING, .description = "No longer used."},
 	{"uid", META_STRING, .description = "Identifies the object in time and space. Set by the server."},
 	{0}
@@ -161,8 +166,8 @@ static const MetaField status_cause_fields[] = {
 };
 
 /*
- * None of these carries x-kubernetes-group-version-kind: kube-apiserver's own schemas of Status and DeleteOptions do, and two
- * schemas of one kind in the aggregated document make readers that build a type parser from it fail.
+ * None of these carries x-kubernetes-group-version-kind: kube-apiserver's own schemas of Status and DeleteOptions do,
+ * and two schemas of one kind in the aggregated document make readers that build a type parser from it fail.
  */
 static const MetaType meta_types[] = {
 	{OPENAPI_DELETE_OPTIONS, "object", .description = "Options of a deletion.", .fields = delete_options_fields},
@@ -173,7 +178,8 @@ static const MetaType meta_types[] = {
 	{"OwnerReference", "object", .extensions = "{\"x-kubernetes-map-type\":\"atomic\"}",
 	.description = "Names an owner in the same namespace, or a cluster-scoped one.", .fields = owner_reference_fields},
 	{OPENAPI_PATCH, "object", .description = "The body of a PATCH request, in the format its media type says."},
-	{"Preconditions", "object", .description = "Conditions on the object to be deleted.", .fields = preconditions_fields},
+	{"Preconditions", "object", .description = "Conditions on the object to be deleted.",
+	.fields = preconditions_fields},
 	{OPENAPI_STATUS, "object", .description = "The answer to a request that has no object for an answer.",
 	.fields = status_fields},
 	{"StatusCause", "object", .description = "One reason for a failure.", .fields = status_cause_fields},

@@ -31,7 +31,8 @@ extern char *openapi_model_name(Arena *arena, const char *group, const char *ver
 
 /* {"$ref": ...} to a model; description may be NULL. */
 extern JsonNode *openapi_reference(Arena *arena, OpenApiVersion version, const char *model, const char *description);
-extern JsonNode *openapi_meta_reference(Arena *arena, OpenApiVersion version, const char *meta, const char *description);
+extern JsonNode *openapi_meta_reference(Arena *arena, OpenApiVersion version, const char *meta,
+										const char *description);
 
 /* The schema of a definition's kind and of its list, and the meta types, all put into schemas by model name. */
 extern void openapi_add_kind(Arena *arena, OpenApiVersion version, JsonNode *schemas, const JsonNode *definition);

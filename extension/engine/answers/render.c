@@ -49,7 +49,10 @@ trim(JsonText text)
 	return text;
 }
 
-/* What stands between the braces of a stored object, which is compact, or of one that somebody wrote, which may not be. */
+/*
+ * What stands between the braces of a stored object, which is compact, or of one that somebody wrote, which may not
+ * be.
+ */
 static JsonText
 members_of(JsonText text)
 {
@@ -298,18 +301,21 @@ render_list_head(StrBuf *buf, const Definition *definition, const Transform *tra
 	{
 		case TRANSFORM_DELETED:
 		case TRANSFORM_OBJECT:
-			strbuf_printf(buf, pretty ? "{\n  \"apiVersion\": \"%s\",\n  \"items\": [" : "{\"apiVersion\":\"%s\",\"items\":[",
+			strbuf_printf(buf, pretty ? "{\n  \"apiVersion\": \"%s\",\n  \"items\": [" :
+						  "{\"apiVersion\":\"%s\",\"items\":[",
 						  definition->api_version);
 			break;
 		case TRANSFORM_PARTIAL:
-			strbuf_printf(buf, pretty ? "{\n  \"kind\": \"PartialObjectMetadataList\",\n  \"apiVersion\": \"%s\",\n  \"items\": [" :
+			strbuf_printf(buf, pretty ? "{\n  \"kind\": \"PartialObjectMetadataList\",\n  \"apiVersion\": \"%s\",\n  "
+						  "\"items\": [" :
 						  "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"%s\",\"items\":[",
 						  meta_api_version(transform));
 			break;
 		case TRANSFORM_TABLE:
 			strbuf_init(&columns, buf->arena);
 			put_columns(&columns, definition);
-			strbuf_printf(buf, pretty ? "{\n  \"kind\": \"Table\",\n  \"apiVersion\": \"%s\",\n  \"columnDefinitions\": " :
+			strbuf_printf(buf,
+						  pretty ? "{\n  \"kind\": \"Table\",\n  \"apiVersion\": \"%s\",\n  \"columnDefinitions\": " :
 						  "{\"kind\":\"Table\",\"apiVersion\":\"%s\",\"columnDefinitions\":",
 						  meta_api_version(transform));
 			if (pretty)

@@ -294,7 +294,10 @@ int_parameter(Arena *arena, const ApiRequest *request, const char *key, int64_t 
 	return refuse(error, code, reply);
 }
 
-/* The selectors; a watch of one object names it in the URL, and is one of the list with that name selected (SEL-13, W-61). */
+/*
+ * The selectors; a watch of one object names it in the URL, and is one of the list with that name selected (SEL-13,
+ * W-61).
+ */
 static bool
 take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, int *code, StrBuf *reply)
 {
@@ -426,7 +429,7 @@ settle_list(Arena *arena, const ApiRequest *request, bool namespaced, const RawO
 			ListOptions *options, int *code, StrBuf *reply)
 {
 	bool		single = options->field_name != NULL && options->field_name[0] != '\0' &&
-		(!namespaced || request->namespace_name[0] != '\0');
+	(!namespaced || request->namespace_name[0] != '\0');
 
 	if (raw->token[0] != '\0')
 	{

@@ -56,7 +56,8 @@ managed_fields_validate(const JsonNode *entries, FieldErrorList *errors)
 
 		arena_checkpoint();
 		if (operation == NULL)
-			field_error_at(errors, FIELD_REQUIRED, arena_printf(arena, "%s.operation", path), NULL, "must not be empty");
+			field_error_at(errors, FIELD_REQUIRED, arena_printf(arena, "%s.operation", path), NULL,
+						   "must not be empty");
 		else if (!json_is_string(operation, "Apply") && !json_is_string(operation, "Update"))
 			field_error_at(errors, FIELD_NOT_SUPPORTED, arena_printf(arena, "%s.operation", path), operation,
 						   "supported values: \"Apply\", \"Update\"");

@@ -125,7 +125,8 @@ typedef struct CoercedField
 static bool
 wrong_type(Coercion *coercion, const char *value, const CoercedField *field, const char *go_type)
 {
-	coercion->error = arena_printf(coercion->arena, "json: cannot unmarshal %s into Go struct field %s.%s%s%s of type %s",
+	coercion->error = arena_printf(coercion->arena,
+		"json: cannot unmarshal %s into Go struct field %s.%s%s%s of type %s",
 								   value, field->struct_name, field->list != NULL ? field->list : "",
 								   field->list != NULL ? "." : "", field->member, go_type);
 	return false;
@@ -272,9 +273,11 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 	{
 		case FIELD_STRING:
 			*drop = node->kind == JSON_STRING && node->u.string.len == 0;
-			return node->kind == JSON_STRING || wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
+			return node->kind == JSON_STRING || wrong_type(coercion, json_go_kind_name(node->kind), field,
+				shape->go_type);
 		case FIELD_BOOL:
-			return node->kind == JSON_BOOL || wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
+			return node->kind == JSON_BOOL || wrong_type(coercion, json_go_kind_name(node->kind), field,
+				shape->go_type);
 		case FIELD_INT:
 			if (!coerce_int(coercion, node, field, shape->go_type))
 				return false;

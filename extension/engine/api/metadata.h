@@ -21,16 +21,21 @@
 extern bool metadata_coerce(Arena *arena, JsonNode *metadata, UnknownField unknown, void *state, const char **error);
 
 /*
- * CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields of a new object; paths under
- * "metadata".
+ * CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields of a new
+ * object; paths under "metadata".
  */
 extern void metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors);
 
-/* The same of a stored object, whose name is known; and immutable fields, and the finalizers of a terminating object. */
+/*
+ * The same of a stored object, whose name is known; and immutable fields, and the finalizers of a terminating object.
+ */
 extern void metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, bool namespaced,
 									 FieldErrorList *errors);
 
-/* CRE-10: drops duplicate ownerReferences; the uids of the dropped ones are added to *duplicates (a JSON array) for the warning. */
+/*
+ * CRE-10: drops duplicate ownerReferences; the uids of the dropped ones are added to *duplicates (a JSON array) for
+ * the warning.
+ */
 extern void metadata_dedup_owners(Arena *arena, JsonNode *metadata, JsonNode *duplicates);
 
 /* The finalizers that stored (may be NULL) does not have, once each, sorted. */
@@ -46,7 +51,10 @@ extern bool is_dns1123_subdomain(JsonText text);
 extern const char *const *qualified_name_errors(Arena *arena, JsonText key);
 extern const char *const *label_value_errors(Arena *arena, JsonText value);
 
-/* RFC 3339 whole seconds, UTC: "2026-01-01T00:00:00Z".  Parse returns false when it is not a time; seconds since 1970. */
+/*
+ * RFC 3339 whole seconds, UTC: "2026-01-01T00:00:00Z".  Parse returns false when it is not a time; seconds since
+ * 1970.
+ */
 extern char *format_time(Arena *arena, int64_t seconds);
 extern bool parse_time(JsonText text, int64_t *seconds);
 

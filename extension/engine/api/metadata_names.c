@@ -58,7 +58,7 @@ matches_dns(JsonText text, bool dots)
 	{
 		char		c = text.bytes[i];
 		bool		edge = i == 0 || i + 1 == text.len ||
-			text.bytes[i - 1] == '.' || text.bytes[i + 1] == '.';
+		text.bytes[i - 1] == '.' || text.bytes[i + 1] == '.';
 
 		if (is_lower_alnum(c))
 			continue;

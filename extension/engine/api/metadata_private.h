@@ -15,8 +15,8 @@
 
 /*
  * Reads what Go's time.Parse takes for RFC 3339.  When it is none, *element is the part of the layout that did not fit
- * (NULL: something follows the time) and *at where the text stood then, or *range is the name of a number that is out of
- * its range.
+ * (NULL: something follows the time) and *at where the text stood then, or *range is the name of a number that is out
+ * of its range.
  */
 extern bool scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, const char **range);
 

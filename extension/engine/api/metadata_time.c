@@ -62,7 +62,7 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 	static const struct
 	{
 		const char *layout;
-		int			digits; /* 0: the layout's own character */
+		int			digits;		/* 0: the layout's own character */
 		int			low;
 		int			high;
 		const char *name;

@@ -180,7 +180,8 @@ accept_transform(JsonText kind, JsonText group, JsonText version, const Endpoint
 		return !(endpoint->watch && endpoint->initial_events);
 	}
 	transform->kind = TRANSFORM_PARTIAL;
-	return json_text_is(kind, endpoint->list && !endpoint->watch ? "PartialObjectMetadataList" : "PartialObjectMetadata");
+	return json_text_is(kind, endpoint->list &&
+						!endpoint->watch ? "PartialObjectMetadataList" : "PartialObjectMetadata");
 }
 
 /* Whether the parameters of a clause can be satisfied. */
@@ -308,7 +309,7 @@ take_include_object(Arena *arena, const ApiRequest *request, Transform *transfor
 MediaType
 request_media_type(const char *accept, bool list, bool failure)
 {
-	Endpoint	endpoint = {.list = list,.failure = failure};
+	Endpoint	endpoint = {.list = list, .failure = failure};
 	Transform	transform;
 	MediaType	media;
 
@@ -318,7 +319,7 @@ request_media_type(const char *accept, bool list, bool failure)
 bool
 request_is_pretty(const char *accept, bool list, bool failure, const char *parameter, const char *user_agent)
 {
-	Endpoint	endpoint = {.list = list,.failure = failure};
+	Endpoint	endpoint = {.list = list, .failure = failure};
 	Transform	transform;
 	MediaType	media;
 	bool		chosen = negotiate_accept(accept != NULL ? accept : "", &endpoint, &transform, &media);
@@ -330,7 +331,7 @@ bool
 request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch,
 				  Transform *transform, int *code, StrBuf *reply)
 {
-	Endpoint	endpoint = {.list = list,.watch = watch};
+	Endpoint	endpoint = {.list = list, .watch = watch};
 	MediaType	media;
 
 	endpoint.initial_events = watch && request_query_bool(arena, request, "sendInitialEvents");

@@ -14,19 +14,20 @@
  *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ...",
  *	 "namespaceUid":"0b5b3f9e-...","namespaceState":"terminating"}
  *
- * mayCreate is for a patch, which creates what it is applied to when there is nothing (AUTHZ-13): false when the user may
- * not create the object, and createDenial then is the message of the Status (403).  Absent means that the user may.
+ * mayCreate is for a patch, which creates what it is applied to when there is nothing (AUTHZ-13): false when the user
+ * may not create the object, and createDenial then is the message of the Status (403).  Absent means that the user
+ * may.
  *
- * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError" has upstream's
- * words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that a YAML body sets twice,
- * such as: line 5: key "a" already set in map.
+ * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError"
+ * has upstream's words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that
+ * a YAML body sets twice, such as: line 5: key "a" already set in map.
  *
  * verb is one of get list watch create update patch delete deletecollection.
  * Absent members are left out.  namespace is absent for a cluster-scoped resource and for a list over all namespaces.
  *
- * A proxy that knows the cluster's namespaces says of what may create an object in one: namespaceUid, an active one's, which
- * the store compares with its own (sql/store/namespaces.sql), or namespaceState: missing or terminating (ADM-01).  A namespaceState dead is
- * said only by the sweep of a namespace that is gone.
+ * A proxy that knows the cluster's namespaces says of what may create an object in one: namespaceUid, an active
+ * one's, which the store compares with its own (sql/store/namespaces.sql), or namespaceState: missing or terminating
+ * (ADM-01).  A namespaceState dead is said only by the sweep of a namespace that is gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -108,8 +109,9 @@ extern bool request_negotiate(Arena *arena, const ApiRequest *request, bool list
 							  Transform *transform, int *code, StrBuf *reply);
 
 /*
- * The media type that an Accept header chooses by the same rules, for an answer that is one object (list false) or a list, or for a
- * failure, which knows no transforms; JSON when nothing fits.  The extension answers in JSON: the proxy writes the YAML.
+ * The media type that an Accept header chooses by the same rules, for an answer that is one object (list false) or a
+ * list, or for a failure, which knows no transforms; JSON when nothing fits.  The extension answers in JSON: the
+ * proxy writes the YAML.
  */
 typedef enum MediaType
 {
@@ -120,10 +122,12 @@ typedef enum MediaType
 extern MediaType request_media_type(const char *accept, bool list, bool failure);
 
 /*
- * REQ-10: whether an answer in JSON is to be indented, by the same rules.  The extension indents objects and lists; the proxy does it for
- * failures and for what it keeps, such as discovery.  accept, the parameter pretty and user_agent may be NULL.
+ * REQ-10: whether an answer in JSON is to be indented, by the same rules.  The extension indents objects and lists;
+ * the proxy does it for failures and for what it keeps, such as discovery.  accept, the parameter pretty and
+ * user_agent may be NULL.
  */
-extern bool request_is_pretty(const char *accept, bool list, bool failure, const char *parameter, const char *user_agent);
+extern bool request_is_pretty(const char *accept, bool list, bool failure, const char *parameter,
+							  const char *user_agent);
 
 /* The token of a transform and back; the proxy keeps tokens without understanding them. */
 extern char *transform_token(Arena *arena, const Transform *transform);
@@ -146,7 +150,7 @@ typedef struct ListOptions
 	int64_t		limit;			/* 0: none */
 	bool		has_continue;
 	int64_t		continue_version;	/* -1: inconsistent continue */
-	const char *continue_namespace;		/* last key returned */
+	const char *continue_namespace; /* last key returned */
 	const char *continue_name;
 	VersionMatch match;
 	int64_t		version;
@@ -165,7 +169,10 @@ extern bool request_get_version(Arena *arena, const ApiRequest *request, int64_t
 extern bool request_list_options(Arena *arena, const ApiRequest *request, bool namespaced, bool watch,
 								 ListOptions *options, int *code, StrBuf *reply);
 
-/* PAGE-01: base64url of {"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}; root_namespace is the namespace of the list or "". */
+/*
+ * PAGE-01: base64url of {"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}; root_namespace is the namespace of the
+ * list or "".
+ */
 extern char *continue_token(Arena *arena, int64_t version, bool namespaced, const char *root_namespace,
 							const char *last_namespace, const char *last_name);
 

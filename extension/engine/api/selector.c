@@ -460,7 +460,8 @@ parse_requirement(Parser *parser, SelectorRequirement *requirement)
 static void
 add_requirement(Arena *arena, Selector *selector, size_t *capacity, const SelectorRequirement *requirement)
 {
-	selector->requirements = arena_grow(arena, selector->requirements, selector->count, sizeof(SelectorRequirement), capacity);
+	selector->requirements = arena_grow(arena, selector->requirements, selector->count,
+										sizeof(SelectorRequirement), capacity);
 	selector->requirements[selector->count++] = *requirement;
 }
 

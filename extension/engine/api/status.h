@@ -78,6 +78,7 @@ extern void field_errors_init(FieldErrorList *list, Arena *arena);
  */
 extern void field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
 						const JsonNode *value, const char *detail);
+
 /* The same with a path that is already text. */
 extern void field_error_at(FieldErrorList *list, FieldErrorType type, const char *path,
 						   const JsonNode *value, const char *detail);
@@ -104,7 +105,10 @@ typedef struct StatusDetails
 extern void status_failure(StrBuf *buf, int code, const char *reason, const char *message,
 						   const StatusDetails *details);
 
-/* The Status of a successful delete (DEL-06, DEL-11), without newline: resource is the plural, version that of the deletion or 0. */
+/*
+ * The Status of a successful delete (DEL-06, DEL-11), without newline: resource is the plural, version that of the
+ * deletion or 0.
+ */
 extern void status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid,
 						   int64_t version);
 
@@ -125,8 +129,9 @@ extern void status_bad_request(StrBuf *buf, const char *message);
 extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current);
 
 /*
- * A byte that is no UTF-8, in a name of a URL: such a name travels within JSON, where Go quotes the byte.  It is the character FOREIGN_BYTE
- * plus the byte on the way, private use of the last plane; quote_text() prints the byte, and a Status U+FFFD, as Go does.
+ * A byte that is no UTF-8, in a name of a URL: such a name travels within JSON, where Go quotes the byte.  It is the
+ * character FOREIGN_BYTE plus the byte on the way, private use of the last plane; quote_text() prints the byte, and a
+ * Status U+FFFD, as Go does.
  */
 #define FOREIGN_BYTE 0x10FF00
 

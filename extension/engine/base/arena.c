@@ -164,7 +164,7 @@ arena_init_for(Arena *arena, size_t input)
 ArenaLimit
 arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state)
 {
-	Guard		guard = {.outer = innermost,.limit = ARENA_WITHIN};
+	Guard		guard = {.outer = innermost, .limit = ARENA_WITHIN};
 	size_t		outer_limit = arena->limit;
 	uint64_t	outer_allowed = steps_allowed;
 	uint64_t	outer_left = arena_steps_left;

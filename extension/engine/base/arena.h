@@ -42,8 +42,8 @@ typedef struct Arena
 
 /*
  * The budget of an input.  The largest honest ratio of memory to text is that of a document of short numbers or empty
- * containers, about 30; what is written from a tree comes on top.  A step is a value that is looked at, in each of the dozen
- * passes over a document; 10 to 50 ns.
+ * containers, about 30; what is written from a tree comes on top.  A step is a value that is looked at, in each of
+ * the dozen passes over a document; 10 to 50 ns.
  */
 #define ARENA_BYTES_PER_BYTE 50
 #define ARENA_BYTES_FLOOR ((size_t) 32 * 1024 * 1024)
@@ -57,7 +57,10 @@ typedef enum ArenaLimit
 	ARENA_WORK					/* more steps than the input may cause */
 } ArenaLimit;
 
-/* Hooks; set once at start-up.  Defaults: malloc (abort when it fails), free, nothing, the end of the innermost arena_run(). */
+/*
+ * Hooks; set once at start-up.  Defaults: malloc (abort when it fails), free, nothing, the end of the innermost
+ * arena_run().
+ */
 extern void *(*arena_allocate) (size_t size);
 extern void (*arena_release) (void *pointer);
 extern void (*arena_interrupt) (void);
@@ -68,7 +71,10 @@ extern const size_t arena_chunk_header;
 /* Never returns; allowed is the budget: bytes or steps. */
 extern void (*arena_exceeded) (ArenaLimit limit, uint64_t allowed);
 
-/* The proxy runs the engine on threads, each with a budget of its own; a backend is one thread, and reads plain memory faster. */
+/*
+ * The proxy runs the engine on threads, each with a budget of its own; a backend is one thread, and reads plain
+ * memory faster.
+ */
 #ifdef ARENA_THREADS
 #define arena_local _Thread_local
 #else
@@ -103,15 +109,19 @@ arena_checkpoint_at(size_t step)
 extern void arena_init(Arena *arena);
 extern void arena_free(Arena *arena);
 
-/* For the work on an input of so many bytes: limits the arena, and begins a budget of steps that replaces the one before. */
+/*
+ * For the work on an input of so many bytes: limits the arena, and begins a budget of steps that replaces the one
+ * before.
+ */
 extern void arena_init_for(Arena *arena, size_t input);
 
 /* A budget of steps alone, for work that allocates nothing. */
 extern void arena_begin_work(size_t input);
 
 /*
- * Runs a function under the budget of an input, which holds for what it takes from this arena beyond what is there, and for
- * its steps.  Other than ARENA_WITHIN: the function was left where it went over.  Not for the backend, where errors leave too.
+ * Runs a function under the budget of an input, which holds for what it takes from this arena beyond what is there,
+ * and for its steps.  Other than ARENA_WITHIN: the function was left where it went over.  Not for the backend, where
+ * errors leave too.
  */
 extern ArenaLimit arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state);
 
@@ -125,14 +135,14 @@ extern char *arena_strdup(Arena *arena, const char *string);
 extern char *arena_printf(Arena *arena, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Gives back a piece of that size that nothing points to any more, if it is large enough to be worth it: what grew out of
- * its place.
+ * Gives back a piece of that size that nothing points to any more, if it is large enough to be worth it: what grew
+ * out of its place.
  */
 extern void arena_discard(Arena *arena, void *piece, size_t size);
 
 /*
- * Gives back everything that was taken since the mark was made.  Nothing that was taken before it may have been discarded
- * since, or grown.
+ * Gives back everything that was taken since the mark was made.  Nothing that was taken before it may have been
+ * discarded since, or grown.
  */
 typedef struct ArenaMark
 {
@@ -146,8 +156,8 @@ extern ArenaMark arena_mark(const Arena *arena);
 extern void arena_return_to(Arena *arena, const ArenaMark *mark);
 
 /*
- * A place for one more than count elements of size bytes each: elements while *capacity is larger, else their copy in a place
- * of twice the size.
+ * A place for one more than count elements of size bytes each: elements while *capacity is larger, else their copy in
+ * a place of twice the size.
  */
 extern void *arena_grow(Arena *arena, void *elements, size_t count, size_t size, size_t *capacity);
 

@@ -97,7 +97,10 @@ typedef void (*JsonDuplicate) (void *state, const char *path);
 extern JsonNode *json_parse(Arena *arena, const char *text, size_t len,
 							JsonDuplicate duplicate, void *state, JsonError *error);
 
-/* Tells of the keys that stood more than once in objects below node which have not been changed since: as above, in the order of keys. */
+/*
+ * Tells of the keys that stood more than once in objects below node which have not been changed since: as above, in
+ * the order of keys.
+ */
 extern void json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state);
 
 /* NULL when absent, or when node is NULL or not an object. */
@@ -108,8 +111,8 @@ extern JsonNode *json_get_text(const JsonNode *object, JsonText key);
 extern JsonNode *json_path(const JsonNode *object,...) __attribute__((sentinel));
 
 /*
- * A string as a C string.  A NUL in it becomes JSON_NUL, two bytes that no UTF-8 has: what a client wrote behind a NUL is
- * neither lost in messages nor passed over when names are compared.  json_cstring_text() undoes this.
+ * A string as a C string.  A NUL in it becomes JSON_NUL, two bytes that no UTF-8 has: what a client wrote behind a
+ * NUL is neither lost in messages nor passed over when names are compared.  json_cstring_text() undoes this.
  */
 #define JSON_NUL "\xC0\x80"
 
@@ -164,8 +167,12 @@ extern bool json_is_string(const JsonNode *node, const char *value);
 extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
 extern bool json_text_is(JsonText text, const char *value);
 extern const char *json_kind_name(JsonKind kind);	/* null boolean integer number string array object */
-extern const char *json_go_number_name(Arena *arena, const JsonNode *node); /* the same where an integer is wanted: number 1.0 */
-extern const char *json_go_kind_name(JsonKind kind);	/* in messages of Go's decoder: null bool number string array object */
+
+/* the same where an integer is wanted: number 1.0 */
+extern const char *json_go_number_name(Arena *arena, const JsonNode *node);
+
+/* in messages of Go's decoder: null bool number string array object */
+extern const char *json_go_kind_name(JsonKind kind);
 
 /* Compact canonical text. */
 extern void json_write(StrBuf *buf, const JsonNode *node);

@@ -932,7 +932,7 @@ tell_repeated(RepeatedWalk *walk, const JsonNode *node, const Frame *parent)
 void
 json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state)
 {
-	RepeatedWalk walk = {.arena = arena,.duplicate = duplicate,.state = state};
+	RepeatedWalk walk = {.arena = arena, .duplicate = duplicate, .state = state};
 
 	tell_repeated(&walk, node, NULL);
 }
@@ -940,7 +940,7 @@ json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, 
 JsonNode *
 json_parse(Arena *arena, const char *text, size_t len, JsonDuplicate duplicate, void *state, JsonError *error)
 {
-	Parser		parser = {.arena = arena,.text = text,.end = text + len,.notes_duplicates = duplicate != NULL};
+	Parser		parser = {.arena = arena, .text = text, .end = text + len, .notes_duplicates = duplicate != NULL};
 	JsonNode   *root = arena_alloc(arena, sizeof(JsonNode));
 	const char *p;
 

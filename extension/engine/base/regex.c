@@ -348,11 +348,11 @@ regex_compile(Arena *arena, JsonText pattern, const char **error)
 }
 
 /*
- * Called before each item of the pattern: what was run over since the last call is the distance to the place of that one.
- * Over the budget the search ends; interrupts and the budget of the input may leave from here.
+ * Called before each item of the pattern: what was run over since the last call is the distance to the place of that
+ * one.  Over the budget the search ends; interrupts and the budget of the input may leave from here.
  */
 static int
-count_work(pcre2_callout_block *block, void *data)
+count_work(pcre2_callout_block * block, void *data)
 {
 	RegexScratch *scratch = data;
 	size_t		place = block->current_position;

@@ -147,7 +147,7 @@ add_cause(void *state, const char *path)
 		return false;
 	list->causes = arena_grow(list->arena, list->causes, list->count, sizeof(StatusCause), &list->capacity);
 	list->causes[list->count++] = (StatusCause) {
-		.reason = "FieldManagerConflict",.message = list->message,.field = arena_strdup(list->arena, path)
+		.reason = "FieldManagerConflict", .message = list->message, .field = arena_strdup(list->arena, path)
 	};
 	list->bytes += strlen(path);
 	return true;
@@ -350,7 +350,7 @@ FieldApplyResult
 field_owner_apply(const FieldWrite *write, const JsonNode *live, const JsonNode *config, bool force,
 				  FieldApply *apply)
 {
-	Applying	applying = {.write = write,.live = live,.config = config,.apply = apply};
+	Applying	applying = {.write = write, .live = live, .config = config, .apply = apply};
 	bool		is_kubectl = strcmp(write->owner, KUBECTL_OWNER) == 0;
 	Arena	   *arena = write->arena;
 	FieldApplyResult result = read_owners(&applying);

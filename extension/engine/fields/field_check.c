@@ -57,7 +57,8 @@ add_error(Checking *checking, const Place *place, const char *message)
 	/* The same bounds as for what a schema refuses: the answer stays bounded whatever the document. */
 	if (checking->count >= FIELD_ERRORS_MAX || checking->bytes >= FIELD_ERRORS_MAX_BYTES)
 		return;
-	checking->errors = arena_grow(checking->arena, checking->errors, checking->count, sizeof(char *), &checking->capacity);
+	checking->errors = arena_grow(checking->arena, checking->errors, checking->count, sizeof(char *),
+								  &checking->capacity);
 	strbuf_init(&buf, checking->arena);
 	append_place(&buf, place);
 	if (buf.len > 0)
@@ -86,7 +87,7 @@ check_map(Checking *checking, FieldType type, const JsonNode *map, const Place *
 		const JsonMember *member = &map->u.object.members[i];
 		bool		declared;
 		FieldType	child = field_member_type(type, member->key, &declared);
-		Place		at = {.parent = place,.name = member->key};
+		Place		at = {.parent = place, .name = member->key};
 
 		if (child.kind == FIELD_TYPE_NONE)
 		{

@@ -150,7 +150,7 @@ static bool
 compare_maps(Comparing *comparing, FieldType type, const JsonNode *before, const JsonNode *after,
 			 Differences *differences)
 {
-	JsonPairs	pairs = {.left = before,.right = after};
+	JsonPairs	pairs = {.left = before, .right = after};
 
 	while (json_pairs_next(&pairs))
 	{

@@ -82,8 +82,8 @@ field_value_element(Arena *arena, const JsonNode *value)
 }
 
 /*
- * The canonical form of k: and v:.  What it took to find it is given back: there may be as many elements as a body has room
- * for, and most of them are canonical already.
+ * The canonical form of k: and v:.  What it took to find it is given back: there may be as many elements as a body
+ * has room for, and most of them are canonical already.
  */
 static ElementResult
 parse_json_element(Arena *arena, JsonText text, JsonText *element, const char **error)

@@ -57,7 +57,7 @@ new_object(Arena *arena, size_t capacity)
 static bool
 merge_maps(Merging *merging, FieldType type, const JsonNode *live, const JsonNode *config, JsonNode **merged)
 {
-	JsonPairs	pairs = {.left = live,.right = config};
+	JsonPairs	pairs = {.left = live, .right = config};
 	JsonNode   *object = new_object(merging->arena, member_count(live) + member_count(config));
 
 	while (json_pairs_next(&pairs))
@@ -65,7 +65,8 @@ merge_maps(Merging *merging, FieldType type, const JsonNode *live, const JsonNod
 		JsonNode   *value;
 		bool		declared;
 
-		if (!merge_values(merging, field_member_type(type, pairs.key, &declared), pairs.left_value, pairs.right_value, &value))
+		if (!merge_values(merging, field_member_type(type, pairs.key, &declared), pairs.left_value,
+						  pairs.right_value, &value))
 			return false;
 		if (value != NULL)
 			object->u.object.members[object->u.object.count++] = (JsonMember) {pairs.key, value};

@@ -46,7 +46,7 @@ text_of(const char *string)
 static void
 append_identity(StrBuf *buf, const char *key, JsonText value)
 {
-	JsonNode	node = {.kind = JSON_STRING,.u.string = value};
+	JsonNode	node = {.kind = JSON_STRING, .u.string = value};
 
 	if (value.len == 0)
 		return;
@@ -230,8 +230,8 @@ FieldOwner *
 field_owners_claim(const FieldWrite *write, FieldOwners *owners, const char *name, bool applied)
 {
 	FieldOwner	owner = {
-		.name = text_of(name[0] != '\0' ? name : "unknown"),.api_version = text_of(write->api_version),
-		.subresource = text_of(write->subresource),.applied = applied
+		.name = text_of(name[0] != '\0' ? name : "unknown"), .api_version = text_of(write->api_version),
+		.subresource = text_of(write->subresource), .applied = applied
 	};
 	bool		found;
 	size_t		at;
@@ -413,7 +413,7 @@ cap_updaters(const FieldWrite *write, FieldOwners *owners)
 	}
 	for (Bucket *bucket = buckets; bucket < buckets + bucket_count; bucket++)
 	{
-		FieldOwner	merged = {.name = text_of(ANCIENT_OWNER),.api_version = bucket->api_version};
+		FieldOwner	merged = {.name = text_of(ANCIENT_OWNER), .api_version = bucket->api_version};
 		FieldOwner *old = NULL;
 
 		if (bucket->last == NULL)

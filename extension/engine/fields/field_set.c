@@ -228,8 +228,8 @@ compare_read(const void *a, const void *b)
 }
 
 /*
- * One level.  *member says whether the element that it belongs to is one: it has a ".", or nothing below it that anybody
- * knows.  Of elements that are the same once they are in canonical form the last one says what is below.
+ * One level.  *member says whether the element that it belongs to is one: it has a ".", or nothing below it that
+ * anybody knows.  Of elements that are the same once they are in canonical form the last one says what is below.
  */
 static const FieldSet *
 read_level(Arena *arena, const JsonNode *fields, bool *member, const char **error)
@@ -417,7 +417,7 @@ visit_level(Visit *visit, const FieldSet *set)
 void
 field_set_visit(Arena *arena, const FieldSet *set, FieldVisitor visitor, void *state)
 {
-	Visit		visit = {.arena = arena,.visitor = visitor,.state = state};
+	Visit		visit = {.arena = arena, .visitor = visitor, .state = state};
 
 	strbuf_init(&visit.path, arena);
 	if (set != NULL)

@@ -23,31 +23,32 @@
  * ObjectMeta: the part of its published schema that matters here.
  */
 
-static const Schema string_schema = {.type = "string",.types = SCHEMA_STRING};
-static const Schema integer_schema = {.type = "integer",.types = SCHEMA_INTEGER};
-static const Schema boolean_schema = {.type = "boolean",.types = SCHEMA_BOOLEAN};
-static const Schema time_schema = {.type = "string",.types = SCHEMA_STRING,.format = "date-time"};
-static const Schema object_schema = {.type = "object",.types = SCHEMA_OBJECT};
+static const Schema string_schema = {.type = "string", .types = SCHEMA_STRING};
+static const Schema integer_schema = {.type = "integer", .types = SCHEMA_INTEGER};
+static const Schema boolean_schema = {.type = "boolean", .types = SCHEMA_BOOLEAN};
+static const Schema time_schema = {.type = "string", .types = SCHEMA_STRING, .format = "date-time"};
+static const Schema object_schema = {.type = "object", .types = SCHEMA_OBJECT};
 
 static const Schema string_map_schema = {
-	.type = "object",.types = SCHEMA_OBJECT,.additional = ADDITIONAL_SCHEMA,.additional_schema = (Schema *) &string_schema
+	.type = "object", .types = SCHEMA_OBJECT, .additional = ADDITIONAL_SCHEMA,
+	.additional_schema = (Schema *) &string_schema
 };
 
 static const Schema finalizers_schema = {
-	.type = "array",.types = SCHEMA_ARRAY,.items = (Schema *) &string_schema,.list_type = "set"
+	.type = "array", .types = SCHEMA_ARRAY, .items = (Schema *) &string_schema, .list_type = "set"
 };
 
 static const Schema managed_fields_schema = {
-	.type = "array",.types = SCHEMA_ARRAY,.items = (Schema *) &object_schema,.list_type = "atomic"
+	.type = "array", .types = SCHEMA_ARRAY, .items = (Schema *) &object_schema, .list_type = "atomic"
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PROPERTY(name, type) {{name, sizeof(name) - 1}, (Schema *) &(type), false}
 
 /* Published with a default: owners without a uid are told apart by the empty one. */
-static const JsonNode empty_text = {.kind = JSON_STRING,.u.string = {"", 0}};
+static const JsonNode empty_text = {.kind = JSON_STRING, .u.string = {"", 0}};
 static const Schema uid_schema = {
-	.type = "string",.types = SCHEMA_STRING,.default_value = (JsonNode *) &empty_text
+	.type = "string", .types = SCHEMA_STRING, .default_value = (JsonNode *) &empty_text
 };
 
 static const SchemaProperty owner_properties[] = {
@@ -60,15 +61,15 @@ static const SchemaProperty owner_properties[] = {
 };
 
 static const Schema owner_schema = {
-	.type = "object",.types = SCHEMA_OBJECT,.map_type = "atomic",
-	.properties = (SchemaProperty *) owner_properties,.property_count = COUNT(owner_properties)
+	.type = "object", .types = SCHEMA_OBJECT, .map_type = "atomic",
+	.properties = (SchemaProperty *) owner_properties, .property_count = COUNT(owner_properties)
 };
 
 static const char *const owner_keys[] = {"uid"};
 
 static const Schema owners_schema = {
-	.type = "array",.types = SCHEMA_ARRAY,.items = (Schema *) &owner_schema,.list_type = "map",
-	.list_map_keys = (const char **) owner_keys,.list_map_key_count = 1
+	.type = "array", .types = SCHEMA_ARRAY, .items = (Schema *) &owner_schema, .list_type = "map",
+	.list_map_keys = (const char **) owner_keys, .list_map_key_count = 1
 };
 
 static const SchemaProperty object_meta_properties[] = {
@@ -90,8 +91,8 @@ static const SchemaProperty object_meta_properties[] = {
 };
 
 static const Schema object_meta_schema = {
-	.type = "object",.types = SCHEMA_OBJECT,
-	.properties = (SchemaProperty *) object_meta_properties,.property_count = COUNT(object_meta_properties)
+	.type = "object", .types = SCHEMA_OBJECT,
+	.properties = (SchemaProperty *) object_meta_properties, .property_count = COUNT(object_meta_properties)
 };
 
 /*

@@ -128,7 +128,8 @@ static bool
 contains_pod(const JsonNode *kinds)
 {
 	for (size_t i = 0; i < item_count(kinds); i++)
-		if (kinds->u.array.items[i]->kind == JSON_STRING && json_text_is(kind_of(kinds->u.array.items[i]->u.string), "Pod"))
+		if (kinds->u.array.items[i]->kind == JSON_STRING &&
+			json_text_is(kind_of(kinds->u.array.items[i]->u.string), "Pod"))
 			return true;
 	return false;
 }
@@ -176,11 +177,13 @@ collect_kinds(const JsonNode *description, void *state)
 static bool
 supports_controllers(const JsonNode *description, void *state)
 {
-	static const char *const kinds[] = {"Pod", "DaemonSet", "Deployment", "Job", "StatefulSet", "ReplicaSet", "ReplicationController", "CronJob"};
+	static const char *const kinds[] = {"Pod", "DaemonSet", "Deployment", "Job", "StatefulSet", "ReplicaSet",
+	"ReplicationController", "CronJob"};
 	bool	   *needed = state;
 	const JsonNode *list = json_get(description, "kinds");
 
-	if (has_text(description, "name") || item_count(json_get(description, "names")) > 0 || is_present(json_get(description, "selector")) ||
+	if (has_text(description, "name") || item_count(json_get(description, "names")) > 0 ||
+		is_present(json_get(description, "selector")) ||
 		is_present(json_get(description, "annotations")) || (item_count(list) > 1 && contains_pod(list)))
 		return false;
 	for (size_t i = 0; i < item_count(list); i++)
@@ -202,7 +205,8 @@ makes_rules(const JsonNode *rules)
 		const JsonNode *mutate = json_get(rule, "mutate");
 		const JsonNode *foreach = json_get(mutate, "foreach");
 
-		if ((generate != NULL && generate->kind == JSON_OBJECT && generate->u.object.count > 0) || has_text(mutate, "patchesJson6902"))
+		if ((generate != NULL && generate->kind == JSON_OBJECT && generate->u.object.count > 0) ||
+			has_text(mutate, "patchesJson6902"))
 			return false;
 		for (size_t j = 0; j < item_count(foreach); j++)
 			if (has_text(foreach->u.array.items[j], "patchesJson6902"))
@@ -323,10 +327,12 @@ kyverno_policy_active(Arena *arena, const JsonNode *policy, const char *source)
 	const char *name = json_get_cstring(arena, metadata, "name");
 	const char *namespace_name = json_get_cstring(arena, metadata, "namespace");
 	const char *version = json_get_cstring(arena, metadata, "resourceVersion");
-	bool		of_apiserver = strcmp(source, "ValidatingAdmissionPolicy") == 0 || strcmp(source, "MutatingAdmissionPolicy") == 0;
+	bool		of_apiserver = strcmp(source, "ValidatingAdmissionPolicy") == 0 ||
+	strcmp(source, "MutatingAdmissionPolicy") == 0;
 	JsonNode   *active;
 
-	if (name == NULL || (of_apiserver ? !json_is_string(json_get(labels, ENABLED), "true") : json_get(labels, DISABLED) != NULL))
+	if (name == NULL || (of_apiserver ? !json_is_string(json_get(labels, ENABLED), "true") :
+						 json_get(labels, DISABLED) != NULL))
 		return NULL;
 	active = json_new_object(arena);
 	json_set(arena, active, "policy", json_new_cstring(arena, namespace_name != NULL && namespace_name[0] != '\0' ?

@@ -15,15 +15,16 @@
 #include "engine/base/json.h"
 
 /*
- * The names of the rules of a ClusterPolicy or Policy, in an array: its own, and those that Kyverno makes of them for pod
- * controllers.
+ * The names of the rules of a ClusterPolicy or Policy, in an array: its own, and those that Kyverno makes of them for
+ * pod controllers.
  */
 extern JsonNode *kyverno_policy_rules(Arena *arena, const JsonNode *policy);
 
 /*
- * What the database is told of a policy: {"policy":name or namespace/name,"source":...,"rules":[...],"version":resourceVersion}.
- * source is that of its kind's results, "" for ClusterPolicy and Policy, which alone have rules.  NULL when its results do not count: it is
- * labelled so, or (admission policies of kube-apiserver) not labelled as one that does.
+ * What the database is told of a policy: {"policy":name or
+ * namespace/name,"source":...,"rules":[...],"version":resourceVersion}.  source is that of its kind's results, "" for
+ * ClusterPolicy and Policy, which alone have rules.  NULL when its results do not count: it is labelled so, or
+ * (admission policies of kube-apiserver) not labelled as one that does.
  */
 extern JsonNode *kyverno_policy_active(Arena *arena, const JsonNode *policy, const char *source);
 

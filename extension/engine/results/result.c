@@ -210,7 +210,8 @@ order_contents(ResultList *list)
 static void
 put_field(Hashing *hashing, JsonText field)
 {
-	char		length[4] = {(char) (field.len >> 24), (char) (field.len >> 16), (char) (field.len >> 8), (char) field.len};
+	char		length[4] = {(char) (field.len >> 24), (char) (field.len >> 16), (char) (field.len >> 8),
+	(char) field.len};
 
 	strbuf_append(&hashing->buf, length, sizeof(length));
 	strbuf_append(&hashing->buf, field.bytes, field.len);
@@ -245,7 +246,7 @@ finish_hash(Hashing *hashing)
 static Hashing
 begin_hashing(Arena *arena, ResultHash hash, void *state)
 {
-	Hashing		hashing = {.hash = hash,.state = state};
+	Hashing		hashing = {.hash = hash, .state = state};
 
 	strbuf_init(&hashing.buf, arena);
 	return hashing;
@@ -315,11 +316,11 @@ put_identity(Hashing *hashing, const ReportResult *result)
 /*
  * The keys of results with one identity, sorted by contents, which have their details' ids.
  *
- * Mostly there is one.  Among several the first that fails, or else the first, has the key that it would have alone; the
- * others are told apart by their details, so that each keeps its key when another comes, goes or changes its status.
- * Where the first becomes another one, both fail or neither does: where one of them comes, goes or changes its status, as
- * many begin to fail, and cease to, as by the documents.  Where two change at once, one that begins to may take the place
- * of one that ceases to.
+ * Mostly there is one.  Among several the first that fails, or else the first, has the key that it would have alone;
+ * the others are told apart by their details, so that each keeps its key when another comes, goes or changes its
+ * status.  Where the first becomes another one, both fail or neither does: where one of them comes, goes or changes
+ * its status, as many begin to fail, and cease to, as by the documents.  Where two change at once, one that begins to
+ * may take the place of one that ceases to.
  */
 static void
 name_equals(Hashing *hashing, ReportResult *results, size_t count)
@@ -414,7 +415,8 @@ static bool
 same_rows(const ReportResult *a, const ReportResult *b)
 {
 	return a->entry->detail == b->entry->detail && a->entry->criterion == b->entry->criterion &&
-		a->subject->id == b->subject->id && a->entry->status == b->entry->status && a->entry->score == b->entry->score &&
+		a->subject->id == b->subject->id && a->entry->status == b->entry->status &&
+		a->entry->score == b->entry->score &&
 		json_text_compare(a->entry->native_status, b->entry->native_status) == 0;
 }
 

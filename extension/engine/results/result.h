@@ -45,15 +45,16 @@ typedef struct ResultSubject
 } ResultSubject;
 
 /*
- * What an element of a document's list says, whatever it is about: kept, compared and hashed once for all subjects.  Texts hold
- * no NUL; absent ones are empty.
+ * What an element of a document's list says, whatever it is about: kept, compared and hashed once for all subjects.
+ * Texts hold no NUL; absent ones are empty.
  */
 typedef struct ResultEntry
 {
 	size_t		position;		/* in the document's list, from 0 */
 	int64_t		criterion;		/* of source, policy, rule, category, severity */
 	int64_t		detail;			/* of message, properties, exceptions */
-	size_t		identity_order; /* among those of the document, by source, policy, rule and key; the same for equal ones */
+	/* among those of the document, by source, policy, rule and key; the same for equal ones */
+	size_t		identity_order;
 	size_t		detail_order;	/* among those of one identity_order, by the detail */
 	size_t		content_order;	/* among those of one detail_order, by everything else but the time */
 	JsonText	source;
@@ -101,10 +102,10 @@ typedef int64_t (*ResultHash) (void *state, const char *bytes, size_t len);
  * The results of a document.  cluster goes into the ids of subjects only.  hash NULL: no keys, no ids.
  *
  * Ids are hashes of fields, each preceded by its length in bytes as four bytes, highest first:
- *	key			'key', source, policy, rule, group of apiVersion, kind, namespace, name (uid without one), what the mapping's
- *				key names, then '0'.  Several results of one report may agree in all of these.  All but one of them have their
- *				detail before the number, which then is that among those with the same detail ('0', '1' ...); see
- *				name_equals().  Their order in the document does not matter.
+ *key 'key', source, policy, rule, group of apiVersion, kind, namespace, name (uid without one), what the mapping's
+ *key names, then '0'.  Several results of one report may agree in all of these.  All but one of them have their
+ *detail before the number, which then is that among those with the same detail ('0', '1' ...); see name_equals().
+ *Their order in the document does not matter.
  *	criterion	'criterion', source, policy, rule, category, severity
  *	subject		'subject', cluster, apiVersion, kind, namespace, name, uid
  *	detail		'detail', message, properties, then each exception
@@ -123,10 +124,11 @@ typedef struct ResultChange
 } ResultChange;
 
 /*
- * What changed from one state of a document to another; either may be NULL: there is none.  Times of evaluation alone are
- * no change.  Returns the number of changes; they are in no particular order.
+ * What changed from one state of a document to another; either may be NULL: there is none.  Times of evaluation alone
+ * are no change.  Returns the number of changes; they are in no particular order.
  */
-extern size_t result_difference(Arena *arena, const ResultMapping *mapping, const JsonNode *old, const JsonNode *new, int cluster,
+extern size_t result_difference(Arena *arena, const ResultMapping *mapping, const JsonNode *old,
+								const JsonNode *new, int cluster,
 								ResultHash hash, void *state, ResultChange **changes);
 
 /* The hash of fields as above; for ids that are made elsewhere (actors). */

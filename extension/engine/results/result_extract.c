@@ -51,8 +51,8 @@ static const JsonNode *
 source_node(Arena *arena, const ResultSource *source, const Place *place)
 {
 	const JsonNode *start = source->scope == SCOPE_DOCUMENT ? place->document :
-		source->scope == SCOPE_RESULT ? place->result :
-		source->scope == SCOPE_RESOURCE ? place->resource : NULL;
+	source->scope == SCOPE_RESULT ? place->result :
+	source->scope == SCOPE_RESOURCE ? place->resource : NULL;
 
 	if (start == NULL || source->path == NULL)
 		return start;
@@ -177,7 +177,10 @@ result_status_word(JsonText text, ResultStatus *status)
 	return false;
 }
 
-/* A word that is none of the five is an error that somebody has to look at; no word at all says that nothing was checked. */
+/*
+ * A word that is none of the five is an error that somebody has to look at; no word at all says that nothing was
+ * checked.
+ */
 static ResultStatus
 status_of(JsonText text)
 {
@@ -199,7 +202,9 @@ severity_of(JsonText text)
 	return (JsonText) {"unknown", 7};
 }
 
-/* A number, or a string of one, among blanks; 0 for none.  Scores are positive: adapters write 0 when they know none. */
+/*
+ * A number, or a string of one, among blanks; 0 for none.  Scores are positive: adapters write 0 when they know none.
+ */
 static double
 score_of(Arena *arena, JsonText text)
 {
@@ -207,7 +212,8 @@ score_of(Arena *arena, JsonText text)
 	double		score;
 
 	text = without_blanks(text);
-	if (text.len == 0 || text.len > 32 || strspn(arena_strndup(arena, text.bytes, text.len), "0123456789.eE+-") != text.len)
+	if (text.len == 0 || text.len > 32 || strspn(arena_strndup(arena, text.bytes, text.len),
+												 "0123456789.eE+-") != text.len)
 		return 0;
 	score = strtod(arena_strndup(arena, text.bytes, text.len), &end);
 	return *end == '\0' && isfinite(score) && score > 0 && score < 1e9 ? score : 0;
@@ -439,7 +445,8 @@ add_result(Extraction *extraction, ResultEntry *entry, ResultSubject *subject)
 {
 	ResultList *list = extraction->list;
 
-	list->results = arena_grow(extraction->arena, list->results, list->count, sizeof(ReportResult), &extraction->capacity);
+	list->results = arena_grow(extraction->arena, list->results, list->count, sizeof(ReportResult),
+							   &extraction->capacity);
 	list->results[list->count++] = (ReportResult) {entry, subject, 0};
 	arena_checkpoint_at(list->count);
 }
@@ -483,7 +490,8 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 		list->has_time = true;
 		list->time = entry->time;
 	}
-	list->entries = arena_grow(arena, list->entries, list->entry_count, sizeof(ResultEntry *), &extraction->entry_capacity);
+	list->entries = arena_grow(arena, list->entries, list->entry_count, sizeof(ResultEntry *),
+							   &extraction->entry_capacity);
 	list->entries[list->entry_count++] = entry;
 	for (size_t i = 0; i < subjects.count; i++)
 		add_result(extraction, entry, subjects.subjects[i]);
@@ -556,7 +564,8 @@ result_time(Arena *arena, const ResultMapping *mapping, const JsonNode *document
 		int64_t		this;
 
 		place.result = nodes[i];
-		if (nodes[i]->kind == JSON_OBJECT && source_time(arena, mapping->time, &place, &this) && (!found || this > *time))
+		if (nodes[i]->kind == JSON_OBJECT && source_time(arena, mapping->time, &place, &this) &&
+			(!found || this > *time))
 		{
 			*time = this;
 			found = true;

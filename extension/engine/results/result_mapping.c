@@ -243,7 +243,8 @@ compile_subjects(Compiler *compiler, const JsonNode *value)
 		return NULL;
 	if (value->kind != JSON_ARRAY || value->u.array.count > MAX_ALTERNATIVES)
 	{
-		complain(compiler, &at, value->kind == JSON_ARRAY ? NULL : value, "must be a list of at most 64 ways to the subjects");
+		complain(compiler, &at, value->kind == JSON_ARRAY ? NULL : value,
+				 "must be a list of at most 64 ways to the subjects");
 		return NULL;
 	}
 	for (size_t i = 0; i < value->u.array.count; i++)
@@ -257,7 +258,10 @@ compile_subjects(Compiler *compiler, const JsonNode *value)
 	return first;
 }
 
-/* A status that no document says, but the mapping does, has to be one of the five: another one would make all results errors. */
+/*
+ * A status that no document says, but the mapping does, has to be one of the five: another one would make all results
+ * errors.
+ */
 static void
 check_status(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 {
@@ -321,7 +325,7 @@ ResultMapping *
 result_mapping_compile(Arena *arena, const JsonNode *mapping, FieldErrorList *errors)
 {
 	static const char *const members[] = {"list", "source", "policy", "rule", "category", "severity", "status", "score",
-		"message", "exceptions", "time", "key", "properties", "subjects", NULL};
+	"message", "exceptions", "time", "key", "properties", "subjects", NULL};
 	static const char *const required[] = {"list", "policy", "status"};
 	Compiler	compiler = {.arena = arena, .errors = errors};
 	FieldPath	status_at = {NULL, {"status", 6}, -1, false};
@@ -336,10 +340,12 @@ result_mapping_compile(Arena *arena, const JsonNode *mapping, FieldErrorList *er
 	check_members(&compiler, mapping, NULL, members);
 	for (size_t i = 0; i < sizeof(required) / sizeof(required[0]); i++)
 		if (json_get(mapping, required[i]) == NULL)
-			field_error_at(errors, FIELD_REQUIRED, required[i], NULL, "a mapping says where the results, their policies and their statuses stand");
+			field_error_at(errors, FIELD_REQUIRED, required[i], NULL,
+						   "a mapping says where the results, their policies and their statuses stand");
 	made->list = compile_member(&compiler, mapping, NULL, "list");
 	if (depends_on_result(made->list))
-		field_error_at(errors, FIELD_INVALID, "list", json_get(mapping, "list"), "results stand in the document: the path starts with $");
+		field_error_at(errors, FIELD_INVALID, "list", json_get(mapping, "list"),
+					   "results stand in the document: the path starts with $");
 	made->source = compile_member(&compiler, mapping, NULL, "source");
 	made->policy = compile_member(&compiler, mapping, NULL, "policy");
 	made->rule = compile_member(&compiler, mapping, NULL, "rule");

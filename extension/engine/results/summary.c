@@ -61,7 +61,8 @@ is_owned(const JsonNode *managed_fields, bool in_spec)
 		if (summary == NULL || summary->kind != JSON_OBJECT)
 			continue;
 		for (size_t j = 0; j < summary->u.object.count; j++)
-			if (summary->u.object.members[j].key.len > 2 && memcmp(summary->u.object.members[j].key.bytes, "f:", 2) == 0)
+			if (summary->u.object.members[j].key.len > 2 &&
+				memcmp(summary->u.object.members[j].key.bytes, "f:", 2) == 0)
 				return true;
 	}
 	return false;
@@ -74,7 +75,8 @@ summary_fill(Arena *arena, JsonNode *document)
 	const JsonNode *summary = json_get(place, "summary");
 	const JsonNode *managed_fields = json_path(document, "metadata", "managedFields", NULL);
 	bool		left_out = summary == NULL || (summary->kind == JSON_OBJECT && summary->u.object.count == 0);
-	bool		tracked = managed_fields != NULL && managed_fields->kind == JSON_ARRAY && managed_fields->u.array.count > 0;
+	bool		tracked = managed_fields != NULL && managed_fields->kind == JSON_ARRAY &&
+	managed_fields->u.array.count > 0;
 
 	if (place == NULL || (!left_out && (!tracked || is_owned(managed_fields, place != document))))
 		return;

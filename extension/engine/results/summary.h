@@ -21,9 +21,9 @@ extern JsonNode *summary_place(const JsonNode *document);
 extern JsonNode *summary_count(Arena *arena, const JsonNode *results);
 
 /*
- * Fills in the summary of a whole document whose producer left it out: which has none, an empty one, or one that the server
- * filled in before.  The last is one of which the managed fields name no owner.  Where there are no managed fields, a summary is the
- * producer's.  A producer's stays as it is, right or wrong.
+ * Fills in the summary of a whole document whose producer left it out: which has none, an empty one, or one that the
+ * server filled in before.  The last is one of which the managed fields name no owner.  Where there are no managed
+ * fields, a summary is the producer's.  A producer's stays as it is, right or wrong.
  */
 extern void summary_fill(Arena *arena, JsonNode *document);
 

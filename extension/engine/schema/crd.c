@@ -139,7 +139,8 @@ refuse_member(CrdReader *reader, const JsonNode *object, const char *key, const 
 	FieldPath	path = member_path(parent, key);
 
 	if (value != NULL && !(value->kind == JSON_ARRAY && value->u.array.count == 0))
-		field_error(reader->errors, FIELD_FORBIDDEN, &path, NULL, arena_printf(reader->arena, "%s is not supported", key));
+		field_error(reader->errors, FIELD_FORBIDDEN, &path, NULL,
+					arena_printf(reader->arena, "%s is not supported", key));
 }
 
 static void
@@ -199,8 +200,10 @@ check_group_and_name(CrdReader *reader, const JsonNode *crd, const FieldPath *sp
 	{
 		if (!is_dns1123_subdomain(group->u.string))
 			field_error(reader->errors, FIELD_INVALID, &group_path, group,
-						"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-						"must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation "
+						"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+						"'.', and "
+						"must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
+						"validation "
 						"is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')");
 		else if (memchr(group->u.string.bytes, '.', group->u.string.len) == NULL)
 			field_error(reader->errors, FIELD_INVALID, &group_path, group, "should be a domain with at least one dot");
@@ -322,9 +325,11 @@ check_column(CrdReader *reader, const JsonNode *column, const FieldPath *path)
 	get_kind(reader, column, "priority", JSON_INTEGER, path);
 	type = get_string(reader, column, "type", path);
 	if (type == NULL)
-		field_error(reader->errors, FIELD_REQUIRED, &type_path, NULL, "must be one of boolean,date,integer,number,string");
+		field_error(reader->errors, FIELD_REQUIRED, &type_path, NULL,
+					"must be one of boolean,date,integer,number,string");
 	else if (!is_listed(type, types))
-		field_error(reader->errors, FIELD_INVALID, &type_path, type, "must be one of boolean,date,integer,number,string");
+		field_error(reader->errors, FIELD_INVALID, &type_path, type,
+					"must be one of boolean,date,integer,number,string");
 	format = get_string(reader, column, "format", path);
 	if (format != NULL && !is_listed(format, formats))
 		field_error(reader->errors, FIELD_INVALID, &format_path, format,
@@ -487,8 +492,8 @@ default_columns(Arena *arena)
 }
 
 /*
- * What a user of a deprecated version is told: the CRD's words, or upstream's, which name the best version that may be used
- * instead.  better are the versions before this one in the order of priority.
+ * What a user of a deprecated version is told: the CRD's words, or upstream's, which name the best version that may
+ * be used instead.  better are the versions before this one in the order of priority.
  */
 static JsonNode *
 deprecation_warning(CrdReader *reader, const CrdVersion *version, const CrdVersion *better, size_t better_count)
@@ -502,7 +507,8 @@ deprecation_warning(CrdReader *reader, const CrdVersion *version, const CrdVersi
 	for (size_t i = 0; i < better_count; i++)
 	{
 		if (better[i].served && !better[i].deprecated)
-			return json_new_cstring(arena, arena_printf(arena, "%s/%s %s is deprecated; use %s/%s %s", group, version->name, kind,
+			return json_new_cstring(arena, arena_printf(arena, "%s/%s %s is deprecated; use %s/%s %s", group,
+														version->name, kind,
 														group, better[i].name, kind));
 	}
 	return json_new_cstring(arena, arena_printf(arena, "%s/%s %s is deprecated", group, version->name, kind));
@@ -621,7 +627,8 @@ read_versions(CrdReader *reader, const FieldPath *spec_path, size_t *count)
 	if (list->u.array.count > CRD_MAX_VERSIONS)
 	{
 		field_error(reader->errors, FIELD_TOO_MANY, &path, NULL,
-					arena_printf(reader->arena, "%zu: must have at most %d items", list->u.array.count, CRD_MAX_VERSIONS));
+					arena_printf(reader->arena, "%zu: must have at most %d items", list->u.array.count,
+								 CRD_MAX_VERSIONS));
 		return NULL;
 	}
 	*count = list->u.array.count;
@@ -693,7 +700,8 @@ crd_definitions(Arena *arena, const JsonNode *crd, FieldErrorList *errors)
 	check_conversion(&reader, &spec_path);
 	if (get_bool(&reader, reader.spec, "preserveUnknownFields", &spec_path))
 		field_error(errors, FIELD_INVALID, &preserve_path, json_new_bool(arena, true),
-					"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead");
+					"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema "
+					"instead");
 	if (errors->count > before || versions == NULL)
 		return NULL;
 

@@ -47,7 +47,8 @@ extern Definition *definition_compile(Arena *arena, const JsonNode *document);
 
 /*
  * Checks a CustomResourceDefinition (apiextensions.k8s.io/v1) and makes its definition documents, one
- * for each served version, in the CRD's order of versions by Kubernetes version priority (v1 before v1beta1 ...).  Result:
+ * for each served version, in the CRD's order of versions by Kubernetes version priority (v1 before v1beta1 ...).
+ * Result:
  * {"group","plural","singular","kind","listKind","scope","shortNames","categories","versions":[definition...]}
  * Defaults of the CRD API are filled in (singular, listKind, the Age column).  NULL when refused, with errors whose
  * paths are those of the CRD ("spec.versions[0].schema.openAPIV3Schema.properties[spec].uniqueItems").

@@ -28,17 +28,18 @@ extern Schema *schema_compile(Arena *arena, const JsonNode *node, const char *pa
 
 /*
  * Drops what the schema does not know, in place.  The root's apiVersion, kind and metadata are never
- * touched here (object metadata is metadata.c's business), nor those of embedded resources: see below.  unknown may be NULL;
- * it is told of at most UNKNOWN_FIELDS_MAX fields, and no more when their paths have so many bytes; all the others are
- * dropped without a word.
+ * touched here (object metadata is metadata.c's business), nor those of embedded resources: see below.  unknown may
+ * be NULL; it is told of at most UNKNOWN_FIELDS_MAX fields, and no more when their paths have so many bytes; all the
+ * others are dropped without a word.
  */
 extern void schema_prune(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state);
 
 /*
- * Brings the metadata of embedded resources into the shape of ObjectMeta, in place, and tells what was dropped from it.  False
- * with one error when a part of an embedded resource has a wrong type.
+ * Brings the metadata of embedded resources into the shape of ObjectMeta, in place, and tells what was dropped from
+ * it.  False with one error when a part of an embedded resource has a wrong type.
  */
-extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state,
+extern bool schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document,
+								   UnknownField unknown, void *state,
 								   FieldErrorList *errors);
 
 /*
@@ -56,7 +57,10 @@ extern void schema_default_applied(Arena *arena, const Schema *schema, JsonNode 
  */
 extern void schema_validate(const Schema *schema, const JsonNode *document, FieldErrorList *errors);
 
-/* The last part of it alone: embedded resources and lists of type set and map.  Upstream checks these in any document. */
+/*
+ * The last part of it alone: embedded resources and lists of type set and map.  Upstream checks these in any
+ * document.
+ */
 extern void schema_validate_rules(const Schema *schema, const JsonNode *document, FieldErrorList *errors);
 
 /* For managed fields and OpenAPI: how the parts of a document merge (x-kubernetes-list-type and friends). */

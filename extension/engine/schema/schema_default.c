@@ -111,7 +111,7 @@ schema_default(Arena *arena, const Schema *schema, JsonNode *document)
 void
 schema_default_applied(Arena *arena, const Schema *schema, JsonNode *document)
 {
-	Defaulting	defaulting = {.arena = arena,.keeps_nulls = true};
+	Defaulting	defaulting = {.arena = arena, .keeps_nulls = true};
 
 	if (is_walked(schema, document))
 		default_value(&defaulting, schema, document);

@@ -48,9 +48,9 @@ mark_duplicates(ItemKey *keys, size_t count, bool *duplicate)
 	for (size_t i = 1; i < count; i++)
 	{
 		bool		same = keys[i].unspecified == keys[i - 1].unspecified &&
-			json_text_compare(keys[i].text, keys[i - 1].text) == 0;
+		json_text_compare(keys[i].text, keys[i - 1].text) == 0;
 		bool		same_before = i >= 2 && keys[i - 1].unspecified == keys[i - 2].unspecified &&
-			json_text_compare(keys[i - 1].text, keys[i - 2].text) == 0;
+		json_text_compare(keys[i - 1].text, keys[i - 2].text) == 0;
 
 		if (same && !same_before)
 			duplicate[keys[i].index] = true;
@@ -238,6 +238,7 @@ coerce_resource(EmbeddedCoercion *coercion, JsonNode *resource, const FieldPath 
 {
 	Arena	   *arena = coercion->arena;
 	static const char *const keys[] = {"apiVersion", "kind", "metadata"};
+
 	/* Dropped from a document's own metadata, but not here. */
 	static const char *const kept[] = {"managedFields", "selfLink"};
 	FieldErrorList *errors = coercion->errors;
@@ -318,7 +319,7 @@ bool
 schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, UnknownField unknown, void *state,
 					   FieldErrorList *errors)
 {
-	EmbeddedCoercion coercion = {.arena = arena,.unknown = unknown,.state = state,.errors = errors};
+	EmbeddedCoercion coercion = {.arena = arena, .unknown = unknown, .state = state, .errors = errors};
 
 	return coerce_value(&coercion, schema, document, NULL);
 }
@@ -350,7 +351,8 @@ check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldEr
 	field_errors_init(&found, arena);
 	metadata_validate(arena, copy, space != NULL && space->kind == JSON_STRING && space->u.string.len > 0, &found);
 
-	for (size_t i = 0; i < found.count && errors->count < FIELD_ERRORS_MAX && errors->bytes < FIELD_ERRORS_MAX_BYTES; i++)
+	for (size_t i = 0; i < found.count && errors->count < FIELD_ERRORS_MAX &&
+		 errors->bytes < FIELD_ERRORS_MAX_BYTES; i++)
 	{
 		FieldError *error_found = &found.errors[i];
 		char	   *prefix = field_path_string(arena, path->parent);

@@ -271,7 +271,8 @@ check_meta_properties(Rules *rules, const Schema *schema, SchemaLevel level, con
 					   "must be object");
 		if (level == LEVEL_ROOT && !restricts_name_only(metadata->schema))
 			field_error(rules->errors, FIELD_FORBIDDEN, &at, NULL,
-						"must not specify anything other than name and generateName, but metadata is implicitly specified");
+						"must not specify anything other than name and generateName, but metadata is implicitly "
+						"specified");
 	}
 }
 
@@ -342,7 +343,8 @@ check_invariants(Rules *rules, const Schema *schema, SchemaLevel level, const Fi
 	check_meta_properties(rules, schema, level, path);
 	if (schema->embedded && !schema->preserve_unknown && schema->property_count == 0)
 		field_error(rules->errors, FIELD_REQUIRED, &properties, NULL,
-					"must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields");
+					"must not be empty if x-kubernetes-embedded-resource is true without "
+					"x-kubernetes-preserve-unknown-fields");
 }
 
 /* Whatever a value validation speaks of must be specified outside of it. */
@@ -470,7 +472,8 @@ check_list_map_keys(Rules *rules, const Schema *schema, const FieldPath *path)
 	}
 	if (!is_type(item, "object"))
 	{
-		rule_error(rules, FIELD_INVALID, &items, "type", json_new_cstring(rules->arena, item->type != NULL ? item->type : ""),
+		rule_error(rules, FIELD_INVALID, &items, "type",
+				   json_new_cstring(rules->arena, item->type != NULL ? item->type : ""),
 				   "must be object if parent array's x-kubernetes-list-type is map");
 		return;
 	}
@@ -501,7 +504,8 @@ check_list_map_keys(Rules *rules, const Schema *schema, const FieldPath *path)
 					   "must be a scalar type if parent array's x-kubernetes-list-type is map");
 		if (!property->required && property->schema->default_value == NULL)
 			rule_error(rules, FIELD_REQUIRED, &at, "default", NULL,
-					   "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property");
+					   "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required "
+					   "property");
 		if (property->schema->nullable)
 			rule_error(rules, FIELD_FORBIDDEN, &at, "nullable", NULL,
 					   "this property is in x-kubernetes-list-map-keys, so it cannot be nullable");

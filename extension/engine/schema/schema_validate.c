@@ -286,7 +286,8 @@ check_string(Validation *validation, const Schema *schema, const JsonNode *node,
 			add_error(validation, verdict, FIELD_TOO_LONG, path, NULL,
 					  most < 0 ? "value is too long" :
 					  is_silent(validation, verdict) ? NULL :
-					  arena_printf(arena, "may not be more than %lld %s", (long long) most, most == 1 ? "byte" : "bytes"));
+					  arena_printf(arena, "may not be more than %lld %s", (long long) most,
+								   most == 1 ? "byte" : "bytes"));
 			return;
 		}
 		if (schema->min_length.set && length < schema->min_length.value)
@@ -328,7 +329,8 @@ fits_type(const Schema *schema, const JsonNode *integer, double value)
 {
 	if (schema->types == SCHEMA_INTEGER)
 	{
-		if (integer == NULL && (value != trunc(value) || !(value >= -0x1p63 && value < 0x1p63)))
+		if (integer == NULL && (value != trunc(value) ||
+								!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)))
 			return false;
 		return schema->number_format != NUMBER_FORMAT_INT32 || (value >= INT32_MIN && value <= INT32_MAX);
 	}
@@ -349,7 +351,8 @@ check_fits_type(Validation *validation, const Schema *schema, const JsonNode *in
 		const char *format = schema->format;
 
 		add_plain_error(validation, verdict,
-						arena_printf(validation->errors->arena, "%s value must be of type %s%s%s in %s", what, schema->type,
+						arena_printf(validation->errors->arena, "%s value must be of type %s%s%s in %s",
+									 what, schema->type,
 									 format != NULL ? " with format " : " (default format)",
 									 format != NULL ? format : "", name_of(validation, path)));
 	}
@@ -360,9 +363,9 @@ check_fits_type(Validation *validation, const Schema *schema, const JsonNode *in
 static int64_t
 to_int64(double value)
 {
-	if (!(value < 0x1p63))
+	if (!(value < 9223372036854775808.0))
 		return INT64_MAX;
-	if (value < -0x1p63)
+	if (value < -9223372036854775808.0)
 		return INT64_MIN;
 	return (int64_t) value;
 }
@@ -381,7 +384,7 @@ check_bound(Validation *validation, const Schema *schema, const JsonNode *node, 
 {
 	Arena	   *arena = validation->errors->arena;
 	const char *relation = is_maximum ? (bound->exclusive ? "less than" : "less than or equal to") :
-		(bound->exclusive ? "greater than" : "greater than or equal to");
+	(bound->exclusive ? "greater than" : "greater than or equal to");
 	bool		fits = check_fits_type(validation, schema, NULL, bound->value,
 									   is_maximum ? "Maximum boundary" : "Minimum boundary", path, verdict);
 	bool		as_integer = fits && node->kind == JSON_INTEGER;

@@ -37,9 +37,9 @@ typedef struct DocumentRefusal
 } DocumentRefusal;
 
 /*
- * Brings an object into the shape of its type, in place; false with the refusal when that cannot be done, the document is
- * then good for nothing.  One whose apiVersion and kind are not the definition's gets its metadata into shape and keeps
- * all the rest: document_validate() refuses it.
+ * Brings an object into the shape of its type, in place; false with the refusal when that cannot be done, the
+ * document is then good for nothing.  One whose apiVersion and kind are not the definition's gets its metadata into
+ * shape and keeps all the rest: document_validate() refuses it.
  */
 extern bool document_admit(Arena *arena, const Definition *definition, JsonNode *document,
 						   const DocumentAdmission *admission, DocumentRefusal *refusal);
@@ -52,8 +52,8 @@ extern void document_validate(Arena *arena, const Definition *definition, const 
 							  FieldErrorList *errors);
 
 /*
- * What was applied keeps its nulls, and its embedded resources as they are worded, until it has been validated: here it gets its
- * last shape.
+ * What was applied keeps its nulls, and its embedded resources as they are worded, until it has been validated: here
+ * it gets its last shape.
  */
 extern void document_settle_applied(Arena *arena, const Definition *definition, JsonNode *document);
 
@@ -61,7 +61,8 @@ extern void document_settle_applied(Arena *arena, const Definition *definition, 
  * A stored object with the defaults that its schema has gained since; body NULL: nobody asks for it.  NULL when it
  * cannot be read: a restored row was stored as it came.
  */
-extern JsonNode *document_read_stored(Arena *arena, const Definition *definition, JsonText metadata, const JsonText *body);
+extern JsonNode *document_read_stored(Arena *arena, const Definition *definition, JsonText metadata,
+									  const JsonText *body);
 
 /* Whether apiVersion and kind are the definition's. */
 extern bool document_is_of(const Definition *definition, const JsonNode *document);

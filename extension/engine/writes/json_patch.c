@@ -149,8 +149,8 @@ decode_token(Arena *arena, const char *bytes, size_t len)
 }
 
 /*
- * A place in an array of count places, as Go's strconv.Atoi reads it; -1 is the last one.  False when it is no number or
- * there is no such place.
+ * A place in an array of count places, as Go's strconv.Atoi reads it; -1 is the last one.  False when it is no number
+ * or there is no such place.
  */
 static bool
 parse_index(JsonText token, size_t count, size_t *index)
@@ -524,7 +524,7 @@ check_shape(Arena *arena, const JsonNode *patch, bool checked)
 PatchResult
 json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error)
 {
-	Patching	patching = {.arena = arena,.root = *document};
+	Patching	patching = {.arena = arena, .root = *document};
 	size_t		count = patch->kind == JSON_ARRAY ? patch->u.array.count : 0;
 
 	*error = check_shape(arena, patch, checked);

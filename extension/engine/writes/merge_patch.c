@@ -75,7 +75,7 @@ merge_value(Arena *arena, JsonNode *old, const JsonNode *patch)
 static void
 merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch)
 {
-	JsonPairs	pairs = {.left = target,.right = patch};
+	JsonPairs	pairs = {.left = target, .right = patch};
 	size_t		capacity = target->u.object.count + patch->u.object.count;
 	size_t		count = 0;
 	JsonMember *members;

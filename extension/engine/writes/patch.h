@@ -27,15 +27,17 @@ typedef enum PatchResult
  * *error says why not: for PATCH_MALFORMED the whole message of the Status, for PATCH_TOO_MANY the part after "Request
  * entity too large: ", for PATCH_FAILED a reason for logs, as clients are told nothing (JP-01).
  *
- * checked: the patch is decoded by its type first, as under any field validation but Ignore.  Otherwise a member of a wrong type
- * matters only where it is used.
+ * checked: the patch is decoded by its type first, as under any field validation but Ignore.  Otherwise a member of a
+ * wrong type matters only where it is used.
  */
-extern PatchResult json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error);
+extern PatchResult json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
+									const char **error);
 
 /*
- * The same; patch must be an object, else PATCH_MALFORMED.  Unless that is checked a list takes the document's place: then alone
- * *document is no object.
+ * The same; patch must be an object, else PATCH_MALFORMED.  Unless that is checked a list takes the document's place:
+ * then alone *document is no object.
  */
-extern PatchResult merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error);
+extern PatchResult merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
+									 const char **error);
 
 #endif							/* PATCH_H */

@@ -355,8 +355,8 @@ write_check_namespace(Writing *writing, const char *name)
 	Arena	   *arena = writing->arena;
 	const Definition *definition = writing->definition;
 	const char *namespace_name = writing->request->namespace_name;
-	StatusDetails details = {.name = name,.group = definition->group,.kind = definition->plural,.cause_count = 1};
-	StatusCause cause = {.reason = "NamespaceTerminating",.field = "metadata.namespace"};
+	StatusDetails details = {.name = name, .group = definition->group, .kind = definition->plural, .cause_count = 1};
+	StatusCause cause = {.reason = "NamespaceTerminating", .field = "metadata.namespace"};
 
 	if (strcmp(writing->request->namespace_state, "missing") == 0)
 	{
@@ -368,8 +368,10 @@ write_check_namespace(Writing *writing, const char *name)
 	cause.message = arena_printf(arena, "namespace %s is being terminated", namespace_name);
 	details.causes = &cause;
 	status_failure(&writing->reply, 403, "Forbidden",
-				   arena_printf(arena, "%s.%s %s is forbidden: unable to create new content in namespace %s because it is being "
-								"terminated", definition->plural, definition->group, quoted(arena, name), namespace_name), &details);
+				   arena_printf(arena, "%s.%s %s is forbidden: unable to create new content in namespace %s because "
+								"it is being "
+								"terminated", definition->plural, definition->group, quoted(arena, name),
+								namespace_name), &details);
 	return write_refuse(writing, 403);
 }
 
@@ -408,8 +410,8 @@ write_admit(Arena *arena, const Definition *definition, const ApiRequest *reques
 {
 	const VerbSteps *steps = find_verb(request);
 	Writing		writing = {
-		.arena = arena,.definition = definition,.request = request,.context = context,
-		.body = body,.body_len = body_len,.outcome = outcome
+		.arena = arena, .definition = definition, .request = request, .context = context,
+		.body = body, .body_len = body_len, .outcome = outcome
 	};
 
 	memset(outcome, 0, sizeof(*outcome));
@@ -421,7 +423,7 @@ write_admit(Arena *arena, const Definition *definition, const ApiRequest *reques
 
 	if (steps == NULL)
 	{
-		StatusDetails details = {.group = definition->group,.kind = definition->plural};
+		StatusDetails details = {.group = definition->group, .kind = definition->plural};
 
 		status_failure(&writing.reply, 405, "MethodNotAllowed",
 					   arena_printf(arena, "%s is not supported on resources of kind \"%s.%s\"",
@@ -448,8 +450,8 @@ write_decide(Arena *arena, const Definition *definition, const ApiRequest *reque
 {
 	AdmittedWrite copy = *admitted->admitted;
 	Writing		writing = {
-		.arena = arena,.definition = definition,.request = request,.context = context,
-		.body = body,.body_len = body_len,.admitted = &copy,.stored = stored,.outcome = outcome
+		.arena = arena, .definition = definition, .request = request, .context = context,
+		.body = body, .body_len = body_len, .admitted = &copy, .stored = stored, .outcome = outcome
 	};
 
 	*outcome = *admitted;

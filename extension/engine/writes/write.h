@@ -55,8 +55,8 @@ typedef struct WriteOutcome
 	const char *uid;			/* of the object concerned, or NULL */
 
 	/*
-	 * Object answers: the object as it is to be stored, or as it is when nothing is stored.  NULL when
-	 * the answer is the Status in status.
+	 * Object answers: the object as it is to be stored, or as it is when nothing is stored.  NULL when the answer is
+	 * the Status in status.
 	 */
 	JsonNode   *metadata;
 	JsonNode   *body;

@@ -56,7 +56,8 @@ check_config(Writing *writing)
 
 	if (config->kind != JSON_OBJECT && config->kind != JSON_NULL)
 		return write_bad_request(writing,
-								 arena_printf(arena, "error decoding patch: error unmarshaling JSON: while decoding JSON: "
+								 arena_printf(arena, "error decoding patch: error unmarshaling JSON: while decoding "
+											  "JSON: "
 											  "json: cannot unmarshal %s into Go value of type map[string]interface {}",
 											  json_go_kind_name(config->kind)));
 	if (strcmp(version, writing->definition->api_version) == 0 &&
@@ -191,7 +192,10 @@ shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata
 	return true;
 }
 
-/* A version that is none is found out before what is made of it; any other says nothing of an object that is not there. */
+/*
+ * A version that is none is found out before what is made of it; any other says nothing of an object that is not
+ * there.
+ */
 static bool
 check_version_text(Writing *writing, const JsonNode *document)
 {
@@ -210,7 +214,7 @@ apply_to_nothing(Writing *writing)
 	const Definition *definition = writing->definition;
 	const ApiRequest *request = writing->request;
 	WriteOutcome *outcome = writing->outcome;
-	StatusDetails details = {.name = request->name,.group = definition->group,.kind = definition->plural};
+	StatusDetails details = {.name = request->name, .group = definition->group, .kind = definition->plural};
 	bool		dry_run = writing->admitted->options.dry_run;
 	JsonNode   *live = json_new_object(arena);
 	JsonNode   *document;
@@ -224,7 +228,8 @@ apply_to_nothing(Writing *writing)
 	uid = metadata_text(arena, document, "uid");
 	if (uid[0] != '\0')
 	{
-		write_conflict(writing, arena_printf(arena, "uid mismatch: the provided object specified uid %s, and no existing "
+		write_conflict(writing, arena_printf(arena,
+											 "uid mismatch: the provided object specified uid %s, and no existing "
 											 "object was found", uid));
 		return;
 	}

@@ -118,7 +118,7 @@ write_decide_create(Writing *writing)
 	Arena	   *arena = writing->arena;
 	const Definition *definition = writing->definition;
 	WriteOutcome *outcome = writing->outcome;
-	StatusDetails details = {.name = outcome->name,.group = definition->group,.kind = definition->plural};
+	StatusDetails details = {.name = outcome->name, .group = definition->group, .kind = definition->plural};
 	bool		generated = json_get(outcome->metadata, "generateName") != NULL;
 	OldObject	old;
 	StrBuf		message;
@@ -133,7 +133,8 @@ write_decide_create(Writing *writing)
 	strbuf_init(&message, arena);
 	if (json_get(old.metadata, "deletionTimestamp") != NULL)
 		strbuf_puts(&message, "object is being deleted: ");
-	strbuf_printf(&message, "%s.%s %s already exists", definition->plural, definition->group, quoted(arena, outcome->name));
+	strbuf_printf(&message, "%s.%s %s already exists", definition->plural, definition->group,
+				  quoted(arena, outcome->name));
 	if (generated)
 	{
 		strbuf_puts(&message, ", the server was not able to generate a unique name for the object");

@@ -44,7 +44,8 @@ take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind 
 		return true;
 	}
 	return write_bad_request(writing,
-							 arena_printf(writing->arena, "json: cannot unmarshal %s into Go struct field %s of type %s",
+							 arena_printf(writing->arena,
+										  "json: cannot unmarshal %s into Go struct field %s of type %s",
 										  kind == JSON_INTEGER ? json_go_number_name(writing->arena, node) :
 										  json_go_kind_name(node->kind), go_field, go_type));
 }
@@ -241,7 +242,8 @@ check_precondition(Writing *writing, const char *what, const JsonNode *wanted, c
 		return true;
 	text = wanted->u.string;
 	status_conflict(&writing->reply, writing->definition->group, writing->definition->kind, writing->outcome->name,
-					arena_printf(writing->arena, "the %s in the precondition (%s) does not match the %s in record (%s). "
+					arena_printf(writing->arena,
+								 "the %s in the precondition (%s) does not match the %s in record (%s). "
 								 "The object might have been %s", what,
 								 json_text_cstring(writing->arena, text), what, found, hint));
 	return write_refuse(writing, 409);
@@ -299,7 +301,8 @@ mark_terminating(Writing *writing, OldObject *old)
 	if (deletion == NULL && metadata_generation(metadata) > 0)
 		json_set(arena, metadata, "generation", next_generation(arena, metadata_generation(metadata)));
 	if (deletion == NULL || !parse_time(deletion->u.string, &when) || when > writing->context->now)
-		json_set(arena, metadata, "deletionTimestamp", json_new_cstring(arena, format_time(arena, writing->context->now)));
+		json_set(arena, metadata, "deletionTimestamp",
+				 json_new_cstring(arena, format_time(arena, writing->context->now)));
 	json_set(arena, metadata, "deletionGracePeriodSeconds", json_new_integer(arena, 0));
 }
 
@@ -340,7 +343,8 @@ write_decide_delete(Writing *writing)
 	if (finalizers->u.array.count == 0 || strcmp(writing->request->namespace_state, "dead") == 0)
 	{
 		outcome->transform.kind = TRANSFORM_DELETED;
-		write_answer_object(writing, options->dry_run ? WRITE_ANSWER : WRITE_DELETE, 200, old.document, !options->dry_run);
+		write_answer_object(writing, options->dry_run ? WRITE_ANSWER : WRITE_DELETE, 200, old.document,
+							!options->dry_run);
 		return;
 	}
 

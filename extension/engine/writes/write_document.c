@@ -183,7 +183,8 @@ check_type(Arena *arena, const JsonNode *document, JsonText source)
 	StrBuf		buf;
 
 	if (document->kind != JSON_OBJECT && document->kind != JSON_NULL)
-		return arena_printf(arena, "couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value "
+		return arena_printf(arena,
+							"couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value "
 							"of type " GO_TYPE_META, json_go_kind_name(document->kind));
 	for (size_t i = 0; i < 2; i++)
 	{
@@ -218,8 +219,8 @@ bool
 write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
 					 bool *kind_known, const char **error)
 {
-	ComplaintState state = {.arena = writing->arena,.complaints = complaints,.words = "unknown field "};
-	DocumentAdmission admission = {.unknown = complaints != NULL ? complain : NULL,.state = &state};
+	ComplaintState state = {.arena = writing->arena, .complaints = complaints, .words = "unknown field "};
+	DocumentAdmission admission = {.unknown = complaints != NULL ? complain : NULL, .state = &state};
 	DocumentRefusal refusal;
 	JsonText	source = {writing->body, writing->body_len};
 
@@ -276,7 +277,7 @@ write_decode_body(Writing *writing)
 	Arena	   *arena = writing->arena;
 	bool		strict = writing->admitted->options.validation != FIELD_VALIDATION_IGNORE;
 	JsonNode   *complaints = strict ? json_new_array(arena) : NULL;
-	ComplaintState duplicates = {.arena = arena,.complaints = complaints,.words = "duplicate field ",.quoted = true};
+	ComplaintState duplicates = {.arena = arena, .complaints = complaints, .words = "duplicate field ", .quoted = true};
 	JsonError	parse_error;
 	JsonNode   *document;
 	bool		kind_known;
@@ -417,8 +418,8 @@ keep_status_errors(FieldErrorList *errors)
 }
 
 /*
- * Everything that makes an object invalid: a 422 with all of it.  old is NULL for a create.  What was applied and is valid gets its last
- * shape here.
+ * Everything that makes an object invalid: a 422 with all of it.  old is NULL for a create.  What was applied and is
+ * valid gets its last shape here.
  */
 bool
 write_validate(Writing *writing, JsonNode *document, const OldObject *old)
@@ -488,7 +489,7 @@ write_parse_stored(Writing *writing, bool with_body, OldObject *old)
 	{
 		static const char why[] = "the stored object cannot be read";
 		StatusCause cause = {.message = why};
-		StatusDetails details = {.causes = &cause,.cause_count = 1};
+		StatusDetails details = {.causes = &cause, .cause_count = 1};
 
 		status_failure(&writing->reply, 500, "InternalError",
 					   arena_printf(writing->arena, "Internal error occurred: %s", why), &details);
@@ -561,7 +562,8 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 		summary_fill(arena, document);
 	if (json_get(metadata, "name") == NULL && json_get(metadata, "generateName") != NULL)
 		json_set(arena, metadata, "name",
-				 json_new_cstring(arena, metadata_generate_name(arena, json_get_cstring(arena, metadata, "generateName"),
+				 json_new_cstring(arena, metadata_generate_name(arena,
+																json_get_cstring(arena, metadata, "generateName"),
 																context->random)));
 	settle_member(arena, metadata, old_metadata, "uid", json_new_cstring(arena, arena_strdup(arena, context->uid)));
 	settle_member(arena, metadata, old_metadata, "creationTimestamp",

@@ -111,7 +111,7 @@ extern void write_answer_object(Writing *writing, WriteAction action, int code, 
 								bool versioned);
 
 /* write.c: the parts of a request */
-extern bool write_has_content_type(const Writing *writing, const char *wanted);	/* whatever its parameters */
+extern bool write_has_content_type(const Writing *writing, const char *wanted); /* whatever its parameters */
 extern bool write_check_content_type(Writing *writing, bool options);	/* of an object, or of DeleteOptions */
 extern bool write_check_size(Writing *writing);
 extern bool write_take_options(Writing *writing, const char *kind);

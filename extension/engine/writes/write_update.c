@@ -166,10 +166,10 @@ FieldWrite
 write_fields(const Writing *writing)
 {
 	return (FieldWrite) {
-		.arena = writing->arena,.type = field_type_of_object(writing->definition->schema),
-		.api_version = writing->definition->api_version,.owner = writing->admitted->options.owner,
+		.arena = writing->arena, .type = field_type_of_object(writing->definition->schema),
+		.api_version = writing->definition->api_version, .owner = writing->admitted->options.owner,
 		.subresource = writing->request->subresource,
-		.status_subresource = writing->definition->status_subresource,.now = writing->context->now
+		.status_subresource = writing->definition->status_subresource, .now = writing->context->now
 	};
 }
 
@@ -367,7 +367,7 @@ read_patch(Writing *writing)
 	AdmittedWrite *admitted = writing->admitted;
 	JsonNode   *complaints = json_new_array(arena);
 	DuplicateState duplicates = {
-		.arena = arena,.complaints = complaints,.prefix = admitted->patch_type->complaint_prefix
+		.arena = arena, .complaints = complaints, .prefix = admitted->patch_type->complaint_prefix
 	};
 	JsonError	error;
 
@@ -422,7 +422,8 @@ apply_patch(Writing *writing, const OldObject *old)
 	const char *error;
 
 	switch (writing->admitted->patch_type->apply(arena, &document, writing->admitted->patch,
-												 writing->admitted->options.validation != FIELD_VALIDATION_IGNORE, &error))
+												 writing->admitted->options.validation != FIELD_VALIDATION_IGNORE,
+												 &error))
 	{
 		case PATCH_OK:
 			return document;
@@ -495,7 +496,7 @@ void
 write_decide_patch(Writing *writing)
 {
 	JsonNode   *complaints = json_new_array(writing->arena);
-	DuplicateState duplicates = {.arena = writing->arena,.complaints = complaints,.prefix = ""};
+	DuplicateState duplicates = {.arena = writing->arena, .complaints = complaints, .prefix = ""};
 	JsonNode   *document;
 	const char *error;
 	bool		kind_known;

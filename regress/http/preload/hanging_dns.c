@@ -14,7 +14,8 @@ int
 getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **result)
 {
 	int			(*real) (const char *, const char *, const struct addrinfo *, struct addrinfo **) =
-		(int (*) (const char *, const char *, const struct addrinfo *, struct addrinfo **)) dlsym(RTLD_NEXT, "getaddrinfo");
+	(int (*) (const char *, const char *, const struct addrinfo *, struct addrinfo **)) dlsym(RTLD_NEXT,
+																							  "getaddrinfo");
 
 	/* What is an address needs nobody. */
 	if (node == NULL || (hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0))
