@@ -23,6 +23,16 @@ def create(server, cluster, name, database="kube_reports"):
     return int(json.loads(stored)["metadata"]["resourceVersion"])
 
 
+def skip_unless_known(old, new):
+    """Minor releases of one day know the same options of columns; a new server of an earlier day need not know the old one's."""
+    options = old.psql("SELECT DISTINCT split_part(o, '=', 1) FROM pg_attribute a, unnest(a.attoptions) o WHERE o !~ '^n_distinct'").split()
+    for option in options:
+        known = new.psql(f"CREATE TEMPORARY TABLE t (a integer); ALTER TABLE t ALTER a SET ({option} = 1)", user="postgres",
+                         database="postgres", check=False)
+        if "unrecognized parameter" in known.err:
+            pytest.skip(f"the new server's minor release is too old to know {option}, which the old one's sets")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_pg_upgrade(kind):
     """LC-02: the system identifier is another one, which the first write notices"""
@@ -31,9 +41,11 @@ def test_pg_upgrade(kind):
         # PostgreSQL 18 makes checksums by itself; pg_upgrade wants the old server to be like the new one.
         new.start()
         checksums = new.psql("SHOW data_checksums", user="postgres", database="postgres")
-        new.stop()
         old.start()
         old.prepare(cluster)
+        if kind is not Database:
+            skip_unless_known(old, new)
+        new.stop()
         create(old, cluster, "before")
         settle_results(old)
         content, derived, references, last = old.psql(CONTENT), old.psql(DERIVED), old.psql(REFERENCES), newest(old)
@@ -73,6 +85,7 @@ def test_dump_of_the_version_before(kind, form, tmp_path):
         last = create(old, cluster, "before")
         settle_results(old)
         new.start()
+        skip_unless_known(old, new)
         for role in ("owner", "proxy", "reader", "admin"):
             new.psql(f"CREATE ROLE kube_reports_{role} LOGIN", user="postgres", database="postgres")
         file = str(tmp_path / "dump")
