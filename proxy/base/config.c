@@ -83,7 +83,8 @@ static const Flag flags[] =
 	{"tls-private-key-file", FLAG_FILE, &config.tls_private_key_file, "", 0, 0,
 	"private key of the server, PEM; read again when it changes"},
 	{"apiservice-ca-file", FLAG_FILE, &config.apiservice_ca_file, "", 0, 0,
-		"CAs of the server's certificate, PEM: become the caBundle of APIServices by whose own it cannot be verified any "
+		"CAs of the server's certificate, PEM: become the caBundle of APIServices by whose own it cannot be verified "
+		"any "
 	"more; read again when it changes"},
 	{"client-ca-file", FLAG_FILE, &config.client_ca_file, "", 0, 0,
 	"CAs of client certificates (user is the CN, groups are the O values), PEM; read again when it changes"},

@@ -74,7 +74,8 @@ clear_gauges(WorkerBlock *block)
 	atomic_store_explicit(&block->resident, 0, memory_order_relaxed);
 	atomic_store_explicit(&block->certificate_expires_at, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&block->processor_before,
-							  atomic_exchange_explicit(&block->processor, 0, memory_order_relaxed), memory_order_relaxed);
+							  atomic_exchange_explicit(&block->processor, 0, memory_order_relaxed),
+							  memory_order_relaxed);
 }
 
 void

@@ -93,7 +93,8 @@ convert(Arena *arena, yaml_document_t * document, int index, int depth)
 								   node->data.scalar.length);
 		case YAML_SEQUENCE_NODE:
 			result = json_new_array(arena);
-			for (yaml_node_item_t * item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+			for (yaml_node_item_t * item = node->data.sequence.items.start;
+				 item < node->data.sequence.items.top; item++)
 				json_append(arena, result, convert(arena, document, *item, depth + 1));
 			return result;
 		case YAML_MAPPING_NODE:

@@ -56,7 +56,8 @@ load_names(Arena *arena, NameList *list, const JsonNode *data, const char *key, 
 
 /* A bundle of the ConfigMap; one that is absent or empty is none. */
 static bool
-load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const JsonNode *data, const char *key, char *why,
+load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const JsonNode *data,
+					  const char *key, char *why,
 					  size_t why_size)
 {
 	const char *pem = json_get_cstring(&fresh->arena, data, key);

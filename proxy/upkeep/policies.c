@@ -593,7 +593,8 @@ begin_answered(void *state, int status, const char *body, size_t len, const char
 
 	arena_init(&arena);
 	uid = status == 200 ? json_get_cstring(&arena,
-										   json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid") : NULL;
+										   json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"),
+										   "uid") : NULL;
 	if (uid == NULL)
 	{
 		note_rest(&begin_timer, status, "kube-apiserver does not say which cluster it is",

@@ -24,10 +24,15 @@ def create(server, cluster, name, database="kube_reports"):
 
 
 def skip_unless_known(old, new):
-    """Minor releases of one day know the same options of columns; a new server of an earlier day need not know the old one's."""
-    options = old.psql("SELECT DISTINCT split_part(o, '=', 1) FROM pg_attribute a, unnest(a.attoptions) o WHERE o !~ '^n_distinct'").split()
+    """
+    Minor releases of one day know the same options of columns; a new server of an earlier day need not know the old
+    one's.
+    """
+    options = old.psql("SELECT DISTINCT split_part(o, '=', 1) FROM pg_attribute a, unnest(a.attoptions) o WHERE o !~ "
+                       "'^n_distinct'").split()
     for option in options:
-        known = new.psql(f"CREATE TEMPORARY TABLE t (a integer); ALTER TABLE t ALTER a SET ({option} = 1)", user="postgres",
+        known = new.psql(f"CREATE TEMPORARY TABLE t (a integer); ALTER TABLE t ALTER a SET ({option} = 1)",
+                         user="postgres",
                          database="postgres", check=False)
         if "unrecognized parameter" in known.err:
             pytest.skip(f"the new server's minor release is too old to know {option}, which the old one's sets")

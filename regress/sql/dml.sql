@@ -69,7 +69,8 @@ INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, met
 SELECT kube_reports.patch_report(:'one', 'policyreports.wgpolicyk8s.io', 'ns', 'turns',
 	'{"results": [{"policy": "p", "rule": "a", "result": "warn"}]}') IS NOT NULL AS patched;
 UPDATE kube_reports.object
-	SET body = '{"results": [{"policy": "p", "rule": "a", "result": "pass"}, {"policy": "p", "rule": "b", "result": "fail"}]}' WHERE name = 'turns';
+	SET body = '{"results": [{"policy": "p", "rule": "a", "result": "pass"}, {"policy": "p", "rule": "b", "result": '
+		'"fail"}]}' WHERE name = 'turns';
 COMMIT;
 SELECT k.rule, kube_reports_internal.status_name(r.status) AS status FROM kube_reports_internal.result r
 	JOIN kube_reports_internal.criterion k ON k.id = r.criterion

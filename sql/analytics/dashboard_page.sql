@@ -345,7 +345,8 @@ $page$,
 			'evaluated ' || kube_reports_internal.html_age((shown->>'made_at')::timestamptz -
 				(shown->>'evaluated_at')::timestamptz) || ' ago'),
 		CASE WHEN h.some
-			THEN format('<section class="wide hero" aria-label="Overview">%s<div><p class="lead">%s</p>%s</div></section>%s%s%s',
+			THEN format('<section class="wide hero" aria-label="Overview">%s<div><p '
+				'class="lead">%s</p>%s</div></section>%s%s%s',
 				kube_reports_internal.chart_ring('Score: ' || kube_reports_internal.html_value(h.score, true), h.score),
 				CASE WHEN h.score IS NULL
 						THEN 'Nothing counts towards a score. Results that are skipped never do: let a policy check '

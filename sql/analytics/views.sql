@@ -199,7 +199,8 @@ CREATE VIEW kube_reports_internal.visible_count AS
 	FROM kube_reports_internal.visible_rollup r
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports_internal.visible_count
-	IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as well';
+	IS 'visible_rollup with what was measured by, and each count in the column of its status and of its severity as '
+		'well';
 
 CREATE VIEW kube_reports.status_counts WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, r.source, r.pass, r.warn, r.fail, r.error, r.skip,

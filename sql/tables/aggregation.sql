@@ -97,7 +97,8 @@ COMMENT ON COLUMN kube_reports_internal.aggregation_queue.after
 	IS 'how far an earlier step has come: in stages a and r the name of the last report that was merged, in stages e '
 		'and o the key of the last object that was looked at; empty: nowhere';
 COMMENT ON COLUMN kube_reports_internal.aggregation_queue.attempts
-	IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and alone';
+	IS 'how often it was tried and failed for what the server was short of: it is tried again later each time, and '
+		'alone';
 CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key);
 CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 	WHERE attempts > 0;

@@ -193,7 +193,8 @@ CREATE TABLE kube_reports_internal.log_size (
 	aging_at	timestamptz
 );
 COMMENT ON TABLE kube_reports_internal.log_size
-	IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never dumped';
+	IS 'how large each lane''s part of change is: kept by compact(), so that it need not look at all of it; never '
+		'dumped';
 COMMENT ON COLUMN kube_reports_internal.log_size.measured IS 'changes up to this version are counted';
 COMMENT ON COLUMN kube_reports_internal.log_size.aging
 	IS 'how many bytes may still go for their age in the minute that began at aging_at';
