@@ -53,6 +53,7 @@ PROPER = {
     "42501": "not granted",
     "42710": "what is to be made is there already",
     "42704": "a role or a parameter that was named does not exist",
+    "42939": "a role has a name that the server reserves, such as none",
     "54000": "more than the function is prepared for",
     "55000": "the store is not in the state for it: a restore is pending, there is no such lane",
     "55P03": "a lock was not to be had in time",
