@@ -12,7 +12,7 @@ from conftest import CHART, KUBE_VERSION, TOP, helm, of_kind, yaml_documents
 PAGE = (TOP / "docs" / "install.md").read_text()
 README = (CHART / "README.md").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-OURS, _, EQUIVALENTS = PAGE.partition("## For who knows the chart of reports-server")
+OURS, _, EQUIVALENTS = PAGE.partition("## Values of reports-server's chart")
 
 
 def known(path):
