@@ -4,13 +4,16 @@ Functions are taken as the database has them and changed at one place: a mutant 
 pass.
 """
 
+import re
+
 
 def replace(database, function, *pairs, name="kube_reports"):
-    """Redefines a function of the database of that name with pieces of its text replaced."""
+    """Redefines a function of the database of that name with pieces of its text replaced, wherever its lines break."""
     text = database.psql(f"SELECT pg_get_functiondef('{function}'::regprocedure)", database=name)
     for old, new in pairs:
-        assert text.count(old) >= 1, f"{function} has no {old!r} any more"
-        text = text.replace(old, new)
+        place = r"\s+".join(re.escape(word) for word in old.split())
+        text, count = re.subn(place, lambda _, new=new: new, text)
+        assert count >= 1, f"{function} has no {old!r} any more"
     database.psql(text, database=name)
 
 
