@@ -4,16 +4,17 @@
  *	  Every difference between the versions of PostgreSQL that the backend
  *	  files are built for: 15 to 18.
  *
- * Included in place of postgres.h, by backend.h alone.  No other file asks for
- * PG_VERSION_NUM: each says what the newest version says, and what an older one
- * lacks is made up here.  What differs in SQL is said in docs/versions.md.
+ * Only backend.h includes this file, in place of postgres.h.  No other file
+ * tests PG_VERSION_NUM: all files use the names of the newest version, and
+ * this file defines those that older versions lack.  docs/versions.md
+ * describes the differences in SQL.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef COMPAT_H
 #define COMPAT_H
 
-/* What PostgreSQL looks up in the module; everything else is hidden.  Before 16 this was nothing. */
+/* Exports what PostgreSQL looks up in the module; everything else is hidden.  Empty before version 16. */
 #ifndef WIN32
 #define PGDLLEXPORT __attribute__((visibility("default")))
 #endif
@@ -27,10 +28,10 @@
 #endif
 
 #if PG_VERSION_NUM >= 160000
-/* Before, postgres.h had these. */
+/* Part of postgres.h before version 16. */
 #include "varatt.h"
 #else
-/* As later versions say it: the function itself is looked up, too. */
+/* As in later versions: exports the function itself, too. */
 #undef PG_FUNCTION_INFO_V1
 #define PG_FUNCTION_INFO_V1(funcname) \
 extern PGDLLEXPORT Datum funcname(PG_FUNCTION_ARGS); \
@@ -47,7 +48,7 @@ extern int no_such_variable
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn pg_attribute_noreturn()
 
-/* pg_get_loaded_modules() came with 18: before, the name and the version of a module are said nowhere. */
+/* Before version 18, without pg_get_loaded_modules(), a module cannot state its name and version. */
 #define PG_MODULE_MAGIC_EXT(...) PG_MODULE_MAGIC
 #endif
 

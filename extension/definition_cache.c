@@ -3,10 +3,9 @@
  * definition_cache.c
  *	  Compiled definitions and result mappings of this session, by id.
  *
- * An id is drawn from a sequence whose start is the time of CREATE EXTENSION
- * and never stands for two documents, so nothing needs to be invalidated.
- * What is no longer in use stays until the session ends; types are registered
- * rarely.
+ * Ids come from a sequence that starts at the time of CREATE EXTENSION.  No
+ * two documents ever have the same id, so the cache needs no invalidation.
+ * Unused entries stay until the session ends; types are registered rarely.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +15,10 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-/* Both are part of the key: ids come from callers, and what one compiled must never reach another's user. */
+/*
+ * Callers supply the ids.  With compile in the key, a definition is never used as a mapping, nor a mapping as a
+ * definition.
+ */
 typedef struct CachedKey
 {
 	int64		id;
@@ -50,7 +52,7 @@ take(Arena *arena, JsonNode *to, const char *key, const JsonNode *from, const ch
 		json_set(arena, to, key, value);
 }
 
-/* The CustomResourceDefinition that a definition would come from. */
+/* Rebuilds the CustomResourceDefinition of a definition. */
 static JsonNode *
 definition_source(Arena *arena, const JsonNode *definition)
 {
@@ -97,9 +99,9 @@ definition_source(Arena *arena, const JsonNode *definition)
 }
 
 /*
- * The engine trusts definitions, but who owns the registry's tables is no
- * superuser and may write anything into them.  So each goes through the
- * checks of a CustomResourceDefinition again, and what they make of it counts.
+ * The engine trusts definitions, but the owner of the registry's tables is not a superuser and can write anything into
+ * them.  Therefore each definition passes the checks of a CustomResourceDefinition again, and the engine uses the
+ * result of these checks.
  */
 JsonNode *
 parse_definition(Arena *arena, Datum document)
@@ -135,7 +137,7 @@ compile_definition(Arena *arena, Datum document)
 	return definition;
 }
 
-/* The mapping's tree points into its text, which must therefore live as long. */
+/* The mapping's tree points into its text, so the text must live as long as the tree. */
 static void *
 compile_mapping(Arena *arena, Datum document)
 {
@@ -179,7 +181,7 @@ lookup(int64 id, Datum document, void *(*compile) (Arena *, Datum))
 	arena_init_for(arena, toast_raw_datum_size(document));
 	compiled = compile(arena, document);
 	MemoryContextSwitchTo(caller);
-	/* Only what is whole outlives the statement. */
+	/* The context outlives the statement only if compiling has succeeded. */
 	MemoryContextSetParent(context, CacheMemoryContext);
 	entry = hash_search(cached_documents, &key, HASH_ENTER, &found);
 	entry->compiled = compiled;

@@ -18,7 +18,7 @@
 
 PG_MODULE_MAGIC_EXT(.name = "kube_reports", .version = CppAsString2(KUBE_REPORTS_VERSION));
 
-/* Freed memory that a proxy's session keeps for itself, in bytes. */
+/* Bytes of freed memory that a proxy's session does not return to the system. */
 #define KEPT_MEMORY (32 * 1024 * 1024)
 
 PGDLLEXPORT void _PG_init(void);
@@ -93,9 +93,9 @@ _PG_init(void)
 PG_FUNCTION_INFO_V1(keep_memory);
 
 /*
- * Pieces of lists are a few megabytes that are copied from one level of the executor to the next.  By default glibc
- * gives each copy back to the system at once and gets it again page by page, which cost more than all the rest of a
- * list (measured).
+ * A piece of a list has a few megabytes; each level of the executor copies it to the next.  By default glibc returns
+ * each copy to the system at once and gets it again page by page.  This cost more than all the rest of a list
+ * (measured).
  */
 Datum
 keep_memory(PG_FUNCTION_ARGS)

@@ -3,9 +3,9 @@
  * report_type.c
  *	  Type report: one JSON object as text.
  *
- * Stored and sent exactly as text is; input only checks.  Reading a report
- * out is a copy, which is why lists and watches are built from it and not
- * from jsonb.
+ * A report is stored and sent exactly as a text; the input function only
+ * checks it.  Output is a copy; therefore lists and watches are built from
+ * this type and not from jsonb.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,7 +61,7 @@ report_in(PG_FUNCTION_ARGS)
 	char	   *input = PG_GETARG_CSTRING(0);
 	size_t		len;
 
-	/* Where a type's input is not strict a null comes as no string. */
+	/* If the input function is not STRICT, a null arrives as a null pointer. */
 	if (input == NULL)
 		PG_RETURN_NULL();
 	len = strlen(input);
@@ -136,7 +136,7 @@ report_from_jsonb(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(printed));
 }
 
-/* What is at a path of members, NULL when there is none. */
+/* The value at a path of members; NULL if absent. */
 static const JsonNode *
 node_at(Arena *arena, Datum document, ArrayType * path)
 {

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * sql_aggregation.c
- *	  SQL functions that aggregation is made of: results of reports in the
- *	  policy working group's format, one by one, their summary, their owner,
- *	  and the rules of policies.
+ *	  SQL functions for aggregation: the single results of reports in the
+ *	  policy working group's format, their summary, their owner, and the rules
+ *	  of policies.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,7 +58,7 @@ sql_count_summary(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* A string member; empty when it is none. */
+/* A string member; empty if the member is not a string. */
 static Datum
 member_datum(Arena *arena, const JsonNode *result, const char *key)
 {

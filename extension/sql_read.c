@@ -143,7 +143,7 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* Ages count from here: these functions are STABLE, and give the same answer throughout a statement. */
+/* The time from which ages count.  The functions are STABLE: they give the same answer throughout a statement. */
 static int64_t
 statement_time(void)
 {
@@ -151,8 +151,8 @@ statement_time(void)
 }
 
 /*
- * What to render: every rendering function begins with (definition_id, definition, transform).  ...: the documents'
- * numbers.
+ * The arguments of every rendering function begin with (definition_id, definition, transform).  The macro takes the
+ * numbers of the arguments that are documents.
  */
 #define RENDER_BEGIN(...) \
 	const Definition *definition; \
@@ -348,7 +348,7 @@ parse_transform(Datum datum, Transform *transform)
 	pfree(token);
 }
 
-/* Empty for a null: a body that was not read. */
+/* Empty for a null, which is a body that was not read. */
 static JsonText
 argument_text(FunctionCallInfo fcinfo, int number)
 {

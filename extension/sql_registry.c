@@ -109,13 +109,13 @@ sql_served_documents(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The checks of a create that need nothing but the document. */
+/* Runs the checks of a create that need only the document. */
 Datum
 sql_check_document(PG_FUNCTION_ARGS)
 {
 	require_all_arguments(fcinfo);
 
-	/* A part of a manifest may be asked about, too. */
+	/* The document may be part of a manifest, without metadata. */
 	static const DocumentAdmission admission = {.metadata_optional = true};
 	static const uint8_t no_chance[5] = {0};
 	const Definition *definition = definition_lookup(PG_GETARG_INT64(0), PG_GETARG_DATUM(1));
@@ -134,7 +134,7 @@ sql_check_document(PG_FUNCTION_ARGS)
 	if (document_admit(&arena, definition, document, &admission, &refusal))
 	{
 		metadata = json_get(document, "metadata");
-		/* A manifest need not say where it will be put, nor by what name. */
+		/* A manifest may omit the namespace, and have generateName in place of a name. */
 		if (metadata != NULL && definition->namespaced && json_get(metadata, "namespace") == NULL)
 			json_set(&arena, metadata, "namespace", json_new_cstring(&arena, "default"));
 		prefix = json_get_cstring(&arena, metadata, "generateName");

@@ -91,7 +91,7 @@ text_datum(JsonText text)
 	return PointerGetDatum(text_of(text.bytes, text.len));
 }
 
-/* The whole document again: the metadata as a member of the body; NULL when there is no body. */
+/* Joins metadata and body into the whole document; NULL if there is no body. */
 static JsonNode *
 whole_document(FunctionCallInfo fcinfo, Arena *arena, int metadata, int body)
 {
@@ -150,7 +150,7 @@ sql_evaluated_at(PG_FUNCTION_ARGS)
 static void
 put_change(const ResultChange *change, ReturnSetInfo *set)
 {
-	/* What is gone is described by what it was. */
+	/* A removed result is described by its old values. */
 	const ReportResult *result = change->new != NULL ? change->new : change->old;
 	ResultEntry *entry = result->entry;
 	bool		wanted = change->new != NULL;
@@ -175,7 +175,7 @@ put_change(const ResultChange *change, ReturnSetInfo *set)
 	PUT(COLUMN_NATIVE_STATUS, text_datum(entry->native_status));
 	PUT(COLUMN_SCORE, Float4GetDatum((float4) entry->score));
 	PUT(COLUMN_DETAIL, Int64GetDatum(entry->detail));
-	/* What the elements of a list say, they say of many subjects. */
+	/* Results of several subjects can share an entry; only the first row carries the texts of the entry. */
 	if (wanted && !entry->told)
 	{
 		PUT(COLUMN_SOURCE, text_datum(entry->source));

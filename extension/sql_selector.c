@@ -3,8 +3,8 @@
  * sql_selector.c
  *	  SQL functions over labels and selectors.
  *
- * label_terms() feeds a stored generated column and with it a GIN index: what
- * it gives for a document must never change without a rewrite of the table.
+ * label_terms() fills a stored generated column, which has a GIN index.  If
+ * its result for a document changes, the table must be rewritten.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@ PG_FUNCTION_INFO_V1(matches_labels);
 PG_FUNCTION_INFO_V1(matches_fields);
 PG_FUNCTION_INFO_V1(selector_terms_of);
 
-/* A selector compiled for the rest of the query; every row of a list brings the same text. */
+/* A selector, compiled once per query: the text is the same for every row of a list. */
 typedef struct CompiledSelector
 {
 	char	   *source;

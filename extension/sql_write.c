@@ -3,7 +3,8 @@
  * sql_write.c
  *	  SQL functions that decide on writes.
  *
- * They see documents only; locks, versions and tables are store/write.sql's.
+ * They see documents only.  store/write.sql handles locks, versions and
+ * tables.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +17,7 @@
 #include "engine/api/status.h"
 #include "engine/writes/write.h"
 
-/* What a proxy lets through at most; its own flag is lower as a rule. */
+/* The largest value of the proxy's --max-request-body-bytes; a proxy usually has a lower one. */
 #define MAX_BODY ((size_t) 64 << 20)
 
 PG_FUNCTION_INFO_V1(sql_write_admit);
@@ -28,7 +29,7 @@ static char action_letter(Arena *arena, const ApiRequest *request, const WriteOu
 static Datum warning_array(const JsonNode *warnings);
 static Datum outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome);
 
-/* What is asked of the engine; decide: with the stored object, NULL for none, at hand. */
+/* A question to the engine.  With decide, stored is the stored object, or NULL if there is none. */
 typedef struct AskedWrite
 {
 	const Definition *definition;
@@ -98,14 +99,14 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
 	memset(outcome, 0, sizeof(*outcome));
 
 	/*
-	 * When deciding, admission is repeated: it is cheaper than handing a parsed document from one SQL function to the
+	 * A decision repeats the admission: this is cheaper than passing a parsed document from one SQL function to the
 	 * next.
 	 */
 	write_admit(arena, asked->definition, &asked->request, asked->document.bytes, asked->document.len,
 				&asked->context, outcome);
 	if (!asked->decide)
 		return;
-	/* A name that was generated the first time is the one that is taken. */
+	/* The name that the first admission generated is already taken; take it from the stored object. */
 	if (asked->stored != NULL && strcmp(asked->request.verb, "create") == 0)
 		outcome->name = json_get_cstring(arena, parse_document(arena, asked->stored->metadata), "name");
 	if (outcome->action != WRITE_PENDING)
@@ -116,8 +117,8 @@ perform(Arena *arena, const AskedWrite *asked, WriteOutcome *outcome)
 }
 
 /*
- * A document that goes over its budget gets an answer of its own: the rest of its batch is not its fault.  The error
- * may be caught without a subtransaction, because nothing but the engine runs here, which has no state but the arena.
+ * A document that exceeds its budget gets an answer of its own, so that the rest of its batch does not fail.  The error
+ * can be caught without a subtransaction: only the engine runs here, and its only state is the arena.
  */
 static Datum
 ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
@@ -156,8 +157,8 @@ ask(Arena *arena, const AskedWrite *asked, TupleDesc row)
 }
 
 /*
- * The key columns are the truth: a document that names another object is refused, one that names none gets their
- * names.
+ * The key columns decide: a document with another name or namespace is refused; a document without one gets that of the
+ * columns.
  */
 static void
 agree_on_key(Arena *arena, JsonNode *metadata, const char *member, Datum column, FieldErrorList *errors)
@@ -219,7 +220,7 @@ sql_write_document(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(tuple));
 }
 
-/* fill_summary is the number of the argument that asks for it. */
+/* fill_summary is the number of the argument that requests the summary. */
 static void
 fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary)
 {
@@ -242,8 +243,8 @@ fill_context(WriteContext *context, FunctionCallInfo fcinfo, int fill_summary)
 }
 
 /*
- * A create that was admitted is an insert unless the object exists, which SQL finds out by itself; with a dry run
- * nothing is inserted, so that write_decide() has to answer.
+ * An admitted create becomes an insert; SQL itself detects an existing object.  A dry run inserts nothing, so
+ * write_decide() must answer.
  */
 static char
 action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outcome)
@@ -267,7 +268,7 @@ action_letter(Arena *arena, const ApiRequest *request, const WriteOutcome *outco
 	pg_unreachable();
 }
 
-/* What both functions return: type admitted. */
+/* The result of sql_write_admit() and sql_write_decide(), of type admitted. */
 static Datum
 outcome_row(Arena *arena, TupleDesc row, const ApiRequest *request, const WriteOutcome *outcome)
 {
