@@ -3,14 +3,14 @@
  * arena.c
  *	  Memory and text building for the document engine.
  *
- * Memory is cut from chunks that grow with the arena, so that a small
- * document costs one allocation and a large one a handful.  Little is given
- * back before arena_free(): large pieces that grew into larger ones, and what
- * was taken since a mark.  A text under construction that lies last in its
- * chunk grows in place.
+ * Pieces are cut from chunks that grow with the arena, so that a small
+ * document costs one allocation and a large one a few.  Before arena_free(),
+ * only two functions give memory back: arena_discard() frees a large piece,
+ * and arena_return_to() frees all that was taken since a mark.  A text under
+ * construction grows in place if it is the last piece of its chunk.
  *
- * Under AddressSanitizer every piece is a chunk of its own, so that running
- * over its end is seen.
+ * Under AddressSanitizer every piece is a chunk of its own, so that the
+ * sanitizer detects an access beyond its end.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,12 +25,12 @@
 #define CHUNK_FIRST ((size_t) 8 * 1024 - 64)
 #define CHUNK_LARGEST ((size_t) 512 * 1024)
 
-/* A request beyond this is refused by every allocator; the limit keeps sums from wrapping around. */
+/* Every allocator refuses a larger request; the limit keeps sums from wrapping around. */
 #define ALLOCATION_LIMIT (SIZE_MAX / 4)
 
 #define STRBUF_FIRST 128
 
-/* Elements in the first place of an array that grows. */
+/* The first capacity of a growing array, in elements. */
 #define FIRST_CAPACITY 4
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -44,7 +44,7 @@
 #define ONE_CHUNK_EACH false
 #endif
 
-/* From this size on a piece always has a chunk of its own. */
+/* A piece of this size or larger always has a chunk of its own. */
 #define OWN_CHUNK (CHUNK_LARGEST / 4 + 1)
 
 struct ArenaChunk
@@ -52,10 +52,10 @@ struct ArenaChunk
 	ArenaChunk *older;
 	ArenaChunk *newer;
 	size_t		size;			/* without this header */
-	size_t		shared;			/* by pieces of any size; 0: the chunk of one piece */
+	size_t		shared;			/* 1: for several pieces; 0: for one piece */
 };
 
-/* Where arena_exceeded() goes back to. */
+/* The place to which leave_run() jumps. */
 typedef struct Guard
 {
 	struct Guard *outer;
@@ -76,7 +76,7 @@ void		(*arena_exceeded) (ArenaLimit limit, uint64_t allowed) = leave_run;
 const size_t arena_chunk_header = sizeof(ArenaChunk);
 arena_local uint64_t arena_steps_left = UINT64_MAX;
 
-/* What arena_steps_left began with. */
+/* The initial value of arena_steps_left. */
 static arena_local uint64_t steps_allowed = UINT64_MAX;
 
 static arena_local Guard *innermost = NULL;
@@ -96,7 +96,7 @@ no_interrupt(void)
 {
 }
 
-/* Limits exist only inside arena_run(), as long as nobody but it sets them. */
+/* The default of arena_exceeded.  Only for programs in which nothing but arena_run() sets limits. */
 static void
 leave_run(ArenaLimit limit, uint64_t allowed)
 {
@@ -134,7 +134,7 @@ arena_spend(uint64_t steps)
 	{
 		uint64_t	allowed = steps_allowed;
 
-		/* Whoever is told must be able to work. */
+		/* Lift the limit, because arena_exceeded() may need steps. */
 		steps_allowed = UINT64_MAX;
 		arena_steps_left = UINT64_MAX;
 		arena_exceeded(ARENA_WORK, allowed);
@@ -217,7 +217,7 @@ arena_return_to(Arena *arena, const ArenaMark *mark)
 {
 	while (arena->chunks != mark->newest)
 		release_chunk(arena, arena->chunks);
-	/* Large pieces went behind the one that was newest. */
+	/* Chunks of large pieces were linked behind the chunk that was newest. */
 	while (mark->newest != NULL && mark->newest->older != mark->older)
 		release_chunk(arena, mark->newest->older);
 	arena->next = mark->next;
@@ -229,7 +229,7 @@ arena_discard(Arena *arena, void *piece, size_t size)
 {
 	ArenaChunk *chunk = (ArenaChunk *) piece - 1;
 
-	/* The newest chunk may be the one that has free space. */
+	/* A shared chunk may hold the free space of the arena. */
 	if (size >= OWN_CHUNK && chunk->shared == 0)
 		release_chunk(arena, chunk);
 }
@@ -243,7 +243,7 @@ take_chunk(Arena *arena, size_t size, bool shared)
 	{
 		size_t		allowed = arena->limit;
 
-		/* Likewise. */
+		/* Lift the limit, because arena_exceeded() may need memory. */
 		arena->limit = SIZE_MAX;
 		arena_exceeded(ARENA_MEMORY, allowed);
 	}
@@ -255,7 +255,7 @@ take_chunk(Arena *arena, size_t size, bool shared)
 }
 
 /*
- * Takes size bytes, a multiple of 8, that the newest chunk has no room for.
+ * Takes size bytes, a multiple of 8, when the newest chunk has no room for them.
  */
 static void *
 allocate_from_new_chunk(Arena *arena, size_t size)
@@ -269,7 +269,7 @@ allocate_from_new_chunk(Arena *arena, size_t size)
 	if (chunk_size > CHUNK_LARGEST)
 		chunk_size = CHUNK_LARGEST;
 
-	/* A large piece goes behind the newest chunk, whose free space stays in use. */
+	/* The chunk of a large piece is linked behind the newest chunk, whose free space stays in use. */
 	if (size > chunk_size / 4 || ONE_CHUNK_EACH)
 	{
 		chunk = take_chunk(arena, size, false);
@@ -461,7 +461,7 @@ strbuf_finish(StrBuf *buf)
 }
 
 /*
- * Most texts fit the room that a buffer has; the others are printed twice.
+ * Most texts fit into the free space of the buffer; the others are printed twice.
  */
 static void
 append_formatted(StrBuf *buf, const char *format, va_list arguments)

@@ -5,19 +5,19 @@
  *
  * The document engine (json.c, schema_*.c, write.c and friends) is plain C:
  * it never includes postgres.h or h2o.h, so that the same object files serve
- * the backend, the proxy and the fuzzers.  All of it allocates from an Arena
- * and frees nothing by itself: who made the arena ends it.
+ * the backend, the proxy and the fuzzers.  All its code allocates from an
+ * Arena and frees nothing; the caller that created the arena frees it.
  *
- * What the input makes of itself is bounded: an arena that was begun for an
- * input holds at most ARENA_BYTES_PER_BYTE bytes for each byte of it, beyond
- * a floor, and the work that checkpoints count has such a budget too.  Over
- * either, arena_exceeded() leaves the engine: by an SQL error in the backend,
- * elsewhere back to arena_run().
+ * Each input has a budget of memory and of work.  An arena for an input holds
+ * at most ARENA_BYTES_PER_BYTE bytes for each byte of the input, plus a
+ * floor.  The budget of work limits the steps that checkpoints count.  If a
+ * budget is exceeded, arena_exceeded() leaves the engine: with an SQL error
+ * in the backend, elsewhere by a return to arena_run().
  *
  * In the backend arena_allocate is palloc and arena_interrupt is
- * CHECK_FOR_INTERRUPTS() plus check_stack_depth(): both may longjmp away, as
- * arena_exceeded() does, so no code of the engine may hold a resource outside
- * the arena.
+ * CHECK_FOR_INTERRUPTS() plus check_stack_depth(): both may leave by longjmp,
+ * as arena_exceeded() does, so no code of the engine may hold a resource
+ * outside the arena.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,13 +37,13 @@ typedef struct Arena
 	char	   *next;			/* free space of the newest chunk */
 	char	   *end;
 	size_t		taken;			/* bytes of all chunks */
-	size_t		limit;			/* for taken */
+	size_t		limit;			/* upper limit of taken */
 } Arena;
 
 /*
- * The budget of an input.  The largest honest ratio of memory to text is that of a document of short numbers or empty
- * containers, about 30; what is written from a tree comes on top.  A step is a value that is looked at, in each of
- * the dozen passes over a document; 10 to 50 ns.
+ * The budget of an input.  Of honest documents, those of short numbers or empty containers need the most memory per
+ * byte of text, about 30 bytes; the text written from a tree is added.  A step is a visit to one value in one of the
+ * dozen passes over a document, and takes 10 to 50 ns.
  */
 #define ARENA_BYTES_PER_BYTE 50
 #define ARENA_BYTES_FLOOR ((size_t) 32 * 1024 * 1024)
@@ -58,22 +58,22 @@ typedef enum ArenaLimit
 } ArenaLimit;
 
 /*
- * Hooks; set once at start-up.  Defaults: malloc (abort when it fails), free, nothing, the end of the innermost
+ * Hooks, set once at start-up.  Defaults: malloc (abort on failure), free, no action, return from the innermost
  * arena_run().
  */
 extern void *(*arena_allocate) (size_t size);
 extern void (*arena_release) (void *pointer);
 extern void (*arena_interrupt) (void);
 
-/* What every arena_allocate() is asked for beside the pieces themselves. */
+/* Bytes that every call of arena_allocate() requests in addition to the pieces. */
 extern const size_t arena_chunk_header;
 
 /* Never returns; allowed is the budget: bytes or steps. */
 extern void (*arena_exceeded) (ArenaLimit limit, uint64_t allowed);
 
 /*
- * The proxy runs the engine on threads, each with a budget of its own; a backend is one thread, and reads plain
- * memory faster.
+ * The proxy runs the engine on several threads, each with a budget of its own.  A backend has one thread, and plain
+ * variables are faster.
  */
 #ifdef ARENA_THREADS
 #define arena_local _Thread_local
@@ -81,13 +81,13 @@ extern void (*arena_exceeded) (ArenaLimit limit, uint64_t allowed);
 #define arena_local
 #endif
 
-/* Steps that the input at hand may still cause. */
+/* Steps left of the budget of the current input. */
 extern arena_local uint64_t arena_steps_left;
 
-/* Takes that many steps at once, for what is one call here and much work below it. */
+/* Takes several steps at once, for a single call that does much work. */
 extern void arena_spend(uint64_t steps);
 
-/* Called at every level of recursion and every few hundred steps of a loop that the input drives. */
+/* Called at every level of recursion, and every few hundred steps of a loop whose length depends on the input. */
 static inline void
 arena_checkpoint(void)
 {
@@ -97,7 +97,7 @@ arena_checkpoint(void)
 	arena_interrupt();
 }
 
-/* For a loop that counts its steps. */
+/* The same for a loop that counts its steps. */
 static inline void
 arena_checkpoint_at(size_t step)
 {
@@ -105,23 +105,23 @@ arena_checkpoint_at(size_t step)
 		arena_spend(0x100);
 }
 
-/* Without limits: for what is not made from somebody's input. */
+/* Creates an arena without limits, for data that does not come from a client. */
 extern void arena_init(Arena *arena);
 extern void arena_free(Arena *arena);
 
 /*
- * For the work on an input of so many bytes: limits the arena, and begins a budget of steps that replaces the one
- * before.
+ * Creates an arena for an input of so many bytes: limits its memory, and starts a budget of steps, which replaces the
+ * previous one.
  */
 extern void arena_init_for(Arena *arena, size_t input);
 
-/* A budget of steps alone, for work that allocates nothing. */
+/* Starts only a budget of steps, for work that allocates nothing. */
 extern void arena_begin_work(size_t input);
 
 /*
- * Runs a function under the budget of an input, which holds for what it takes from this arena beyond what is there,
- * and for its steps.  Other than ARENA_WITHIN: the function was left where it went over.  Not for the backend, where
- * errors leave too.
+ * Runs a function under the budget of an input, which limits the function's steps and the memory that it takes from
+ * this arena.  Any result but ARENA_WITHIN: the function was left at the point where it exceeded this limit.  Not for
+ * the backend, where SQL errors leave the function, too.
  */
 extern ArenaLimit arena_run(Arena *arena, size_t input, void (*run) (void *state), void *state);
 
@@ -135,14 +135,14 @@ extern char *arena_strdup(Arena *arena, const char *string);
 extern char *arena_printf(Arena *arena, const char *format,...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Gives back a piece of that size that nothing points to any more, if it is large enough to be worth it: what grew
- * out of its place.
+ * Gives back a piece of this size that is no longer in use, for example after it was copied to a larger place.  Small
+ * pieces stay.
  */
 extern void arena_discard(Arena *arena, void *piece, size_t size);
 
 /*
- * Gives back everything that was taken since the mark was made.  Nothing that was taken before it may have been
- * discarded since, or grown.
+ * Gives back everything that was taken since the mark was made.  Pieces taken before the mark must not have been
+ * discarded or enlarged since.
  */
 typedef struct ArenaMark
 {
@@ -156,8 +156,8 @@ extern ArenaMark arena_mark(const Arena *arena);
 extern void arena_return_to(Arena *arena, const ArenaMark *mark);
 
 /*
- * A place for one more than count elements of size bytes each: elements while *capacity is larger, else their copy in
- * a place of twice the size.
+ * Makes room for one more element behind count elements of size bytes each.  Returns elements if *capacity is larger
+ * than count, otherwise a copy with twice the capacity.
  */
 extern void *arena_grow(Arena *arena, void *elements, size_t count, size_t size, size_t *capacity);
 
@@ -177,7 +177,7 @@ extern void strbuf_puts(StrBuf *buf, const char *string);
 extern void strbuf_putc(StrBuf *buf, char c);
 extern void strbuf_printf(StrBuf *buf, const char *format,...) __attribute__((format(printf, 2, 3)));
 
-/* The text, which is complete: the room that it did not need is given back. */
+/* Ends the text and returns it; gives back the unused space. */
 extern char *strbuf_finish(StrBuf *buf);
 
 #endif							/* ARENA_H */

@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * ascii.h
- *	  Letters and digits of ASCII, whatever the locale.
+ *	  Letters and digits of ASCII, independent of the locale.
  *
  * The C library's tolower(), isalpha() and strcasecmp() follow the locale of
  * the database: in a Turkish one I and i are different letters, and "FAIL" is
- * not "fail".  The engine's functions are IMMUTABLE and may not follow.
+ * not "fail".  The engine's functions are IMMUTABLE and must not depend on
+ * the locale.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,7 @@ ascii_lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char) (c - 'A' + 'a') : c;
 }
 
-/* Whether so many bytes of two texts are the same in any case. */
+/* Whether the first len bytes of two texts are equal without regard to case. */
 static inline bool
 ascii_same(const char *a, const char *b, size_t len)
 {

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Bytes that are moved in the time of a step. */
+/* Bytes that can be moved in the time of one step. */
 #define SHIFTED_PER_STEP 64
 
 static JsonNode *
@@ -199,7 +199,7 @@ json_go_number_name(Arena *arena, const JsonNode *node)
 }
 
 /*
- * Where key is among the members, or where it has to go.
+ * The position of key among the members, or the position where it belongs.
  */
 static size_t
 find_member(const JsonNode *object, JsonText key, bool *found)
@@ -270,7 +270,7 @@ json_get_cstring(Arena *arena, const JsonNode *object, const char *key)
 	return json_text_cstring(arena, value->u.string);
 }
 
-/* Moves what follows a place in an array: work that nobody sees in an operation on one element. */
+/* Moves the rest of an array behind one element, and charges the budget for it. */
 static void
 shift(void *to, const void *from, size_t bytes)
 {
@@ -429,8 +429,8 @@ json_copy(Arena *arena, const JsonNode *node)
 }
 
 /*
- * A whole double is printed without a point and read again as an integer, beyond 2^53 with zeros for the digits that a
- * double does not keep.  Both have to count as equal, therefore an integer equals the double nearest to it.
+ * A whole double is printed without a point and read again as an integer.  Beyond 2^53, the integer has zeros for the
+ * digits that a double does not keep.  Both must count as equal; therefore an integer equals the double nearest to it.
  */
 bool
 json_equal(const JsonNode *a, const JsonNode *b)

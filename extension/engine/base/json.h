@@ -52,8 +52,8 @@ struct JsonNode
 {
 	JsonKind	kind;
 	bool		plain;			/* string: prints without any escape */
-	bool		repeats;		/* object: a key stood more than once in the text it was read from */
-	bool		repeated;		/* a member of such an object: its key did */
+	bool		repeats;		/* object: its text contained a key more than once */
+	bool		repeated;		/* value of a member: its key was such a key */
 	union
 	{
 		bool		boolean;
@@ -61,7 +61,7 @@ struct JsonNode
 		struct
 		{
 			double		number;
-			JsonText	literal;	/* as it was written; without bytes when it was not read from a text */
+			JsonText	literal;	/* as written in the text; bytes is NULL without a text */
 		};
 		JsonText	string;
 		struct
@@ -79,7 +79,7 @@ struct JsonNode
 	}			u;
 };
 
-/* Why a text is not JSON: the message in the words of Go's decoder, and where. */
+/* Why a text is not JSON: the message in the words of Go's decoder, and the position. */
 typedef struct JsonError
 {
 	const char *message;		/* e.g. invalid character '}' looking for beginning of value */
@@ -87,9 +87,9 @@ typedef struct JsonError
 } JsonError;
 
 /*
- * Told of each duplicate key, in document order.  path is the dotted path with [i] for array
- * elements ("spec.x", "results[0].foo"), without a leading dot.  The last value wins, as in Go.
- * Each path is told once and no more than 100 of them, as upstream does.
+ * Called for each duplicate key, in document order.  path is the dotted path with [i] for array elements ("spec.x",
+ * "results[0].foo"), without a leading dot.  The last value wins, as in Go.  Called once for each path and for at most
+ * 100 paths, as upstream does.
  */
 typedef void (*JsonDuplicate) (void *state, const char *path);
 
@@ -97,10 +97,7 @@ typedef void (*JsonDuplicate) (void *state, const char *path);
 extern JsonNode *json_parse(Arena *arena, const char *text, size_t len,
 							JsonDuplicate duplicate, void *state, JsonError *error);
 
-/*
- * Tells of the keys that stood more than once in objects below node which have not been changed since: as above, in
- * the order of keys.
- */
+/* The same for a parsed tree, in the order of keys.  Omits members whose values were replaced after parsing. */
 extern void json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state);
 
 /* NULL when absent, or when node is NULL or not an object. */
@@ -111,15 +108,15 @@ extern JsonNode *json_get_text(const JsonNode *object, JsonText key);
 extern JsonNode *json_path(const JsonNode *object,...) __attribute__((sentinel));
 
 /*
- * A string as a C string.  A NUL in it becomes JSON_NUL, two bytes that no UTF-8 has: what a client wrote behind a
- * NUL is neither lost in messages nor passed over when names are compared.  json_cstring_text() undoes this.
+ * Converts a string to a C string.  NUL becomes JSON_NUL, two bytes that never occur in UTF-8.  So messages keep the
+ * text behind a NUL, and comparisons of names include it.  json_cstring_text() converts it back.
  */
 #define JSON_NUL "\xC0\x80"
 
 extern char *json_text_cstring(Arena *arena, JsonText text);
-extern JsonText json_cstring_text(Arena *arena, const char *string);	/* copied only where there is a JSON_NUL */
+extern JsonText json_cstring_text(Arena *arena, const char *string);	/* copied only if it contains a JSON_NUL */
 
-/* The same of a string member; NULL when absent or not a string. */
+/* The same for a string member; NULL when absent or not a string. */
 extern const char *json_get_cstring(Arena *arena, const JsonNode *object, const char *key);
 
 /* key must live as long as the tree.  Replaces or adds, keeping the order. */
@@ -154,7 +151,10 @@ typedef struct JsonPairs
 	JsonNode   *right_value;
 } JsonPairs;
 
-/* The next key that one of them has; false at the end.  Begins with a JsonPairs that has the two objects and zeroes. */
+/*
+ * Moves to the next key of either object; false at the end.  Set left and right before the first call, all other fields
+ * to zero.
+ */
 extern bool json_pairs_next(JsonPairs *pairs);
 
 /* Deep copy of the tree; the text of strings is shared. */
@@ -168,7 +168,7 @@ extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
 extern bool json_text_is(JsonText text, const char *value);
 extern const char *json_kind_name(JsonKind kind);	/* null boolean integer number string array object */
 
-/* the same where an integer is wanted: number 1.0 */
+/* as json_go_kind_name(), but where Go expects an integer: number 1.0 */
 extern const char *json_go_number_name(Arena *arena, const JsonNode *node);
 
 /* in messages of Go's decoder: null bool number string array object */
@@ -180,10 +180,10 @@ extern void json_write(StrBuf *buf, const JsonNode *node);
 /* The same with <, >, & and the two line separators of JavaScript escaped, as Go's encoding/json prints a value. */
 extern void json_write_html(StrBuf *buf, const JsonNode *node);
 
-/* Indented by two spaces as Go's MarshalIndent does; depth is where the value stands. */
+/* Indented by two spaces, as Go's MarshalIndent does; depth is the depth of the value. */
 extern void json_write_pretty(StrBuf *buf, const JsonNode *node, int depth);
 
-/* The same of a text that is JSON already: its members keep their order. */
+/* The same for a JSON text: its members keep their order. */
 extern void json_indent(StrBuf *buf, JsonText text, int depth);
 
 /* A JSON string literal, with quotes. */

@@ -3,13 +3,13 @@
  * json_parse.c
  *	  JSON text to document trees.
  *
- * Accepts exactly what Go's encoding/json accepts and complains in its words,
- * because clients see both.  The tree comes out in the canonical form that
- * json.h describes.  A string without escapes points into the text.
+ * Accepts exactly what Go's encoding/json accepts and reports errors in its
+ * words, because clients see both.  The tree comes out in the canonical form
+ * that json.h describes.  A string without escapes points into the text.
  *
- * The parts of all objects that are still open lie on one stack of entries,
- * those of arrays on one of items; an array or object that closes takes its
- * part off the stack, in arrays of their final size.
+ * One stack holds the entries of all objects that are still open, another
+ * stack the items of all open arrays.  When an object or array ends, its part
+ * of the stack is moved to an array of the final size.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,10 +21,10 @@
 
 #include "engine/base/json_scan.h"
 
-/* Upstream tells of no more duplicates than this either. */
+/* Duplicates reported; upstream has the same limit. */
 #define DUPLICATES_TOLD 100
 
-/* Duplicates noted before they are put in order; hostile text must not make many long paths. */
+/* Limits of the duplicates noted before sorting; a hostile text must not create many long paths. */
 #define DUPLICATES_NOTED 1000
 #define DUPLICATE_BYTES_NOTED ((size_t) 1024 * 1024)
 
@@ -33,7 +33,7 @@
 /* Fewer members than this are sorted by insertion. */
 #define SMALL_OBJECT 12
 
-/* A member with its key and where the key stands. */
+/* A member: key, value and the place of the key in the text. */
 typedef struct Entry
 {
 	JsonText	key;
@@ -41,7 +41,7 @@ typedef struct Entry
 	size_t		offset;
 } Entry;
 
-/* An array or object that is still open; key or index is of the part being read. */
+/* An array or object that is still open; key or index belongs to the part being read. */
 typedef struct Frame
 {
 	const struct Frame *parent;
@@ -77,7 +77,7 @@ typedef struct Parser
 
 	const char *message;		/* of the error that ended parsing */
 	size_t		offset;
-	const char *range_message;	/* of the first number out of range; a syntax error goes before it */
+	const char *range_message;	/* of the first number out of range; a syntax error has priority */
 	size_t		range_offset;
 } Parser;
 
@@ -136,8 +136,8 @@ quote_byte(Arena *arena, unsigned char c)
 }
 
 /*
- * Ends parsing: the byte at p cannot stand there.  At its end Go's scanner feeds a space to see whether the text is
- * whole, and blames that space where none is allowed: inside of a literal.
+ * Ends parsing: the byte at p is not allowed there.  At the end of the text, Go's scanner reads an extra space to find
+ * out whether the text is complete.  Inside a literal, where a space is not allowed, the message names this space.
  */
 static const char *
 unexpected_inside(Parser *parser, const char *p, const char *where)
@@ -150,7 +150,7 @@ unexpected_inside(Parser *parser, const char *p, const char *where)
 }
 
 /*
- * The same where space may stand, so that the end of the text is called what it is.
+ * The same for a place where a space is allowed: here the message names the end of the text.
  */
 static const char *
 unexpected(Parser *parser, const char *p, const char *where)
@@ -163,7 +163,7 @@ unexpected(Parser *parser, const char *p, const char *where)
 }
 
 /*
- * Reads \uXXXX at p, which is known to be one, and the second half of a surrogate pair; puts U+FFFD for a lone half.
+ * Reads the valid escape \uXXXX at p, and the second half of a surrogate pair.  A lone half becomes U+FFFD.
  */
 static const char *
 read_unicode_escape(const char *p, const char *end, unsigned int *character)
@@ -190,12 +190,12 @@ read_unicode_escape(const char *p, const char *end, unsigned int *character)
 }
 
 /*
- * Decodes the inside of a string literal that is known to be well-formed, into the arena.
+ * Decodes the content of a well-formed string literal into the arena.
  */
 static void
 decode_string(Parser *parser, const char *p, const char *end, size_t bad_bytes, JsonText *string, bool *plain)
 {
-	/* No escape becomes longer; a bad byte becomes three. */
+	/* No escape becomes longer; a bad byte becomes three bytes. */
 	char	   *bytes = arena_alloc(parser->arena, (size_t) (end - p) + 2 * bad_bytes);
 	char	   *to = bytes;
 
@@ -361,8 +361,8 @@ parse_string(Parser *parser, const char *p, JsonText *string, bool *plain)
 /*
  * The double nearest to a number literal, or infinity.
  *
- * When digits and power of ten are small enough to be doubles themselves, one operation rounds right (Clinger).  The
- * rest is strtod()'s: both the backend and the proxy keep LC_NUMERIC at C.
+ * When the digits and the power of ten are exact as doubles, one operation rounds correctly (Clinger).  strtod()
+ * converts all other literals: both the backend and the proxy keep LC_NUMERIC at C.
  */
 static double
 literal_to_double(Arena *arena, const char *literal, size_t len, uint64_t digits, size_t digit_count, int exponent)
@@ -432,7 +432,7 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 			return unexpected_inside(parser, p, "after decimal point in numeric literal");
 		for (; p < end && is_digit(*p); p++, digit_count++)
 			digits = digits * 10 + (uint64_t) (*p - '0');
-		/* Of use only when there are few digits. */
+		/* The exponent is used only when there are few digits. */
 		exponent = p - fraction > 100 ? -100 : -(int) (p - fraction);
 	}
 	if (p < end && (*p == 'e' || *p == 'E'))
@@ -458,7 +458,7 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 	}
 	len = (size_t) (p - literal);
 
-	/* Nineteen digits fit the accumulator; beyond 2^63 - 1, or -2^63, it is a double. */
+	/* Nineteen digits fit into digits.  Beyond 2^63 - 1, or -2^63, the number is a double. */
 	if (integer && digit_count <= 19 && digits <= (uint64_t) INT64_MAX + (negative ? 1 : 0))
 	{
 		node->kind = JSON_INTEGER;
@@ -645,14 +645,14 @@ note_duplicate(Parser *parser, const Frame *parent, const Entry *entry)
 }
 
 /*
- * Sorts the members that lie on the stack from base on, lets the last of equal keys win, and gives how many remain.
+ * Sorts the members on the stack from base on, keeps the last of equal keys, and returns how many remain.
  */
 static size_t
 order_members(Parser *parser, size_t base, const Frame *parent, bool *repeats)
 {
 	size_t		count = parser->entry_count - base;
 	size_t		kept = 1;
-	bool		repeated = false;	/* the key before is told already */
+	bool		repeated = false;	/* the previous key is already reported */
 	Entry	   *entries;
 
 	reserve_entries(parser, count);
@@ -667,7 +667,7 @@ order_members(Parser *parser, size_t base, const Frame *parent, bool *repeats)
 			repeated = false;
 			continue;
 		}
-		/* Only the second of a kind is told: upstream lists equal errors once. */
+		/* Only the second of several equal keys is reported: upstream lists equal errors once. */
 		if (!repeated)
 			note_duplicate(parser, parent, &entries[i]);
 		repeated = true;
@@ -867,7 +867,7 @@ compare_duplicates(const void *a, const void *b)
 }
 
 /*
- * Tells of the duplicates in document order, each path once.
+ * Reports the duplicates in document order, each path once.
  */
 static void
 tell_duplicates(Parser *parser, JsonDuplicate duplicate, void *state)

@@ -4,7 +4,7 @@
  *	  The bytes and characters of JSON strings.
  *
  * Most bytes of a report are plain: printable ASCII that stands for itself
- * between quotes.  Both directions skip over them eight at a time.
+ * between quotes.  Parsing and printing skip over them eight at a time.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,10 +18,10 @@
 
 #define EACH_BYTE(value) (UINT64_C(0x0101010101010101) * (value))
 
-/* What Go puts in the place of bytes that are no UTF-8. */
+/* Go replaces bytes that are not UTF-8 with it. */
 #define REPLACEMENT_CHARACTER "\xef\xbf\xbd"
 
-/* Eight bytes, the first one lowest, wherever they lie. */
+/* Loads eight bytes, the first one lowest, from any address. */
 static inline uint64_t
 load_bytes(const char *p)
 {
@@ -35,8 +35,8 @@ load_bytes(const char *p)
 }
 
 /*
- * Marks the bytes that are not plain in their high bits.  Marks above the lowest one may be wrong, which is as much as
- * a search for the first one needs.
+ * Sets the high bit of each byte that is not plain.  Marks above the lowest one may be wrong; a search for the first
+ * such byte needs only the lowest.
  */
 static inline uint64_t
 mark_special(uint64_t word)
@@ -68,8 +68,8 @@ skip_plain(const char *p, const char *end)
 }
 
 /*
- * Length of the UTF-8 sequence of a character beyond ASCII at p; 0 when there is none: overlong, a surrogate, beyond
- * U+10FFFF or cut off.
+ * Length of the UTF-8 sequence of a character beyond ASCII at p; 0 when the sequence is not valid: overlong, a
+ * surrogate, beyond U+10FFFF or cut off.
  */
 static inline size_t
 utf8_sequence(const char *p, const char *end)
@@ -106,7 +106,7 @@ is_line_separator(const char *p)
 	return p[0] == '\xe2' && p[1] == '\x80' && (p[2] == '\xa8' || p[2] == '\xa9');
 }
 
-/* -1 for what is no digit. */
+/* -1 when c is not a hexadecimal digit. */
 static inline int
 hex_digit(char c)
 {
@@ -119,7 +119,7 @@ hex_digit(char c)
 	return -1;
 }
 
-/* The four digits at p are known to be there. */
+/* The caller has checked the four digits at p. */
 static inline unsigned int
 hex_number(const char *p)
 {
@@ -127,7 +127,7 @@ hex_number(const char *p)
 						   hex_digit(p[2]) << 4 | hex_digit(p[3]));
 }
 
-/* Gives the place behind the character. */
+/* Returns the place behind the character. */
 static inline char *
 put_utf8(char *to, unsigned int character)
 {

@@ -3,10 +3,10 @@
  * json_write.c
  *	  Document trees to JSON text.
  *
- * Equal trees give equal bytes: no freedom is left in spaces, escapes or
- * digits.  Numbers look as Go's encoding/json prints them; strings escape
- * what JSON demands and, as Go does, U+2028 and U+2029: readers of lines
- * (Node.js, Java) may end a line there, in the midst of a watch event.
+ * Equal trees give equal bytes: spaces, escapes and digits are fixed.
+ * Numbers look as Go's encoding/json prints them.  Strings escape what JSON
+ * requires and, as Go does, U+2028 and U+2029: line readers (Node.js, Java)
+ * may end a line at these characters, in the middle of a watch event.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,13 +21,13 @@
 /* The longest number: sign, "0.00000", 17 digits; or an int64. */
 #define NUMBER_BYTES 32
 
-/* No double has more digits of its own. */
+/* 17 digits identify every double. */
 #define MAX_DIGITS 17
 
-/* Deeper levels are indented no further: or else a short text of many levels would become a long one. */
+/* Deeper levels are not indented further; otherwise a short text of many levels would become a long one. */
 #define INDENTED_LEVELS 32
 
-/* Where more bytes and a NUL may be written. */
+/* Returns the place for this many more bytes and a NUL. */
 static inline char *
 room(StrBuf *buf, size_t more)
 {
@@ -51,7 +51,7 @@ put_bytes(StrBuf *buf, const char *bytes, size_t len)
 }
 
 /*
- * The byte at p, which cannot stand for itself, and perhaps more; gives the first byte not dealt with.
+ * Prints the character at p, which is not plain; returns the place behind it.
  */
 static const char *
 put_special(StrBuf *buf, const char *p, const char *end)
@@ -163,7 +163,7 @@ put_integer(StrBuf *buf, int64_t value)
 }
 
 /*
- * Digits of a whole number without the zeros behind; *point is how many digits stand before the decimal point.
+ * Digits of a whole number without trailing zeros; *point is the number of digits before the decimal point.
  */
 static size_t
 whole_digits(uint64_t value, char *digits, int *point)
@@ -183,7 +183,7 @@ whole_digits(uint64_t value, char *digits, int *point)
 }
 
 /*
- * Adds one to the last of the digits of "d.ddde-xx".
+ * Adds one to the last digit of the mantissa of "d.ddde-xx".
  */
 static void
 increment_last_digit(char *text)
@@ -207,7 +207,7 @@ increment_last_digit(char *text)
 }
 
 /*
- * The fewest digits that read back as value, which is positive; the nearest of those when there are several.
+ * The fewest digits that read back as value; the nearest ones when several have this length.  value is positive.
  */
 static size_t
 shortest_digits(double value, char *digits, int *point)
@@ -218,12 +218,12 @@ shortest_digits(double value, char *digits, int *point)
 	int			mantissa_exponent;
 	const char *p;
 
-	/* Up to 2^53 every whole number is a double, and no shorter one is as near. */
+	/* Below 2^53 every whole number is a double, and no shorter number reads back as the same double. */
 	if (value < 9007199254740992.0 && trunc(value) == value)
 		return whole_digits((uint64_t) value, digits, point);
 
 	/*
-	 * A few decimals: both parts of the quotient are exact, hence it is the double nearest to these digits; and no two
+	 * A few decimals: dividend and divisor are exact, so the quotient is the double nearest to these digits.  No two
 	 * numbers of up to 15 digits are the same double.
 	 */
 	for (int i = 0; i < 6 && value >= 1e-3 && value < 1e9; i++)
@@ -238,7 +238,7 @@ shortest_digits(double value, char *digits, int *point)
 		}
 	}
 
-	/* 15 digits are always kept by a normal double, but a subnormal one has fewer. */
+	/* A normal double always keeps 15 digits, but a subnormal one keeps fewer. */
 	for (int precision = isnormal(value) ? 15 : 1; precision <= MAX_DIGITS; precision++)
 	{
 		snprintf(text, sizeof(text), "%.*e", precision - 1, value);
@@ -246,8 +246,8 @@ shortest_digits(double value, char *digits, int *point)
 			break;
 
 		/*
-		 * Below a power of two doubles lie twice as dense as above: the nearest number of 16 digits may be another
-		 * double while the next one up is not.
+		 * Doubles are twice as dense below a power of two as above it: the nearest number of 16 digits may be another
+		 * double, while the next larger one reads back as value.
 		 */
 		if (precision == 16 && frexp(value, &mantissa_exponent) == 0.5)
 		{
@@ -269,7 +269,7 @@ shortest_digits(double value, char *digits, int *point)
 }
 
 /*
- * As Go: plain notation from 1e-6 up to below 1e21, else an exponent without leading zeros.
+ * As Go prints it: plain notation from 1e-6 up to below 1e21, else an exponent without leading zeros.
  */
 static void
 put_number(StrBuf *buf, double value)
@@ -281,7 +281,7 @@ put_number(StrBuf *buf, double value)
 	char	   *to;
 	char	   *start;
 
-	/* No JSON text has such a number; a tree that was made by arithmetic might. */
+	/* No JSON text contains such a number, but arithmetic on a tree might produce it. */
 	if (!isfinite(value))
 	{
 		put_bytes(buf, "null", 4);
@@ -521,7 +521,7 @@ void
 json_indent(StrBuf *buf, JsonText text, int depth)
 {
 	const char *end = text.bytes + text.len;
-	bool		opened = false; /* an object or an array of which nothing is printed yet */
+	bool		opened = false; /* behind the start of an object or array */
 
 	for (const char *p = text.bytes; p < end; p++)
 	{

@@ -20,7 +20,7 @@ typedef struct KubeVersion
 	int64_t		minor;
 } KubeVersion;
 
-/* Without leading zeros, and at most as large as an int of Go: else the name is not a version. */
+/* Reads a number without leading zeros that fits an int of Go; false if the name is not a version. */
 static bool
 read_number(const char **text, int64_t *number)
 {

@@ -5,12 +5,12 @@
  *
  * PCRE2 takes all its memory from an arena and gives none back, so a search
  * that is left by a longjmp leaks nothing.  The compiled pattern lives in the
- * arena of the schema and is never written again; what a search writes lives
- * in the scratch, in the arena of the request.
+ * arena of the schema and never changes; a search writes only to the scratch,
+ * in the arena of the request.
  *
- * PCRE2 backtracks where Go's engine does not.  Its automatic callouts, one
- * before each item of a pattern, count what a search costs and bound it, and
- * with it what one document can cost.
+ * PCRE2 backtracks, Go's engine does not.  Automatic callouts of PCRE2, one
+ * before each item of a pattern, count the work of a search and limit it.
+ * This also limits the work for one document.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,17 +30,17 @@ struct RegexScratch
 {
 	pcre2_match_data *match;
 	pcre2_match_context *context;
-	int			exhausted;		/* searches that ran into a limit */
-	size_t		place;			/* of the last item tried */
-	uint64_t	left;			/* work that the search at hand may still cost */
-	uint64_t	unpaid;			/* work that the input's budget has not been charged with */
+	int			exhausted;		/* searches that exceeded a limit */
+	size_t		place;			/* position of the last item tried */
+	uint64_t	left;			/* work left for the current search */
+	uint64_t	unpaid;			/* work not yet charged to the input's budget */
 };
 
-/* Work that takes as long as a step of the input's budget, and how much of it comes between two interrupts. */
+/* Work that takes as long as a step of the input's budget; work between two checks for interrupts. */
 #define WORK_PER_STEP 4
 #define WORK_PAID_AT_ONCE 4096
 
-/* Where the check of a pattern's syntax stands. */
+/* The state of the check of a pattern's syntax. */
 typedef struct PatternScan
 {
 	Arena	   *arena;
@@ -66,7 +66,7 @@ keep_piece(void *piece, void *arena)
 {
 }
 
-/* Remembers why the pattern is refused; the part is the offending piece of it. */
+/* Stores why the pattern is refused; the wrong part of the pattern is from start to end. */
 static bool
 refuse(PatternScan *scan, const char *why, size_t start, size_t end)
 {
@@ -78,8 +78,8 @@ refuse(PatternScan *scan, const char *why, size_t start, size_t end)
 }
 
 /*
- * Go knows fewer escapes than PCRE2, and \v is another thing there: the
- * vertical tab here, all vertical white space in PCRE2.
+ * Go supports fewer escapes than PCRE2.  \v is refused: it is the vertical
+ * tab in Go, but all vertical white space in PCRE2.
  */
 static bool
 check_escape(PatternScan *scan, bool in_class)
@@ -118,7 +118,7 @@ check_escape(PatternScan *scan, bool in_class)
 	return true;
 }
 
-/* A [...] class, up to behind its end. */
+/* Checks a [...] class and skips it. */
 static bool
 check_class(PatternScan *scan)
 {
@@ -146,7 +146,7 @@ check_class(PatternScan *scan)
 		{
 			size_t		name = scan->at;
 
-			/* [:alpha:]; without its end it is a [ like any other. */
+			/* A class name such as [:alpha:]; without its end, [ is an ordinary character. */
 			scan->at += 2;
 			while (scan->at + 1 < scan->len && (scan->bytes[scan->at] == '^' ||
 												(scan->bytes[scan->at] >= 'a' && scan->bytes[scan->at] <= 'z')))
@@ -162,7 +162,7 @@ check_class(PatternScan *scan)
 	return refuse(scan, "missing closing ]", start, scan->len);
 }
 
-/* The start of a group: Go knows (?flags), (?flags:, (?: and named groups. */
+/* Checks the start of a group: Go supports (?flags), (?flags:, (?: and named groups. */
 static bool
 check_group(PatternScan *scan)
 {
@@ -187,14 +187,14 @@ check_group(PatternScan *scan)
 		at++;
 	if (at < scan->len && scan->bytes[at - 1] != '-' && (scan->bytes[at] == ':' || scan->bytes[at] == ')'))
 	{
-		/* The end of (?i) is left to be read as the end of a group. */
+		/* The caller reads the ) of (?i) as the end of a group. */
 		scan->at = scan->bytes[at] == ':' ? at + 1 : at;
 		return true;
 	}
 	return refuse(scan, "invalid or unsupported Perl syntax", start, at + 1);
 }
 
-/* A quantifier, with the ? that makes it lazy; {...} is one only when it has the form of one. */
+/* Checks a quantifier and the ? that makes it lazy.  {...} is a quantifier only if it has the form of one. */
 static bool
 check_repeat(PatternScan *scan, bool *is_repeat)
 {
@@ -240,7 +240,7 @@ check_repeat(PatternScan *scan, bool *is_repeat)
 	return true;
 }
 
-/* Refuses what Go's regexp refuses but PCRE2 would take, or takes in another sense. */
+/* Refuses syntax that Go's regexp refuses but PCRE2 accepts, or that PCRE2 interprets differently. */
 static bool
 check_syntax(PatternScan *scan)
 {
@@ -286,7 +286,7 @@ check_syntax(PatternScan *scan)
 	return true;
 }
 
-/* The commonest mistakes in Go's words, the others in PCRE2's. */
+/* Describes the most common errors in Go's words, the others in PCRE2's. */
 static const char *
 describe_error(PatternScan *scan, int code, size_t offset)
 {
@@ -348,8 +348,9 @@ regex_compile(Arena *arena, JsonText pattern, const char **error)
 }
 
 /*
- * Called before each item of the pattern: what was run over since the last call is the distance to the place of that
- * one.  Over the budget the search ends; interrupts and the budget of the input may leave from here.
+ * PCRE2 calls it before each item of the pattern.  The characters passed over since the last call are the distance
+ * between the places of the two calls.  The search ends when it exceeds its budget.  Interrupts and the budget of the
+ * input may leave the search from here.
  */
 static int
 count_work(pcre2_callout_block * block, void *data)
@@ -389,7 +390,7 @@ regex_scratch(Arena *arena)
 bool
 regex_matches(const Regex *regex, RegexScratch *scratch, JsonText text)
 {
-	/* PCRE2 refuses a null subject, even an empty one. */
+	/* PCRE2 refuses a null pointer, even for an empty text. */
 	const char *bytes = text.len > 0 ? text.bytes : "";
 	int			result;
 
