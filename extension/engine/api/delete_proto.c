@@ -3,10 +3,10 @@
  * delete_proto.c
  *	  DeleteOptions in protobuf, as typed clients send them.
  *
- * The four bytes k8s\0, then a runtime.Unknown that holds the type and, as
- * bytes, the message itself.  It is read into the object that the same
- * options would be in JSON.  Fields that are not known are skipped, as
- * protobuf wants it.
+ * The body is the four bytes k8s\0, then a runtime.Unknown that holds the
+ * type and, as bytes, the message itself.  The reader builds the object that
+ * the same options form in JSON.  Unknown fields are skipped, as protobuf
+ * requires.
  *
  * Reference: k8s-conformance REQ-02; apimachinery's generated.proto of
  * pkg/runtime and pkg/apis/meta/v1.
@@ -34,7 +34,7 @@ typedef struct Field
 	JsonText	bytes;
 } Field;
 
-/* The fields of one message that are kept, and what they are called in JSON. */
+/* The fields of one message that are kept, and their names in JSON. */
 typedef enum FieldKind
 {
 	FIELD_TEXT,
@@ -129,7 +129,7 @@ take_field(JsonText *message, Field *field)
 
 static bool read_message(Arena *arena, JsonText message, const FieldName *names, JsonNode *object);
 
-/* Puts a field under its name; a field of another wire type breaks the message. */
+/* Stores a field under its name; false if it has the wrong wire type. */
 static bool
 read_field(Arena *arena, const Field *field, const FieldName *name, JsonNode *object)
 {

@@ -12,7 +12,9 @@
 
 #define PROTOBUF_TYPE "application/vnd.kubernetes.protobuf"
 
-/* The options as the object that they are in JSON, pointing into bytes; NULL with *error. */
+/*
+ * Reads the options into the object that they form in JSON; its strings point into bytes.  NULL and *error on failure.
+ */
 extern JsonNode *delete_options_read_proto(Arena *arena, const char *bytes, size_t len, const char **error);
 
 #endif							/* DELETE_PROTO_H */

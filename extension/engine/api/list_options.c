@@ -3,8 +3,8 @@
  * list_options.c
  *	  The options of lists and watches, and continue tokens.
  *
- * Options that pass are complete: every default is filled in, every text in
- * them parses.  A token names a place strictly inside the listing it came
+ * Accepted options are complete: all defaults are filled in, and all
+ * selectors are valid.  A token names a place inside the listing that it came
  * from; it cannot lead to another namespace.
  *
  * Reference: k8s-conformance LIST-10 to LIST-13, PAGE-01 to PAGE-06, sections
@@ -21,10 +21,10 @@
 #define TOKEN_VERSION "meta.k8s.io/v1"
 #define TOKEN_BROKEN "continue key is not valid"
 
-/* Longer tokens were not made here: two names of 253 bytes fit many times over. */
+/* No valid token is longer: two names of 253 bytes need much less. */
 #define TOKEN_MAX 4096
 
-/* Watches are asked to last seconds as an int of SQL. */
+/* The timeout of a watch is an SQL integer, in seconds. */
 #define TIMEOUT_MAX INT32_MAX
 
 static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -58,9 +58,9 @@ encode_base64url(Arena *arena, const char *bytes, size_t len)
 }
 
 /*
- * Decodes base64url without padding; NULL and the offset of the byte that is
- * wrong otherwise.  As in Go, bits that no byte takes up do not matter, and
- * of a lone last character it is said that its group is wrong.
+ * Decodes base64url without padding; NULL and the offset of the wrong byte on
+ * failure.  As in Go, surplus bits at the end are ignored, and a single last
+ * character is an error.
  */
 static char *
 decode_base64url(Arena *arena, const char *text, size_t *len, size_t *wrong)
@@ -134,11 +134,12 @@ is_clean_path(JsonText text)
 }
 
 /*
- * Splits a start key into the last key returned.  It has as many parts as the
- * listing's keys, and ends in the NUL that we put there: the place right
- * behind a key.  Without a NUL it is the key where to begin; the last key
- * before that one is not known, but nothing that is a name comes between the
- * two when the last byte is one less and then a byte behind all of a name's.
+ * Turns a start key into the last key returned.  A start key has as many
+ * parts as the keys of the listing.  continue_token() ends it with a NUL,
+ * which means the place directly behind a key.  Without a NUL, it is the
+ * first key to return.  The key before it is unknown; instead the function
+ * decrements the last byte and appends '~', which sorts behind all bytes of
+ * names.  No name sorts between the two.
  */
 static bool
 take_start(Arena *arena, JsonText start, bool with_namespace, ListOptions *options)
@@ -188,7 +189,7 @@ take_start(Arena *arena, JsonText start, bool with_namespace, ListOptions *optio
 	return true;
 }
 
-/* A member that is there and not null, as Go's decoder sees it. */
+/* A member that is present and not null; Go's decoder ignores null. */
 static const JsonNode *
 given_member(const JsonNode *object, const char *key)
 {
@@ -197,7 +198,7 @@ given_member(const JsonNode *object, const char *key)
 	return node != NULL && node->kind != JSON_NULL ? node : NULL;
 }
 
-/* NULL, or why the token is none. */
+/* NULL, or why the token is invalid. */
 static const char *
 take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *options)
 {
@@ -254,7 +255,7 @@ take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *op
  * Options
  */
 
-/* The parameters as they came; NULL when absent. */
+/* The parameters as received; "" when absent. */
 typedef struct RawOptions
 {
 	const char *version;
@@ -295,8 +296,8 @@ int_parameter(Arena *arena, const ApiRequest *request, const char *key, int64_t 
 }
 
 /*
- * The selectors; a watch of one object names it in the URL, and is one of the list with that name selected (SEL-13,
- * W-61).
+ * Reads the selectors.  A watch of one object has the name in the URL; it is a watch of the list with that name
+ * selected (SEL-13, W-61).
  */
 static bool
 take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, int *code, StrBuf *reply)
@@ -314,7 +315,7 @@ take_selectors(Arena *arena, const ApiRequest *request, ListOptions *options, in
 	if (fields == NULL)
 		return refuse(error, code, reply);
 
-	/* A text without a term selects everything, and is none. */
+	/* A text without terms selects everything, as no selector does. */
 	if (labels->count == 0)
 		options->label_selector = "";
 	if (fields->count == 0)
@@ -397,7 +398,7 @@ validate_watch(Arena *arena, const RawOptions *raw, FieldErrorList *errors)
 		forbid(errors, "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
 }
 
-/* The number in resourceVersion, 0 when there is none.  What is none is the client's fault (GET-02, LIST-11, W-10). */
+/* The number in resourceVersion, 0 when empty.  Any other text is a bad request (GET-02, LIST-11, W-10). */
 static bool
 take_version(Arena *arena, const char *text, bool list, int64_t *version, int *code, StrBuf *reply)
 {
@@ -423,7 +424,7 @@ request_get_version(Arena *arena, const ApiRequest *request, int64_t *version, i
 	return take_version(arena, text_parameter(arena, request, "resourceVersion"), false, version, code, reply);
 }
 
-/* LIST-10; a single object has no pages, so that a limit does not make its version exact. */
+/* LIST-10; a single object has no pages, so a limit does not make its version exact. */
 static bool
 settle_list(Arena *arena, const ApiRequest *request, bool namespaced, const RawOptions *raw,
 			ListOptions *options, int *code, StrBuf *reply)
@@ -492,7 +493,7 @@ request_list_options(Arena *arena, const ApiRequest *request, bool namespaced, b
 		!take_selectors(arena, request, options, code, reply))
 		return false;
 
-	/* Negative numbers mean nothing to either; a watch has no pages. */
+	/* Lists and watches ignore negative numbers; a watch has no pages. */
 	if (options->limit < 0 || watch)
 		options->limit = 0;
 	if (options->timeout_seconds < 0)
@@ -507,7 +508,7 @@ request_list_options(Arena *arena, const ApiRequest *request, bool namespaced, b
 	raw.sends_initial_events = request_query(arena, request, "sendInitialEvents") != NULL;
 	raw.initial_events = request_query_bool(arena, request, "sendInitialEvents");
 
-	/* WL-07: an old-fashioned watch from nowhere is one with initial events. */
+	/* WL-07: a watch that gives neither a version nor the newer options is a watch with initial events. */
 	if (watch && !raw.sends_initial_events && raw.match[0] == '\0' &&
 		(raw.version[0] == '\0' || strcmp(raw.version, "0") == 0))
 	{

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * managed_fields.c
- *	  What is checked of metadata.managedFields and of field managers' names.
+ *	  Checks of metadata.managedFields and of the names of field managers.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,12 +3,12 @@
  * metadata.c
  *	  Object metadata: coercion and validation.
  *
- * What leaves metadata_coerce() has the shape of ObjectMeta and nothing
- * else: known keys of the right type, no nulls, nothing empty, times in UTC
- * with whole seconds.  The other functions rely on that shape.
+ * metadata_coerce() leaves exactly the shape of ObjectMeta: known keys of the
+ * right type, no nulls, nothing empty, times in UTC with whole seconds.  The
+ * other functions rely on that shape.
  *
- * Everything here is linear in its input (up to a logarithm): labels, owners
- * and finalizers are as many as a client can fit into a body.
+ * All functions are linear in their input (up to a logarithm): a client can
+ * send as many labels, owners and finalizers as fit into a body.
  *
  * Reference: k8s-conformance CRE-03 to CRE-11, UPD-02, UPD-05.
  *
@@ -42,7 +42,7 @@ typedef struct FieldShape
 	const char *name;
 	FieldKind	kind;
 	const char *go_type;		/* as Go's decoder names the type */
-	bool		keep_zero;		/* upstream's field is a pointer: 0 is a value */
+	bool		keep_zero;		/* keep 0: upstream's field is a pointer */
 } FieldShape;
 
 /* selfLink is known but never kept. */
@@ -109,16 +109,16 @@ typedef struct Coercion
 	UnknownField unknown;
 	void	   *state;
 	size_t		told;
-	JsonNode   *empty;			/* a string for all the places that get an empty one; made when it is needed */
+	JsonNode   *empty;			/* shared empty string; created on first use */
 	const char *error;
 } Coercion;
 
-/* Where a value stands; written out only when somebody is told. */
+/* The place of a value; converted to text only for a message. */
 typedef struct CoercedField
 {
-	const char *struct_name;	/* in Go's words */
-	const char *list;			/* the member of the metadata that the struct is an element of, or NULL */
-	size_t		index;			/* in it */
+	const char *struct_name;	/* name of the struct in Go */
+	const char *list;			/* the member of the metadata whose elements are such structs, or NULL */
+	size_t		index;			/* index in list */
 	const char *member;
 } CoercedField;
 
@@ -155,7 +155,7 @@ empty_string(Coercion *coercion)
 	return coercion->empty;
 }
 
-/* A time is brought to its canonical text; Go's zero time means none. */
+/* Converts a time to its canonical text; Go's zero time means no time. */
 static bool
 coerce_time(Coercion *coercion, JsonNode *node, const CoercedField *field, bool *empty)
 {
@@ -208,7 +208,7 @@ coerce_int(Coercion *coercion, JsonNode *node, const CoercedField *field, const 
 	if (node->kind != JSON_NUMBER)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, go_type);
 
-	/* 1.0 reaches upstream's struct as 1. */
+	/* Upstream decodes 1.0 as 1. */
 	if (node->u.number >= -9007199254740992.0 && node->u.number <= 9007199254740992.0 &&
 		node->u.number == (double) (int64_t) node->u.number)
 	{
@@ -224,7 +224,7 @@ coerce_int(Coercion *coercion, JsonNode *node, const CoercedField *field, const 
 	return wrong_type(coercion, buf.bytes, field, go_type);
 }
 
-/* A null among strings is Go's zero value. */
+/* A null among strings becomes Go's zero value, the empty string. */
 static bool
 coerce_string(Coercion *coercion, JsonNode **slot, const CoercedField *field, const char *go_type)
 {
@@ -260,7 +260,7 @@ coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 static bool coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field);
 static bool coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field);
 
-/* Checks one member; *drop says that nothing of it is to be kept. */
+/* Checks one member; *drop means that the member must be removed. */
 static bool
 coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field, bool *drop)
 {
@@ -295,7 +295,7 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 				return false;
 			break;
 		case FIELD_MANAGED:
-			/* A list without entries asks for something, too. */
+			/* Keep an empty list: it is a request to clear managedFields. */
 			return coerce_managed(coercion, node, shape, field);
 		case FIELD_RAW:
 			return true;
@@ -306,7 +306,7 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 	return true;
 }
 
-/* Brings the members of a struct to their shapes.  at says which struct it is; the member is filled in. */
+/* Coerces the members of a struct.  at is the place of the struct; the function fills in the member. */
 static bool
 coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size_t shape_count, CoercedField at)
 {
@@ -330,7 +330,7 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 		at.member = shape->name;
 		if (!coerce_field(coercion, member->value, shape, &at, &drop))
 		{
-			/* What was not looked at follows what is kept: the object can still be shown. */
+			/* Keep the unchecked members behind the checked ones, so that the object can still be printed. */
 			memmove(&node->u.object.members[kept], member, (node->u.object.count - i) * sizeof(JsonMember));
 			node->u.object.count -= i - kept;
 			return false;
@@ -342,7 +342,7 @@ coerce_struct(Coercion *coercion, JsonNode *node, const FieldShape *shapes, size
 	return true;
 }
 
-/* A list of structs; members of a struct are what shapes says. */
+/* Coerces a list of structs whose members have these shapes. */
 static bool
 coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field,
 			   const FieldShape *shapes, size_t shape_count, const char *struct_name)
@@ -383,7 +383,7 @@ coerce_owners(Coercion *coercion, JsonNode *node, const FieldShape *shape, const
 	{
 		JsonNode   *owner = node->u.array.items[i];
 
-		/* These four are printed even when they are empty. */
+		/* Upstream prints these four even when they are empty. */
 		for (size_t f = 0; f < COUNT(owner_fields); f++)
 			if (owner_fields[f].kind == FIELD_STRING && json_get(owner, owner_fields[f].name) == NULL)
 				json_set(coercion->arena, owner, owner_fields[f].name, empty_string(coercion));
@@ -438,8 +438,8 @@ validate_name(Arena *arena, const JsonNode *metadata, FieldErrorList *errors)
 		JsonText	masked = text_of(generate_name);
 
 		/*
-		 * A dash may end a prefix.  Upstream's mask cuts two bytes and puts one
-		 * letter there: so the byte before the dash goes unchecked, too.
+		 * A prefix may end in a dash.  Upstream replaces the last two bytes by one letter, so the byte before the dash
+		 * is not checked either.
 		 */
 		if (masked.len > 1 && masked.bytes[masked.len - 1] == '-')
 		{
@@ -605,7 +605,7 @@ validate_finalizers(Arena *arena, const JsonNode *finalizers, FieldErrorList *er
 					   "finalizer orphan and foregroundDeletion cannot be both set");
 }
 
-/* What is said of the metadata of every object, new or not. */
+/* The checks of the metadata of every object, new or stored. */
 static void
 validate_common(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors)
 {
@@ -681,14 +681,14 @@ metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode 
 	const JsonNode *generate_name = json_get(metadata, "generateName");
 	JsonText	prefix = text_of(generate_name);
 
-	/* No name is made of the prefix any more: only what no path could hold is refused. */
+	/* The prefix is no longer used to generate a name: only characters that a path cannot contain are refused. */
 	if (prefix.len > 0 && memchr(prefix.bytes, '/', prefix.len) != NULL)
 		field_error_at(errors, FIELD_INVALID, "metadata.generateName", generate_name, "may not contain '/'");
 	if (prefix.len > 0 && memchr(prefix.bytes, '%', prefix.len) != NULL)
 		field_error_at(errors, FIELD_INVALID, "metadata.generateName", generate_name, "may not contain '%'");
 	validate_common(arena, metadata, namespaced, errors);
 
-	/* Upstream looks at these once for every object and twice more for an update. */
+	/* Upstream checks these once for every object and twice more for an update. */
 	for (int i = 0; i < 2; i++)
 		managed_fields_validate(json_get(metadata, "managedFields"), errors);
 	if (json_get(stored, "deletionTimestamp") != NULL)
@@ -725,7 +725,7 @@ metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode 
 	}
 }
 
-/* An owner by its text, and where it stands. */
+/* The text of an owner, and its index in the list. */
 typedef struct OwnerText
 {
 	JsonText	text;

@@ -13,29 +13,27 @@
 #include "engine/api/status.h"
 
 /*
- * Brings metadata to the shape of ObjectMeta, in place: unknown keys are dropped (and told to unknown, as
- * "metadata.foo"), nulls and empty maps and lists are dropped, and so is selfLink; managedFields stays even when it is
- * empty, until field_owner.h has dealt with it.  A wrong type gives a message in Go's words in *error
- * ("json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string") and false.
+ * Coerces metadata to the shape of ObjectMeta, in place.  Drops unknown keys (and reports them to unknown, as
+ * "metadata.foo"), nulls, empty maps and lists, and selfLink.  An empty managedFields stays until field_owner.h has
+ * handled it.  For a wrong type, returns false and a message in Go's words in *error ("json: cannot unmarshal number
+ * into Go struct field ObjectMeta.labels of type string").
  */
 extern bool metadata_coerce(Arena *arena, JsonNode *metadata, UnknownField unknown, void *state, const char **error);
 
 /*
- * CRE-05, CRE-08, MF-08: name, namespace, labels, annotations, ownerReferences, finalizers, managedFields of a new
- * object; paths under "metadata".
+ * CRE-05, CRE-08, MF-08: checks name, namespace, labels, annotations, ownerReferences, finalizers and managedFields of
+ * a new object; paths begin with "metadata".
  */
 extern void metadata_validate(Arena *arena, const JsonNode *metadata, bool namespaced, FieldErrorList *errors);
 
 /*
- * The same of a stored object, whose name is known; and immutable fields, and the finalizers of a terminating object.
+ * The same for an update of a stored object, whose name is already valid; also checks immutable fields and the
+ * finalizers of a terminating object.
  */
 extern void metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode *stored, bool namespaced,
 									 FieldErrorList *errors);
 
-/*
- * CRE-10: drops duplicate ownerReferences; the uids of the dropped ones are added to *duplicates (a JSON array) for
- * the warning.
- */
+/* CRE-10: drops duplicate ownerReferences and adds their uids to *duplicates (a JSON array) for the warning. */
 extern void metadata_dedup_owners(Arena *arena, JsonNode *metadata, JsonNode *duplicates);
 
 /* The finalizers that stored (may be NULL) does not have, once each, sorted. */
@@ -47,13 +45,13 @@ extern char *metadata_generate_name(Arena *arena, const char *prefix, const uint
 extern bool is_dns1123_label(JsonText text);
 extern bool is_dns1123_subdomain(JsonText text);
 
-/* Label keys and values; on failure NULL-terminated list of upstream's messages, else NULL. */
+/* Check label keys and values; return a NULL-terminated list of upstream's messages, or NULL without errors. */
 extern const char *const *qualified_name_errors(Arena *arena, JsonText key);
 extern const char *const *label_value_errors(Arena *arena, JsonText value);
 
 /*
- * RFC 3339 whole seconds, UTC: "2026-01-01T00:00:00Z".  Parse returns false when it is not a time; seconds since
- * 1970.
+ * RFC 3339 whole seconds, UTC: "2026-01-01T00:00:00Z".  parse_time() returns false when the text is not a time.
+ * seconds count from 1970.
  */
 extern char *format_time(Arena *arena, int64_t seconds);
 extern bool parse_time(JsonText text, int64_t *seconds);

@@ -3,8 +3,8 @@
  * metadata_names.c
  *	  Names of objects, namespaces, labels and finalizers.
  *
- * A name is valid, or there are upstream's messages that say why not; the two
- * never disagree, because both come from the same match.
+ * For an invalid name, the functions return upstream's messages.  Checks and
+ * messages never disagree, because both use the same match.
  *
  * Reference: k8s-conformance CRE-03, CRE-05, CRE-08.
  *
@@ -48,7 +48,7 @@ is_alnum(char c)
 	return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
 }
 
-/* The pattern of a DNS label, or of several joined by dots, of any length. */
+/* Matches a DNS label, or several joined by dots, of any length. */
 static bool
 matches_dns(JsonText text, bool dots)
 {
@@ -131,7 +131,7 @@ is_dns1123_subdomain(JsonText text)
 	return text.len <= SUBDOMAIN_MAX && matches_dns(text, true);
 }
 
-/* The pattern of the name part of a label key, of any length. */
+/* Matches the name part of a label key, of any length. */
 static bool
 matches_name_part(JsonText text)
 {

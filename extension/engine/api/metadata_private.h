@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * metadata_private.h
- *	  What the files metadata*.c share.
+ *	  Declarations that the files metadata*.c share.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,13 +10,13 @@
 
 #include "engine/api/metadata.h"
 
-/* Go's zero time, 0001-01-01T00:00:00Z, which stands for none. */
+/* Go's zero time, 0001-01-01T00:00:00Z, which means no time. */
 #define GO_ZERO_TIME INT64_C(-62135596800)
 
 /*
- * Reads what Go's time.Parse takes for RFC 3339.  When it is none, *element is the part of the layout that did not fit
- * (NULL: something follows the time) and *at where the text stood then, or *range is the name of a number that is out
- * of its range.
+ * Reads a time that Go's time.Parse accepts as RFC 3339.  On failure, *element is the part of the layout that did not
+ * match (NULL: extra text follows the time) and *at the position in the text, or *range is the name of a number that is
+ * out of range.
  */
 extern bool scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, const char **range);
 

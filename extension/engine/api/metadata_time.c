@@ -3,9 +3,9 @@
  * metadata_time.c
  *	  Times of metadata: RFC 3339.
  *
- * A time is read as liberally as Go reads it (offsets, fractions) and written
- * in one way only, in UTC with whole seconds, in the years 0 to 9999: what is
- * written can be read again.
+ * Times are read as liberally as Go reads them (offsets, fractions).  They
+ * are written in one form only: in UTC with whole seconds, in the years 0 to
+ * 9999.  This form can be read again.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +55,7 @@ format_time(Arena *arena, int64_t seconds)
 						(int) (rest / 3600), (int) (rest / 60 % 60), (int) (rest % 60));
 }
 
-/* The layout is gone through part by part, as Go does it, so that the part that fails is the one Go names. */
+/* Checks the layout part by part, as Go does, so that errors name the same part. */
 bool
 scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, const char **range)
 {
@@ -107,7 +107,7 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 		pos += parts[i].digits;
 	}
 
-	/* A fraction of a second is read and forgotten. */
+	/* A fraction of a second is read and ignored. */
 	if (pos + 1 < text.len && (text.bytes[pos] == '.' || text.bytes[pos] == ',') &&
 		text.bytes[pos + 1] >= '0' && text.bytes[pos + 1] <= '9')
 	{
@@ -154,7 +154,7 @@ scan_time(JsonText text, int64_t *seconds, const char **element, size_t *at, con
 	*seconds = days_from_date(values[0], values[2], values[4]) * 86400 +
 		values[6] * 3600 + values[8] * 60 + values[10] - offset;
 
-	/* The offset must not lead out of what can be written again. */
+	/* With the offset, the year must still be in the range that can be written. */
 	if (*seconds < days_from_date(0, 1, 1) * 86400 || *seconds >= days_from_date(10000, 1, 1) * 86400)
 	{
 		*range = "year";

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * negotiate.c
- *	  How an answer is to look: the Accept header, includeObject, pretty.
+ *	  The form of an answer: the Accept header, includeObject, pretty.
  *
- * The first clause wins that names a media type we write, with parameters we
- * can satisfy; a clause that asks for a transform that the endpoint cannot
- * do is skipped, never answered with something else.
+ * The first clause wins whose media type and parameters the server supports.
+ * A clause with a transform that the endpoint does not support is skipped;
+ * the endpoint never answers it with another form.
  *
  * Reference: k8s-conformance section 11.1; TAB-01, PART-02, REQ-10, WL-06.
  *
@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Later clauses of an Accept header are not looked at. */
+/* Later clauses of an Accept header are ignored. */
 #define ACCEPT_CLAUSES_MAX 64
 
-/* What can be written, in the order of preference. */
+/* The media types that can be written, in the order of preference. */
 static const struct
 {
 	const char *type;
@@ -44,7 +44,7 @@ typedef struct Endpoint
 {
 	bool		list;
 	bool		watch;
-	bool		initial_events; /* asked for by name: such a watch has no tables */
+	bool		initial_events; /* sendInitialEvents is set: such a watch has no tables */
 	bool		failure;		/* a Status: no transforms */
 } Endpoint;
 
@@ -61,7 +61,7 @@ trim(JsonText text)
 	return text;
 }
 
-/* Cuts off what stands before the separator; *rest is what follows it, with bytes NULL when there is none. */
+/* Returns the text before the separator; *rest is the text behind it, with bytes NULL if there is no separator. */
 static JsonText
 cut(JsonText text, char separator, JsonText *rest)
 {
@@ -113,7 +113,7 @@ parse_quality(JsonText text)
 	return *end == '\0' && value == value ? value : 1.0;
 }
 
-/* A preference of b over a moves b forward; equal ones keep their order. */
+/* Whether b is preferred to a; equal clauses keep their order. */
 static bool
 comes_after(const AcceptClause *a, const AcceptClause *b)
 {
@@ -251,7 +251,7 @@ negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transf
 			if (!(any_type && any_subtype) &&
 				!(type_fits && (any_subtype || json_text_is(clauses[i].subtype, output_types[t].subtype))))
 				continue;
-			/* W-05: there are no frames of YAML. */
+			/* W-05: watch events are never YAML. */
 			if (endpoint->watch && output_types[t].media == MEDIA_YAML)
 				continue;
 			if (!accept_parameters(clauses[i].parameters, endpoint, transform))
@@ -263,7 +263,7 @@ negotiate_accept(const char *header, const Endpoint *endpoint, Transform *transf
 	return false;
 }
 
-/* REQ-10: the parameter decides when it has a value, else the client does. */
+/* REQ-10: the parameter decides if it has a value, otherwise the user agent. */
 static bool
 wants_pretty(const char *parameter, const char *user_agent)
 {
@@ -348,7 +348,7 @@ request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch
 		return false;
 	}
 
-	/* Frames of a watch are lines, and YAML is written anew. */
+	/* An event of a watch is one line; the proxy converts the JSON to YAML anyway. */
 	if (watch || media == MEDIA_YAML)
 		transform->pretty = false;
 	else if (!transform->pretty)

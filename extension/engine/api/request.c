@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * request.c
- *	  A request of the Kubernetes API as the proxy hands it over.
+ *	  A request of the Kubernetes API as the proxy passes it.
  *
- * No string of a parsed request holds a NUL: further on they are C strings,
- * and a name or a selector that is silently cut short would reach other
+ * No string of a parsed request holds a NUL: other code uses them as C
+ * strings, and a name or selector that a NUL cuts short would select other
  * objects than the client named.
  *
  * Reference: k8s-conformance section 7.
@@ -119,7 +119,7 @@ request_query_bool(Arena *arena, const ApiRequest *request, const char *key)
 	return value != NULL && strcmp(value, "0") != 0 && !(strlen(value) == 5 && ascii_same(value, "false", 5));
 }
 
-/* The message of Go's number parsing for a text that is none, or out of range. */
+/* Go's message for a text that is not a number or is out of range. */
 static const char *
 number_error(Arena *arena, const char *function, const char *text, bool out_of_range)
 {
@@ -202,7 +202,7 @@ parse_go_version(Arena *arena, const char *text, int64_t *value, const char **er
 		return false;
 	}
 
-	/* Versions beyond int64 are never given out: the largest stands for "in the future". */
+	/* No object has a version beyond int64: the largest int64 means "in the future". */
 	*value = version > (uint64_t) INT64_MAX ? INT64_MAX : (int64_t) version;
 	return true;
 }

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * request.h
- *	  A request of the Kubernetes API as the proxy hands it to the extension.
+ *	  A request of the Kubernetes API as the proxy passes it to the extension.
  *
- * The proxy decodes the URL and the headers, nothing else, into one JSON
- * object; what it means is decided here:
+ * The proxy only decodes the URL and the headers into one JSON object; the
+ * extension decides what the request means:
  *
  *	{"verb":"create","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports",
  *	 "namespace":"default","name":"r1","subresource":"status",
@@ -14,20 +14,25 @@
  *	 "mayCreate":false,"createDenial":"policyreports.wgpolicyk8s.io \"r1\" is forbidden: ...",
  *	 "namespaceUid":"0b5b3f9e-...","namespaceState":"terminating"}
  *
- * mayCreate is for a patch, which creates what it is applied to when there is nothing (AUTHZ-13): false when the user
- * may not create the object, and createDenial then is the message of the Status (403).  Absent means that the user
- * may.
+ * mayCreate is for a patch that creates a missing object (AUTHZ-13): false
+ * when the user may not create the object; createDenial is then the message
+ * of the Status (403).  Absent means true.
  *
- * A body is always JSON here.  The proxy has turned YAML into it and says, when that failed, why: then "decodeError"
- * has upstream's words, and the body is what the client sent.  "duplicates" are upstream's complaints about keys that
- * a YAML body sets twice, such as: line 5: key "a" already set in map.
+ * A body is always JSON here: the proxy converts YAML.  If the conversion
+ * fails, "decodeError" has the reason in upstream's words, and the body is
+ * the client's.  "duplicates" has upstream's messages about keys that a YAML
+ * body sets twice, such as: line 5: key "a" already set in map.
  *
  * verb is one of get list watch create update patch delete deletecollection.
- * Absent members are left out.  namespace is absent for a cluster-scoped resource and for a list over all namespaces.
+ * Absent members are left out.  namespace is absent for a cluster-scoped
+ * resource and for a list over all namespaces.
  *
- * A proxy that knows the cluster's namespaces says of what may create an object in one: namespaceUid, an active
- * one's, which the store compares with its own (sql/store/namespaces.sql), or namespaceState: missing or terminating
- * (ADM-01).  A namespaceState dead is said only by the sweep of a namespace that is gone.
+ * For a request that may create an object in a namespace, a proxy that knows
+ * the cluster's namespaces adds one of two members.  namespaceUid is the uid
+ * of an active namespace; the store compares it with its own
+ * (sql/store/namespaces.sql).  namespaceState is missing or terminating
+ * (ADM-01).  Only the sweep of a deleted namespace sends the namespaceState
+ * dead.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +55,7 @@ typedef struct ApiRequest
 	const char *content_type;
 	const char *user_agent;
 	const char *username;
-	const char *decode_error;	/* the body could not be read; "" when it could */
+	const char *decode_error;	/* why the body could not be read, or "" */
 	const JsonNode *duplicates; /* array of strings, or NULL */
 	const char *namespace_state;	/* missing, terminating or dead; else "" */
 	bool		may_create;
@@ -59,30 +64,30 @@ typedef struct ApiRequest
 } ApiRequest;
 
 /*
- * False when the text is not such an object, the verb is another, or a string holds a NUL (further on they are C
- * strings, and must not be cut short).  The request keeps pointers into text.
+ * False when the text is not such an object, the verb is unknown, or a string holds a NUL (it would cut C strings
+ * short).  The request keeps pointers into text.
  */
 extern bool request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request);
 
 /* First value of a query parameter; NULL when absent. */
 extern const char *request_query(Arena *arena, const ApiRequest *request, const char *key);
 
-/* Kubernetes' reading of a boolean parameter (REQ-03): absent, "0" and "false" in any case are false. */
+/* A boolean parameter, as Kubernetes reads it (REQ-03): absent, "0" and "false" in upper or lower case are false. */
 extern bool request_query_bool(Arena *arena, const ApiRequest *request, const char *key);
 
-/* As Go's strconv.ParseInt(text, 10, 64); on failure its message. */
+/* As Go's strconv.ParseInt(text, 10, 64); *error is its message. */
 extern bool parse_go_int(Arena *arena, const char *text, int64_t *value, const char **error);
 
-/* As Go's strconv.ParseUint: a resource version.  One beyond int64 becomes the largest int64. */
+/* Reads a resource version as Go's strconv.ParseUint.  A version beyond int64 becomes the largest int64. */
 extern bool parse_go_version(Arena *arena, const char *text, int64_t *value, const char **error);
 
-/* How the answer is to look; a short token such as "object", "partial/v1", "table/v1/Metadata". */
+/* The form of the answer.  Its token is a short text such as "object", "partial/v1", "table/v1/Metadata". */
 typedef enum TransformKind
 {
 	TRANSFORM_OBJECT,
 	TRANSFORM_PARTIAL,			/* PartialObjectMetadata(List) */
 	TRANSFORM_TABLE,
-	TRANSFORM_DELETED			/* the Status of a deletion; nobody asks for it */
+	TRANSFORM_DELETED			/* the Status of a deletion; clients cannot request it */
 } TransformKind;
 
 typedef enum IncludeObject
@@ -102,16 +107,15 @@ typedef struct Transform
 } Transform;
 
 /*
- * Decides on the Accept header, includeObject and pretty (NEG-01..05, TAB-01, PART-01..02, REQ-10) for an answer that
- * is one object (list false) or a list.  False with a Status in reply and *code when nothing fits (406, 400).
+ * Evaluates the Accept header, includeObject and pretty (NEG-01..05, TAB-01, PART-01..02, REQ-10) for an answer that is
+ * one object (list false) or a list.  False with a Status in reply and *code when no form is possible (406, 400).
  */
 extern bool request_negotiate(Arena *arena, const ApiRequest *request, bool list, bool watch,
 							  Transform *transform, int *code, StrBuf *reply);
 
 /*
- * The media type that an Accept header chooses by the same rules, for an answer that is one object (list false) or a
- * list, or for a failure, which knows no transforms; JSON when nothing fits.  The extension answers in JSON: the
- * proxy writes the YAML.
+ * The media type that an Accept header chooses by the same rules, for one object (list false), a list, or a failure,
+ * which has no transforms.  JSON if no clause fits.  The extension answers in JSON; the proxy converts to YAML.
  */
 typedef enum MediaType
 {
@@ -122,14 +126,14 @@ typedef enum MediaType
 extern MediaType request_media_type(const char *accept, bool list, bool failure);
 
 /*
- * REQ-10: whether an answer in JSON is to be indented, by the same rules.  The extension indents objects and lists;
- * the proxy does it for failures and for what it keeps, such as discovery.  accept, the parameter pretty and
- * user_agent may be NULL.
+ * REQ-10: whether to indent an answer in JSON, by the same rules.  The extension indents objects and lists; the proxy
+ * indents failures and documents that it caches, such as discovery.  accept, parameter (pretty) and user_agent may be
+ * NULL.
  */
 extern bool request_is_pretty(const char *accept, bool list, bool failure, const char *parameter,
 							  const char *user_agent);
 
-/* The token of a transform and back; the proxy keeps tokens without understanding them. */
+/* Convert a transform to a token and back; the proxy keeps tokens without interpreting them. */
 extern char *transform_token(Arena *arena, const Transform *transform);
 extern bool transform_parse(const char *token, Transform *transform);
 
@@ -149,20 +153,20 @@ typedef struct ListOptions
 	const char *field_selector; /* "" for none */
 	int64_t		limit;			/* 0: none */
 	bool		has_continue;
-	int64_t		continue_version;	/* -1: inconsistent continue */
+	int64_t		continue_version;	/* -1: inconsistent continue, at the current version */
 	const char *continue_namespace; /* last key returned */
 	const char *continue_name;
 	VersionMatch match;
 	int64_t		version;
 	/* watches */
 	bool		initial_events; /* send synthetic ADDED events first */
-	bool		initial_bookmark;	/* then the bookmark that ends them */
+	bool		initial_bookmark;	/* then send the bookmark that ends them */
 	bool		from_now;		/* no version and no initial events: start at the current version */
 	bool		bookmarks;
 	int64_t		timeout_seconds;	/* 0: none given */
 } ListOptions;
 
-/* The resourceVersion of a get, 0 when there is none.  False with a Status in reply and *code, as below. */
+/* The resourceVersion of a get, 0 when absent.  False with a Status in reply and *code, as below. */
 extern bool request_get_version(Arena *arena, const ApiRequest *request, int64_t *version, int *code, StrBuf *reply);
 
 /* False with a Status in reply and *code. */

@@ -3,10 +3,9 @@
  * selector.c
  *	  Label selectors and field selectors.
  *
- * Both grammars, and the words about what does not fit them, are those of
- * apimachinery: clients print the words, and a selector that a kube-apiserver
- * takes must mean the same here.  A selector keeps no pointer into the text
- * it was parsed from.
+ * Both grammars and their error messages are those of apimachinery: clients
+ * print the messages, and a selector that a kube-apiserver accepts must mean
+ * the same here.  A parsed selector keeps no pointer into its text.
  *
  * Reference: k8s-conformance section 10 (SEL-01 to SEL-13).
  *
@@ -47,7 +46,7 @@ typedef struct Parser
 	Arena	   *arena;
 	const char *next;			/* behind the token */
 	const char *end;
-	Token		token;			/* the one to be looked at */
+	Token		token;			/* the current token */
 	const char *error;
 } Parser;
 
@@ -78,8 +77,8 @@ skip_nul(const char *p, const char *end)
 }
 
 /*
- * The token at p; *next is behind it.  To upstream's scanner a NUL ends what is being read: the selector where a token
- * could begin, else the token, and then it goes on behind the NUL.
+ * The token at p; *next is behind it.  As in upstream's scanner, a NUL between tokens ends the selector.  A NUL within
+ * a token ends the token, and scanning continues behind the NUL.
  */
 static Token
 scan_token(const char *p, const char *end, const char **next)
@@ -148,7 +147,7 @@ advance(Parser *parser)
 	parser->token = scan_token(parser->next, parser->end, &parser->next);
 }
 
-/* Whether a key or a value begins here: "in" and "notin" are such words, too. */
+/* Whether the token is a key or a value; "in" and "notin" can be keys and values, too. */
 static bool
 is_word(Token token)
 {
@@ -172,7 +171,7 @@ add_value(Parser *parser, ValueList *list, JsonText value)
 }
 
 /*
- * The inside of "(a,,b)" up to the parenthesis.  A missing value is the empty one.
+ * Parses the inside of "(a,,b)" up to the closing parenthesis.  A missing value is the empty value.
  */
 static bool
 parse_value_list(Parser *parser, ValueList *list)
@@ -286,7 +285,7 @@ compare_texts(const void *a, const void *b)
 }
 
 /*
- * Sorted and each value once, as upstream lists them.
+ * Sorts the values and keeps each value once, as upstream does.
  */
 static void
 order_values(ValueList *list)
@@ -354,8 +353,8 @@ join_messages(Arena *arena, const char *const *messages)
 }
 
 /*
- * The text of an error, or of several as Go's aggregates show them.  Those list equal errors once, but here each has a
- * path or a value of its own.
+ * The text of one error, or of several in the form of Go's aggregates.  Aggregates list equal errors once; here no two
+ * errors are equal, because their paths or values differ.
  */
 static const char *
 errors_text(Arena *arena, const FieldErrorList *errors)
@@ -377,7 +376,7 @@ errors_text(Arena *arena, const FieldErrorList *errors)
 }
 
 /*
- * Upstream checks a key before it looks for an operator, without a path.
+ * Upstream checks a key before it parses the operator; its message has no path.
  */
 static bool
 check_key(Parser *parser, JsonText key)
@@ -602,7 +601,8 @@ selector_terms(Arena *arena, const Selector *selector, JsonText **terms)
 }
 
 /*
- * The terms between commas, without the empty ones and in upstream's order, which decides about the first error.
+ * Splits a selector at its commas into terms and omits empty terms.  Sorts the terms as upstream does, because the
+ * order decides which error comes first.
  */
 static size_t
 split_terms(Arena *arena, const char *text, size_t len, JsonText **terms)
@@ -676,7 +676,7 @@ unescape_value(Arena *arena, JsonText escaped, JsonText *value, const char **err
 }
 
 /*
- * Splits at the first operator.  The field stays as text until all terms are known to be well-formed.
+ * Splits a term at the first operator.  The field is checked only after all terms are parsed.
  */
 static bool
 parse_term(Arena *arena, const char *selector, JsonText text, FieldTerm *term, JsonText *field, const char **error)
@@ -727,7 +727,7 @@ field_selector_parse(Arena *arena, const char *text, size_t len, const char **er
 		arena_checkpoint_at(i);
 		if (!parse_term(arena, copy, terms[i], term, field, error))
 			return NULL;
-		/* Nothing compared with nothing selects everything, as no term does. */
+		/* A term with an empty field and an empty value selects everything; omit it. */
 		if (field->len > 0 || term->value.len > 0)
 			selector->count++;
 	}

@@ -38,10 +38,10 @@ typedef struct Selector
 	size_t		count;
 } Selector;
 
-/* NULL and *error (upstream's words, without a prefix) when the text is no label selector. */
+/* NULL and *error (upstream's words, without a prefix) when the text is not a label selector. */
 extern Selector *selector_parse(Arena *arena, const char *text, size_t len, const char **error);
 
-/* Looks a label up; the value's bytes, or false when the object has no such label. */
+/* Looks up the value of a label; false when the object has no such label. */
 typedef bool (*SelectorLookup) (void *state, JsonText key, JsonText *value);
 
 extern bool selector_matches(const Selector *selector, SelectorLookup lookup, void *state);
@@ -50,15 +50,15 @@ extern bool selector_matches(const Selector *selector, SelectorLookup lookup, vo
 extern bool selector_matches_labels(const Selector *selector, const JsonNode *labels);
 
 /*
- * The terms of label_terms() that every match must have: "key=value" for each requirement with exactly one
- * value.  Used to reach the GIN index; whether an object matches is still selector_matches()'s word.
+ * The terms of label_terms() that every match must have: "key=value" for each requirement with exactly one value.
+ * Queries use them with the GIN index; selector_matches() then decides whether an object matches.
  */
 extern size_t selector_terms(Arena *arena, const Selector *selector, JsonText **terms);
 
 /* Field selectors: metadata.name and metadata.namespace with = == !=. */
 typedef struct FieldTerm
 {
-	bool		is_namespace;	/* else the name */
+	bool		is_namespace;	/* false: metadata.name */
 	bool		negated;
 	JsonText	value;
 } FieldTerm;

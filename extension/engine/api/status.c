@@ -4,9 +4,9 @@
  *	  Kubernetes Status documents and field errors, in upstream's words.
  *
  * A Status is always typed (kind first, then apiVersion) and ends in one
- * newline; whatever text goes into a message leaves it as valid JSON.  The
- * list of field errors of one document is bounded in number and in bytes, so
- * that a small hostile document cannot make a huge answer.
+ * newline; it is valid JSON for every text in a message.  The list of field
+ * errors of one document is bounded in number and in bytes, so that a small
+ * hostile document cannot make a huge answer.
  *
  * Reference: k8s-conformance section 6 (ERR-01 to ERR-24).
  *
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How an error type is named in a message and in the reason of a cause. */
+/* The names of an error type in a message and in the reason of a cause. */
 typedef struct FieldErrorWords
 {
 	const char *words;
@@ -43,8 +43,8 @@ static const FieldErrorWords field_error_words[] = {
 /*
  * Code points that Go's strconv.IsPrint refuses, in order: controls, format
  * characters, separators other than the space, surrogates, private use, and
- * noncharacters.  Code points that Unicode has not assigned yet are taken for
- * printable, which spares a table that ages with every edition.
+ * noncharacters.  Code points that Unicode has not assigned yet count as
+ * printable; otherwise each version of Unicode would need a new table.
  */
 static const struct
 {
@@ -172,7 +172,7 @@ foreign_bytes_replace(Arena *arena, const char *text)
 	return strbuf_finish(&buf);
 }
 
-/* A C string as a JSON string; what stands for a NUL or for a byte that is no UTF-8 becomes what Go makes of it. */
+/* Prints a C string as a JSON string.  JSON_NUL and foreign bytes become what Go prints for them. */
 static void
 put_words(StrBuf *buf, const char *words)
 {
@@ -336,7 +336,7 @@ go_float_text(StrBuf *buf, double value)
 		return;
 	}
 
-	/* The same digits without an exponent. */
+	/* Print the same digits without an exponent. */
 	{
 		int			significant = 0;
 		int			decimals;
@@ -370,7 +370,7 @@ append_bad_value(StrBuf *buf, const JsonNode *value)
 			break;
 	}
 
-	/* Go marshals these with HTML escapes, which are part of the message's text. */
+	/* Go marshals these with HTML escapes, which are part of the message. */
 	json_write_html(buf, value);
 }
 
@@ -415,7 +415,7 @@ field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
 	field_error_at(list, type, field_path_string(list->arena, path), value, detail);
 }
 
-/* Appends ,"key":"value" unless the value is NULL or empty; the comma only after something. */
+/* Appends ,"key":"value" unless the value is NULL or empty; the comma only if it is not the first member. */
 static void
 append_member(StrBuf *buf, bool *first, const char *key, const char *value)
 {
@@ -532,7 +532,7 @@ status_invalid(StrBuf *buf, const char *kind, const char *group, const char *nam
 	StrBuf		list;
 	size_t		listed = 0;
 
-	/* Every error is a cause; in the message equal ones stand once. */
+	/* Every error is a cause; the message lists equal errors once. */
 	strbuf_init(&list, arena);
 	for (size_t i = 0; i < errors->count; i++)
 	{

@@ -12,7 +12,10 @@
 
 #include "engine/base/json.h"
 
-/* A place in a document, linked from the leaf to the root; lives on the stack of whoever walks. */
+/*
+ * A place in a document, linked from the leaf to the root.  It lives on the stack of the function that visits the
+ * document.
+ */
 typedef struct FieldPath
 {
 	const struct FieldPath *parent; /* NULL at the root */
@@ -21,7 +24,7 @@ typedef struct FieldPath
 	bool		bracket;		/* print the key as [key], as field.Path.Key does */
 } FieldPath;
 
-/* Longer paths are cut between characters: a client chooses its keys, and one key may be in many paths. */
+/* Longer paths are cut between characters: clients choose the keys, and one key may be in many paths. */
 #define FIELD_PATH_MAX (16 * 1024)
 
 /* "spec.results[0].foo"; "" for NULL.  Children of the root have no leading dot. */
@@ -48,7 +51,7 @@ typedef struct FieldError
 	const char *message;		/* without the field: Invalid value: "v": why */
 } FieldError;
 
-/* What is beyond either is dropped: the answer to one request stays bounded whatever the document. */
+/* Errors beyond either limit are dropped, so that the answer to a request is bounded for every document. */
 #define FIELD_ERRORS_MAX 1000
 #define FIELD_ERRORS_MAX_BYTES (4 * 1024 * 1024)
 
@@ -61,20 +64,22 @@ typedef struct FieldErrorList
 	size_t		bytes;			/* of all texts */
 } FieldErrorList;
 
-/* Told of each field that was dropped because no schema knows it, in the order of the paths: "spec.results[0].foo". */
+/*
+ * Called for each field that was dropped because it is not in the schema, in the order of paths: "spec.results[0].foo".
+ */
 typedef void (*UnknownField) (void *state, const char *path);
 
-/* More fields, or more bytes of their paths, are told of nobody. */
+/* Unknown fields beyond these limits are not reported. */
 #define UNKNOWN_FIELDS_MAX 1000
 #define UNKNOWN_FIELDS_MAX_BYTES ((size_t) 1024 * 1024)
 
 extern void field_errors_init(FieldErrorList *list, Arena *arena);
 
 /*
- * Adds an error.  value is printed as upstream 1.34+ prints a bad value (strings quoted as Go's %q,
- * the rest as JSON); NULL for the types that print none (REQUIRED, FORBIDDEN, TOO_LONG).  detail is
- * the part after the value; NULL or "" for none (DUPLICATE, NOT_FOUND).  TOO_MANY and TOO_LONG take the whole
- * text after the type's words in detail ("5: must have at most 3 items", "may not be more than 253 bytes").
+ * Adds an error.  value is printed as upstream 1.34+ prints a bad value (strings quoted as Go's %q, the rest as JSON);
+ * NULL for the types without a value (REQUIRED, FORBIDDEN, TOO_LONG).  detail is the part after the value; NULL or ""
+ * for none (DUPLICATE, NOT_FOUND).  For TOO_MANY and TOO_LONG, detail is the whole text after the words of the type
+ * ("5: must have at most 3 items", "may not be more than 253 bytes").
  */
 extern void field_error(FieldErrorList *list, FieldErrorType type, const FieldPath *path,
 						const JsonNode *value, const char *detail);
@@ -106,21 +111,21 @@ extern void status_failure(StrBuf *buf, int code, const char *reason, const char
 						   const StatusDetails *details);
 
 /*
- * The Status of a successful delete (DEL-06, DEL-11), without newline: resource is the plural, version that of the
- * deletion or 0.
+ * The Status of a successful delete (DEL-06, DEL-11), without newline.  resource is the plural, version is the version
+ * of the deletion or 0.
  */
 extern void status_deleted(StrBuf *buf, const char *name, const char *group, const char *resource, const char *uid,
 						   int64_t version);
 
 /*
- * 422: "Kind.group \"name\" is invalid: ..." with causes.  kind is the Kind ("Report") or the
- * options' name ("ListOptions" with group "meta.k8s.io").  Every error is a cause; equal ones stand once in the
- * message, as upstream does it.
+ * 422: "Kind.group \"name\" is invalid: ..." with causes.  kind is the Kind ("Report") or the options' name
+ * ("ListOptions" with group "meta.k8s.io").  Every error is a cause; the message lists equal errors once, as upstream
+ * does.
  */
 extern void status_invalid(StrBuf *buf, const char *kind, const char *group, const char *name,
 						   const FieldErrorList *errors);
 
-/* The common ones; resource is the plural. */
+/* Other common failures; resource is the plural. */
 extern void status_not_found(StrBuf *buf, const char *group, const char *resource, const char *name);
 extern void status_conflict(StrBuf *buf, const char *group, const char *resource, const char *name, const char *why);
 extern void status_bad_request(StrBuf *buf, const char *message);
@@ -129,26 +134,26 @@ extern void status_bad_request(StrBuf *buf, const char *message);
 extern void status_version_too_large(StrBuf *buf, int64_t wanted, int64_t current);
 
 /*
- * A byte that is no UTF-8, in a name of a URL: such a name travels within JSON, where Go quotes the byte.  It is the
- * character FOREIGN_BYTE plus the byte on the way, private use of the last plane; quote_text() prints the byte, and a
- * Status U+FFFD, as Go does.
+ * Stands for a byte that is not UTF-8, in a name of a URL.  The request is JSON, which cannot contain this byte: the
+ * character FOREIGN_BYTE plus the byte, for private use in the last plane, replaces it.  quote_text() prints the byte
+ * and a Status prints U+FFFD, as Go does.
  */
 #define FOREIGN_BYTE 0x10FF00
 
 extern char *foreign_bytes_encode(Arena *arena, const char *text);
-extern const char *foreign_bytes_replace(Arena *arena, const char *text);	/* with U+FFFD for each of them */
+extern const char *foreign_bytes_replace(Arena *arena, const char *text);	/* replaces each by U+FFFD */
 
 /* Appends a text quoted as Go's %q quotes it: non-printable characters and bad bytes are escaped. */
 extern void quote_text(StrBuf *buf, const char *bytes, size_t len);
-extern const char *quoted(Arena *arena, const char *text);	/* the same of a C string */
+extern const char *quoted(Arena *arena, const char *text);	/* the same for a C string */
 
-/* Appends a double as Go's %v prints it: shortest digits, an exponent below -4 and from 6 on. */
+/* Appends a double as Go's %v prints it: shortest digits, in exponent notation for exponents below -4 or from 6 on. */
 extern void go_float_text(StrBuf *buf, double value);
 
-/* The code point at the start of bytes (len > 0) and its width; 0 when that is not valid UTF-8. */
+/* The code point at the start of bytes (len > 0) and its width; 0 when the bytes are not valid UTF-8. */
 extern size_t rune_decode(const char *bytes, size_t len, uint32_t *rune);
 
-/* Whether Go takes the code point for printable. */
+/* Whether Go considers the code point printable. */
 extern bool rune_is_print(uint32_t rune);
 
 #endif							/* STATUS_H */
