@@ -3,9 +3,9 @@
  * discovery.c
  *	  Discovery, version and index documents; the set of all documents.
  *
- * Groups stand in order of name, versions in Kubernetes' order of priority,
- * resources in order of name: equal definitions give equal bytes, whatever
- * order they come in, so that an ETag changes only when something did.
+ * Groups are sorted by name, versions by Kubernetes' order of priority, and
+ * resources by name.  Equal definitions in any order give equal bytes, so
+ * that an ETag changes only when a definition has changed.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +24,7 @@
 #define OBJECT_VERBS "[\"create\",\"delete\",\"deletecollection\",\"get\",\"list\",\"patch\",\"update\",\"watch\"]"
 #define STATUS_VERBS "[\"get\",\"patch\",\"update\"]"
 
-/* Paths that the proxy answers itself; they belong in the index all the same. */
+/* Paths that the proxy answers itself; the index contains them, too. */
 static const char *const proxy_paths[] = {"/healthz", "/livez", "/metrics", "/readyz"};
 
 #if defined(__x86_64__)
@@ -67,7 +67,7 @@ typedef struct Builder
 } Builder;
 
 /*
- * The order of everything
+ * Sorting
  */
 
 static int
@@ -82,7 +82,7 @@ compare_resources(const void *a, const void *b)
 	return order != 0 ? order : strcmp(left->plural, right->plural);
 }
 
-/* The next run of resources of one group, and of one version if so asked; false after the last. */
+/* The next run of resources of one group, with by_version of one group and version; false after the last. */
 static bool
 next_range(const Builder *builder, const Resource *end, bool by_version, Range *range)
 {
@@ -107,7 +107,7 @@ next_group(const Builder *builder, Range *group)
 	return next_range(builder, NULL, false, group);
 }
 
-/* Begin with version->last = group->first. */
+/* Set version->last = group->first before the first call. */
 static bool
 next_version(const Builder *builder, const Range *group, Range *version)
 {
@@ -124,7 +124,7 @@ put_string(StrBuf *buf, const char *string)
 	json_write_string(buf, string, strlen(string));
 }
 
-/* "key":"value" with what comes before it */
+/* Puts the text before (the key and what precedes it) and the value. */
 static void
 put_member(StrBuf *buf, const char *before, const char *value)
 {
@@ -132,7 +132,7 @@ put_member(StrBuf *buf, const char *before, const char *value)
 	put_string(buf, value);
 }
 
-/* An array of the definition, unless it is empty. */
+/* Puts an array of the definition unless it is empty. */
 static void
 put_names(StrBuf *buf, const Resource *resource, const char *key)
 {
@@ -213,7 +213,7 @@ put_group_discovery(StrBuf *buf, const Builder *builder, const Range *group)
 	strbuf_puts(buf, "]}");
 }
 
-/* with_groups: /apis; without: /api, which has no groups here. */
+/* With with_groups the document of /apis, else of /api, which has no groups here. */
 static void
 add_aggregated(Builder *builder, const char *path, bool with_groups)
 {
@@ -253,7 +253,7 @@ put_group_version(StrBuf *buf, const Resource *resource)
 	strbuf_putc(buf, '}');
 }
 
-/* From the name of a group on, without the opening brace. */
+/* Puts the members of a group and the closing brace, without the opening brace. */
 static void
 put_group(StrBuf *buf, const Builder *builder, const Range *group)
 {
@@ -272,7 +272,7 @@ put_group(StrBuf *buf, const Builder *builder, const Range *group)
 	strbuf_putc(buf, '}');
 }
 
-/* Eight bytes that tell the version in which objects are kept from any other, in base64. */
+/* A hash of eight bytes, in base64, that identifies the version in which objects are stored. */
 static char *
 storage_version_hash(const Builder *builder, const Resource *resource)
 {
@@ -302,7 +302,7 @@ storage_version_hash(const Builder *builder, const Resource *resource)
 		for (int j = 0; j < 4; j++)
 			result[4 * i + j] = alphabet[group >> (18 - 6 * j) & 63];
 	}
-	result[11] = '=';			/* eight bytes end one short of three groups */
+	result[11] = '=';			/* padding: eight bytes are one byte less than three groups */
 	result[12] = '\0';
 	return result;
 }
@@ -385,7 +385,7 @@ add_each_group(Builder *builder)
 }
 
 /*
- * Everything else
+ * Other documents
  */
 
 static void
@@ -393,7 +393,7 @@ add_version(Builder *builder)
 {
 	StrBuf		buf;
 
-	/* The build says nothing of itself that could differ between two builds of one source. */
+	/* All values are the same for two builds of the same source. */
 	strbuf_init(&buf, builder->arena);
 	strbuf_puts(&buf,
 				"{\n"
@@ -415,7 +415,7 @@ add_core(Builder *builder)
 {
 	StrBuf		buf;
 
-	/* The core group has no resources here, but kubectl needs its v1 to know what a List is. */
+	/* The core group has no resources here, but kubectl needs its v1 for the kind List. */
 	strbuf_init(&buf, builder->arena);
 	strbuf_puts(&buf, "{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[]}\n");
 	add_document(builder, "/api", JSON_TYPE, &buf);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * discovery.h
- *	  Every document that depends on nothing but what is served.
+ *	  All documents that depend only on the served definitions.
  *
  * Reference: k8s-conformance sections 1.3, 2 and 3.
  *
@@ -12,7 +12,7 @@
 
 #include "engine/base/json.h"
 
-/* The version of Kubernetes whose behaviour is followed, as semver. */
+/* The version of Kubernetes whose behaviour the server follows, as semver. */
 #define API_SERVER_MAJOR "1"
 #define API_SERVER_MINOR "34"
 #define API_SERVER_VERSION "v1.34.0+kube-reports"
@@ -31,11 +31,11 @@ typedef struct ServedDocument
 typedef char *(*DocumentHash) (Arena *arena, const char *bytes, size_t len);
 
 /*
- * All documents for these definitions (definition.h), of all groups and versions and in any order.  The first row of a
- * path has its default media type; the rows of a path stand together.
+ * All documents for these definitions (definition.h), which are of all groups and versions, in any order.  The rows of
+ * one path are adjacent; the first one has the default media type.
  *
- * Who matches Accept against content types must let an '@' in Accept stand for a '.': kubectl before 1.27 asks for
- * application/com.github.proto-openapi.spec.v2@v1.0+protobuf, but refuses an answer of that type, which is not a
+ * Code that matches Accept against content types must treat '@' in Accept as '.': kubectl before 1.27 requests
+ * application/com.github.proto-openapi.spec.v2@v1.0+protobuf, but refuses an answer of that type, because it is not a
  * well-formed media type.
  */
 extern ServedDocument *served_documents(Arena *arena, const JsonNode *const *definitions, size_t count,

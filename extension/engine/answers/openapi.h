@@ -15,10 +15,10 @@
 /* definitions: definition documents (definition.h) of one group and version. */
 extern void openapi_v3_document(StrBuf *buf, Arena *arena, const JsonNode *const *definitions, size_t count);
 
-/* definitions: of everything that is served. */
+/* definitions: all served definition documents. */
 extern JsonNode *openapi_v2_build(Arena *arena, const JsonNode *const *definitions, size_t count);
 
-/* A Swagger 2 document as the protobuf message openapi.v2.Document of gnostic, which kubectl before 1.27 asks for. */
+/* A Swagger 2 document as the protobuf message openapi.v2.Document of gnostic, which kubectl before 1.27 requests. */
 extern void openapi_v2_protobuf(StrBuf *buf, Arena *arena, const JsonNode *document);
 
 #endif							/* OPENAPI_H */

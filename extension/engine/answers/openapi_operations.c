@@ -3,9 +3,9 @@
  * openapi_operations.c
  *	  The paths and operations of a served type, for both OpenAPI versions.
  *
- * kubectl decides by these whether the server checks fields by itself
- * (fieldValidation on the PATCH of a kind) and which kinds of patch it takes:
- * what is listed here must be what the server does.
+ * From these, kubectl learns whether the server checks fields
+ * (fieldValidation on the PATCH of a kind) and which kinds of patch it
+ * accepts.  The operations must therefore match what the server does.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 #define BIT(verb) (1U << (verb))
 
-/* Of each resource: the list over all namespaces, the collection, the object, its status. */
+/* Paths of one resource: the list over all namespaces, the collection, the object, its status. */
 #define MAX_PATHS 4
 
 const char *const openapi_media_types[] = {"application/json", NULL};
@@ -29,7 +29,7 @@ static const int codes_ok[] = {200, 0};
 static const int codes_created[] = {201, 0};
 static const int codes_deleted[] = {200, 202, 0};
 
-/* By OpenApiVerb. */
+/* Indexed by OpenApiVerb. */
 static const struct
 {
 	const char *word;			/* of the operation's id */
@@ -142,7 +142,7 @@ is_namespaced(const JsonNode *definition)
 	return json_is_string(json_get(definition, "scope"), "Namespaced");
 }
 
-/* suffix: AllNamespaces of the list over all namespaces, Status of the subresource, or "". */
+/* suffix: ForAllNamespaces for the list over all namespaces, Status for the subresource, or "". */
 static void
 add_operation(Arena *arena, OpenApiPath *path, OpenApiVerb verb, const char *suffix)
 {

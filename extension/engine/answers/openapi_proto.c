@@ -3,13 +3,13 @@
  * openapi_proto.c
  *	  A Swagger 2 document as the protobuf message openapi.v2.Document.
  *
- * The message is defined by OpenAPIv2.proto of google/gnostic-models; the
- * numbers below are its field numbers.  Only what openapi_v2.c writes is
- * covered: no security, headers, examples of answers, XML or form data.
+ * OpenAPIv2.proto of google/gnostic-models defines the message; the numbers
+ * below are its field numbers.  This file covers only what openapi_v2.c
+ * writes: no security, headers, examples of answers, XML or form data.
  *
- * Values of any type (vendor extensions, defaults, enums) are carried as YAML
- * text, for which JSON is good enough.  As in every proto3 message, a field
- * with its default value (0, false, "") is not written.
+ * Values of any type (vendor extensions, defaults, enums) are YAML text; JSON
+ * is valid YAML.  As in every proto3 message, a field with its default value
+ * (0, false, "") is not written.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@ typedef enum WireType
 typedef enum FieldShape
 {
 	SHAPE_STRING,
-	SHAPE_STRINGS,				/* repeated string; one string stands for a list of it */
+	SHAPE_STRINGS,				/* repeated string; a single string is a list of one */
 	SHAPE_BOOL,
 	SHAPE_INTEGER,				/* int64 */
 	SHAPE_DOUBLE,
@@ -47,7 +47,7 @@ typedef struct FieldRule
 	PutMessage	put;
 } FieldRule;
 
-/* Numbers of Any and of all the Named messages. */
+/* Field numbers of Any and of all Named messages. */
 #define ANY_YAML 2
 #define NAMED_NAME 1
 #define NAMED_VALUE 2
@@ -191,7 +191,7 @@ put_field(StrBuf *out, const FieldRule *rule, const JsonNode *value)
 	}
 }
 
-/* The fields of a message in the order of the rules, then its vendor extensions (number 0: it has none). */
+/* Writes the fields of a message in the order of the rules, then its vendor extensions (extension 0: none). */
 static void
 put_fields(StrBuf *out, const JsonNode *node, const FieldRule *rules, size_t count, unsigned extension)
 {
@@ -244,7 +244,7 @@ put_additional_properties(StrBuf *out, const JsonNode *node)
 {
 	if (node->kind == JSON_BOOL)
 	{
-		/* A member of a oneof is written whatever its value. */
+		/* A member of a oneof is written even with its default value. */
 		put_tag(out, 2, WIRE_VARINT);
 		put_varint(out, node->u.boolean ? 1 : 0);
 	}

@@ -3,13 +3,13 @@
  * openapi_schema.c
  *	  Schemas of OpenAPI documents: served kinds, their lists, meta types.
  *
- * OpenAPI v3 can say all that a CustomResourceDefinition's schema says.
- * Swagger 2 cannot, and kubectl's reader of it even less: what it does not
- * understand is left out in such a way that it accepts more documents, never
- * fewer.
+ * OpenAPI v3 can express every schema of a CustomResourceDefinition.  Swagger
+ * 2 cannot, and kubectl's reader of Swagger 2 supports even less.  Parts that
+ * the reader does not support are left out so that it accepts more documents,
+ * never fewer.
  *
- * No reference dangles: a kind's schema refers to meta types only, and
- * openapi_add_meta_types() adds them all.
+ * Every reference has a target: the schema of a kind refers only to meta
+ * types, and openapi_add_meta_types() adds them all.
  *
  *-------------------------------------------------------------------------
  */
@@ -53,7 +53,7 @@ typedef struct MetaType
 	const char *format;
 	const char *extensions;
 	const char *description;
-	const MetaField *fields;	/* ended by one without a name; NULL for none */
+	const MetaField *fields;	/* ended by a field without a name; NULL for none */
 } MetaType;
 
 static const MetaField object_meta_fields[] = {
@@ -166,8 +166,8 @@ static const MetaField status_cause_fields[] = {
 };
 
 /*
- * None of these carries x-kubernetes-group-version-kind: kube-apiserver's own schemas of Status and DeleteOptions do,
- * and two schemas of one kind in the aggregated document make readers that build a type parser from it fail.
+ * None of these has x-kubernetes-group-version-kind, because kube-apiserver's own schemas of Status and DeleteOptions
+ * have it.  Two schemas of one kind in the aggregated document break readers that build a type parser from it.
  */
 static const MetaType meta_types[] = {
 	{OPENAPI_DELETE_OPTIONS, "object", .description = "Options of a deletion.", .fields = delete_options_fields},
@@ -249,7 +249,7 @@ openapi_reference(Arena *arena, OpenApiVersion version, const char *model, const
 		return reference;
 	if (version == OPENAPI_V3)
 	{
-		/* In v3 nothing may stand beside $ref. */
+		/* In v3 an object with $ref may have no other members. */
 		JsonNode   *schema = json_new_object(arena);
 		JsonNode   *all = json_new_array(arena);
 
@@ -298,7 +298,7 @@ string_schema(Arena *arena, const char *description)
 	return schema;
 }
 
-/* apiVersion and kind keep what the definition says about them. */
+/* apiVersion and kind keep their schemas from the definition. */
 static void
 set_type_properties(Arena *arena, JsonNode *properties)
 {
@@ -313,7 +313,7 @@ get_properties(Arena *arena, JsonNode *schema)
 {
 	JsonNode   *properties = json_get(schema, "properties");
 
-	/* null in a CustomResourceDefinition means that there are none. */
+	/* null in a CustomResourceDefinition means no properties. */
 	if (properties == NULL || properties->kind != JSON_OBJECT)
 	{
 		properties = json_new_object(arena);
@@ -328,7 +328,7 @@ add_required(Arena *arena, JsonNode *schema, const char *name)
 	const JsonNode *required = json_get(schema, "required");
 	JsonNode   *list = json_new_array(arena);
 
-	/* The list at hand may belong to the definition: it is not to be changed. */
+	/* Copy the list: it may belong to the definition. */
 	if (required != NULL && required->kind == JSON_ARRAY)
 	{
 		for (size_t i = 0; i < required->u.array.count; i++)
@@ -342,7 +342,7 @@ add_required(Arena *arena, JsonNode *schema, const char *name)
 	json_set(arena, schema, "required", list);
 }
 
-/* A required field that may be null can be left out as far as Swagger 2 can tell. */
+/* Swagger 2 has no null: a required field that may be null becomes optional. */
 static void
 drop_nullable_required(Arena *arena, const JsonNode *source, JsonNode *schema)
 {
@@ -381,7 +381,7 @@ reduce_to_v2(Arena *arena, const JsonNode *source, JsonNode *schema)
 		json_remove(schema, unknown[i]);
 	drop_nullable_required(arena, source, schema);
 
-	/* A type without null would refuse null, and listed properties would refuse all others. */
+	/* A type would refuse null, and listed properties would refuse all other fields. */
 	if (nullable || preserve)
 	{
 		json_remove(schema, "items");
@@ -423,7 +423,7 @@ describe_int_or_string(Arena *arena, JsonNode *schema)
 	json_set(arena, schema, "anyOf", any);
 }
 
-/* A schema of a definition for a document.  Objects are new where they may be changed, all else is shared. */
+/* Converts a schema of a definition for a document.  Copies the objects that may be changed and shares the rest. */
 static JsonNode *
 convert_schema(Arena *arena, OpenApiVersion version, const JsonNode *source)
 {
@@ -471,7 +471,7 @@ kind_schema(Arena *arena, OpenApiVersion version, const JsonNode *definition)
 	if (source == NULL ||
 		(version == OPENAPI_V2 && is_true(json_get(source, "x-kubernetes-preserve-unknown-fields"))))
 	{
-		/* Without properties everything is allowed; with those of every object nothing else would be. */
+		/* Without properties, every field is allowed; with the properties of every object, no other field would be. */
 		schema = json_new_object(arena);
 		openapi_put_text(arena, schema, "type", "object");
 		return schema;

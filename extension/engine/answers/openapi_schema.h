@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * openapi_schema.h
- *	  What the OpenAPI v3 and v2 documents have in common.
+ *	  The common parts of the OpenAPI v3 and v2 documents.
  *
- * Schemas are made for the version asked for, operations are described once
- * and written down by openapi_v3.c and openapi_v2.c.
+ * Schemas are made for the requested version.  Operations are described once;
+ * openapi_v3.c and openapi_v2.c write them.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,18 +34,18 @@ extern JsonNode *openapi_reference(Arena *arena, OpenApiVersion version, const c
 extern JsonNode *openapi_meta_reference(Arena *arena, OpenApiVersion version, const char *meta,
 										const char *description);
 
-/* The schema of a definition's kind and of its list, and the meta types, all put into schemas by model name. */
+/* Add the schemas of a definition's kind and of its list, or of the meta types, to schemas by model name. */
 extern void openapi_add_kind(Arena *arena, OpenApiVersion version, JsonNode *schemas, const JsonNode *definition);
 extern void openapi_add_meta_types(Arena *arena, OpenApiVersion version, JsonNode *schemas);
 
 /* Copies of strings of a definition; "" when absent. */
 extern const char *openapi_text(Arena *arena, const JsonNode *definition, const char *key);
 
-/* Members of a document under construction: a string, a new object. */
+/* Add a string or a new object to a document under construction. */
 extern void openapi_put_text(Arena *arena, JsonNode *object, const char *key, const char *value);
 extern JsonNode *openapi_put_object(Arena *arena, JsonNode *parent, const char *key);
 
-/* group, version and kind of a definition as x-kubernetes-group-version-kind has them on an operation. */
+/* group, version and kind of a definition in the form of x-kubernetes-group-version-kind on an operation. */
 extern JsonNode *openapi_kind_extension(Arena *arena, const JsonNode *definition, const char *kind);
 
 /*
@@ -82,7 +82,7 @@ typedef struct OpenApiOperation
 	OpenApiShape body;
 	bool		body_required;
 	OpenApiShape answer;
-	const int  *codes;			/* of success, ended by 0 */
+	const int  *codes;			/* codes of success, ended by 0 */
 } OpenApiOperation;
 
 #define OPENAPI_PATH_OPERATIONS 4
@@ -112,7 +112,7 @@ typedef struct OpenApiParameter
 	const char *description;
 } OpenApiParameter;
 
-/* Parameters of a path as a whole, then those that depend on the verb; NULL after the last. */
+/* Parameters of a whole path, and parameters that depend on the verb; NULL after the last. */
 extern const OpenApiParameter *openapi_path_parameter(const OpenApiPath *path, size_t index);
 extern const OpenApiParameter *openapi_query_parameter(OpenApiVerb verb, size_t index);
 
@@ -122,7 +122,7 @@ extern const char *const openapi_patch_types[];
 
 extern const char *openapi_code_text(int code);
 
-/* The reference to the model that a body or answer of this shape has; NULL for OPENAPI_SHAPE_NONE. */
+/* A reference to the model of a body or answer of this shape; NULL for OPENAPI_SHAPE_NONE. */
 extern JsonNode *openapi_shape_reference(Arena *arena, OpenApiVersion version, OpenApiShape shape,
 										 const JsonNode *definition);
 

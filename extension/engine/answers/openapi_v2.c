@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * openapi_v2.c
- *	  The Swagger 2 document of everything that is served.
+ *	  The Swagger 2 document of all served types.
  *
- * Read by kube-apiserver's aggregator, by kubectl before 1.27 and by tools
- * built on the old schemas.
+ * kube-apiserver's aggregator, kubectl before 1.27 and tools that use the old
+ * schemas read it.
  *
  *-------------------------------------------------------------------------
  */

@@ -27,7 +27,7 @@ put_parameter(Arena *arena, JsonNode *list, const OpenApiParameter *parameter)
 	json_append(arena, list, node);
 }
 
-/* The same schema for each of the media types. */
+/* Puts the same schema for each media type. */
 static void
 put_content(Arena *arena, JsonNode *parent, const char *const *media_types, JsonNode *schema)
 {

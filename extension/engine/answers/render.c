@@ -6,8 +6,8 @@
  * A stored object is two texts, its metadata and the rest.  An answer that
  * shows the object as it is copies them between the members that are not
  * stored (apiVersion, kind, resourceVersion) and never parses them.  Pretty
- * answers are for people's eyes: they are rendered compact, parsed and
- * printed again.
+ * answers are for people: they are rendered compact, then parsed and printed
+ * again.
  *
  * Stored metadata is a compact JSON object with at least one member; a
  * stored body is one with or without members.
@@ -49,10 +49,7 @@ trim(JsonText text)
 	return text;
 }
 
-/*
- * What stands between the braces of a stored object, which is compact, or of one that somebody wrote, which may not
- * be.
- */
+/* The text between the braces of an object.  Stored objects are compact; other objects may contain spaces. */
 static JsonText
 members_of(JsonText text)
 {
@@ -146,7 +143,7 @@ put_row(StrBuf *buf, const Definition *definition, const Transform *transform,
 	Arena	   *arena = buf->arena;
 	JsonNode   *document = table_document(arena, definition->columns, definition->column_count, metadata, body);
 
-	/* These are not stored, yet a column may show them. */
+	/* These members are not stored, but a column may show them. */
 	json_set(arena, document, "apiVersion", json_new_cstring(arena, definition->api_version));
 	json_set(arena, document, "kind", json_new_cstring(arena, definition->kind));
 	if (version > 0)
@@ -176,7 +173,7 @@ put_row(StrBuf *buf, const Definition *definition, const Transform *transform,
 	strbuf_putc(buf, '}');
 }
 
-/* Up to the first row of a Table that is not a list. */
+/* Puts a Table that is not a list, up to its first row. */
 static void
 put_table_head(StrBuf *buf, const Definition *definition, const Transform *transform, bool columns, int64_t version)
 {
@@ -240,7 +237,7 @@ render_object(StrBuf *buf, const Definition *definition, const Transform *transf
 	}
 	strbuf_init(&compact, buf->arena);
 	put_object(&compact, definition, transform, columns, metadata, body, version, now);
-	/* A Status begins with its kind, as all of them do. */
+	/* Keep the order of members: a Status begins with its kind. */
 	if (transform->kind == TRANSFORM_DELETED)
 		json_indent(buf, (JsonText) {compact.bytes, compact.len}, 0);
 	else
@@ -341,7 +338,7 @@ render_list_tail(StrBuf *buf, const Definition *definition, const Transform *tra
 	JsonNode   *metadata = json_new_object(arena);
 	bool		pretty = transform->pretty;
 
-	/* Typed lists leave an empty token out, those of custom resources do not. */
+	/* Typed lists omit an empty token; lists of custom resources do not. */
 	if (transform->kind == TRANSFORM_OBJECT || continue_token[0] != '\0')
 		json_set(arena, metadata, "continue", json_new_cstring(arena, continue_token));
 	if (remaining >= 0)
@@ -384,7 +381,7 @@ render_bookmark(StrBuf *buf, const Definition *definition, const Transform *tran
 	strbuf_puts(buf, "{\"type\":\"BOOKMARK\",\"object\":");
 	if (transform->kind == TRANSFORM_TABLE)
 	{
-		/* A row of an object that has no name and nothing to show. */
+		/* A row for an object without a name and without values. */
 		put_table_head(buf, definition, transform, transform->columns, version);
 		strbuf_puts(buf, "{\"cells\":[");
 		for (size_t i = 0; i < definition->column_count; i++)

@@ -3,7 +3,7 @@
  * render.h
  *	  The bytes of answers: objects, partial objects, tables, lists, events.
  *
- * Full objects are put together from the stored texts without parsing them.
+ * Full objects are assembled from the stored texts without parsing.
  * Reference: k8s-conformance sections 9.2, 11, 15.1; MODEL-01, MODEL-03.
  *
  *-------------------------------------------------------------------------
@@ -15,9 +15,9 @@
 #include "engine/api/request.h"
 
 /*
- * One object in a transform.  version 0: no resourceVersion.  metadata and body are the stored texts; body may be empty
- * (len 0) when render_needs_body() said so.  No newline at the end.  An event is never pretty.
- * A table is a Table document of one row, with columnDefinitions unless this is an event with transform->columns false.
+ * One object in the form of the transform.  version 0: no resourceVersion.  metadata and body are the stored texts;
+ * body may be empty (len 0) if render_needs_body() is false.  No newline at the end.  An event is never pretty.  A
+ * table is a Table document of one row, with columnDefinitions unless this is an event with transform->columns false.
  */
 extern void render_object(StrBuf *buf, const Definition *definition, const Transform *transform, bool event,
 						  JsonText metadata, JsonText body, int64_t version, int64_t now);
@@ -30,16 +30,16 @@ extern void render_item(StrBuf *buf, const Definition *definition, const Transfo
 extern bool render_needs_body(const Definition *definition, const Transform *transform);
 
 /*
- * What comes before the first item, between two, and after the last.  In every transform the list's metadata stands
- * behind the items, so that a list can be streamed before it is known whether it goes on: only the tail tells it.
- * remaining < 0: not said.  continue_token "" for none.  The tail ends in a newline.
+ * The text before the first item, between two items, and after the last item.  In every transform the metadata of the
+ * list follows the items, so that a list can be streamed before the server knows whether another page follows.
+ * remaining < 0: unknown, left out.  continue_token "": no further page.  The tail ends in a newline.
  */
 extern void render_list_head(StrBuf *buf, const Definition *definition, const Transform *transform);
 extern const char *render_list_separator(const Transform *transform);
 extern void render_list_tail(StrBuf *buf, const Definition *definition, const Transform *transform, int64_t version,
 							 const char *continue_token, int64_t remaining);
 
-/* {"type":"ADDED","object": ... }\n around render_object() */
+/* render_object() within {"type":"ADDED","object": ... }\n */
 extern void render_event(StrBuf *buf, const char *type, const Definition *definition, const Transform *transform,
 						 JsonText metadata, JsonText body, int64_t version, int64_t now);
 
