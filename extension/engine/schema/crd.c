@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * crd.c
- *	  From a CustomResourceDefinition to definitions.
+ *	  Checks a CustomResourceDefinition and makes definitions from it.
  *
- * A CRD is accepted when kube-apiserver would accept it and when all that it
- * asks for is done here; otherwise every reason is told, with the path of the
- * field.  Refused beyond upstream: webhook conversion, the scale subresource
- * and selectable fields, which this server does not have; fields that v1 does
- * not know; and a CRD of which no version is served.  CEL rules are accepted
- * and not evaluated: the definition names them, for a warning on each write.
+ * A CRD is accepted when kube-apiserver would accept it and when this server
+ * supports everything that it asks for.  Otherwise every reason is reported
+ * with the path of the field.  Some CRDs that upstream accepts are refused:
+ * those with webhook conversion, the scale subresource or selectable fields,
+ * which this server does not support; with fields that v1 does not define; or
+ * without a served version.  CEL rules are accepted but not evaluated: the
+ * definition lists them, and each write returns a warning with them.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,13 +23,13 @@
 #include "engine/schema/schema_private.h"
 #include "engine/schema/table.h"
 
-/* Kubernetes types have a handful; the limit keeps comparing them cheap. */
+/* Kubernetes types have only a few versions; the limit keeps their comparison cheap. */
 #define CRD_MAX_VERSIONS 64
 
-/* A kind and "List" are a label together. */
+/* The kind followed by "List" must fit into a label of 63 characters. */
 #define CRD_MAX_KIND (63 - 4)
 
-/* What is read from a CRD; whatever was wrong with it is in errors. */
+/* The parts of a CRD that are being read, and the errors found so far. */
 typedef struct CrdReader
 {
 	Arena	   *arena;
@@ -37,7 +38,7 @@ typedef struct CrdReader
 	const JsonNode *names;
 } CrdReader;
 
-/* A version and where it comes in discovery. */
+/* One version of a CRD. */
 typedef struct CrdVersion
 {
 	const JsonNode *document;
@@ -78,7 +79,7 @@ item_path(const FieldPath *parent, size_t index)
 	return path;
 }
 
-/* A null is as good as nothing, as in Go. */
+/* A null counts as absent, as in Go. */
 static const JsonNode *
 get_member(const JsonNode *object, const char *key)
 {
@@ -87,7 +88,7 @@ get_member(const JsonNode *object, const char *key)
 	return value != NULL && value->kind != JSON_NULL ? value : NULL;
 }
 
-/* The member when it has the kind, else NULL; a member of another kind is an error. */
+/* The member when it has this kind.  NULL when it is absent; NULL with an error when it has another kind. */
 static const JsonNode *
 get_kind(CrdReader *reader, const JsonNode *object, const char *key, JsonKind kind, const FieldPath *parent)
 {
@@ -102,7 +103,7 @@ get_kind(CrdReader *reader, const JsonNode *object, const char *key, JsonKind ki
 	return NULL;
 }
 
-/* NULL when absent, empty or no string. */
+/* NULL when the member is absent, empty or not a string. */
 static const JsonNode *
 get_string(CrdReader *reader, const JsonNode *object, const char *key, const FieldPath *parent)
 {
@@ -131,7 +132,7 @@ get_bool(CrdReader *reader, const JsonNode *object, const char *key, const Field
 	return value != NULL && value->u.boolean;
 }
 
-/* A field that is not done here must not be there, or be empty. */
+/* A field that this server does not support must be absent or empty. */
 static void
 refuse_member(CrdReader *reader, const JsonNode *object, const char *key, const FieldPath *parent)
 {
@@ -221,7 +222,7 @@ check_group_and_name(CrdReader *reader, const JsonNode *crd, const FieldPath *sp
 	}
 }
 
-/* plural and kind must be given, singular and listKind follow from the kind. */
+/* plural and kind are required; singular and listKind default to values made from the kind. */
 static void
 check_names(CrdReader *reader, const FieldPath *spec_path)
 {
@@ -375,7 +376,7 @@ check_subresources(CrdReader *reader, const JsonNode *version, const FieldPath *
 	return get_kind(reader, subresources, "status", JSON_OBJECT, &subresources_path) != NULL;
 }
 
-/* The status is validated apart from the rest, so nothing at the root of the schema may speak of both. */
+/* The status is validated separately, so keywords at the root of the schema must not apply to both parts. */
 static void
 check_root_with_status(CrdReader *reader, const JsonNode *schema, const FieldPath *path)
 {
@@ -456,7 +457,7 @@ printed_node(CrdReader *reader, const JsonNode *value, const char *suffix, bool 
 	return json_new_cstring(reader->arena, text);
 }
 
-/* The names that every version's definition and the whole have in common. */
+/* Sets the names that the definition of every version and the whole result have in common. */
 static void
 set_names(CrdReader *reader, JsonNode *object)
 {
@@ -492,8 +493,8 @@ default_columns(Arena *arena)
 }
 
 /*
- * What a user of a deprecated version is told: the CRD's words, or upstream's, which name the best version that may
- * be used instead.  better are the versions before this one in the order of priority.
+ * The warning for users of a deprecated version: the text of the CRD, or else upstream's text, which names the best
+ * version to use instead.  better holds the versions with a higher priority than this one.
  */
 static JsonNode *
 deprecation_warning(CrdReader *reader, const CrdVersion *version, const CrdVersion *better, size_t better_count)
@@ -580,7 +581,7 @@ read_version(CrdReader *reader, const JsonNode *document, const FieldPath *path,
 	refuse_member(reader, document, "selectableFields", path);
 }
 
-/* What must hold among the versions; messages show their names. */
+/* Checks the rules for all versions together; messages show the names of the versions. */
 static void
 check_versions(CrdReader *reader, const CrdVersion *versions, size_t count, const FieldPath *path)
 {
@@ -608,7 +609,7 @@ check_versions(CrdReader *reader, const CrdVersion *versions, size_t count, cons
 		field_error(reader->errors, FIELD_INVALID, path, names, "must have at least one version marked as served");
 }
 
-/* All versions; NULL when there is none or too many. */
+/* Reads all versions; NULL when the CRD has none or too many. */
 static CrdVersion *
 read_versions(CrdReader *reader, const FieldPath *spec_path, size_t *count)
 {

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * definition.c
- *	  One served version of a resource type, compiled.
+ *	  Compiles one served version of a resource type.
  *
- * The document is one that crd.c made and the registry kept, so nothing in it
- * is checked twice: whatever is missing or wrong means that somebody else
- * wrote it, and then there is no definition.
+ * crd.c made and checked the document, and the registry stored it, so its
+ * content is not checked again.  A missing or wrong part means that the
+ * document was changed elsewhere; then definition_compile() returns NULL.
  *
  *-------------------------------------------------------------------------
  */

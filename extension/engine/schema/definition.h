@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * definition.h
- *	  One served version of a resource type, as the engine needs it.
+ *	  One served version of a resource type, as the engine uses it.
  *
- * The registry keeps, for every served version of a type, a definition
- * document made from its CustomResourceDefinition:
+ * For every served version of a type, the registry stores a definition
+ * document made from the CustomResourceDefinition:
  *
  *	{"group":"wgpolicyk8s.io","version":"v1alpha2","kind":"PolicyReport",
  *	 "listKind":"PolicyReportList","plural":"policyreports","singular":"policyreport",
@@ -13,7 +13,8 @@
  *	 "deprecationWarning":"...",
  *	 "schema":{...openAPIV3Schema...}}
  *
- * Only a deprecated version has a warning, and only one with CEL rules has "unevaluatedRules", an array of texts.
+ * Only a deprecated version has "deprecationWarning".  Only a version with CEL rules has "unevaluatedRules", an
+ * array of strings.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,19 +40,18 @@ typedef struct Definition
 	Schema	   *schema;			/* NULL in a definition without one */
 	TableColumn *columns;
 	size_t		column_count;
-	const char *rules_warning;	/* what a writer is told of rules that are not evaluated; NULL for none */
+	const char *rules_warning;	/* warning on writes about CEL rules that are not evaluated; NULL without rules */
 } Definition;
 
-/* The document is one that crd_definitions() made; errors cannot happen unless it was tampered with: then NULL. */
+/* Compiles a document made by crd_definitions().  NULL when the document is wrong, because it was changed since. */
 extern Definition *definition_compile(Arena *arena, const JsonNode *document);
 
 /*
- * Checks a CustomResourceDefinition (apiextensions.k8s.io/v1) and makes its definition documents, one
- * for each served version, in the CRD's order of versions by Kubernetes version priority (v1 before v1beta1 ...).
- * Result:
+ * Checks a CustomResourceDefinition (apiextensions.k8s.io/v1) and makes its definition documents, one for each served
+ * version, in the order of Kubernetes version priority (v1 before v1beta1 ...).  Result:
  * {"group","plural","singular","kind","listKind","scope","shortNames","categories","versions":[definition...]}
- * Defaults of the CRD API are filled in (singular, listKind, the Age column).  NULL when refused, with errors whose
- * paths are those of the CRD ("spec.versions[0].schema.openAPIV3Schema.properties[spec].uniqueItems").
+ * Defaults of the CRD API are filled in (singular, listKind, the Age column).  NULL when the CRD is refused; the
+ * errors have paths within the CRD ("spec.versions[0].schema.openAPIV3Schema.properties[spec].uniqueItems").
  */
 extern JsonNode *crd_definitions(Arena *arena, const JsonNode *crd, FieldErrorList *errors);
 

@@ -3,14 +3,14 @@
  * jsonpath.c
  *	  The JSONPath dialect of printer columns: compile, evaluate.
  *
- * The dialect is that of client-go's util/jsonpath, quirks included, because
- * paths come from CustomResourceDefinitions that were written for it: a
- * backslash takes the meaning from a dot in a name, ['a.b'] is the same as
- * .a.b, [] is [0], @ and $ and blanks between steps mean nothing, and values
- * of different types cannot be compared (the whole path then selects nothing).
+ * The dialect is the one of client-go's util/jsonpath with all its quirks,
+ * because CustomResourceDefinitions are written for it: a backslash escapes a
+ * dot in a name, ['a.b'] is the same as .a.b, [] is [0], @, $ and blanks
+ * between steps are ignored, and a comparison of values of different types
+ * makes the whole path select nothing.
  *
- * A path selects a list of nodes of one document, each at most once, so that
- * no evaluation holds more nodes than the document has, for each step.
+ * Each step selects every node of the document at most once.  Therefore an
+ * evaluation holds, for each step, at most as many nodes as the document has.
  *
  *-------------------------------------------------------------------------
  */
@@ -73,7 +73,7 @@ jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document)
 	const JsonNode *node = document;
 	NodeList	result = {0};
 
-	/* Nearly all columns are plain fields: these need no lists. */
+	/* Nearly all columns are plain fields, which need no lists. */
 	while (path != NULL && path->kind == JSONPATH_FIELD)
 	{
 		node = json_get_text(node, path->name);
@@ -122,7 +122,7 @@ ends_name(char c)
 	return c != '\0' && strchr(" \t\r\n.,[]$@{}", c) != NULL;
 }
 
-/* A name after a dot; *position stands behind it afterwards. */
+/* Reads a name after a dot and moves *position behind the name. */
 static bool
 parse_field(PathParser *parser, const char *text, size_t len, size_t *position, JsonPathStep ***tail)
 {
@@ -152,7 +152,7 @@ parse_field(PathParser *parser, const char *text, size_t len, size_t *position, 
 	return true;
 }
 
-/* A whole decimal number of at most nine digits, more than any list has elements. */
+/* Reads a whole decimal number of at most nine digits: no list has more elements. */
 static bool
 parse_index(const char *text, size_t len, int64_t *value)
 {
@@ -173,7 +173,7 @@ parse_index(const char *text, size_t len, int64_t *value)
 	return true;
 }
 
-/* What stands between [ and ] and is neither a name nor a filter: start:end:step, each part optional. */
+/* Reads start:end:step between [ and ]; each part is optional. */
 static bool
 parse_slice(PathParser *parser, const char *text, size_t len, JsonPathStep ***tail)
 {
@@ -233,7 +233,7 @@ parse_brackets(PathParser *parser, const char *text, size_t len, size_t *positio
 
 	if (inner >= 2 && start[0] == '\'' && end[-1] == '\'' && memchr(start + 1, '\'', inner - 2) == NULL)
 	{
-		/* ['name'] is read as .name, dots inside included, unless they are escaped. */
+		/* ['name'] is read as .name; a dot inside also separates names unless it is escaped. */
 		JsonPathStep *steps = NULL;
 		char	   *path = arena_printf(parser->arena, ".%.*s", (int) (inner - 2), start + 1);
 
@@ -247,7 +247,7 @@ parse_brackets(PathParser *parser, const char *text, size_t len, size_t *positio
 	return parse_slice(parser, start, inner, tail);
 }
 
-/* A quoted constant; *position stands on the opening quote, afterwards behind the closing one. */
+/* Reads a quoted constant and moves *position from the opening quote behind the closing quote. */
 static bool
 parse_quoted(PathParser *parser, const char *text, size_t len, size_t *position, JsonPathStep ***tail)
 {
@@ -293,7 +293,7 @@ parse_quoted(PathParser *parser, const char *text, size_t len, size_t *position,
 	return true;
 }
 
-/* A number, true or false. */
+/* Reads a number, true or false. */
 static bool
 parse_word(PathParser *parser, const char *text, size_t len, size_t *position, JsonPathStep ***tail)
 {
@@ -375,7 +375,7 @@ parse_filter(PathParser *parser, const char *text, size_t len, size_t *position,
 	bool		closed = false;
 	JsonPathStep *step;
 
-	/* A parenthesis ends the filter unless it stands inside its (only) quoted constant. */
+	/* A parenthesis ends the filter unless it is inside the (only) quoted constant. */
 	for (i = start;; i++)
 	{
 		if (i >= len || text[i] == '\n')
@@ -412,7 +412,7 @@ parse_filter(PathParser *parser, const char *text, size_t len, size_t *position,
 	return sign == end || parse_steps(parser, text + operand, end - operand, true, &step->right);
 }
 
-/* operand: the text is one side of a filter, where constants may stand. */
+/* operand: the text is one side of a filter, which may be a constant. */
 static bool
 parse_steps(PathParser *parser, const char *text, size_t len, bool operand, JsonPathStep **first)
 {
@@ -470,7 +470,7 @@ add_node(Arena *arena, NodeList *list, const JsonNode *node)
 	list->items[list->count++] = node;
 }
 
-/* False on an index that is out of bounds, which makes the whole path fail. */
+/* False when the value is no array or an index is out of bounds; then the whole path fails. */
 static bool
 evaluate_slice(Arena *arena, const JsonPathStep *step, const JsonNode *node, NodeList *result)
 {
@@ -512,7 +512,7 @@ evaluate_wildcard(Arena *arena, const JsonNode *node, NodeList *result)
 	}
 }
 
-/* Below, at or above zero; false when the values have no order, being of different types or neither. */
+/* Sets *pass.  False when the values cannot be compared: their types differ, or the type has no such comparison. */
 static bool
 compare(const JsonNode *left, const JsonNode *right, JsonPathOperator operator, bool *pass)
 {

@@ -3,9 +3,9 @@
  * jsonpath.h
  *	  Compiled JSONPaths, shared by jsonpath.c and table.c.
  *
- * What a path selects is what client-go's util/jsonpath selects, for the
- * kinds of steps listed here.  Recursive descent (..) and unions ([0,1]) are
- * refused when the path is compiled.
+ * A path selects the same nodes as in client-go's util/jsonpath, for the kinds
+ * of steps listed here.  Recursive descent (..) and unions ([0,1]) are refused
+ * when the path is compiled.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,7 +44,7 @@ struct JsonPathStep
 	JsonPathStep *next;
 	JsonText	name;			/* field */
 
-	/* slice; an index [n] is the slice [n:n+1] with end_derived */
+	/* slice; an index [n] is stored as the slice [n:n+1] with end_derived set */
 	bool		has_start;
 	bool		has_end;
 	bool		end_derived;
@@ -52,7 +52,7 @@ struct JsonPathStep
 	int64_t		end;
 	int64_t		step;
 
-	/* filter; an empty side is the element itself */
+	/* filter; an empty side stands for the element itself */
 	JsonPathOperator operator;
 	JsonPathStep *left;
 	JsonPathStep *right;
@@ -60,7 +60,7 @@ struct JsonPathStep
 	JsonNode   *literal;
 };
 
-/* The first node that the path selects; NULL when it selects none or fails on this document. */
+/* The first node that the path selects; NULL when the path selects none or fails on this document. */
 extern const JsonNode *jsonpath_first(Arena *arena, const JsonPathStep *path, const JsonNode *document);
 
 #endif							/* JSONPATH_H */

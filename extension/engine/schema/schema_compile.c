@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * schema_compile.c
- *	  Structural schemas: from openAPIV3Schema to what the walks use.
+ *	  Compiles openAPIV3Schema into a structural schema.
  *
- * Every member of a schema is a keyword of the table below, which says how it
- * is read or that it is refused; what is not in the table is refused as well,
- * so that nothing that somebody wrote into a schema is silently not enforced.
- * As Go's decoder does it, a keyword whose value is null is one that is not
- * there.
+ * Every member of a schema is a keyword of the table below, which says how to
+ * read the keyword or that it is refused.  A member that is not in the table
+ * is refused as well, so that no part of a schema is silently ignored.  As in
+ * Go's decoder, a keyword with the value null counts as absent.
  *
- * The rules that look at more than one keyword are in schema_structural.c.
+ * schema_structural.c has the rules about more than one keyword.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +48,7 @@ read_bool(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 	return expect_kind(compiler, value, JSON_BOOL, path, "must be a boolean") && value->u.boolean;
 }
 
-/* NULL for the empty string, which is as good as none. */
+/* NULL for the empty string, which counts as absent. */
 static const char *
 read_string(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 {
@@ -109,7 +108,7 @@ are_strings(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 	return all;
 }
 
-/* Keywords that upstream refuses in a CRD, with its words. */
+/* Adds upstream's error for a keyword that it refuses in a CRD. */
 static void
 refuse_keyword(Compiler *compiler, const FieldPath *path)
 {
@@ -123,7 +122,7 @@ read_unsupported(Compiler *compiler, Schema *schema, const JsonNode *value, cons
 	refuse_keyword(compiler, path);
 }
 
-/* Refused unless empty: a string, an array or an object without anything in it says nothing. */
+/* Refuses the keyword unless its value is an empty string, array or object, which has no effect. */
 static void
 read_unsupported_unless_empty(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
@@ -134,7 +133,7 @@ read_unsupported_unless_empty(Compiler *compiler, Schema *schema, const JsonNode
 	refuse_keyword(compiler, path);
 }
 
-/* Documentation is kept in the definition, for OpenAPI; here it says nothing. */
+/* Documentation stays in the definition document for OpenAPI; the compiled schema does not need it. */
 static void
 read_text(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
@@ -454,7 +453,7 @@ read_list_map_keys(Compiler *compiler, Schema *schema, const JsonNode *value, co
 	}
 }
 
-/* CEL rules are taken as they are: schema_rules.c tells of them. */
+/* Checks only the form of CEL rules; schema_rules.c lists them for a warning. */
 static void
 read_validations(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
@@ -535,7 +534,7 @@ find_keyword(JsonText name)
 	return NULL;
 }
 
-/* Never NULL: what cannot be read leaves an error and an empty schema. */
+/* Never NULL: a schema that cannot be read gives an error and an empty schema. */
 static Schema *
 read_schema(Compiler *compiler, const JsonNode *node, const FieldPath *path)
 {
@@ -563,8 +562,8 @@ read_schema(Compiler *compiler, const JsonNode *node, const FieldPath *path)
 }
 
 /*
- * Which format is checked follows from the type: formats of strings for strings, also when there is no type, formats
- * of numbers for numbers; any other is ignored.
+ * The type decides which formats are checked: formats of strings for strings and for a schema without a type, formats
+ * of numbers for numbers.  Any other format is ignored.
  */
 static void
 finish_format(Compiler *compiler, Schema *schema)
@@ -614,7 +613,7 @@ inherit_flags(Schema *schema, const Schema *child)
 	schema->has_embedded = schema->has_embedded || child->has_embedded;
 }
 
-/* What follows from the keywords together. */
+/* Sets the members of the schema that depend on more than one keyword. */
 static void
 finish_schema(Compiler *compiler, Schema *schema, const FieldPath *path)
 {

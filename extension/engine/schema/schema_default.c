@@ -3,10 +3,10 @@
  * schema_default.c
  *	  Fills in the defaults of a schema.
  *
- * A null stands for an absent field unless the field is nullable: with a
- * default it becomes the default, without one it is dropped.  In a list, where
- * nothing can be dropped, it stays and is refused by validation; so it does
- * everywhere in what was applied.
+ * A null in a field that is not nullable counts as absent: the default
+ * replaces the null, or without a default the null is dropped.  In a list, a
+ * null without a default stays, because items cannot be dropped, and validation
+ * refuses it.  In an applied configuration every null without a default stays.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@ is_walked(const Schema *schema, const JsonNode *value)
 	return schema != NULL && (value->kind == JSON_OBJECT || value->kind == JSON_ARRAY);
 }
 
-/* Members that are not there and have a default. */
+/* Adds the absent members that have a default. */
 static void
 add_defaults(Arena *arena, const Schema *schema, JsonNode *object)
 {

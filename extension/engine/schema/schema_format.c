@@ -3,10 +3,10 @@
  * schema_format.c
  *	  Formats of strings, as kube-apiserver checks them.
  *
- * The list of formats and their meaning are those of apiextensions (the
- * formats of 1.34) with kube-openapi's strfmt; the odd corners are kept: an
- * "ipv4" may be an IPv4 address written as IPv6, a "byte" is never empty, a
- * "duration" is anything in which a number with a known unit stands.
+ * The formats and their meaning are the same as in apiextensions (Kubernetes
+ * 1.34) with kube-openapi's strfmt, including its peculiarities: an "ipv4" may
+ * be an IPv4 address written as IPv6, a "byte" is never empty, a "duration" is
+ * any text that contains a number with a known unit.
  *
  * URIs and e-mail addresses are in schema_format_uri.c.
  *
@@ -85,7 +85,7 @@ string_format(JsonText name)
 		const char *known = formats[i].name;
 		size_t		at;
 
-		/* Dashes do not count: date-time is datetime. */
+		/* Dashes are ignored: date-time is datetime. */
 		for (at = 0; at < name.len; at++)
 		{
 			if (name.bytes[at] == '-')
@@ -160,7 +160,7 @@ is_byte(JsonText text)
 	return true;
 }
 
-/* A decimal number from *at on, below 2^24 and with as many leading zeros as it likes. */
+/* Reads a decimal number below 2^24 - 1 from *at on; any number of leading zeros is allowed. */
 static bool
 read_decimal(JsonText text, size_t *at, int *value)
 {
@@ -177,7 +177,7 @@ read_decimal(JsonText text, size_t *at, int *value)
 	return *at > start;
 }
 
-/* From start to the end of the text; sloppy allows leading zeros, as Go did before 1.17. */
+/* Reads an IPv4 address from start to the end of the text.  sloppy allows leading zeros, as Go did before 1.17. */
 static bool
 read_ipv4(JsonText text, size_t start, bool sloppy)
 {
@@ -203,7 +203,7 @@ read_ipv4(JsonText text, size_t start, bool sloppy)
 	return at == text.len;
 }
 
-/* The whole text; the parts are counted, their values do not matter. */
+/* Reads the whole text as an IPv6 address.  The groups are counted; their values do not matter. */
 static bool
 read_ipv6(JsonText text, bool sloppy)
 {
@@ -237,7 +237,7 @@ read_ipv6(JsonText text, bool sloppy)
 			break;
 		}
 
-		/* Old Go counted the value of a group, new Go its digits. */
+		/* Go before 1.17 limits the value of a group, so leading zeros are allowed; later Go limits the digits. */
 		while (sloppy && at - start > 4 && text.bytes[start] == '0')
 		{
 			start++;
@@ -265,7 +265,7 @@ read_ipv6(JsonText text, bool sloppy)
 	return at == text.len && (ellipsis ? bytes < 16 : bytes == 16);
 }
 
-/* As Go's net.ParseIP, which decides by the first separator what it reads. */
+/* As Go's net.ParseIP: the first separator decides between IPv4 and IPv6. */
 bool
 format_is_ip(JsonText text, bool sloppy)
 {
@@ -343,7 +343,7 @@ is_mac(JsonText text)
 	return true;
 }
 
-/* Hexadecimal digits with a dash, or none, after the 8th, 12th, 16th and 20th. */
+/* 32 hexadecimal digits, with an optional dash after the 8th, 12th, 16th and 20th digit. */
 static bool
 is_uuid_of(JsonText text, char version, bool check_variant)
 {
@@ -397,7 +397,7 @@ is_uuid5(JsonText text)
 	return is_uuid_of(text, '5', true);
 }
 
-/* The characters of an ISBN without white space and dashes; false when there are more than fit. */
+/* Copies an ISBN without white space and dashes; false when more than size characters remain. */
 static bool
 strip_isbn(JsonText text, char *stripped, size_t size, size_t *len)
 {
@@ -452,7 +452,7 @@ is_isbn(JsonText text)
 	return is_isbn10(text) || is_isbn13(text);
 }
 
-/* Whether the digits are those of a card: issuer and length. */
+/* Whether the digits have the prefix of a known card issuer and its length. */
 static bool
 is_card_number(const char *digits, size_t len)
 {
@@ -509,7 +509,7 @@ is_creditcard(JsonText text)
 	return sum % 10 == 0;
 }
 
-/* 123-45-6789: the separators may be spaces, and are needed for the length of 11. */
+/* 123-45-6789; the separators are required and may be spaces. */
 static bool
 is_ssn(JsonText text)
 {
@@ -593,8 +593,8 @@ is_date(JsonText text)
 }
 
 /*
- * A date, a T, a time with a zone.  What follows a second T is not looked at,
- * the hour of a zone may be anything, and the fraction's point any character.
+ * A date, a T, a time with a zone.  As upstream, the text after a second T is ignored, the hour of a zone may have any
+ * value, and any character may stand for the decimal point of a fraction.
  */
 static bool
 is_datetime(JsonText text)
@@ -636,7 +636,7 @@ is_datetime(JsonText text)
 		all_digits(s + at + 4, 2);
 }
 
-/* As Go's time.ParseDuration: decimals with units, "1h2.5m", or 0, that fit 64 bits as nanoseconds. */
+/* As Go's time.ParseDuration: decimals with units ("1h2.5m") or 0; the nanoseconds must fit into 64 bits. */
 static bool
 is_go_duration(JsonText text)
 {
@@ -703,7 +703,7 @@ is_go_duration(JsonText text)
 	return total < most || text.bytes[0] == '-';
 }
 
-/* The unit of a duration as Scala writes it: a short name, or a word that begins with the long one. */
+/* The unit of a duration in Scala's notation: a short name, or a word that begins with a long name. */
 static bool
 is_duration_unit(const char *unit, size_t len)
 {
@@ -775,7 +775,7 @@ is_duration(JsonText text)
 	return found;
 }
 
-/* Letters, digits and dashes, which may not stand first or last; *at moves behind them. */
+/* Reads lower-case letters, digits and dashes and moves *at behind them.  A dash may not be first or last. */
 static bool
 read_name_label(JsonText text, size_t *at)
 {
@@ -818,7 +818,7 @@ is_long_name(JsonText text)
 	return false;
 }
 
-/* The lengths; of what characters the name is made is the pattern's business. */
+/* Checks only the lengths; HOSTNAME_PATTERN checks the characters. */
 static bool
 is_hostname(JsonText text)
 {

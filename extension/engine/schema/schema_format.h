@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * schema_format.h
- *	  What the files schema_format*.c share.
+ *	  Declarations shared by the files schema_format*.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * schema_format_uri.c
  *	  The formats "uri" and "email" of strings.
  *
- * A URI is what Go's url.ParseRequestURI takes, an e-mail address what Go's
- * mail.ParseAddress takes: also one with a name, comments, or a group of one
- * address.  Encoded words in names are not decoded, so a name in an unknown
- * character set is no error here.
+ * A URI is valid when Go's url.ParseRequestURI accepts it.  An e-mail address
+ * is valid when Go's mail.ParseAddress accepts it, which allows a name,
+ * comments, and a group of one address.  Encoded words in names are not
+ * decoded, so a name in an unknown character set is not an error.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 #include "engine/base/ascii.h"
 #include "engine/base/json_scan.h"
 
-/* Groups within groups of addresses do not exist, comments within comments do: they need no recursion. */
+/* A scan needs no deep recursion: groups do not nest, and nested comments are only counted. */
 typedef struct AddressScan
 {
 	const char *bytes;
@@ -41,7 +41,7 @@ text_until(JsonText text, size_t end)
 	return part;
 }
 
-/* Where the byte stands first, or the text's length. */
+/* The position of the first such byte, or the length of the text. */
 static size_t
 text_find(JsonText text, char byte)
 {
@@ -69,7 +69,7 @@ is_alphanumeric(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Bytes that may stand in a host as they are. */
+/* Bytes that a host may contain without escaping. */
 static bool
 is_host_byte(char c)
 {
@@ -83,7 +83,7 @@ typedef enum EscapeKind
 	ESCAPES_OF_ZONE
 } EscapeKind;
 
-/* Whether every % begins a byte in hexadecimal, one that may be escaped there, and every other byte may stand there. */
+/* Whether every % begins a valid escape of a byte that may be escaped here, and every other byte is allowed here. */
 static bool
 are_escapes_valid(JsonText text, EscapeKind kind)
 {
@@ -157,7 +157,7 @@ is_uri_host(JsonText host, bool is_http)
 		}
 		if (zone + 2 < address.len)
 		{
-			/* A zone needs a name; what it may be made of was settled above. */
+			/* A zone needs a name; are_escapes_valid() checks its characters. */
 			if (zone + 3 == address.len || !are_escapes_valid(text_from(address, zone), ESCAPES_OF_ZONE))
 				return false;
 			address = text_until(address, zone);
@@ -167,7 +167,7 @@ is_uri_host(JsonText host, bool is_http)
 
 	if (text_find(host, ':') < host.len)
 	{
-		/* Only http is held to one colon: databases list several hosts with their ports. */
+		/* Only http and https allow just one colon: database URIs list several hosts with their ports. */
 		size_t		colon = is_http ? text_find(host, ':') : text_find_last(host, ':');
 
 		if (!is_optional_port(text_from(host, colon)))
@@ -195,7 +195,7 @@ is_uri_authority(JsonText authority, bool is_http)
 	return are_escapes_valid(user, ESCAPES_OF_PATH) && is_uri_host(text_from(authority, at + 1), is_http);
 }
 
-/* How long the scheme is, without its colon; 0 when there is none. */
+/* The length of the scheme without its colon; 0 without a scheme. */
 static size_t
 scheme_length(JsonText text)
 {
@@ -271,7 +271,7 @@ skip_blanks(AddressScan *scan)
 		scan->at++;
 }
 
-/* From behind the opening parenthesis. */
+/* Starts behind the opening parenthesis. */
 static bool
 skip_comment(AddressScan *scan)
 {
@@ -310,7 +310,7 @@ is_visible(char c)
 	return (c > ' ' && c <= '~') || (unsigned char) c >= 0x80;
 }
 
-/* Dots at odd places are left to the names of people, not to addresses. */
+/* permissive, for the names of people, also allows leading, trailing and double dots. */
 static bool
 read_atom(AddressScan *scan, bool permissive)
 {
@@ -368,7 +368,7 @@ read_domain_literal(AddressScan *scan)
 	return take_byte(scan, ']') && format_is_ip(address, false);
 }
 
-/* local@domain; nothing is taken when it is none. */
+/* Reads local@domain.  When the text is no such address, the position stays. */
 static bool
 read_address_spec(AddressScan *scan)
 {
@@ -386,7 +386,7 @@ read_address_spec(AddressScan *scan)
 	return false;
 }
 
-/* The name before <local@domain>: it ends at the first thing that is no word. */
+/* Reads the name before <local@domain>, which ends at the first text that is no word. */
 static bool
 read_phrase(AddressScan *scan)
 {

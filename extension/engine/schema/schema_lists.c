@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * schema_lists.c
- *	  Lists of type set and map, and embedded resources.
+ *	  Checks of lists of type set and map, and of embedded resources.
  *
- * Both are checks that kube-apiserver makes after the schema's validation,
- * in walks of their own: lists of type set have no equal items, those of type
- * map no items with equal keys; a resource in a document has an apiVersion, a
- * kind and sound metadata.  A schema knows whether it has any of these, so
- * most documents are never walked here.
+ * kube-apiserver makes both checks after the validation of the schema, in
+ * separate walks.  A list of type set has no equal items, a list of type map
+ * has no items with equal keys.  An embedded resource has an apiVersion, a
+ * kind and valid metadata.  A schema records whether it contains any of these,
+ * so most documents need no walk.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 #include "engine/api/metadata.h"
 
-/* What makes an item of a list the same as another, as canonical JSON; or that it has none of its keys. */
+/* The identity of a list item: canonical JSON of its keys or value.  unspecified: the item has none of the keys. */
 typedef struct ItemKey
 {
 	JsonText	text;
@@ -40,7 +40,7 @@ compare_item_keys(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-/* Finds the second of each group of equal keys and marks its index. */
+/* Marks the index of the second item of each group of equal keys. */
 static void
 mark_duplicates(ItemKey *keys, size_t count, bool *duplicate)
 {
@@ -70,7 +70,7 @@ written(Arena *arena, const JsonNode *node)
 	return text;
 }
 
-/* The keys of an item of a list of type map, as an object; members that are not there are left out. */
+/* The keys of an item of a list of type map, as an object without the absent keys. */
 static JsonNode *
 keys_of_item(Arena *arena, const Schema *schema, const JsonNode *item)
 {
@@ -175,7 +175,7 @@ schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath 
 	}
 }
 
-/* A name of an embedded resource only has to fit into a URL. */
+/* The name of an embedded resource only has to fit into a URL path. */
 static const char *
 path_segment_error(JsonText name, bool is_prefix)
 {
@@ -205,7 +205,7 @@ check_embedded_name(const JsonNode *metadata, const char *key, bool is_prefix, c
 		field_error(errors, FIELD_INVALID, &at, name, error);
 }
 
-/* The embedded resources of one document. */
+/* State of a walk through the embedded resources of one document. */
 typedef struct EmbeddedCoercion
 {
 	Arena	   *arena;
@@ -213,11 +213,11 @@ typedef struct EmbeddedCoercion
 	void	   *state;
 	size_t		told;
 	size_t		told_bytes;
-	const FieldPath *place;		/* of the resource at hand */
+	const FieldPath *place;		/* of the current resource */
 	FieldErrorList *errors;
 } EmbeddedCoercion;
 
-/* What metadata_coerce() says of an embedded resource's metadata, with the place where that stands. */
+/* Passes on the unknown fields that metadata_coerce() finds, with the path of the embedded resource in front. */
 static void
 tell_embedded_unknown(void *state, const char *path)
 {
@@ -232,14 +232,14 @@ tell_embedded_unknown(void *state, const char *path)
 	coercion->unknown(coercion->state, told);
 }
 
-/* One embedded resource; the order of the checks is that of the keys. */
+/* Checks one embedded resource in the order of its keys. */
 static bool
 coerce_resource(EmbeddedCoercion *coercion, JsonNode *resource, const FieldPath *path)
 {
 	Arena	   *arena = coercion->arena;
 	static const char *const keys[] = {"apiVersion", "kind", "metadata"};
 
-	/* Dropped from a document's own metadata, but not here. */
+	/* metadata_coerce() drops these, but they stay in embedded resources. */
 	static const char *const kept[] = {"managedFields", "selfLink"};
 	FieldErrorList *errors = coercion->errors;
 
@@ -324,7 +324,7 @@ schema_coerce_embedded(Arena *arena, const Schema *schema, JsonNode *document, U
 	return coerce_value(&coercion, schema, document, NULL);
 }
 
-/* Checked on a copy: what the document says stays as it is. */
+/* Checks a copy, because the document must not change. */
 static void
 check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldErrorList *errors)
 {
@@ -344,7 +344,7 @@ check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldEr
 	check_embedded_name(copy, "generateName", true, path, errors);
 	check_embedded_name(copy, "name", false, path, errors);
 
-	/* The names were checked by their own rule, and there need not be any. */
+	/* check_embedded_name() checked the names; an embedded resource needs no name, but metadata_validate() does. */
 	json_remove(copy, "generateName");
 	json_set(arena, copy, "name", json_new_cstring(arena, "fakename"));
 	space = json_get(copy, "namespace");
@@ -357,7 +357,7 @@ check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldEr
 		FieldError *error_found = &found.errors[i];
 		char	   *prefix = field_path_string(arena, path->parent);
 
-		/* The message is complete; field_error_at() would print it anew. */
+		/* The message is complete; field_error_at() would format it again. */
 		field_error_at(errors, error_found->type, prefix[0] == '\0' ? error_found->field :
 					   arena_printf(arena, "%s.%s", prefix, error_found->field), NULL, NULL);
 		errors->errors[errors->count - 1].message = error_found->message;
@@ -453,7 +453,7 @@ schema_check_embedded(const Schema *schema, const JsonNode *value, const FieldPa
 	}
 }
 
-/* What apimachinery says of a text that is no DNS-1035 label; NULL when it is one. */
+/* apimachinery's message for a text that is no DNS-1035 label; NULL when it is one. */
 const char *
 schema_label_error(Arena *arena, JsonText text)
 {

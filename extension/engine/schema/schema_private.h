@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * schema_private.h
- *	  What the files schema_*.c share: the compiled schema.
+ *	  The compiled schema, shared by the files schema_*.c.
  *
- * A compiled schema is never written after schema_compile() has returned it,
- * so one schema serves any number of documents.  Properties are sorted by
- * key, as the members of a document are: walks go through both in step.
+ * A compiled schema never changes after schema_compile() has returned it, so
+ * one schema serves any number of documents.  Properties are sorted by key,
+ * like the members of a document, so that a walk goes through both in step.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 #include "engine/base/regex.h"
 #include "engine/schema/schema.h"
 
-/* Sets of types; NUMBER also takes integers, INTEGER also numbers without a fraction. */
+/* Sets of types.  NUMBER also accepts integers; INTEGER also accepts numbers without a fraction. */
 #define SCHEMA_BOOLEAN 0x01
 #define SCHEMA_INTEGER 0x02
 #define SCHEMA_NUMBER 0x04
@@ -32,10 +32,10 @@ typedef struct StringFormat
 {
 	const char *name;			/* without dashes, as upstream compares them */
 	StringFormatCheck check;
-	const char *pattern;		/* must match too; NULL for none */
+	const char *pattern;		/* the text must also match it; NULL for none */
 } StringFormat;
 
-/* NULL when the format is unknown: then it is ignored. */
+/* NULL when the format is unknown; unknown formats are ignored. */
 extern const StringFormat *string_format(JsonText name);
 
 typedef enum NumberFormat
@@ -55,7 +55,7 @@ typedef enum SchemaAdditional
 	ADDITIONAL_SCHEMA
 } SchemaAdditional;
 
-/* A keyword whose value is a number, with whether it is there. */
+/* A keyword whose value is a number; set is false when the keyword is absent. */
 typedef struct SchemaCount
 {
 	bool		set;
@@ -94,7 +94,7 @@ struct Schema
 	bool		preserve_unknown;
 	bool		embedded;
 	bool		int_or_string;
-	bool		has_rules;		/* of CEL */
+	bool		has_rules;		/* CEL rules */
 	const JsonNode *default_value;	/* NULL when absent or null */
 	SchemaProperty *properties; /* sorted by key */
 	size_t		property_count;
@@ -122,7 +122,7 @@ struct Schema
 	SchemaCount max_properties;
 	JsonText   *required;
 	size_t		required_count;
-	size_t		required_properties;	/* how many of them are properties */
+	size_t		required_properties;	/* how many of the required fields are properties */
 	JsonNode  **enum_values;
 	size_t		enum_count;
 	const char *enum_detail;	/* supported values: "a", "b" */
@@ -133,14 +133,14 @@ struct Schema
 	SchemaArray one_of;
 	Schema	   *not_schema;
 
-	/* What walks may skip. */
-	bool		type_only;		/* a scalar is valid when its type is */
+	/* Flags that let walks skip parts. */
+	bool		type_only;		/* a scalar of the right type is always valid */
 	bool		has_defaults;	/* here or below */
 	bool		has_list_rules; /* a list of type set or map, here or below */
 	bool		has_embedded;	/* here or below */
 };
 
-/* Like json_text_compare(), to be inlined where a document and a schema are walked in step. */
+/* Like json_text_compare(), but inlined for walks through a document and a schema in step. */
 static inline int
 schema_key_order(JsonText a, JsonText b)
 {
@@ -153,8 +153,8 @@ schema_key_order(JsonText a, JsonText b)
 }
 
 /*
- * The property of a key, when keys are asked for in ascending order: next goes through the properties
- * once.  NULL when there is none.
+ * The property of a key; NULL when the schema has none.  Callers ask for keys in ascending order, so that next goes
+ * through the properties once.
  */
 static inline const SchemaProperty *
 schema_next_property(const Schema *schema, JsonText key, size_t *next)
@@ -173,7 +173,7 @@ schema_next_property(const Schema *schema, JsonText key, size_t *next)
 	return NULL;
 }
 
-/* The members of every resource that are not the schema's business. */
+/* The members of every resource that the schema does not check. */
 static inline bool
 schema_is_meta_key(JsonText key)
 {
@@ -183,28 +183,28 @@ schema_is_meta_key(JsonText key)
 /* The property of a key, in any order. */
 extern const SchemaProperty *schema_property(const Schema *schema, JsonText key);
 
-/* schema_structural.c: the rules of structural schemas; defaults are checked only in one that is sound otherwise. */
+/* schema_structural.c: checks the rules of structural schemas.  Defaults are checked only without other errors. */
 extern void schema_check_structure(Arena *arena, const Schema *schema, const FieldPath *path, bool with_defaults,
 								   FieldErrorList *errors);
 
 /*
- * schema_validate.c: as schema_validate() but for a value that stands at base (NULL: for the root of a document,
- * whose own errors upstream reports at "<nil>").
+ * schema_validate.c: like schema_validate(), but for a value at the path base.  NULL stands for the root of a document;
+ * upstream reports errors of the root itself at "<nil>".
  */
 extern void schema_validate_value(const Schema *schema, const JsonNode *value, const char *base,
 								  FieldErrorList *errors);
 
-/* schema_lists.c: lists of type set and map, and embedded resources, of a document or of a default at base. */
+/* schema_lists.c: checks lists of type set and map, and embedded resources, in a document or a default at base. */
 extern void schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath *base,
 							   FieldErrorList *errors);
 extern void schema_check_embedded(const Schema *schema, const JsonNode *value, const FieldPath *base,
 								  FieldErrorList *errors);
 
-/* schema_lists.c: what apimachinery says of a text that is no DNS-1035 label, or no kind; NULL when it is one. */
+/* schema_lists.c: apimachinery's message for a text that is no DNS-1035 label or no kind; NULL when it is valid. */
 extern const char *schema_label_error(Arena *arena, JsonText text);
 extern const char *schema_kind_error(Arena *arena, JsonText kind);
 
-/* schema_prune.c: as schema_prune(), for a value that is no resource of its own. */
+/* schema_prune.c: like schema_prune(), for a value that is not a whole resource. */
 extern void schema_prune_value(Arena *arena, const Schema *schema, JsonNode *value);
 
 #endif							/* SCHEMA_PRIVATE_H */

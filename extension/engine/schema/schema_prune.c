@@ -3,10 +3,10 @@
  * schema_prune.c
  *	  Drops the fields of a document that its schema does not know.
  *
- * Objects are pruned in place: the members that stay move together, in their
- * order.  As upstream, what has no schema at all keeps its scalars but loses
- * its objects' members, and what preserves unknown fields is pruned again
- * below the fields that it does specify.
+ * Objects are pruned in place: the remaining members move together and keep
+ * their order.  As upstream, a value without a schema keeps its scalars, but
+ * its objects lose all members.  Where a schema preserves unknown fields,
+ * pruning continues below the fields that the schema specifies.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 typedef struct Pruning
 {
 	Arena	   *arena;
-	bool		told;			/* whether the dropped fields are wanted */
+	bool		told;			/* whether to collect the dropped fields */
 	char	  **paths;
 	size_t		count;
 	size_t		capacity;
@@ -42,7 +42,7 @@ note_dropped(Pruning *pruning, const FieldPath *path)
 	pruning->paths = arena_grow(pruning->arena, pruning->paths, pruning->count, sizeof(char *), &pruning->capacity);
 	if (path->index < 0 && path->key.len == 0)
 	{
-		/* Where field paths have brackets, this has nothing behind the dot. */
+		/* For an empty key, upstream prints nothing behind the dot, where field paths have brackets. */
 		char	   *parent = field_path_string(pruning->arena, path->parent);
 
 		pruning->paths[pruning->count++] = arena_printf(pruning->arena, "%s%s", parent, parent[0] != '\0' ? "." : "");
@@ -67,7 +67,7 @@ prune_object(Pruning *pruning, const Schema *schema, JsonNode *object, bool is_r
 
 		if (is_resource && schema_is_meta_key(member.key))
 		{
-			/* Object metadata has rules of its own. */
+			/* metadata.c checks object metadata. */
 		}
 		else if (property != NULL || (schema != NULL && schema->additional != ADDITIONAL_ABSENT))
 		{
@@ -92,7 +92,7 @@ prune_object(Pruning *pruning, const Schema *schema, JsonNode *object, bool is_r
 	object->u.object.count = kept;
 }
 
-/* The items of an array that preserves unknown fields preserve them as well, unless a schema says what they are. */
+/* Items of an array that preserves unknown fields preserve them too; only specified fields are pruned further. */
 static void
 skip_items(Pruning *pruning, const Schema *schema, JsonNode *value, const FieldPath *path)
 {
@@ -127,7 +127,7 @@ skip_items(Pruning *pruning, const Schema *schema, JsonNode *value, const FieldP
 	}
 }
 
-/* is_resource: the value has apiVersion, kind and metadata of its own. */
+/* is_resource: the value is a resource with its own apiVersion, kind and metadata. */
 static void
 prune_value(Pruning *pruning, const Schema *schema, JsonNode *value, bool is_resource, const FieldPath *path)
 {

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * schema_rules.c
- *	  CEL rules of schemas (x-kubernetes-validations): read, named, not evaluated.
+ *	  Lists the CEL rules of schemas (x-kubernetes-validations).
  *
- * A type with rules is served, and each of its writes says which rules nobody
- * looked at: what the rules refuse is stored here.
+ * The rules are not evaluated.  A type with rules is served, documents that
+ * violate the rules are stored, and every write returns a warning that lists
+ * the rules.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,19 +13,19 @@
 
 #include <string.h>
 
-/* How much of a rule is told, and of all rules of a type in a warning. */
+/* How many bytes a warning shows of one rule, and of all rules of a type. */
 #define RULE_SHOWN 200
 #define RULES_SHOWN 1000
 
-/* A place in the documents of a type, linked from the leaf to the root. */
+/* A path in the documents of a type, linked from the leaf to the root. */
 typedef struct RulePath
 {
 	const struct RulePath *parent;
-	JsonText	key;			/* with bytes NULL: any element, or any member */
+	JsonText	key;			/* "*": any member; not used for an element */
 	bool		element;
 } RulePath;
 
-/* In one line: rules are written in several, and a warning is one. */
+/* Writes a text of several lines as one line, because a warning is one line. */
 static void
 put_line(StrBuf *buf, JsonText text)
 {
@@ -128,7 +129,7 @@ schema_rules_warning(Arena *arena, const JsonNode *rules)
 			strbuf_printf(&buf, " and %zu more", count - i);
 			break;
 		}
-		/* Not within a character. */
+		/* Do not cut within a character. */
 		while (shown < rule.len && shown > 0 && ((unsigned char) rule.bytes[shown] & 0xC0) == 0x80)
 			shown--;
 		strbuf_puts(&buf, i > 0 ? "; " : "");

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * schema_structural.c
- *	  The rules that make a schema a structural one.
+ *	  The rules of structural schemas.
  *
- * Three sets of rules, which kube-apiserver applies to every new
- * CustomResourceDefinition: structure (every field has a type and is
- * specified outside of allOf, anyOf, oneOf and not; metadata is left alone),
- * defaults (they are pruned and valid), and how keywords go together.
+ * kube-apiserver applies three sets of rules to every new
+ * CustomResourceDefinition: structure (every field has a type and is specified
+ * outside of allOf, anyOf, oneOf and not; metadata is not specified further),
+ * defaults (without unknown fields, and valid), and combinations of keywords.
  *
- * All of it runs on a schema whose keywords have values of the right kinds;
- * what is a keyword at all was settled before.
+ * schema_compile() has checked the keywords and the kinds of their values
+ * before.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,7 +58,7 @@ index_path(const FieldPath *parent, size_t index)
 	return path;
 }
 
-/* An error at a keyword of the schema at path; value NULL for the types that show none. */
+/* An error at a keyword of the schema at path; value is NULL for error types that show no value. */
 static void
 rule_error(Rules *rules, FieldErrorType type, const FieldPath *path, const char *keyword,
 		   const JsonNode *value, const char *detail)
@@ -82,7 +82,7 @@ is_string_keyword(const Schema *schema, const char *keyword)
 	return value != NULL && value->kind == JSON_STRING && value->u.string.len > 0;
 }
 
-/* The type as it is written, which x-kubernetes-int-or-string does not change. */
+/* Compares the type keyword itself, which x-kubernetes-int-or-string does not change. */
 static bool
 is_type(const Schema *schema, const char *type)
 {
@@ -95,7 +95,7 @@ is_only_type(const Schema *schema, const char *type)
 	return schema->node->u.object.count == 1 && json_is_string(json_get(schema->node, "type"), type);
 }
 
-/* anyOf: [{type: integer}, {type: string}], which may spell out what x-kubernetes-int-or-string means. */
+/* anyOf: [{type: integer}, {type: string}], which may repeat the meaning of x-kubernetes-int-or-string. */
 static bool
 is_int_or_string_pattern(const SchemaArray *any_of)
 {
@@ -103,7 +103,7 @@ is_int_or_string_pattern(const SchemaArray *any_of)
 		is_only_type(any_of->schemas[1], "string");
 }
 
-/* The value validations of a schema: what stands under its logical junctors. */
+/* Checks the value validations of a schema: the schemas under allOf, anyOf, oneOf and not. */
 static void
 check_value_validations(Rules *rules, const Schema *schema, bool skip_any_of, bool skip_first_all_of,
 						const FieldPath *path)
@@ -135,7 +135,7 @@ check_value_validations(Rules *rules, const Schema *schema, bool skip_any_of, bo
 		check_nested(rules, schema->not_schema, false, &not);
 }
 
-/* A schema under a junctor may restrict values, but adds no structure. */
+/* A schema under allOf, anyOf, oneOf or not may restrict values, but must not add structure. */
 static void
 check_nested(Rules *rules, const Schema *nested, bool skip_any_of, const FieldPath *path)
 {
@@ -197,7 +197,7 @@ check_nested(Rules *rules, const Schema *nested, bool skip_any_of, const FieldPa
 				   "must be undefined to be structural");
 }
 
-/* Whether the keyword's value is one that Go takes for not set. */
+/* Whether Go treats the keyword's value as not set. */
 static bool
 is_zero_keyword(const JsonMember *member)
 {
@@ -217,7 +217,7 @@ is_zero_keyword(const JsonMember *member)
 	}
 }
 
-/* Metadata at the root may restrict the name and nothing else: the rest of it is implicit. */
+/* Metadata at the root may restrict only the name; the other fields are specified implicitly. */
 static bool
 restricts_name_only(const Schema *metadata)
 {
@@ -240,7 +240,7 @@ restricts_name_only(const Schema *metadata)
 	return true;
 }
 
-/* apiVersion, kind and metadata of a resource, at the root or embedded. */
+/* Checks apiVersion, kind and metadata of the root or of an embedded resource. */
 static void
 check_meta_properties(Rules *rules, const Schema *schema, SchemaLevel level, const FieldPath *path)
 {
@@ -347,7 +347,7 @@ check_invariants(Rules *rules, const Schema *schema, SchemaLevel level, const Fi
 					"x-kubernetes-preserve-unknown-fields");
 }
 
-/* Whatever a value validation speaks of must be specified outside of it. */
+/* Every field in a value validation must also be specified outside of it. */
 static void
 check_value_completeness(Rules *rules, const Schema *nested, const Schema *schema,
 						 const FieldPath *schema_path, const FieldPath *nested_path)
@@ -409,8 +409,8 @@ check_nested_completeness(Rules *rules, const Schema *nested, const Schema *sche
 }
 
 /*
- * Defaults are what pruning leaves of them, and valid.  Those of an embedded
- * resource's own metadata are only held to their schema.
+ * Defaults must have no unknown fields and must be valid.  Inside the apiVersion, kind and metadata of a resource, a
+ * default is only validated against its schema.
  */
 static void
 check_defaults(Rules *rules, const Schema *schema, bool is_resource, bool inside_meta, const FieldPath *path)
@@ -452,7 +452,7 @@ check_defaults(Rules *rules, const Schema *schema, bool is_resource, bool inside
 	}
 }
 
-/* The keys of a list of type map are scalar properties of its items that are always there. */
+/* The keys of a list of type map must be scalar properties of the items, required or with a default. */
 static void
 check_list_map_keys(Rules *rules, const Schema *schema, const FieldPath *path)
 {
@@ -566,7 +566,7 @@ check_combinations_of_array(Rules *rules, const SchemaArray *array, bool inside_
 	}
 }
 
-/* How keywords go together; no_defaults says why there may be no default here, or is NULL. */
+/* Checks combinations of keywords.  no_defaults says why a default is forbidden here; NULL when it is allowed. */
 static void
 check_combinations(Rules *rules, const Schema *schema, bool is_root, bool inside_meta,
 				   const char *no_defaults, const FieldPath *path)
@@ -622,7 +622,7 @@ check_combinations(Rules *rules, const Schema *schema, bool is_root, bool inside
 	check_list_and_map_types(rules, schema, path);
 }
 
-/* As upstream sorts them: by what is printed. */
+/* Sorts errors by their printed text, as upstream. */
 static int
 compare_errors(const void *a, const void *b)
 {
@@ -631,7 +631,7 @@ compare_errors(const void *a, const void *b)
 	const char *p = x->field;
 	const char *q = y->field;
 
-	/* The text is field, colon, message: where one field goes on, the other has its colon. */
+	/* The printed text is field, colon, message: at the end of the shorter field stands its colon. */
 	while (*p != '\0' && *p == *q)
 	{
 		p++;

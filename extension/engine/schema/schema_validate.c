@@ -3,14 +3,15 @@
  * schema_validate.c
  *	  Validation of a document against its schema.
  *
- * The checks, their order and their words are those of kube-openapi's
- * validation package as kube-apiserver uses it for custom resources.  Where
- * upstream walks a Go map, in no order, properties are walked in the order of
- * their keys.  A valid document costs no memory: paths are links on the stack
- * that become text in an error.
+ * The checks, their order and their messages are the same as in kube-openapi's
+ * validation package, as kube-apiserver uses it for custom resources.  Upstream
+ * walks a Go map in no fixed order; here, properties are walked in the order of
+ * their keys.  A valid document costs no memory: a path is a linked list on the
+ * stack, which becomes text only in an error.
  *
- * Under anyOf, oneOf and not, a value is first only judged, without errors;
- * the alternative whose errors upstream would show is then walked again.
+ * Under anyOf, oneOf and not, a value is first judged without recording
+ * errors.  Then the alternative whose errors upstream would show is walked
+ * again.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,14 +24,14 @@
 typedef struct Validation
 {
 	FieldErrorList *errors;
-	const char *base;			/* where the value stands; NULL at the root of a document */
-	RegexScratch *scratch;		/* made when a pattern is first met */
+	const char *base;			/* path of the value; NULL at the root of a document */
+	RegexScratch *scratch;		/* allocated for the first pattern */
 } Validation;
 
-/* What is known of one value: matches counts passed checks, as upstream does to choose among alternatives. */
+/* The outcome for one value.  matches counts passed checks; upstream uses this count to choose an alternative. */
 typedef struct Verdict
 {
-	bool		silent;			/* only judge: errors are not wanted */
+	bool		silent;			/* only judge, record no errors */
 	bool		failed;
 	size_t		matches;
 } Verdict;
@@ -38,7 +39,7 @@ typedef struct Verdict
 static void check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 						const FieldPath *path, Verdict *verdict);
 
-/* The types that a value of a kind has. */
+/* The types of a value, by its kind. */
 static const uint8_t types_of_kind[] = {
 	[JSON_NULL] = 0,
 	[JSON_BOOL] = SCHEMA_BOOLEAN,
@@ -49,7 +50,7 @@ static const uint8_t types_of_kind[] = {
 	[JSON_OBJECT] = SCHEMA_OBJECT,
 };
 
-/* How many checks a scalar passes when all its schema says is a type. */
+/* How many checks a scalar passes when its schema only has a type. */
 static const uint8_t matches_of_scalar[] = {
 	[JSON_NULL] = 0,
 	[JSON_BOOL] = 6,
@@ -60,7 +61,7 @@ static const uint8_t matches_of_scalar[] = {
 	[JSON_OBJECT] = 0,
 };
 
-/* Whether errors are not wanted: nobody asked for them, or there is no room for more. */
+/* Whether errors are not recorded: the value is only judged, or the list of errors is full. */
 static bool
 is_silent(const Validation *validation, const Verdict *verdict)
 {
@@ -87,7 +88,7 @@ add_error(Validation *validation, Verdict *verdict, FieldErrorType type, const F
 	field_error_at(validation->errors, type, field, value, detail);
 }
 
-/* An error of the whole value, which upstream gives no path. */
+/* An error about the whole value; upstream gives such an error no path. */
 static void
 add_plain_error(Validation *validation, Verdict *verdict, const char *detail)
 {
@@ -97,7 +98,7 @@ add_plain_error(Validation *validation, Verdict *verdict, const char *detail)
 					   json_new_string(validation->errors->arena, "", 0), detail);
 }
 
-/* The name that messages give to the value at path. */
+/* The name of the value at path in messages. */
 static const char *
 name_of(Validation *validation, const FieldPath *path)
 {
@@ -115,7 +116,7 @@ quoted_name_of(Validation *validation, const FieldPath *path)
 	return buf.bytes;
 }
 
-/* Invalid value: the name, "in body", and what should be. */
+/* Invalid value; the message is the name, "in body" and the expectation. */
 static void
 add_invalid(Validation *validation, Verdict *verdict, const FieldPath *path, const JsonNode *value, const char *should)
 {
@@ -180,7 +181,7 @@ print_double(Arena *arena, double value)
 	return arena_printf(arena, "%.*f", precision > exponent ? precision - exponent : 0, value);
 }
 
-/* Whether a number counts as an integer, as upstream sees it: none beyond 2^53, and a little rounding is forgiven. */
+/* Whether upstream accepts a number as an integer: at most 2^53 - 1, and small rounding errors are allowed. */
 static bool
 is_json_integer(double value)
 {
@@ -200,8 +201,8 @@ has_type(const Schema *schema, const JsonNode *node)
 }
 
 /*
- * The type of a value that is not null.  With a format, a wrong type is named after the format; and where
- * a formatted string is wanted, upstream lets an array pass.
+ * Checks the type of a value that is not null.  If the schema has a format, the error names the format as the type.
+ * Where the schema wants a string with a format, upstream accepts an array.
  */
 static bool
 check_type(Validation *validation, const Schema *schema, const JsonNode *node,
@@ -234,7 +235,7 @@ is_enum_value(const JsonNode *node, const JsonNode *allowed)
 	return json_equal(node, allowed);
 }
 
-/* A null is never one of the values, even when null is among them. */
+/* A null is refused even when null is one of the enum values. */
 static void
 check_enum(Validation *validation, const Schema *schema, const JsonNode *node,
 		   const FieldPath *path, Verdict *verdict)
@@ -257,7 +258,7 @@ is_pattern_matched(Validation *validation, const Regex *regex, JsonText text)
 	return regex_matches(regex, validation->scratch, text);
 }
 
-/* Code points; the text is valid UTF-8. */
+/* Counts code points; the text is valid UTF-8. */
 static int64_t
 count_characters(JsonText text)
 {
@@ -268,7 +269,7 @@ count_characters(JsonText text)
 	return count;
 }
 
-/* Lengths and pattern: the first that fails is told. */
+/* Checks lengths and pattern; only the first failure is reported. */
 static void
 check_string(Validation *validation, const Schema *schema, const JsonNode *node,
 			 const FieldPath *path, Verdict *verdict)
@@ -323,7 +324,7 @@ check_string_format(Validation *validation, const Schema *schema, const JsonNode
 						   name_of(validation, path), schema->format, quoted.bytes));
 }
 
-/* Whether a number, of the document or of the schema, fits the type and format of the schema. */
+/* Whether a number of the document or of the schema fits the type and format of the schema. */
 static bool
 fits_type(const Schema *schema, const JsonNode *integer, double value)
 {
@@ -335,7 +336,7 @@ fits_type(const Schema *schema, const JsonNode *integer, double value)
 		return schema->number_format != NUMBER_FORMAT_INT32 || (value >= INT32_MIN && value <= INT32_MAX);
 	}
 	if (schema->number_format == NUMBER_FORMAT_FLOAT)
-		return fabs(value) < 0x1.ffffffp127;	/* from here on it would round to infinity */
+		return fabs(value) < 0x1.ffffffp127;	/* this and larger values round to infinity */
 	return true;
 }
 
@@ -359,7 +360,7 @@ check_fits_type(Validation *validation, const Schema *schema, const JsonNode *in
 	return false;
 }
 
-/* A bound as an integer; what an int64 cannot hold is cut to its range. */
+/* A bound as an integer, limited to the range of int64. */
 static int64_t
 to_int64(double value)
 {
@@ -370,14 +371,14 @@ to_int64(double value)
 	return (int64_t) value;
 }
 
-/* A number that was compared as a double is shown as one. */
+/* The number to show in a message: as a double when it was compared as a double. */
 static const JsonNode *
 shown_number(Arena *arena, const JsonNode *node, double value, bool fits)
 {
 	return fits || node->kind == JSON_NUMBER ? node : json_new_number(arena, value);
 }
 
-/* Integers are compared with the bound's integer part, as upstream does it when the bound fits the type. */
+/* As upstream, an integer is compared with the integer part of a bound that fits the type. */
 static void
 check_bound(Validation *validation, const Schema *schema, const JsonNode *node, double value, const SchemaBound *bound,
 			bool is_maximum, const FieldPath *path, Verdict *verdict)
@@ -474,7 +475,7 @@ check_array(Validation *validation, const Schema *schema, const JsonNode *node,
 		add_too_many(validation, verdict, path, count, schema->max_items.value);
 }
 
-/* In the order of the schema's list. */
+/* Checks the required fields in the order of the schema. */
 static void
 check_required(Validation *validation, const Schema *schema, const JsonNode *node,
 			   const FieldPath *path, Verdict *verdict)
@@ -531,7 +532,7 @@ check_object(Validation *validation, const Schema *schema, const JsonNode *node,
 		check_required(validation, schema, node, path, verdict);
 }
 
-/* The value under one alternative, without errors. */
+/* Judges the value under one alternative without recording errors. */
 static Verdict
 judge(Validation *validation, const Schema *schema, const JsonNode *node, const FieldPath *path)
 {
@@ -541,7 +542,7 @@ judge(Validation *validation, const Schema *schema, const JsonNode *node, const 
 	return verdict;
 }
 
-/* Shows the errors of the alternative that came nearest, and counts what matched in it. */
+/* Records the errors of the alternative with the most matches, and adds its matches. */
 static void
 show_best(Validation *validation, const Schema *best, size_t matches, const JsonNode *node, const FieldPath *path,
 		  Verdict *verdict)
@@ -675,7 +676,7 @@ check_junctors(Validation *validation, const Schema *schema, const JsonNode *nod
 	}
 }
 
-/* All checks of one value, in upstream's order; the sums of matches are upstream's as well. */
+/* Makes all checks of one value in upstream's order and counts matches as upstream does. */
 static void
 check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 			const FieldPath *path, Verdict *verdict)
@@ -747,7 +748,7 @@ hash_string(uint64_t hash, const char *string)
 	return hash;
 }
 
-/* Equal errors, found twice under allOf and its like, are listed once; there are never more than FIELD_ERRORS_MAX. */
+/* Drops equal errors, found twice under allOf or similar.  The list has at most FIELD_ERRORS_MAX errors. */
 static void
 drop_equal_errors(FieldErrorList *errors, size_t start)
 {

@@ -3,12 +3,13 @@
  * table.c
  *	  Cells of printer columns, and the part of a document they need.
  *
- * Cells are those of apiextensions' table convertor: the first value that
- * the path selects, turned to the type of the column, or null.  There is
- * always exactly one cell for a column.
+ * A cell has the same value as in apiextensions' table convertor: the first
+ * value that the path selects, converted to the type of the column, or null.
+ * A column always has exactly one cell.
  *
- * Reports are large and columns read little of them, so that a row does not
- * parse the stored text but walks over it and parses what columns name.
+ * Reports are large and columns read only small parts of them.  Therefore a
+ * row does not parse the whole stored text, but scans it and parses only the
+ * members that columns name.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +26,7 @@
 #define HOURS_PER_DAY 24
 #define HOURS_PER_YEAR (24 * 365)
 
-/* The zero time of Go, 0001-01-01T00:00:00Z, stands for no time at all. */
+/* The zero time of Go, 0001-01-01T00:00:00Z, means that no time is set. */
 #define GO_ZERO_TIME INT64_C(-62135596800)
 
 static JsonPathStep name_step = {.kind = JSONPATH_FIELD, .name = {"name", 4}};
@@ -44,7 +45,7 @@ human_duration(StrBuf *buf, int64_t seconds)
 	long long	hours = seconds / SECONDS_PER_HOUR;
 	long long	rest;
 
-	/* Clocks may differ by less than two seconds. */
+	/* Allow clocks to differ by less than two seconds. */
 	if (seconds < -1)
 		strbuf_puts(buf, "<invalid>");
 	else if (seconds < 0)
@@ -89,7 +90,7 @@ human_duration(StrBuf *buf, int64_t seconds)
 		strbuf_printf(buf, "%lldy", hours / HOURS_PER_YEAR);
 }
 
-/* A double as Go's fmt prints it with %v: the shortest digits, an exponent below 1e-4 and from 1e21. */
+/* Prints a double like %v of Go's fmt: the shortest digits, with an exponent below 1e-4 and from 1e21 on. */
 static void
 print_go_double(StrBuf *buf, double value)
 {
@@ -101,7 +102,7 @@ print_go_double(StrBuf *buf, double value)
 
 	if (!isfinite(value))
 	{
-		/* No JSON document holds one; only to have the loop below end. */
+		/* JSON has no such numbers; this only makes sure that the loop below ends. */
 		strbuf_puts(buf, "NaN");
 		return;
 	}
@@ -213,7 +214,7 @@ typedef struct TextScan
 	const char *end;
 } TextScan;
 
-/* Steps over a string; false when it does not end. */
+/* Skips a string; false when the string does not end. */
 static bool
 skip_string(TextScan *scan)
 {
@@ -273,8 +274,8 @@ parse_whole(Arena *arena, const char *text, size_t len)
 }
 
 /*
- * The members of an object that the paths lead through.  All paths begin with a field here.  The text is compact JSON
- * as json_write() makes it; NULL when it is anything else.
+ * Parses the members of an object that the paths go through.  All paths begin with a field here.  The text must be
+ * compact JSON as json_write() writes it; NULL for any other text.
  */
 static JsonNode *
 parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *const *paths, size_t count)
@@ -297,7 +298,7 @@ parse_members(Arena *arena, const char *text, size_t len, const JsonPathStep *co
 		bool		wanted = false;
 		bool		whole = false;
 
-		/* Stands on the opening brace or on a comma. */
+		/* scan.next is at the opening brace or at a comma. */
 		scan.next++;
 		if (scan.next >= scan.end || *scan.next != '"')
 			return NULL;
@@ -374,7 +375,7 @@ table_document(Arena *arena, const TableColumn *columns, size_t count, JsonText 
 			metadata_paths[metadata_count++] = path->next;
 		else
 		{
-			/* .metadata itself, or a path over all members. */
+			/* The path is .metadata itself, or goes through all members. */
 			whole_metadata = true;
 			if (path->kind != JSONPATH_FIELD)
 				body_paths[body_count++] = path;

@@ -22,33 +22,33 @@ struct TableColumn
 	const char *format;
 	const char *description;
 	int64_t		priority;
-	JsonPathStep *path;			/* NULL for the Name column, which comes first and is not in the CRD */
+	JsonPathStep *path;			/* NULL for the first column, Name, which is not in the CRD */
 	bool		metadata_only;	/* the path stays within .metadata */
 };
 
 /*
- * The JSONPath subset that kubectl's printer columns use: .a.b, ['a.b'], [0], [*], [?(@.x=="y")], "\." in
- * names.  NULL and *error when it is none.
+ * Compiles the JSONPath subset that kubectl's printer columns use: .a.b, ['a.b'], [0], [*], [?(@.x=="y")], "\." in
+ * names.  NULL with *error when the text is not such a path.
  */
 extern JsonPathStep *jsonpath_compile(Arena *arena, const char *text, const char **error);
 
-/* Whether all that the path can select stands within .metadata. */
+/* Whether the path can only select nodes within .metadata. */
 extern bool jsonpath_within_metadata(const JsonPathStep *path);
 
 /*
- * Appends the cell as JSON: null when absent (also a date), "<unknown>" for the zero time, "<invalid>" for what is no
- * time or too far in the future.  document needs no more than table_document() gives.
+ * Appends the cell as JSON: null when the value is absent (also for a date), "<unknown>" for the zero time, "<invalid>"
+ * for a date that is no time or too far in the future.  document needs only the members that table_document() returns.
  */
 extern void table_cell(StrBuf *buf, const TableColumn *column, const JsonNode *document, int64_t now);
 
 /*
- * The members of a stored object that the columns (and the Name column) read, without apiVersion and kind; the rest of
- * the texts is not parsed.  body may be empty when all columns are metadata_only.
+ * The members of a stored object that the columns (and the Name column) read, without apiVersion and kind.  The other
+ * members are not parsed.  body may be empty when all columns are metadata_only.
  */
 extern JsonNode *table_document(Arena *arena, const TableColumn *columns, size_t count,
 								JsonText metadata, JsonText body);
 
-/* TAB-03: duration in seconds as kubectl writes an age. */
+/* TAB-03: appends a duration in seconds as kubectl prints an age. */
 extern void human_duration(StrBuf *buf, int64_t seconds);
 
 #endif							/* TABLE_H */
