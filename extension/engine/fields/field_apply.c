@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * field_apply.c
- *	  Server-side apply: what an owner wants, merged into an object.
+ *	  Server-side apply: merges an owner's configuration into an object.
  *
- * kubectl is special: an object that it has managed on the client's side
- * tells in an annotation what it had applied then, and what is still so is
- * kubectl's to change.
+ * kubectl is special: after client-side applies, an annotation of the object
+ * contains the last configuration that kubectl applied.  kubectl may change the
+ * fields that still have these values without a conflict.
  *
  * Reference: k8s-conformance section 13.5; structured-merge-diff's
  * merge/update.go, apimachinery's managedfields.
@@ -29,10 +29,10 @@ typedef struct Applying
 	const JsonNode *live;
 	const JsonNode *config;
 	FieldOwners owners;
-	FieldOwner *owner;			/* in owners, as long as nothing is added to them */
+	FieldOwner *owner;			/* an element of owners; invalid after an owner is added */
 	const FieldSet *last;		/* what the owner applied before */
 	JsonNode   *merged;
-	const FieldSet *changed;	/* from live to merged, of fields that this write has a say in */
+	const FieldSet *changed;	/* from live to merged, of fields that this write may change */
 	const FieldSet *removed;
 	FieldApply *apply;
 } Applying;
@@ -52,7 +52,7 @@ string_member(const JsonNode *object, const char *key)
 	return node != NULL && node->kind == JSON_STRING ? node->u.string : (JsonText) {"", 0};
 }
 
-/* Namespace, name and type of what is applied, as upstream puts them into messages. */
+/* Namespace, name and type of the applied configuration, as in upstream's messages. */
 static const char *
 describe_config(Applying *applying)
 {
@@ -74,7 +74,7 @@ describe_config(Applying *applying)
 }
 
 /*
- * Pruning: what the owner applied before and does not any more goes, unless somebody else owns it.
+ * Pruning: removes the fields that the owner applied before but not now, unless another owner owns them.
  */
 static bool
 prune(Applying *applying, const char **error)
@@ -99,7 +99,7 @@ prune(Applying *applying, const char **error)
 		return false;
 	all = field_ensure_named(arena, type, all);
 
-	/* Without all that was applied before, then with what of it is owned, then with what was none of the owner's. */
+	/* Remove all fields applied before and put back the owned ones; then remove only what this owner applied. */
 	pruned = field_remove(arena, type, applying->merged, last);
 	if (!field_set_of_document(arena, type, pruned, &kept, error))
 		return false;
@@ -117,7 +117,7 @@ prune(Applying *applying, const char **error)
  * Conflicts
  */
 
-/* What others own of what the apply changes; NULL for the owner itself. */
+/* The fields that the apply changes and another owner owns; NULL for the owner itself. */
 static const FieldSet *
 conflicts_with(const Applying *applying, const FieldOwner *other)
 {
@@ -126,7 +126,7 @@ conflicts_with(const Applying *applying, const FieldOwner *other)
 	return field_set_intersection(applying->write->arena, other->fields, applying->changed);
 }
 
-/* The causes of a conflict as they are collected. */
+/* Collects the causes of a conflict. */
 typedef struct CauseList
 {
 	Arena	   *arena;
@@ -134,7 +134,7 @@ typedef struct CauseList
 	size_t		count;
 	size_t		capacity;
 	size_t		bytes;
-	const char *message;		/* of those of the owner at hand */
+	const char *message;		/* of the causes for the current owner */
 } CauseList;
 
 static bool
@@ -142,7 +142,7 @@ add_cause(void *state, const char *path)
 {
 	CauseList  *list = state;
 
-	/* The same bounds as for field errors: the answer stays bounded whatever the documents. */
+	/* The same limits as for field errors, so that the response is bounded for any documents. */
 	if (list->count >= FIELD_ERRORS_MAX || list->bytes >= FIELD_ERRORS_MAX_BYTES)
 		return false;
 	list->causes = arena_grow(list->arena, list->causes, list->count, sizeof(StatusCause), &list->capacity);
@@ -153,7 +153,7 @@ add_cause(void *state, const char *path)
 	return true;
 }
 
-/* An owner in the words of a conflict. */
+/* Describes an owner as in upstream's conflict messages. */
 static const char *
 describe_owner(Arena *arena, const FieldOwner *owner)
 {
@@ -174,7 +174,7 @@ describe_owner(Arena *arena, const FieldOwner *owner)
 	return buf.bytes;
 }
 
-/* SSA-05: the conflicts but those on allowed fields.  False when there are none. */
+/* SSA-05: reports the conflicts, except those on allowed fields.  False without conflicts. */
 static bool
 tell_conflicts(Applying *applying, const FieldSet *allowed)
 {
@@ -223,7 +223,7 @@ last_applied(const JsonNode *document)
 	return string_member(json_path(document, "metadata", "annotations", NULL), LAST_APPLIED);
 }
 
-/* SSA-07: the fields that are still as kubectl applied them on the client's side. */
+/* SSA-07: the fields that still have the values of kubectl's last client-side apply. */
 static const FieldSet *
 fields_of_client(Applying *applying)
 {
@@ -248,7 +248,7 @@ fields_of_client(Applying *applying)
 	return field_set_difference(arena, fields, comparison.removed);
 }
 
-/* Brings the annotation of the document up to date, if it has one; not when that makes annotations too long. */
+/* Updates the annotation of the document if it has one; removes it when the annotations become too long. */
 static void
 refresh_last_applied(Applying *applying)
 {
@@ -280,7 +280,7 @@ refresh_last_applied(Applying *applying)
  * Apply
  */
 
-/* The owners of the live object; one that has none had all of it before anything was applied. */
+/* Reads the owners of the live object.  Without owners, FIRST_OWNER becomes the owner of all its fields. */
 static FieldApplyResult
 read_owners(Applying *applying)
 {
@@ -332,7 +332,7 @@ merge_config(Applying *applying)
 	return FIELD_APPLY_OK;
 }
 
-/* SSA-02; what is no list of objects is refused by its type. */
+/* SSA-02.  A value that is not a list of objects is refused later, because of its type. */
 static bool
 has_managed_fields(const JsonNode *config)
 {

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * field_check.c
- *	  Whether an applied document conforms to its type.
+ *	  Checks that an applied document conforms to its type.
  *
- * This is what says that a field is not declared.  Whether values are valid
- * is found out later, when the document is whole.
+ * This check reports undeclared fields.  Values are validated later, in the
+ * merged document.
  *
  * Reference: k8s-conformance SSA-08; structured-merge-diff's
  * typed/validate.go.
@@ -15,7 +15,7 @@
 
 #include "engine/fields/field_element.h"
 
-/* A place in a document, linked from the leaf to the root: a member, an item with an element, or one with an index. */
+/* A place in a document, linked from the leaf to the root: a member, or an item with an element or an index. */
 typedef struct Place
 {
 	const struct Place *parent;
@@ -54,7 +54,7 @@ add_error(Checking *checking, const Place *place, const char *message)
 {
 	StrBuf		buf;
 
-	/* The same bounds as for what a schema refuses: the answer stays bounded whatever the document. */
+	/* The same limits as for schema errors, so that the response is bounded for any document. */
 	if (checking->count >= FIELD_ERRORS_MAX || checking->bytes >= FIELD_ERRORS_MAX_BYTES)
 		return;
 	checking->errors = arena_grow(checking->arena, checking->errors, checking->count, sizeof(char *),
@@ -91,7 +91,7 @@ check_map(Checking *checking, FieldType type, const JsonNode *map, const Place *
 
 		if (child.kind == FIELD_TYPE_NONE)
 		{
-			/* Upstream says nothing of the members behind it either, in whatever order it goes through them. */
+			/* Upstream also stops at the first undeclared member; its order of the members is not fixed. */
 			add_error(checking, &at, "field not declared in schema");
 			return;
 		}
@@ -110,7 +110,7 @@ check_list(Checking *checking, FieldType type, const JsonNode *list, const Place
 	size_t		count;
 	const char *error;
 
-	/* Items that cannot be told apart are as far as it goes. */
+	/* If an item cannot have a path element, the check of this list ends. */
 	if (!atomic && !field_sort_items(arena, type, list, &sorted, &count, &error))
 	{
 		add_error(checking, place, error);

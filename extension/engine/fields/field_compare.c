@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * field_compare.c
- *	  The fields of a document, and those in which two documents differ.
+ *	  The fields of a document, and the differences of two documents.
  *
  * Reference: k8s-conformance MF-05; structured-merge-diff's typed/compare.go
  * and typed/tofieldset.go.
@@ -53,7 +53,7 @@ field_sort_items(Arena *arena, FieldType type, const JsonNode *list, FieldItem *
 	return true;
 }
 
-/* The first item behind those that have the same element as the one at start. */
+/* The index behind the last item with the same element as the item at start. */
 static size_t
 end_of_group(const FieldItem *items, size_t count, size_t start)
 {
@@ -91,7 +91,7 @@ typedef enum Difference
 
 #define DIFFERENCES 3
 
-/* In which ways a value differs itself, and what differs below it. */
+/* How a value itself differs, and what differs below it. */
 typedef struct Differences
 {
 	bool		self[DIFFERENCES];
@@ -114,7 +114,7 @@ note_below(Comparing *comparing, Differences *to, JsonText element, const Differ
 		field_set_add(comparing->arena, &to->below[i], element, of->self[i], of->below[i]);
 }
 
-/* A value that is one field as a whole. */
+/* Compares a value that is one field as a whole. */
 static void
 compare_leaf(const JsonNode *before, const JsonNode *after, Differences *differences)
 {
@@ -160,7 +160,7 @@ compare_maps(Comparing *comparing, FieldType type, const JsonNode *before, const
 	return true;
 }
 
-/* Items of one element; those that are there more than once are one field together. */
+/* Compares the items with one element.  Several items with the same element are one field together. */
 static bool
 compare_group(Comparing *comparing, FieldType items, const FieldItem *before, size_t old_count,
 			  const FieldItem *after, size_t new_count, Differences *differences)
@@ -228,7 +228,7 @@ compare_lists(Comparing *comparing, FieldType type, const JsonNode *before, cons
 	return true;
 }
 
-/* Compares by one shape; *leaf says that the value is one field as a whole. */
+/* Compares two values as one shape.  *leaf: whether the value is one field as a whole. */
 static bool
 compare_shape(Comparing *comparing, FieldType type, unsigned int shape, const JsonNode *before, const JsonNode *after,
 			  Differences *differences, bool *leaf)

@@ -3,10 +3,10 @@
  * field_document.h
  *	  Documents and field sets: compare, merge, remove.
  *
- * All of it walks a document by its type (field_type.h).  Results share parts
- * of what they were made from, and of each other: copy before changing them.
- * What the type does not declare is left alone, as it is pruned in the end;
- * field_check_document() refuses it.
+ * These functions walk a document by its type (field_type.h).  A result shares
+ * parts with the arguments and with other results: copy it before a change.
+ * Undeclared fields are ignored, because they are pruned later; only
+ * field_check_document() refuses them.
  *
  * Reference: k8s-conformance MF-05, SSA-03; structured-merge-diff's typed.
  *
@@ -25,7 +25,7 @@ typedef struct FieldComparison
 	const FieldSet *added;
 } FieldComparison;
 
-/* False with *error when one of them has a list whose items cannot be told apart, or a value of no allowed shape. */
+/* False with *error when an item of a list cannot have a path element, or a value has no allowed shape. */
 extern bool field_compare(Arena *arena, FieldType type, const JsonNode *before, const JsonNode *after,
 						  FieldComparison *comparison, const char **error);
 
@@ -34,25 +34,25 @@ extern bool field_set_of_document(Arena *arena, FieldType type, const JsonNode *
 								  const char **error);
 
 /*
- * config merged into live: what config says holds, lists are in the order of live unless config has another.  NULL with
- * *error as above, or when a list of config has an item twice.
+ * Merges config into live: values of config win, and lists keep the order of live unless config has another order.
+ * NULL with *error as above, or when a list of config has an item twice.
  */
 extern JsonNode *field_merge(Arena *arena, FieldType type, const JsonNode *live, const JsonNode *config,
 							 const char **error);
 
-/* The document without the fields of a set.  An object or a list of which nothing remains becomes null. */
+/* The document without the fields of a set.  An object or a list that becomes empty is replaced by null. */
 extern JsonNode *field_remove(Arena *arena, FieldType type, const JsonNode *document, const FieldSet *set);
 
-/* The set and the declared fields on the way to its members. */
+/* Adds to the set the declared fields on the paths to its members. */
 extern const FieldSet *field_ensure_named(Arena *arena, FieldType type, const FieldSet *set);
 
-/* A set that was made by an earlier schema: what has become atomic since is a member as a whole. */
+/* Adapts a set made by an earlier schema: a value that is atomic now becomes a member as a whole. */
 extern const FieldSet *field_reconcile(Arena *arena, FieldType type, const FieldSet *set);
 
-/* What does not conform to the type, as one text; NULL when all does.  Lists may not have an item twice. */
+/* All violations of the type, as one text; NULL when there are none.  A list must not have an item twice. */
 extern const char *field_check_document(Arena *arena, FieldType type, const JsonNode *document);
 
-/* An item of a list that is no atomic one, by its element. */
+/* An item of a list that is not atomic, with its path element. */
 typedef struct FieldItem
 {
 	JsonText	element;

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * field_element.c
- *	  Elements of field paths: how they are written, read and shown.
+ *	  Elements of field paths: write, parse and show them.
  *
- * The values in keys and values are JSON inside of a JSON key.  They are
- * written as the library writes them that upstream uses for this, which
- * escapes what is special in HTML and has no short escapes for backspace and
- * form feed: a client that compares managed fields compares these bytes.
+ * Elements of type k and v contain JSON inside of a JSON key.  This JSON is
+ * written as upstream's library writes it: with escapes for the special
+ * characters of HTML, and without short escapes for backspace and form feed.
+ * A client that compares managed fields compares these bytes.
  *
  * Reference: k8s-conformance MF-03, SSA-05; structured-merge-diff's
  * fieldpath/serialize-pe.go and fieldpath/element.go.
@@ -20,7 +20,7 @@
 #include "engine/api/request.h"
 #include "engine/api/status.h"
 
-/* Longer elements are rare, and one of its own size each. */
+/* Elements up to this size are copied, so that their temporary memory can be freed; longer ones are rare. */
 #define SHORT_ELEMENT 256
 
 static JsonText
@@ -82,8 +82,8 @@ field_value_element(Arena *arena, const JsonNode *value)
 }
 
 /*
- * The canonical form of k: and v:.  What it took to find it is given back: there may be as many elements as a body
- * has room for, and most of them are canonical already.
+ * The canonical form of k: and v:.  Temporary memory is returned to the arena, because a body may contain very many
+ * elements, and most of them are already canonical.
  */
 static ElementResult
 parse_json_element(Arena *arena, JsonText text, JsonText *element, const char **error)
@@ -171,7 +171,7 @@ field_element_name(JsonText element, JsonText *name)
 	return true;
 }
 
-/* A path is a C string; a NUL in a name must not cut it short. */
+/* A path is a C string, so a NUL in a name must be replaced. */
 static void
 show_name(StrBuf *buf, JsonText name)
 {
@@ -195,7 +195,7 @@ field_element_value(Arena *arena, JsonText element)
 	return json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
 }
 
-/* As structured-merge-diff shows a value. */
+/* Appends a value as structured-merge-diff prints it. */
 static void
 show_value(StrBuf *buf, const JsonNode *value)
 {
@@ -206,7 +206,7 @@ show_value(StrBuf *buf, const JsonNode *value)
 			break;
 		case JSON_INTEGER:
 		case JSON_NUMBER:
-			/* Numbers of a set that was read are floats upstream. */
+			/* Upstream reads the numbers of a set as floats. */
 			go_float_text(buf, value->kind == JSON_INTEGER ? (double) value->u.integer : value->u.number);
 			break;
 		case JSON_ARRAY:

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * field_merge.c
- *	  Documents merged, and documents without some of their fields.
+ *	  Merges documents, and removes fields from documents.
  *
  * Reference: k8s-conformance SSA-03; structured-merge-diff's typed/merge.go,
  * typed/remove.go and typed/reconcile_schema.go.
@@ -43,7 +43,7 @@ item_count(const JsonNode *array)
 	return array != NULL ? array->u.array.count : 0;
 }
 
-/* An object with room for so many members, which come in order. */
+/* An object with room for capacity members, which the caller adds in order. */
 static JsonNode *
 new_object(Arena *arena, size_t capacity)
 {
@@ -75,15 +75,15 @@ merge_maps(Merging *merging, FieldType type, const JsonNode *live, const JsonNod
 	return true;
 }
 
-/* An element of two lists: which items of theirs have it. */
+/* A path element, and the items of two lists that have this element. */
 typedef struct Group
 {
-	const JsonNode *live;		/* NULL: none; a null when there are several */
+	const JsonNode *live;		/* NULL for none; a JSON null for several */
 	const JsonNode *config;
 	bool		merged;
 } Group;
 
-/* Two lists, each item with its group. */
+/* The items of two lists, each with its group. */
 typedef struct Pairing
 {
 	Group	   *groups;
@@ -158,8 +158,8 @@ append_merged(Merging *merging, FieldType type, const JsonNode *live, const Json
 }
 
 /*
- * Items that both have come in the order of config; those that only live has stay where they are among them.  Step by
- * step as upstream, whose result is not easily said in other words.
+ * Items in both lists come in the order of config; items only in live keep their places among them.  The algorithm
+ * follows upstream step by step, to get the same order in all cases.
  */
 static bool
 merge_lists(Merging *merging, FieldType type, const JsonNode *live, const JsonNode *config, JsonNode **merged)
@@ -169,7 +169,7 @@ merge_lists(Merging *merging, FieldType type, const JsonNode *live, const JsonNo
 	Pairing		pairing;
 	size_t		left = 0;
 	size_t		right = 0;
-	size_t		shared = 0;		/* where config has the next item that both have */
+	size_t		shared = 0;		/* position in config of the next item in both lists */
 
 	if (!pair_items(merging, type, live, config, &pairing))
 		return false;
@@ -185,7 +185,7 @@ merge_lists(Merging *merging, FieldType type, const JsonNode *live, const JsonNo
 		if (old != NULL && old != new && new != NULL && old->config != NULL && shared < pairing.config_count &&
 			pairing.config[shared] != pairing.live[left])
 		{
-			/* It will be merged where config has it. */
+			/* The item is merged later, at its position in config. */
 			left++;
 			continue;
 		}
@@ -341,7 +341,7 @@ field_remove(Arena *arena, FieldType type, const JsonNode *document, const Field
  * Sets and types
  */
 
-/* The type of what an element leads to. */
+/* The type of the value that an element selects. */
 static FieldType
 type_below(FieldType type, JsonText element, bool *declared)
 {
@@ -374,7 +374,7 @@ field_ensure_named(Arena *arena, FieldType type, const FieldSet *set)
 	return result;
 }
 
-/* What becomes of an entry: below is NULL and *member true when it has become atomic. */
+/* The new members below an entry; NULL with *member set when the value is atomic now. */
 static const FieldSet *
 reconcile_entry(Arena *arena, FieldType type, const FieldEntry *entry, bool *member)
 {
@@ -407,7 +407,7 @@ field_reconcile(Arena *arena, FieldType type, const FieldSet *set)
 		bool		member;
 		bool		declared;
 
-		/* Elements of other kinds are in a map by accident: they count as one of its undeclared members. */
+		/* Elements of maps should be names; any other element counts as an undeclared member. */
 		field_element_name(entry->element, &name);
 		below = reconcile_entry(arena, is_list ? field_items_type(type) : field_member_type(type, name, &declared),
 								entry, &member);

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * field_owner.c
- *	  Who owns which fields of an object: metadata.managedFields.
+ *	  Owners of the fields of an object: metadata.managedFields.
  *
- * An entry of another version of the type is compared by the schema of the
- * version that is written: what converts between versions here changes
- * nothing but the version.
+ * An entry of another version of the type is compared with the schema of the
+ * version of the write, because conversion between versions changes only
+ * apiVersion.
  *
  * Reference: k8s-conformance section 13.4; apimachinery's managedfields.
  *
@@ -18,7 +18,7 @@
 
 #include "engine/api/metadata.h"
 
-/* More entries than that are no managed fields: nobody has as many, and each is held against every change. */
+/* More entries are refused: objects have far fewer owners, and every change is compared with each entry. */
 #define OWNERS_MAX 1000
 
 /* MF-07 */
@@ -54,7 +54,7 @@ append_identity(StrBuf *buf, const char *key, JsonText value)
 	json_write_html(buf, &node);
 }
 
-/* The bytes matter: owners are told, and merged, in their order. */
+/* Makes the identity of an owner.  Owners are reported and merged in the order of these bytes. */
 static void
 identify(Arena *arena, FieldOwner *owner)
 {
@@ -106,7 +106,7 @@ read_owner(Arena *arena, const JsonNode *entry, size_t position, FieldOwner *own
 	return true;
 }
 
-/* Where an owner is, or where it has to go. */
+/* The position of an owner, or the position to insert it at. */
 static size_t
 find_owner(const FieldOwners *owners, JsonText identity, bool *found)
 {
@@ -132,7 +132,7 @@ find_owner(const FieldOwners *owners, JsonText identity, bool *found)
 	return low;
 }
 
-/* Puts an owner into its place, where it replaces one of the same identity. */
+/* Inserts an owner at its position, or replaces the owner with the same identity. */
 static FieldOwner *
 put_owner(Arena *arena, FieldOwners *owners, const FieldOwner *owner)
 {
@@ -260,7 +260,7 @@ field_owner_touch(const FieldWrite *write, FieldOwner *owner)
 }
 
 /*
- * Fields that are not for everybody
+ * Fields that a write cannot change or own
  */
 
 const FieldSet *
@@ -359,19 +359,19 @@ compare_age(const void *a, const void *b)
 	return json_text_compare(left->identity, right->identity);
 }
 
-/* Owners of one version that become one. */
+/* Owners of one version that are merged into one. */
 typedef struct Bucket
 {
 	JsonText	api_version;
-	FieldOwner *first;			/* with which it begins, unless there is an old bucket */
+	FieldOwner *first;			/* becomes the merged owner, unless ANCIENT_OWNER already exists */
 	FieldOwner *last;
 	const FieldSet **sets;
 	size_t		count;
 } Bucket;
 
 /*
- * MF-07: of updaters beyond the limit the oldest ones of each version become one.  The first of a version counts as
- * merged only when there is a second one.  The list is not in order any more when this is done.
+ * MF-07: when there are more updaters than the limit, merges the oldest updaters of each version into one.  The first
+ * updater of a version is merged only together with a second one.  Afterwards the list is no longer sorted.
  */
 static void
 cap_updaters(const FieldWrite *write, FieldOwners *owners)
@@ -446,7 +446,7 @@ is_reset(const JsonNode *entries)
 							   (entries->u.array.count == 1 && is_empty_entry(entries->u.array.items[0])));
 }
 
-/* MF-08: the client's word when it is one, else that of the stored object. */
+/* MF-08: the owners that the client sent if they can be read, else the owners of the stored object. */
 static void
 choose_owners(const FieldWrite *write, const JsonNode *document, const JsonNode *live, FieldOwners *owners)
 {
@@ -476,7 +476,7 @@ field_owner_update(const FieldWrite *write, JsonNode *document, const JsonNode *
 
 	choose_owners(write, document, live, &owners);
 
-	/* An object that nobody owns anything of is left so until something is applied to it. */
+	/* An object without owners stays without owners until the first apply. */
 	if (owners.count > 0 || live == NULL)
 	{
 		if (!field_owners_update(write, &owners, write->owner, live, document, &error))

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * field_owner_private.h
- *	  What the files field_owner.c and field_apply.c share.
+ *	  Declarations shared by field_owner.c and field_apply.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,27 +31,27 @@ typedef struct FieldOwners
 	size_t		capacity;
 } FieldOwners;
 
-/* False with *error when the entries (NULL: none) are none that upstream could read. */
+/* False with *error when upstream could not read the entries.  entries may be NULL for none. */
 extern bool field_owners_read(Arena *arena, const JsonNode *entries, FieldOwners *owners, const char **error);
 
-/* metadata.managedFields of a document. */
+/* Sets metadata.managedFields of a document. */
 extern void field_owners_store(Arena *arena, FieldOwners *owners, JsonNode *document);
 
-/* The owner of that identity, added without fields and time when there is none. */
+/* The owner with this identity; a new owner without fields and time is added when there is none. */
 extern FieldOwner *field_owners_claim(const FieldWrite *write, FieldOwners *owners, const char *name, bool applied);
 
 extern void field_owners_reconcile(const FieldWrite *write, FieldOwners *owners);
 extern void field_owners_drop_empty(FieldOwners *owners);
 extern void field_owner_touch(const FieldWrite *write, FieldOwner *owner);
 
-/* MF-05, under another name than the request's; false with *error when the documents cannot be compared. */
+/* MF-05: an update by the owner called name; false with *error when the documents cannot be compared. */
 extern bool field_owners_update(const FieldWrite *write, FieldOwners *owners, const char *name, const JsonNode *live,
 								const JsonNode *document, const char **error);
 
-/* What a write to the main resource, or to its status, has no say in. */
+/* Without the fields that the write cannot change: status in the main resource, metadata and spec in the status. */
 extern const FieldSet *field_without_reset(const FieldWrite *write, const FieldSet *set);
 
-/* MF-02: without the fields that nobody owns. */
+/* MF-02: without the fields that never have owners. */
 extern const FieldSet *field_without_unowned(Arena *arena, const FieldSet *set);
 
 #endif							/* FIELD_OWNER_PRIVATE_H */

@@ -3,7 +3,7 @@
  * field_set.c
  *	  Sets of field paths.
  *
- * Both sides of an operation are sorted, so each is one pass over both at most.
+ * Both operands are sorted, so an operation is at most one pass over both.
  *
  * Reference: k8s-conformance MF-03; structured-merge-diff's fieldpath/set.go
  * and fieldpath/serialize.go.
@@ -17,10 +17,10 @@
 
 #include "engine/fields/field_element.h"
 
-/* The level of an object at which FieldsV1 is: the object, metadata, managedFields, an entry, fieldsV1. */
+/* The level of FieldsV1 in an object: the object, metadata, managedFields, an entry, fieldsV1. */
 #define FIELDS_DEPTH 5
 
-/* A set that is so many times smaller than the other is searched for in it: many small ones may meet one large one. */
+/* The elements of a set this many times smaller are searched in the larger set, instead of a pass over both. */
 #define SEARCH_RATIO 16
 
 static size_t
@@ -29,7 +29,7 @@ entry_count(const FieldSet *set)
 	return set != NULL ? set->count : 0;
 }
 
-/* Where an element is, or where it has to go. */
+/* The position of an element, or the position to insert it at. */
 static size_t
 find_entry(const FieldSet *set, JsonText element, bool *found)
 {
@@ -103,7 +103,7 @@ typedef enum SetOperation
 
 static const FieldSet *combine(Arena *arena, const FieldSet *a, const FieldSet *b, SetOperation operation);
 
-/* What becomes of an element that both sides have. */
+/* Combines the entries of an element that both sets have. */
 static void
 combine_entries(Arena *arena, FieldSet **result, const FieldEntry *a, const FieldEntry *b, SetOperation operation)
 {
@@ -208,7 +208,7 @@ field_set_difference(Arena *arena, const FieldSet *a, const FieldSet *b)
  * FieldsV1
  */
 
-/* An element of a level that was read, and in which place. */
+/* An entry of a level, and its position in the level. */
 typedef struct ReadEntry
 {
 	FieldEntry	entry;
@@ -228,8 +228,8 @@ compare_read(const void *a, const void *b)
 }
 
 /*
- * One level.  *member says whether the element that it belongs to is one: it has a ".", or nothing below it that
- * anybody knows.  Of elements that are the same once they are in canonical form the last one says what is below.
+ * Reads one level.  *member: whether the element above this level is a member, because the level has a "." or no known
+ * element.  If elements are equal in canonical form, the last one with elements below determines what is below.
  */
 static const FieldSet *
 read_level(Arena *arena, const JsonNode *fields, bool *member, const char **error)
@@ -315,7 +315,7 @@ field_set_parse(Arena *arena, const JsonNode *fields, const char **error)
 	return fields != NULL ? read_level(arena, fields, &member, error) : NULL;
 }
 
-/* room: how many levels there may be below this one. */
+/* room: how many levels are allowed below to. */
 static void
 print_level(Arena *arena, const FieldSet *set, JsonNode *to, int room)
 {

@@ -4,10 +4,10 @@
  *	  How the parts of a document merge, as the field manager sees a schema.
  *
  * kube-apiserver derives these rules from the OpenAPI document that it makes
- * of a CustomResourceDefinition, with ObjectMeta put in.  What that document
- * does not say counts as not said: a string with a format is any scalar, a
- * list without a list type is atomic, an object without properties may have
- * any.  Value validation plays no part.
+ * from a CustomResourceDefinition, with ObjectMeta added.  Only this document
+ * counts: a string with a format is any scalar, a list without a list type is
+ * atomic, an object without properties may have any properties.  Validation
+ * of values plays no part.
  *
  * Reference: k8s-conformance MF-03, MF-04; kube-openapi's schemaconv,
  * structured-merge-diff's typed/helpers.go and typed/validate.go.
@@ -20,7 +20,7 @@
 #include "engine/schema/schema_private.h"
 
 /*
- * ObjectMeta: the part of its published schema that matters here.
+ * ObjectMeta: the part of its published schema that is needed here.
  */
 
 static const Schema string_schema = {.type = "string", .types = SCHEMA_STRING};
@@ -45,7 +45,7 @@ static const Schema managed_fields_schema = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define PROPERTY(name, type) {{name, sizeof(name) - 1}, (Schema *) &(type), false}
 
-/* Published with a default: owners without a uid are told apart by the empty one. */
+/* The published schema has this default: an owner reference without a uid has the empty uid as its key. */
 static const JsonNode empty_text = {.kind = JSON_STRING, .u.string = {"", 0}};
 static const Schema uid_schema = {
 	.type = "string", .types = SCHEMA_STRING, .default_value = (JsonNode *) &empty_text
@@ -99,7 +99,7 @@ static const Schema object_meta_schema = {
  * Types
  */
 
-/* A string with a format, known or not, is any scalar; only byte says nothing. */
+/* A schema without a type is any scalar; so is a string with a known or unknown format other than byte. */
 static bool
 is_any_scalar(const Schema *schema)
 {
@@ -229,7 +229,7 @@ field_map_is_deduced(FieldType type)
 	if (schema->additional != ADDITIONAL_SCHEMA)
 		return true;
 
-	/* Upstream cannot tell values that are scalars of any type from no type at all. */
+	/* Upstream does not distinguish values of any scalar type from values without a type. */
 	return values->type == NULL || is_any_scalar(values);
 }
 
@@ -237,7 +237,7 @@ field_map_is_deduced(FieldType type)
  * Scalars
  */
 
-/* How Go names the type of a decoded value. */
+/* Go's name for the type of a decoded value. */
 static const char *
 go_type(const JsonNode *value)
 {
@@ -382,7 +382,7 @@ keys_element(Arena *arena, const Schema *list, const JsonNode *item, JsonText *e
 		JsonNode   *value = json_get_text(item, key);
 		const SchemaProperty *property = list->items != NULL ? schema_property(list->items, key) : NULL;
 
-		/* An item without one of the keys is another item than one that has it. */
+		/* Items with and without a key are different items, unless the key has a default. */
 		if (value == NULL && property != NULL && property->schema->default_value != NULL)
 			value = (JsonNode *) property->schema->default_value;
 		if (value != NULL)

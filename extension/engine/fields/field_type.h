@@ -3,9 +3,9 @@
  * field_type.h
  *	  How the parts of a document merge, as the field manager sees a schema.
  *
- * A type is a schema, or one of two that stand for the lack of one.  It says
- * what shapes a value may have; where a value has one of them only that one
- * counts.
+ * A type is a schema, or one of the kinds below for values without a schema.
+ * It determines the shapes that a value may have.  If the value has one of
+ * these shapes, only this shape counts.
  *
  * Reference: k8s-conformance MF-03, MF-04; kube-openapi's schemaconv.
  *
@@ -18,10 +18,10 @@
 
 typedef enum FieldTypeKind
 {
-	FIELD_TYPE_NONE,			/* not declared: nothing may be there */
+	FIELD_TYPE_NONE,			/* not declared: no value is allowed */
 	FIELD_TYPE_SCHEMA,
 	FIELD_TYPE_DEDUCED,			/* unknown fields: maps are granular, lists atomic */
-	FIELD_TYPE_UNTYPED			/* below an atomic list without a schema: all atomic */
+	FIELD_TYPE_UNTYPED			/* items without a schema: maps and lists are atomic */
 } FieldTypeKind;
 
 typedef struct FieldType
@@ -39,33 +39,33 @@ extern FieldType field_type_of_object(const Schema *schema);
 extern FieldType field_member_type(FieldType type, JsonText key, bool *declared);
 extern FieldType field_items_type(FieldType type);
 
-/* Shapes of values; a set of these.  A type that is none has no shape. */
+/* Shapes of values, used as a set.  FIELD_TYPE_NONE has no shape. */
 #define SHAPE_MAP 0x01
 #define SHAPE_SCALAR 0x02
 #define SHAPE_LIST 0x04
 
 extern unsigned int field_type_shapes(FieldType type);
 
-/* The shape that a value has, if the type allows it, else all that it allows.  value may be NULL. */
+/* The shape of the value if the type allows it, else all shapes that the type allows.  value may be NULL. */
 extern unsigned int field_value_shapes(FieldType type, const JsonNode *value);
 
-/* The shape of a set of shapes that decides: maps before scalars before lists.  0 for none. */
+/* The shape that counts in a set of shapes: maps before scalars before lists.  0 for the empty set. */
 extern unsigned int field_main_shape(unsigned int shapes);
 
-/* Maps and lists that are one field each. */
+/* Whether a map or a list is one field as a whole. */
 extern bool field_map_is_atomic(FieldType type);
 extern bool field_list_is_atomic(FieldType type);
 
-/* A map of which nothing at all is declared. */
+/* Whether no members of a map are declared. */
 extern bool field_map_is_deduced(FieldType type);
 
-/* Why a value is no scalar of this type, with prefix before it; NULL when it is one, is null, or is NULL. */
+/* The error for a value that is no scalar of this type, after prefix; NULL for such a scalar, a null or NULL. */
 extern const char *field_scalar_error(Arena *arena, FieldType type, const JsonNode *value, const char *prefix);
 
-/* A value as Go shows it in such messages. */
+/* A value as Go prints it in such messages. */
 extern const char *field_go_value(Arena *arena, const JsonNode *value);
 
-/* The path element of an item of a list that is not atomic; false with *error when it cannot have one. */
+/* The path element of an item of a list that is not atomic; false with *error when the item cannot have one. */
 extern bool field_item_element(Arena *arena, FieldType list, const JsonNode *item, JsonText *element,
 							   const char **error);
 
