@@ -2,10 +2,10 @@
  *
  * kyverno_policy.c
  *	  Policies of Kyverno and of kube-apiserver: which count in reports, and
- *	  what their rules are called.
+ *	  the names of their rules.
  *
- * Kyverno makes rules for pod controllers out of rules for pods.  Of what it
- * makes only the names are needed, and the conditions under which it does.
+ * Kyverno generates rules for pod controllers from rules for pods.  Only the
+ * names of the generated rules and the conditions for them are needed here.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@
 #define CONTROLLERS "pod-policies.kyverno.io/autogen-controllers"
 #define ALL_CONTROLLERS "CronJob,DaemonSet,Deployment,Job,ReplicaSet,ReplicationController,StatefulSet"
 
-/* Names of made rules are cut. */
+/* Names of generated rules are cut to this length. */
 #define RULE_NAME_MAX 63
 
 static bool
@@ -134,7 +134,7 @@ contains_pod(const JsonNode *kinds)
 	return false;
 }
 
-/* Calls visit() for each description of resources in a match or exclude block, until it says false. */
+/* Calls visit() for each description of resources in a match or exclude block, until visit() returns false. */
 static bool
 each_description(const JsonNode *block, bool (*visit) (const JsonNode *description, void *state), void *state)
 {
@@ -171,9 +171,9 @@ collect_kinds(const JsonNode *description, void *state)
 	return true;
 }
 
-/* ---------- whether rules are made ---------- */
+/* ---------- whether rules are generated ---------- */
 
-/* False for what cannot be said of controllers; *state becomes true at a kind of which rules are made. */
+/* False if the description does not fit controllers; *state becomes true at a kind for which rules are generated. */
 static bool
 supports_controllers(const JsonNode *description, void *state)
 {
@@ -192,7 +192,7 @@ supports_controllers(const JsonNode *description, void *state)
 	return true;
 }
 
-/* Whether all rules of a policy allow that rules are made of them, and one is about pods or their controllers. */
+/* Whether all rules of a policy allow generated rules, and one of them is about pods or their controllers. */
 static bool
 makes_rules(const JsonNode *rules)
 {
@@ -218,7 +218,7 @@ makes_rules(const JsonNode *rules)
 	return needed;
 }
 
-/* Whether anything of a rule can be said of controllers. */
+/* Whether a part of the rule can be applied to controllers. */
 static bool
 is_convertible(const JsonNode *rule)
 {
@@ -243,7 +243,7 @@ is_convertible(const JsonNode *rule)
 	return false;
 }
 
-/* Whether a comma separated list of controllers has any but CronJob. */
+/* Whether a comma-separated list has a controller other than CronJob. */
 static bool
 has_other_controllers(const char *controllers)
 {
@@ -294,7 +294,7 @@ kyverno_policy_rules(Arena *arena, const JsonNode *policy)
 
 	if (makes_rules(rules))
 		controllers = wanted != NULL ? wanted : ALL_CONTROLLERS;
-	/* A name with a NUL is none in the database. */
+	/* The database cannot store a name with a NUL. */
 	for (size_t i = 0; i < item_count(rules); i++)
 	{
 		const JsonNode *rule = rules->u.array.items[i];
@@ -312,7 +312,7 @@ kyverno_policy_rules(Arena *arena, const JsonNode *policy)
 	}
 	if (made->u.array.count == 0)
 		return own;
-	/* What was made by somebody else gives way. */
+	/* Generated rules replace the policy's own rules with such names. */
 	for (size_t i = 0; i < own->u.array.count; i++)
 		if (!is_made(own->u.array.items[i]->u.string))
 			json_append(arena, made, own->u.array.items[i]);

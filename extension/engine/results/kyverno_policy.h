@@ -2,7 +2,7 @@
  *
  * kyverno_policy.h
  *	  Policies of Kyverno and of kube-apiserver: which count in reports, and
- *	  what their rules are called.
+ *	  the names of their rules.
  *
  * Reference: reports-server 5.3, rule 4; Kyverno's pkg/autogen (v1) and
  * pkg/controllers/report/utils.
@@ -15,16 +15,16 @@
 #include "engine/base/json.h"
 
 /*
- * The names of the rules of a ClusterPolicy or Policy, in an array: its own, and those that Kyverno makes of them for
- * pod controllers.
+ * The names of the rules of a ClusterPolicy or Policy, in an array: its own rules, and the rules that Kyverno generates
+ * from them for pod controllers.
  */
 extern JsonNode *kyverno_policy_rules(Arena *arena, const JsonNode *policy);
 
 /*
- * What the database is told of a policy: {"policy":name or
- * namespace/name,"source":...,"rules":[...],"version":resourceVersion}.  source is that of its kind's results, "" for
- * ClusterPolicy and Policy, which alone have rules.  NULL when its results do not count: it is labelled so, or
- * (admission policies of kube-apiserver) not labelled as one that does.
+ * The description of a policy for the database:
+ * {"policy":name or namespace/name,"source":...,"rules":[...],"version":resourceVersion}.  source is the source of the
+ * results of this kind of policy; "" for ClusterPolicy and Policy, the only kinds with rules.  NULL when the results
+ * of the policy do not count: a label disables them, or no label enables them (admission policies of kube-apiserver).
  */
 extern JsonNode *kyverno_policy_active(Arena *arena, const JsonNode *policy, const char *source);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * result.c
- *	  Which result is which, and what changed.
+ *	  Keys of results, and changes between two states of a document.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of SHA-256 that take as long as a step. */
+/* How many bytes SHA-256 hashes in the time of one step. */
 #define HASHED_PER_STEP 8
 
-/* One buffer for all that is hashed. */
+/* State for hashing; one buffer serves all hashes. */
 typedef struct Hashing
 {
 	ResultHash	hash;
@@ -53,7 +53,7 @@ subject_name(const ResultSubject *subject)
 	return subject->name.len > 0 ? subject->name : subject->uid;
 }
 
-/* By what of a subject goes into the key. */
+/* Orders subjects by their parts that are in the key. */
 static int
 compare_objects(const ResultSubject *a, const ResultSubject *b)
 {
@@ -100,7 +100,7 @@ compare_identities(const ResultEntry *a, const ResultEntry *b)
 	return order != 0 ? order : compare_texts(a->key_texts, a->key_count, b->key_texts, b->key_count);
 }
 
-/* By what equals are told apart by: what detail_id() hashes. */
+/* Orders entries by the parts that the detail id hashes; these distinguish entries with equal identities. */
 static int
 compare_details(const ResultEntry *a, const ResultEntry *b)
 {
@@ -111,7 +111,7 @@ compare_details(const ResultEntry *a, const ResultEntry *b)
 	return order != 0 ? order : compare_texts(a->exceptions, a->exception_count, b->exceptions, b->exception_count);
 }
 
-/* By everything else but when it was evaluated. */
+/* Orders entries by all other parts except the time of evaluation. */
 static int
 compare_remains(const ResultEntry *a, const ResultEntry *b)
 {
@@ -142,7 +142,7 @@ order_entries(const void *left, const void *right)
 	return order != 0 ? order : compare_remains(a, b);
 }
 
-/* Results of one document, by everything that they say but when they were evaluated. */
+/* Orders results of one document by all parts except the time of evaluation. */
 static int
 order_by_contents(const void *left, const void *right)
 {
@@ -169,7 +169,7 @@ order_by_key(const void *a, const void *b)
 	return compare_numbers(((const ReportResult *) a)->key, ((const ReportResult *) b)->key);
 }
 
-/* The C library's sort must not be left half way: its work is paid for before. */
+/* The C library's qsort() must not be interrupted, so its work is charged in advance. */
 static void
 sort(void *elements, size_t count, size_t size, int (*order) (const void *, const void *))
 {
@@ -182,7 +182,7 @@ sort(void *elements, size_t count, size_t size, int (*order) (const void *, cons
 		qsort(elements, count, size, order);
 }
 
-/* Sorts the entries, and numbers them. */
+/* Sorts and numbers the entries. */
 static void
 order_contents(ResultList *list)
 {
@@ -206,7 +206,7 @@ order_contents(ResultList *list)
  * Ids
  */
 
-/* A field of what is hashed: its length, then its bytes. */
+/* Appends a field to the bytes to hash: its length, then its bytes. */
 static void
 put_field(Hashing *hashing, JsonText field)
 {
@@ -232,7 +232,7 @@ put_number(Hashing *hashing, int64_t number)
 	put_word(hashing, digits);
 }
 
-/* The hash of all that was put since the last one. */
+/* The hash of all fields put since the last hash. */
 static int64_t
 finish_hash(Hashing *hashing)
 {
@@ -294,7 +294,7 @@ identify_subject(Hashing *hashing, ResultSubject *subject, int cluster)
 	subject->id = finish_hash(hashing);
 }
 
-/* Everything that tells one result of a report from another, but for what tells equals apart. */
+/* Puts the identity of a result in its report; results with equal identities are distinguished elsewhere. */
 static void
 put_identity(Hashing *hashing, const ReportResult *result)
 {
@@ -314,13 +314,13 @@ put_identity(Hashing *hashing, const ReportResult *result)
 }
 
 /*
- * The keys of results with one identity, sorted by contents, which have their details' ids.
+ * Sets the keys of results with one identity, sorted by contents.  The ids of their details are already set.
  *
- * Mostly there is one.  Among several the first that fails, or else the first, has the key that it would have alone;
- * the others are told apart by their details, so that each keeps its key when another comes, goes or changes its
- * status.  Where the first becomes another one, both fail or neither does: where one of them comes, goes or changes
- * its status, as many begin to fail, and cease to, as by the documents.  Where two change at once, one that begins to
- * may take the place of one that ceases to.
+ * Mostly there is only one result.  Among several, the first failing result, or else the first result, gets the key
+ * that it would have alone.  The keys of the others include their details, so that each keeps its key when another
+ * result appears, disappears or changes its status.  When one result does so, the number of results that begin or
+ * cease to fail is the same by keys as by documents.  When two change at once, a result that begins to fail may take
+ * the key of a result that ceases to fail.
  */
 static void
 name_equals(Hashing *hashing, ReportResult *results, size_t count)
@@ -367,7 +367,7 @@ identify(Arena *arena, ResultList *list, int cluster, ResultHash hash, void *sta
 		name_equals(&hashing, &list->results[i], next - i);
 	}
 	sort(list->results, list->count, sizeof(ReportResult), order_by_key);
-	/* Two hashes of one report that agree by chance (or by somebody's long search) are made to differ. */
+	/* Equal keys in one report, by chance or by a deliberate collision, are changed to differ. */
 	for (size_t i = 1; i < list->count; i++)
 		if (list->results[i].key <= list->results[i - 1].key && list->results[i - 1].key < INT64_MAX)
 			list->results[i].key = list->results[i - 1].key + 1;
@@ -382,7 +382,7 @@ result_extract(Arena *arena, const ResultMapping *mapping, const JsonNode *docum
 		identify(arena, list, cluster, hash, state);
 }
 
-/* Entries of two documents; those with many subjects are met many times. */
+/* Compares entries of two documents.  twin saves repeated comparisons of an entry with many subjects. */
 static bool
 same_entries(ResultEntry *a, const ResultEntry *b)
 {
@@ -394,7 +394,7 @@ same_entries(ResultEntry *a, const ResultEntry *b)
 	return true;
 }
 
-/* Both in document order. */
+/* Compares two lists, both in document order. */
 static bool
 same_results(const ResultList *a, const ResultList *b)
 {
@@ -410,7 +410,7 @@ same_results(const ResultList *a, const ResultList *b)
 	return true;
 }
 
-/* Of two with the same key: whether they say the same.  All texts but one are in the ids. */
+/* Whether two results with the same key have the same contents.  The ids cover all texts except native_status. */
 static bool
 same_rows(const ReportResult *a, const ReportResult *b)
 {
@@ -435,7 +435,7 @@ result_difference(Arena *arena, const ResultMapping *mapping, const JsonNode *ol
 	if (new != NULL)
 		result_read(arena, mapping, new, &after);
 	*changes = NULL;
-	/* What most scans bring: the same once more.  Nothing needs to be told apart. */
+	/* Most scans report the same results again; then no keys are needed. */
 	if (same_results(&before, &after))
 		return 0;
 	identify(arena, &before, cluster, hash, state);

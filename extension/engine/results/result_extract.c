@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * result_extract.c
- *	  What a mapping finds in a document: its results, value by value.
+ *	  Reads the results of a document with a mapping.
  *
- * A document may be anything that the schema of a type lets pass.  What does
- * not fit a column is read as absent, never refused: the report was accepted.
+ * A document may contain anything that the schema of its type allows.  A value
+ * that does not fit a column is read as absent.  It is never refused, because
+ * the report is already accepted.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +23,7 @@
 /* The last second of the year 9999. */
 #define MAX_SECONDS INT64_C(253402300799)
 
-/* Where paths start from. */
+/* The starts of paths. */
 typedef struct Place
 {
 	const JsonNode *document;
@@ -43,7 +44,7 @@ typedef struct Extraction
 	ResultList *list;
 	size_t		capacity;
 	size_t		entry_capacity;
-	SubjectList *cached;		/* for each of the mapping's ways that depend on the document alone, in their order */
+	SubjectList *cached;		/* by number of the subject source; for sources that depend only on the document */
 	bool	   *cached_known;
 } Extraction;
 
@@ -59,7 +60,7 @@ source_node(Arena *arena, const ResultSource *source, const Place *place)
 	return jsonpath_first(arena, source->path, start);
 }
 
-/* PostgreSQL's texts hold no NUL. */
+/* Replaces NUL, which PostgreSQL's texts cannot contain. */
 static JsonText
 without_nul(Arena *arena, JsonText text)
 {
@@ -104,7 +105,7 @@ scalar_text(Arena *arena, const JsonNode *node)
 	return (JsonText) {"", 0};
 }
 
-/* Cut between characters to at most so many bytes. */
+/* Cuts a text between characters; most is the maximum number of bytes. */
 static JsonText
 cut(JsonText text, size_t most)
 {
@@ -117,7 +118,7 @@ cut(JsonText text, size_t most)
 	return text;
 }
 
-/* The first text that is not empty; *word is what the document says, before the map. */
+/* The first text that is not empty; *word is the string in the document, before the map. */
 static JsonText
 source_text(Arena *arena, const ResultSource *source, const Place *place, JsonText *word)
 {
@@ -133,7 +134,7 @@ source_text(Arena *arena, const ResultSource *source, const Place *place, JsonTe
 		}
 		if (word != NULL)
 			*word = node != NULL && node->kind == JSON_STRING ? text : (JsonText) {"", 0};
-		/* A map may say what the empty text stands for, but not what the absence of one does. */
+		/* A map may replace an empty string, but not an absent value. */
 		if (source->map != NULL && (text.len > 0 || (node != NULL && node->kind == JSON_STRING)))
 		{
 			const JsonNode *mapped = json_get_text(source->map, text);
@@ -178,8 +179,7 @@ result_status_word(JsonText text, ResultStatus *status)
 }
 
 /*
- * A word that is none of the five is an error that somebody has to look at; no word at all says that nothing was
- * checked.
+ * An unknown word is an error, so that somebody looks at it.  Without a word nothing was checked: the status is skip.
  */
 static ResultStatus
 status_of(JsonText text)
@@ -203,7 +203,8 @@ severity_of(JsonText text)
 }
 
 /*
- * A number, or a string of one, among blanks; 0 for none.  Scores are positive: adapters write 0 when they know none.
+ * Reads a number, or a string with a number and blanks around it; 0 for none.  Scores are positive: adapters write 0
+ * for an unknown score.
  */
 static double
 score_of(Arena *arena, JsonText text)
@@ -233,7 +234,7 @@ time_of(const JsonNode *node, int64_t *time)
 		value = seconds->u.integer;
 	else if (seconds->kind != JSON_STRING || !parse_time(seconds->u.string, &value))
 		return false;
-	/* Go's zero value is no time. */
+	/* Go's zero value means that no time is set. */
 	if (value <= 0 || value > MAX_SECONDS)
 		return false;
 	*time = value * 1000000;
@@ -305,7 +306,7 @@ add_exception(Arena *arena, ResultEntry *entry, JsonText **list, size_t *capacit
 	(*list)[entry->exception_count++] = cut(text, RESULT_MAX_NAME);
 }
 
-/* Names in a list, or separated by commas in one string, as Kyverno writes them. */
+/* Reads names from a list, or from one string with commas, as Kyverno writes them. */
 static void
 read_exceptions(Arena *arena, const ResultSource *source, const Place *place, ResultEntry *entry)
 {
@@ -337,7 +338,7 @@ read_exceptions(Arena *arena, const ResultSource *source, const Place *place, Re
  * Subjects
  */
 
-/* NULL without a name and a uid. */
+/* NULL when the subject has neither a name nor a uid. */
 static ResultSubject *
 read_subject(Arena *arena, const SubjectSource *source, const Place *place)
 {
@@ -403,7 +404,7 @@ subjects_of(Extraction *extraction, const Place *place)
 		if (list.count > 0)
 			return list;
 	}
-	/* What is about nothing in particular has a subject too, without a name. */
+	/* A result without a subject gets a subject without a name. */
 	if (!extraction->cached_known[n])
 	{
 		JsonText	none = {"", 0};
@@ -422,7 +423,7 @@ subjects_of(Extraction *extraction, const Place *place)
  * Results
  */
 
-/* Texts that tell one result of a report from another, beside those that every result has. */
+/* Reads the texts of the mapping's key, which distinguish results of one report in addition to the usual texts. */
 static void
 read_key(Arena *arena, const ResultSource *key, const Place *place, ResultEntry *entry)
 {
@@ -498,8 +499,8 @@ read_result(Extraction *extraction, const Place *place, size_t position)
 }
 
 /*
- * The results of the document: an array's elements, or one object that has a policy (an empty one where a list
- * belongs is no result).  Whoever asks gives place->document.
+ * The results of place->document: the elements of an array, or one object with a policy.  An empty object in place of
+ * a list is no result.
  */
 static const JsonNode *const *
 result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, size_t *count)

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * result_mapping.c
- *	  Compiles a mapping: where the results of a type stand in a document.
+ *	  Compiles a mapping, which says where documents have their results.
  *
- * A mapping is an object.  Its members name columns; a column's value is a
- * path, an object {"path": ..., "map": {...}} or {"value": ...}, or a list of
- * these, of which the first that gives a text counts.  A path starts from the
- * document ($), from the result (.) or from the resource (@) and is otherwise
- * the JSONPath of a printer column.
+ * A mapping is an object.  Its members name columns.  The value of a column is
+ * a path, an object {"path": ..., "map": {...}} or {"value": ...}, or a list
+ * of these; the first list element with a text counts.  A path starts from the
+ * document ($), from the result (.) or from the resource (@); the rest is a
+ * JSONPath as in printer columns.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,14 +15,14 @@
 
 #include <string.h>
 
-/* Lists of a mapping may not be longer: each element is looked at for every result. */
+/* Maximum length of a list in a mapping, because each element is evaluated for every result. */
 #define MAX_ALTERNATIVES 64
 
 typedef struct Compiler
 {
 	Arena	   *arena;
 	FieldErrorList *errors;
-	bool		resources;		/* @ has a meaning here */
+	bool		resources;		/* paths may start with @ here */
 } Compiler;
 
 static void
@@ -31,7 +31,7 @@ complain(Compiler *compiler, const FieldPath *at, const JsonNode *value, const c
 	field_error(compiler->errors, FIELD_INVALID, at, value, why);
 }
 
-/* Reports members of object that are none of the names; names end with NULL. */
+/* Reports members of object that are not in names, which ends with NULL. */
 static void
 check_members(Compiler *compiler, const JsonNode *object, const FieldPath *at, const char *const *names)
 {
@@ -181,7 +181,7 @@ compile_source(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 	return first;
 }
 
-/* The source that a member names; NULL without one. */
+/* Compiles the source in a member; NULL without this member. */
 static ResultSource *
 compile_member(Compiler *compiler, const JsonNode *object, const FieldPath *at, const char *name)
 {
@@ -259,8 +259,7 @@ compile_subjects(Compiler *compiler, const JsonNode *value)
 }
 
 /*
- * A status that no document says, but the mapping does, has to be one of the five: another one would make all results
- * errors.
+ * A status that the mapping itself sets must be one of the five: any other status would make all results errors.
  */
 static void
 check_status(Compiler *compiler, const JsonNode *value, const FieldPath *at)

@@ -11,22 +11,22 @@
 #include "engine/results/result.h"
 #include "engine/schema/table.h"
 
-/* What a path starts from. */
+/* The start of a path. */
 typedef enum ResultScope
 {
-	SCOPE_CONSTANT,				/* no path: a value of its own */
+	SCOPE_CONSTANT,				/* no path: a constant value */
 	SCOPE_DOCUMENT,				/* $ */
 	SCOPE_RESULT,				/* . */
 	SCOPE_RESOURCE				/* @: an element of a subject's list */
 } ResultScope;
 
-/* One way to a value; the first that gives a text which is not empty counts. */
+/* One source of a value; the first source with a text that is not empty counts. */
 typedef struct ResultSource
 {
 	ResultScope scope;
-	const JsonPathStep *path;	/* NULL: where it starts from itself */
+	const JsonPathStep *path;	/* NULL: the start itself */
 	JsonText	constant;
-	const JsonNode *map;		/* words and what they stand for; NULL: none */
+	const JsonNode *map;		/* replaces words by texts; NULL: none */
 	struct ResultSource *next;
 } ResultSource;
 
@@ -37,7 +37,7 @@ typedef struct NamedSource
 	struct NamedSource *next;
 } NamedSource;
 
-/* A way to the subjects of a result; the first that gives one counts. */
+/* One source of the subjects of a result; the first source with a subject counts. */
 typedef struct SubjectSource
 {
 	ResultSource *each;			/* a list: a subject for each element; NULL: one subject */
@@ -46,7 +46,7 @@ typedef struct SubjectSource
 	ResultSource *namespace_name;
 	ResultSource *name;
 	ResultSource *uid;
-	bool		of_document;	/* nothing of it depends on the result */
+	bool		of_document;	/* no part depends on the result */
 	struct SubjectSource *next;
 } SubjectSource;
 
@@ -63,16 +63,16 @@ struct ResultMapping
 	ResultSource *message;
 	ResultSource *exceptions;
 	ResultSource *time;
-	ResultSource *key;			/* all of them count */
-	ResultSource *properties;	/* an object of scalars; or NULL and */
-	NamedSource *property;		/* each by its name */
+	ResultSource *key;			/* all sources count, not only the first */
+	ResultSource *properties;	/* an object of scalars, or NULL */
+	NamedSource *property;		/* otherwise: properties by name */
 	SubjectSource *subjects;
 };
 
 /* result_extract.c: results in document order, without keys and ids. */
 extern void result_read(Arena *arena, const ResultMapping *mapping, const JsonNode *document, ResultList *list);
 
-/* Which of the five statuses a word is, in any case; false when it is none. */
+/* The status with this name, ignoring case; false when the word is none of the five. */
 extern bool result_status_word(JsonText text, ResultStatus *status);
 
 #endif							/* RESULT_PRIVATE_H */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * summary.c
- *	  Summaries of reports: counted, and filled in where they are left out.
+ *	  Counts the results of reports, and fills in absent summaries.
  *
- * What is filled in belongs to nobody: it comes after the managed fields are
- * made, as kube-apiserver's mutating admission does, which lets the request's
- * manager have what it sent alone.
+ * A filled-in summary has no owner, because it is added after the managed
+ * fields are made.  As with kube-apiserver's mutating admission, the manager
+ * of the request owns only the fields that it sent.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,7 +49,7 @@ summary_count(Arena *arena, const JsonNode *results)
 	return summary;
 }
 
-/* Whether the managed fields name a member of the summary; in_spec: where it stands. */
+/* Whether the managed fields contain a member of the summary; in_spec: the summary is in spec. */
 static bool
 is_owned(const JsonNode *managed_fields, bool in_spec)
 {
