@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * document_admit.c
- *	  The way in for documents: shaped, validated, put together.
+ *	  Admits, validates and joins documents.
  *
- * The order of the steps is upstream's decoder's: metadata, unknown fields,
- * embedded resources, defaults.
+ * The steps have the same order as in upstream's decoder: metadata, unknown
+ * fields, embedded resources, defaults.
  *
  * Reference: k8s-conformance REQ-05, REQ-06, section 8.1, CRE-08.
  *
@@ -25,7 +25,7 @@ document_is_of(const Definition *definition, const JsonNode *document)
 		json_is_string(json_get(document, "apiVersion"), definition->api_version);
 }
 
-/* False when what is there is no ObjectMeta. */
+/* False when the metadata cannot be read as ObjectMeta. */
 static bool
 admit_metadata(Arena *arena, JsonNode *document, const DocumentAdmission *admission, DocumentRefusal *refusal)
 {
@@ -84,7 +84,7 @@ document_settle_applied(Arena *arena, const Definition *definition, JsonNode *do
 
 	if (definition->schema == NULL)
 		return;
-	/* Validation has found nothing in the embedded resources that could not be coerced. */
+	/* Coercion cannot fail, because validation has accepted the embedded resources. */
 	field_errors_init(&none, arena);
 	schema_default(arena, definition->schema, document);
 	(void) schema_coerce_embedded(arena, definition->schema, document, NULL, NULL, &none);
@@ -105,7 +105,7 @@ document_validate(Arena *arena, const Definition *definition, const JsonNode *do
 		field_error_at(errors, FIELD_INVALID, "apiVersion", version != NULL ? version : json_new_cstring(arena, ""),
 					   arena_printf(arena, "must be %s", definition->api_version));
 
-	/* Upstream looks at the metadata of what is not of this type when it updates, but not when it creates. */
+	/* Upstream checks the metadata of a document of another type on an update, but not on a create. */
 	if (metadata != NULL && old != NULL)
 		metadata_validate_update(arena, metadata, old, definition->namespaced, errors);
 	else if (metadata != NULL && typed)
@@ -143,7 +143,7 @@ document_read_stored(Arena *arena, const Definition *definition, JsonText metada
  * Documents and their parts
  */
 
-/* The members of an object in an object of its own, with room for some more. */
+/* A new object with the members of an object, and with room for more. */
 static JsonNode *
 copy_members(Arena *arena, const JsonNode *object, size_t more)
 {

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * document_admit.h
- *	  The way in for documents, whoever brings them.
+ *	  Admission of documents from all sources.
  *
- * A body of the API, what a patch or an apply made, a row of the owner's SQL
- * and a document that SQL asks about all go through document_admit(), are
- * completed by who brought them, and go through document_validate().  What has
- * been admitted has the shape that the rest of the engine relies on without
- * looking again: metadata that is an ObjectMeta (metadata.h), nothing that the
- * schema does not know, embedded resources in shape, defaults filled in.
- * Admitting it again changes nothing.
+ * Bodies of the API, results of patches and applies, rows of the owner's SQL
+ * and documents that SQL asks about all pass document_admit(), are completed
+ * by the caller, and pass document_validate().  The rest of the engine relies
+ * on the form of an admitted document: its metadata is an ObjectMeta
+ * (metadata.h), it has no fields unknown to the schema, its embedded resources
+ * are coerced, and defaults are filled in.  A second admission changes nothing.
  *
  * A document is the whole object: apiVersion, kind, metadata and the rest.
  *
@@ -20,46 +19,45 @@
 
 #include "engine/schema/definition.h"
 
-/* What differs between those who bring documents. */
+/* Options that depend on the source of the document. */
 typedef struct DocumentAdmission
 {
-	UnknownField unknown;		/* told of each field that is dropped; NULL: nobody asks */
+	UnknownField unknown;		/* called for each dropped field; NULL: not needed */
 	void	   *state;
-	bool		metadata_optional;	/* a document without metadata stays without, and is valid so */
-	bool		applied;		/* by server-side apply: document_settle_applied() follows when it is valid */
+	bool		metadata_optional;	/* a document without metadata is valid and stays so */
+	bool		applied;		/* made by server-side apply; if valid, document_settle_applied() follows */
 } DocumentAdmission;
 
-/* Why a document is not admitted: a part of it cannot be read as what its type says. */
+/* Why a document is not admitted: a part of it has the wrong type. */
 typedef struct DocumentRefusal
 {
-	const char *message;		/* in upstream's words for a body */
-	FieldErrorList errors;		/* the same as an error of a field */
+	const char *message;		/* upstream's message for a body */
+	FieldErrorList errors;		/* the same as a field error */
 } DocumentRefusal;
 
 /*
- * Brings an object into the shape of its type, in place; false with the refusal when that cannot be done, the
- * document is then good for nothing.  One whose apiVersion and kind are not the definition's gets its metadata into
- * shape and keeps all the rest: document_validate() refuses it.
+ * Converts an object to the form of its type, in place.  False with the refusal when this fails; then the document must
+ * not be used.  If apiVersion and kind differ from the definition, only the metadata is converted, and
+ * document_validate() refuses the document.
  */
 extern bool document_admit(Arena *arena, const Definition *definition, JsonNode *document,
 						   const DocumentAdmission *admission, DocumentRefusal *refusal);
 
 /*
- * Everything that makes an admitted document invalid.  old is the admitted metadata of the stored object, NULL for a
- * create.
+ * Adds all errors of an admitted document.  old is the admitted metadata of the stored object, NULL for a create.
  */
 extern void document_validate(Arena *arena, const Definition *definition, const JsonNode *document, const JsonNode *old,
 							  FieldErrorList *errors);
 
 /*
- * What was applied keeps its nulls, and its embedded resources as they are worded, until it has been validated: here
- * it gets its last shape.
+ * Completes an applied document, which keeps its nulls and its embedded resources unchanged until it is validated:
+ * fills in defaults and coerces embedded resources.
  */
 extern void document_settle_applied(Arena *arena, const Definition *definition, JsonNode *document);
 
 /*
- * A stored object with the defaults that its schema has gained since; body NULL: nobody asks for it.  NULL when it
- * cannot be read: a restored row was stored as it came.
+ * A stored object, with defaults that its schema got later.  body is NULL when the body is not needed.  NULL when the
+ * object cannot be read, because restored rows are stored without a check.
  */
 extern JsonNode *document_read_stored(Arena *arena, const Definition *definition, JsonText metadata,
 									  const JsonText *body);
@@ -67,7 +65,7 @@ extern JsonNode *document_read_stored(Arena *arena, const Definition *definition
 /* Whether apiVersion and kind are the definition's. */
 extern bool document_is_of(const Definition *definition, const JsonNode *document);
 
-/* A whole document of its parts, which are shared; body may be NULL. */
+/* Joins parts to a whole document, which shares them; body may be NULL. */
 extern JsonNode *document_join(Arena *arena, const Definition *definition, JsonNode *metadata, const JsonNode *body);
 
 /* The document without its type and metadata; the rest is shared. */

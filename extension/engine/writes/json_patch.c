@@ -3,19 +3,18 @@
  * json_patch.c
  *	  JSON patch (RFC 6902).
  *
- * What the RFC leaves open, and where it is disregarded, is as in the library
- * that kube-apiserver uses: an absent value is null, what stands before the
- * first slash of a pointer is ignored, an array index may carry a sign or
- * leading zeros and counts from the end when it is negative, a test for null
- * passes when the member is absent, replace adds a member that is not there,
- * and copy of one copies null.  A value that no operation looks into stays the
- * text that it was: keys that it has twice are told of as the document's.
+ * Cases that the RFC leaves open, and deviations from the RFC, follow the
+ * library that kube-apiserver uses: an absent value is null, text before the
+ * first slash of a pointer is ignored, an array index may have a sign or
+ * leading zeros, a negative index counts from the end, a test for null passes
+ * when the member is absent, replace adds an absent member, and copy of an
+ * absent member copies null.  A value that no operation reads keeps its text:
+ * its duplicate keys are reported like those of the document.
  *
- * The patched tree is never deeper than JSON_MAX_DEPTH, so that everything
- * that recurses over a document stays within bounds.  The depth is known as
- * an upper bound; when that does not suffice, the value alone is measured that
- * is moved: a patch of many moves must not cost a walk over the document for
- * each of them.
+ * The patched tree is never deeper than JSON_MAX_DEPTH, so that recursion over
+ * a document is bounded.  An upper bound of the depth is maintained.  When the
+ * upper bound is too large, only the moved value is measured: a patch of many
+ * moves must not need a walk over the whole document for each move.
  *
  * Reference: k8s-conformance section 13.2.
  *
@@ -27,20 +26,20 @@
 
 #define MAX_OPERATIONS 10000
 
-/* What all copy operations of a patch together may add, as JSON text: as much as a body. */
+/* Maximum JSON text that all copy operations of a patch may add together: as much as a body. */
 #define MAX_COPIED_BYTES ((size_t) 3 * 1024 * 1024)
 
 typedef struct Patching
 {
 	Arena	   *arena;
 	JsonNode   *root;
-	int			depth;			/* of the root, or more */
-	StrBuf		scratch;		/* takes the text of copied values, to know its length */
+	int			depth;			/* upper bound of the depth of root */
+	StrBuf		scratch;		/* text of a copied value, to measure its length */
 	size_t		copied_bytes;
 	const char *error;
 } Patching;
 
-/* Where a pointer leads: a member or an element that may or may not be there yet. */
+/* The target of a pointer: a member or an element, which may not exist yet. */
 typedef struct Target
 {
 	JsonText	pointer;
@@ -123,7 +122,7 @@ measure_depth(const JsonNode *node)
 }
 
 /*
- * Undoes ~1 and ~0; any other tilde stands for itself.
+ * Decodes ~1 and ~0; any other tilde stays.
  */
 static JsonText
 decode_token(Arena *arena, const char *bytes, size_t len)
@@ -149,8 +148,8 @@ decode_token(Arena *arena, const char *bytes, size_t len)
 }
 
 /*
- * A place in an array of count places, as Go's strconv.Atoi reads it; -1 is the last one.  False when it is no number
- * or there is no such place.
+ * Reads an index into an array of count places, like Go's strconv.Atoi; -1 is the last place.  False when the token is
+ * no number or is out of range.
  */
 static bool
 parse_index(JsonText token, size_t count, size_t *index)
@@ -183,7 +182,7 @@ parse_index(JsonText token, size_t count, size_t *index)
 }
 
 /*
- * The part of a container that a token names; NULL when there is none.
+ * The part of a container with the name or index in token; NULL when there is none.
  */
 static JsonNode *
 get_part(const JsonNode *container, JsonText token)
@@ -198,7 +197,7 @@ get_part(const JsonNode *container, JsonText token)
 }
 
 /*
- * Follows the pointer in the operation's member of that name up to its last token.
+ * Follows the pointer in a member of the operation up to its last token.
  */
 static bool
 find_target(Patching *patching, const JsonNode *operation, const char *member, Target *target)
@@ -227,7 +226,7 @@ find_target(Patching *patching, const JsonNode *operation, const char *member, T
 		const char *start = p + 1;
 		const char *slash = memchr(start, '/', (size_t) (end - start));
 
-		/* As upstream: a value that is looked into is read, and only then are its keys single. */
+		/* As upstream: an operation that goes into a value reads it, which removes its duplicate keys. */
 		container->repeats = false;
 		token = decode_token(patching->arena, start, (size_t) ((slash != NULL ? slash : end) - start));
 		target->depth++;
@@ -260,7 +259,7 @@ copy_value(Patching *patching, const JsonNode *operation)
 }
 
 /*
- * Accounts for a value of that many levels that is to be put at target.
+ * Updates the depth for a value of value_depth levels at target; false when it exceeds the maximum.
  */
 static bool
 check_depth(Patching *patching, const Target *target, int value_depth)
@@ -361,7 +360,7 @@ apply_replace(Patching *patching, const JsonNode *operation)
 	if (old == NULL)
 		return put_at(patching, &target, value);
 
-	/* The old value is in no other place of the tree: its node takes over the new one. */
+	/* The old value is in no other place of the tree, so its node can hold the new value. */
 	*old = *value;
 	return true;
 }
@@ -379,13 +378,13 @@ apply_move(Patching *patching, const JsonNode *operation)
 	if (value == NULL)
 		return fail_at(patching, "path does not exist", from.pointer);
 
-	/* The value is gone before the destination is looked up, hence cannot become its own child. */
+	/* The value is removed before the destination is searched, so it cannot become its own child. */
 	if (!remove_at(patching, &from) || !find_target(patching, operation, "path", &to))
 		return false;
 
 	if (to.depth > from.depth && to.depth - from.depth > JSON_MAX_DEPTH - patching->depth)
 	{
-		/* Whatever is put into the tree from now on is measured, so that the tree is never deeper than this. */
+		/* From now on every value put into the tree is measured, so the tree is never deeper than this. */
 		if (!check_depth(patching, &to, measure_depth(value)))
 			return false;
 		patching->depth = JSON_MAX_DEPTH;
@@ -424,7 +423,7 @@ apply_copy(Patching *patching, const JsonNode *operation)
 		put_at(patching, &to, json_copy(patching->arena, value));
 }
 
-/* The same of all that is in a value. */
+/* Marks a value and everything in it as read: without duplicate keys. */
 static void
 read_whole(JsonNode *node)
 {
@@ -454,7 +453,7 @@ apply_test(Patching *patching, const JsonNode *operation)
 			return fail_at(patching, "invalid array index", target.pointer);
 	}
 
-	/* To be absent and to be null are the same here. */
+	/* An absent value counts as null here. */
 	if (actual == NULL || actual->kind == JSON_NULL)
 	{
 		if (expected == NULL || expected->kind == JSON_NULL)
@@ -482,8 +481,8 @@ apply_operation(Patching *patching, const JsonNode *operation)
 }
 
 /*
- * The complaint about a patch that is no list of operations; NULL when it is one.  Null stands for an empty list, an
- * empty operation or an empty string.
+ * The error for a patch that is no list of operations; NULL when it is one.  Null counts as an empty list, an empty
+ * operation or an empty string.
  */
 static const char *
 check_shape(Arena *arena, const JsonNode *patch, bool checked)

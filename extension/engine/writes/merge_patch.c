@@ -3,14 +3,14 @@
  * merge_patch.c
  *	  JSON merge patch (RFC 7386).
  *
- * Members of objects are sorted on both sides, so an object and its patch are
- * merged in one pass.  What comes from the patch is copied: the document may
- * be changed afterwards, the patch may not.
+ * The members of the object and of the patch are sorted, so one pass merges
+ * them.  Values from the patch are copied, because the document may be changed
+ * afterwards, but the patch may not.
  *
- * Like the library that kube-apiserver uses, and unlike the RFC, members that
- * are null vanish also from the objects inside of arrays that the patch adds
- * where the document had nothing or something that is no object; the elements
- * of such an array stay, null or not.
+ * One case differs from the RFC and follows the library that kube-apiserver
+ * uses.  If the patch adds an array where the document has no object, members
+ * that are null are removed from the objects inside this array, too.  The
+ * elements of the array stay, even if they are null.
  *
  * Reference: k8s-conformance section 13.3.
  *
@@ -59,7 +59,7 @@ copy_without_nulls(Arena *arena, const JsonNode *node)
 }
 
 /*
- * What becomes of a member; old is NULL when the document has none.
+ * The merged value of a member; old is NULL when the document has no such member.
  */
 static JsonNode *
 merge_value(Arena *arena, JsonNode *old, const JsonNode *patch)

@@ -15,27 +15,27 @@
 typedef enum PatchResult
 {
 	PATCH_OK,
-	PATCH_MALFORMED,			/* 400: the patch itself is no patch */
+	PATCH_MALFORMED,			/* 400: the patch itself is malformed */
 	PATCH_TOO_MANY,				/* 413: more than 10,000 operations */
-	PATCH_FAILED				/* 422: it does not apply */
+	PATCH_FAILED				/* 422: the patch does not apply to the document */
 } PatchResult;
 
 /*
- * *document, an object, is replaced by the patched tree; the old tree is not to be used afterwards, not even when this
- * fails.  The patch stays as it is, but the tree shares the text of its strings.
+ * Replaces *document, an object, by the patched tree.  The old tree must not be used afterwards, not even after a
+ * failure.  The patch stays unchanged, but the tree shares the text of its strings.
  *
- * *error says why not: for PATCH_MALFORMED the whole message of the Status, for PATCH_TOO_MANY the part after "Request
- * entity too large: ", for PATCH_FAILED a reason for logs, as clients are told nothing (JP-01).
+ * *error is the reason of a failure: for PATCH_MALFORMED the whole message of the Status, for PATCH_TOO_MANY the part
+ * after "Request entity too large: ", for PATCH_FAILED a reason for logs, because clients get no reason (JP-01).
  *
- * checked: the patch is decoded by its type first, as under any field validation but Ignore.  Otherwise a member of a
- * wrong type matters only where it is used.
+ * checked: the types of the patch are checked first, as with all field validation except Ignore.  Otherwise a member
+ * of a wrong type is an error only when it is used.
  */
 extern PatchResult json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
 									const char **error);
 
 /*
- * The same; patch must be an object, else PATCH_MALFORMED.  Unless that is checked a list takes the document's place:
- * then alone *document is no object.
+ * The same for a merge patch, which must be an object, else PATCH_MALFORMED.  Exception: without checked, a list
+ * replaces the document.  Only then *document is no object afterwards.
  */
 extern PatchResult merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked,
 									 const char **error);

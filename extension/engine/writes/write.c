@@ -3,9 +3,9 @@
  * write.c
  *	  Writes to one object: entry points, options, answers.
  *
- * Whatever happens, an outcome is complete: either it is pending, or it has a
- * Status, or it has an object.  The verbs are in write_create.c,
- * write_update.c and write_delete.c; documents are write_document.c's.
+ * An outcome is always complete: it is pending, or has a Status, or has an
+ * object.  The verbs are in write_create.c, write_update.c and write_delete.c;
+ * write_document.c handles documents.
  *
  * Reference: k8s-conformance sections 6 to 8, 12 to 14.
  *
@@ -16,16 +16,16 @@
 #include "engine/api/managed_fields.h"
 #include "engine/base/ascii.h"
 
-/* Warnings of one answer: how many are noted; how many runes in all, and of each when all have more (WARN-01). */
+/* Limits of the warnings of one answer: number, total runes, and runes of each when the total is larger (WARN-01). */
 #define WARNINGS_MAX 1000
 #define WARNING_RUNES_TOTAL 4096
 #define WARNING_RUNES_EACH 256
 
-/* What bodies may be written in; absent means the first.  The proxy hands YAML over as JSON. */
+/* The content types of bodies; the first is the default.  The proxy converts YAML to JSON. */
 static const struct
 {
 	const char *type;
-	bool		options;		/* for DeleteOptions alone */
+	bool		options;		/* for DeleteOptions only */
 }			body_types[] = {
 	{"application/json", false},
 	{"application/yaml", false},
@@ -104,7 +104,7 @@ write_warn(Writing *writing, const char *text)
 	json_append(writing->arena, outcome->warnings, json_new_cstring(writing->arena, text));
 }
 
-/* The length in bytes of the first runes of a text, and how many there were. */
+/* The length in bytes of the first runes of a text; *runes is their number, limited by most. */
 static size_t
 rune_prefix(JsonText text, size_t most, size_t *runes)
 {
@@ -120,7 +120,7 @@ rune_prefix(JsonText text, size_t most, size_t *runes)
 	return at;
 }
 
-/* Headers are not for long texts: too many of them are cut, and the last ones dropped. */
+/* When the warnings are too long for headers, cuts each of them and drops the last ones. */
 static void
 limit_warnings(JsonNode *warnings)
 {
@@ -249,7 +249,7 @@ check_field_validation(Arena *arena, const char *name, WriteOptions *options, Fi
 					   "supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
 }
 
-/* PAT-05: what only an apply may have, and what it must. */
+/* PAT-05: only an apply may have force, and an apply must have fieldManager. */
 static void
 check_patch_options(Writing *writing, FieldErrorList *errors)
 {
@@ -263,7 +263,7 @@ check_patch_options(Writing *writing, FieldErrorList *errors)
 		field_error_at(errors, FIELD_FORBIDDEN, "force", NULL, "may not be specified for non-apply patch");
 }
 
-/* CRE-07: the client's program, for want of a name. */
+/* CRE-07: without a fieldManager, the client's program is the owner. */
 static const char *
 owner_of_agent(Arena *arena, const char *agent)
 {
@@ -293,7 +293,7 @@ owner_of_agent(Arena *arena, const char *agent)
 	return name.len > 0 ? name.bytes : "";
 }
 
-/* The options of creates, updates and patches. */
+/* Reads the options of creates, updates and patches. */
 bool
 write_take_options(Writing *writing, const char *kind)
 {
@@ -317,7 +317,7 @@ write_take_options(Writing *writing, const char *kind)
 	return write_refuse(writing, 422);
 }
 
-/* The key of an object that the URL names (REQ-07). */
+/* Sets the key of the object from the URL (REQ-07). */
 bool
 write_set_key(Writing *writing)
 {
@@ -348,7 +348,7 @@ write_set_key(Writing *writing)
 	return write_bad_request(writing, message.bytes);
 }
 
-/* ADM-01: nothing is created in a namespace that is not there, or soon will not be.  name is the new object's. */
+/* ADM-01: refuses to create an object in a missing or terminating namespace.  name is the name of the object. */
 bool
 write_check_namespace(Writing *writing, const char *name)
 {
@@ -435,7 +435,7 @@ write_admit(Arena *arena, const Definition *definition, const ApiRequest *reques
 		write_not_found(&writing);
 	else
 	{
-		/* Before all others, which may be too many. */
+		/* The first warning, because later ones may exceed the limits. */
 		if (definition->rules_warning != NULL && steps->admit != write_admit_delete)
 			write_warn(&writing, definition->rules_warning);
 		steps->admit(&writing);
@@ -460,7 +460,7 @@ write_decide(Arena *arena, const Definition *definition, const ApiRequest *reque
 		outcome->warnings = json_copy(arena, admitted->warnings);
 	strbuf_init(&writing.reply, arena);
 	find_verb(request)->decide(&writing);
-	/* Also what creates under another verb; a create has been asked before, when its document was not yet validated. */
+	/* This includes an apply that creates.  A create was checked before, when its document was not yet validated. */
 	if (outcome->code == 201)
 		write_check_namespace(&writing, outcome->name);
 	limit_warnings(outcome->warnings);

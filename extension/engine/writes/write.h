@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * write.h
- *	  What a write does to one object: create, update, patch, delete.
+ *	  Writes to one object: create, update, patch, delete.
  *
- * Two steps.  write_admit() looks at the request alone and runs before the
- * lane is locked; a create is finished there but for the question whether the
- * object exists.  write_decide() sees the stored object, under the lock.
- * Neither knows a version yet to be given: resourceVersion is never in the
- * metadata of an outcome; render.h puts it in.
+ * A write has two steps.  write_admit() checks only the request, before the
+ * lane is locked; it completes a create except for the check whether the object
+ * exists.  write_decide() uses the stored object, under the lock.  Neither step
+ * knows the new version, so the metadata of an outcome never contains
+ * resourceVersion; render.h adds it.
  *
  * Reference: k8s-conformance sections 8, 12, 13.1 to 13.3, 14.1.
  *
@@ -19,14 +19,14 @@
 #include "engine/schema/definition.h"
 #include "engine/api/request.h"
 
-/* What the outside world contributes, so that the engine stays a function of its input. */
+/* Input from outside, so that the engine is a function of its input alone. */
 typedef struct WriteContext
 {
 	int64_t		now;			/* seconds since 1970 */
 	char		uid[37];		/* a fresh UUID v4, for a create */
 	uint8_t		random[5];		/* for generateName */
-	size_t		max_body;		/* bytes; larger is a 413 */
-	bool		fill_summary;	/* the type's summaries are filled in where they are left out (summary.h) */
+	size_t		max_body;		/* bytes; larger bodies get a 413 */
+	bool		fill_summary;	/* absent summaries of this type are filled in (summary.h) */
 } WriteContext;
 
 typedef enum WriteAction
@@ -35,7 +35,7 @@ typedef enum WriteAction
 	WRITE_INSERT,
 	WRITE_UPDATE,
 	WRITE_DELETE,
-	WRITE_PENDING				/* of write_admit() only: write_decide() goes on */
+	WRITE_PENDING				/* only from write_admit(): write_decide() continues */
 } WriteAction;
 
 /* The object as stored.  metadata has no resourceVersion; body is the rest without apiVersion, kind, metadata. */
@@ -52,11 +52,11 @@ typedef struct WriteOutcome
 	int			code;			/* HTTP status */
 	const char *namespace_name; /* key of the object; "" in cluster scope; set by write_admit() */
 	const char *name;
-	const char *uid;			/* of the object concerned, or NULL */
+	const char *uid;			/* of the object, or NULL */
 
 	/*
-	 * Object answers: the object as it is to be stored, or as it is when nothing is stored.  NULL when the answer is
-	 * the Status in status.
+	 * For an object answer: the object to store, or the current object when nothing is stored.  NULL when the answer
+	 * is the Status in status.
 	 */
 	JsonNode   *metadata;
 	JsonNode   *body;
@@ -66,23 +66,23 @@ typedef struct WriteOutcome
 	int			retry_after;	/* seconds, 0 for none */
 	JsonNode   *warnings;		/* array of strings, or NULL: one Warning header each */
 	Transform	transform;		/* of an object answer */
-	const struct AdmittedWrite *admitted;	/* of a pending outcome: what write_decide() goes on with */
+	const struct AdmittedWrite *admitted;	/* of a pending outcome: input for write_decide() */
 } WriteOutcome;
 
 extern void write_admit(Arena *arena, const Definition *definition, const ApiRequest *request,
 						const char *body, size_t body_len, const WriteContext *context, WriteOutcome *outcome);
 
 /*
- * admitted is what write_admit() said, still in its arena; stored is NULL when there is no such object.  For an item of
- * a deletecollection the names come from stored, which then must not be NULL.
+ * admitted is the outcome of write_admit(), still in its arena.  stored is NULL when the object does not exist.  For an
+ * item of a deletecollection the names come from stored, which then must not be NULL.
  */
 extern void write_decide(Arena *arena, const Definition *definition, const ApiRequest *request,
 						 const char *body, size_t body_len, const WriteContext *context,
 						 const WriteOutcome *admitted, const StoredObject *stored, WriteOutcome *outcome);
 
 /*
- * A document as the owner's SQL or a restore hands it over: checked, pruned and defaulted like an API write (fields set
- * by the server are kept when given, else made), no Status but field errors.  stored is NULL for an insert.
+ * Checks, prunes and defaults a document from the owner's SQL or a restore, like an API write.  Fields that the server
+ * sets are kept when given, else made.  Errors are field errors, not a Status.  stored is NULL for an insert.
  */
 extern bool write_document(Arena *arena, const Definition *definition, JsonNode *metadata, JsonNode *body,
 						   const StoredObject *stored, const WriteContext *context, FieldErrorList *errors);

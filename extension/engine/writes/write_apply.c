@@ -3,9 +3,9 @@
  * write_apply.c
  *	  Server-side apply.
  *
- * A patch of type application/apply-patch+yaml; a body in YAML has become
- * JSON before it gets here.  Where there is no object one is created.  In
- * either case what was merged goes the way of every update or create.
+ * A patch of type application/apply-patch+yaml; a body in YAML is converted to
+ * JSON before.  If the object does not exist, it is created.  In both cases the
+ * merged object is handled like any other update or create.
  *
  * Reference: k8s-conformance section 13.5.
  *
@@ -13,7 +13,7 @@
  */
 #include "engine/writes/write_private.h"
 
-/* An error that upstream has no status of its own for. */
+/* Answers an error for which upstream has no specific Status. */
 static bool
 refuse_failed(Writing *writing, const char *message)
 {
@@ -21,7 +21,7 @@ refuse_failed(Writing *writing, const char *message)
 	return write_refuse(writing, 500);
 }
 
-/* A string member of what is applied; "" when it has none. */
+/* A string member of the applied configuration; "" when it is absent. */
 static const char *
 config_text(Writing *writing, const char *key)
 {
@@ -64,7 +64,7 @@ check_config(Writing *writing)
 		strcmp(config_text(writing, "kind"), writing->definition->kind) == 0)
 		return true;
 
-	/* What is no version leaves nothing of the type. */
+	/* With a malformed apiVersion, the message shows an empty type. */
 	if (slash != NULL && strchr(slash + 1, '/') != NULL)
 		return write_bad_request(writing, "invalid object type: /, Kind=");
 	return write_bad_request(writing,
@@ -73,7 +73,7 @@ check_config(Writing *writing)
 										  slash != NULL ? slash + 1 : version, config_text(writing, "kind")));
 }
 
-/* What is applied, merged into the object; NULL when that was refused. */
+/* Merges the applied configuration into the object; NULL when the apply was refused. */
 static JsonNode *
 merge_config(Writing *writing, const JsonNode *live)
 {
@@ -109,7 +109,7 @@ merge_config(Writing *writing, const JsonNode *live)
 	return NULL;
 }
 
-/* SSA-09: keys that the body sets twice; the proxy has found them. */
+/* SSA-09: handles keys that the body sets twice, which the proxy has found. */
 static bool
 settle_duplicates(Writing *writing)
 {
@@ -133,7 +133,7 @@ settle_duplicates(Writing *writing)
 	return validation == FIELD_VALIDATION_WARN || write_bad_request(writing, buf.bytes);
 }
 
-/* Members of metadata that are the server's, whatever an apply says; the last ones only where it creates. */
+/* Members of metadata that only the server sets, not an apply; the last two only when the apply creates. */
 static const char *const server_members[] = {
 	"creationTimestamp", "generation", "selfLink", "deletionGracePeriodSeconds", "deletionTimestamp"
 };
@@ -141,12 +141,12 @@ static const char *const server_members[] = {
 #define SERVER_MEMBERS (sizeof(server_members) / sizeof(server_members[0]))
 #define SERVER_MEMBERS_OF_UPDATES 3
 
-/* Members that do not count as reworded: an update completes, or does not take, them. */
+/* Members that do not count as reworded, because an update completes or ignores them. */
 static const char *const completed_members[] = {"name", "namespace", "resourceVersion", "uid"};
 
 #define COMPLETED_MEMBERS (sizeof(completed_members) / sizeof(completed_members[0]))
 
-/* Whether shaped metadata is something else than what was merged. */
+/* Whether admission changed the merged metadata. */
 static bool
 is_reworded(Arena *arena, const JsonNode *merged, const JsonNode *shaped)
 {
@@ -162,9 +162,9 @@ is_reworded(Arena *arena, const JsonNode *merged, const JsonNode *shaped)
 }
 
 /*
- * Brings what was merged into the shape of a document of this type; live_metadata is NULL where there is no object yet.
- * What an apply says of the server's members is not even read (CRE-03).  The rest has been checked by its type: what
- * still cannot be read is invalid.
+ * Admits the merged document; live_metadata is NULL when the object does not exist yet.  The server's members are not
+ * read from the apply (CRE-03).  The types of the other members are already checked; a value that still cannot be read
+ * is invalid.
  */
 static bool
 shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata)
@@ -193,8 +193,7 @@ shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata
 }
 
 /*
- * A version that is none is found out before what is made of it; any other says nothing of an object that is not
- * there.
+ * Refuses a malformed version.  A well-formed one is ignored, because the object does not exist.
  */
 static bool
 check_version_text(Writing *writing, const JsonNode *document)
@@ -206,7 +205,7 @@ check_version_text(Writing *writing, const JsonNode *document)
 	return text[0] == '\0' || parse_go_version(writing->arena, text, &version, &error) || refuse_failed(writing, error);
 }
 
-/* Where nothing is there yet; the user must be allowed to create, too (AUTHZ-13). */
+/* Creates an object that does not exist yet; the user must also be allowed to create (AUTHZ-13). */
 static void
 apply_to_nothing(Writing *writing)
 {

@@ -3,8 +3,8 @@
  * write_create.c
  *	  Create.
  *
- * All of a create but the question whether the object exists is decided when
- * it is admitted.
+ * write_admit_create() decides everything except whether the object already
+ * exists.
  *
  * Reference: k8s-conformance section 8.
  *
@@ -12,7 +12,7 @@
  */
 #include "engine/writes/write_private.h"
 
-/* A client's word on these is not asked for (selfLink never gets this far). */
+/* Sets members that the client cannot choose (selfLink was removed before). */
 void
 write_set_system_fields(Writing *writing, JsonNode *document)
 {
@@ -39,7 +39,7 @@ generate_name(Writing *writing, JsonNode *document)
 								  metadata_generate_name(writing->arena, prefix, writing->context->random)));
 }
 
-/* The name is not generated yet when the namespace is looked at. */
+/* The name for the check of the namespace, when no name is generated yet. */
 static const char *
 name_so_far(Writing *writing, const JsonNode *document)
 {
@@ -50,7 +50,7 @@ name_so_far(Writing *writing, const JsonNode *document)
 	return name[0] != '\0' ? name : "Unknown";
 }
 
-/* CRE-04; a version that is no number is not looked at, nor is any in a dry run. */
+/* CRE-04; a version that is no number is ignored, and so is every version in a dry run. */
 static bool
 refuse_version(Writing *writing, const JsonNode *document)
 {
@@ -65,7 +65,7 @@ refuse_version(Writing *writing, const JsonNode *document)
 	return write_refuse(writing, 500);
 }
 
-/* The last look at a new object with its name and its owners; false when it was refused. */
+/* The last checks of a new object that has its name and owners; false when it was refused. */
 bool
 write_check_create(Writing *writing, JsonNode *document)
 {

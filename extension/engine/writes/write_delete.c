@@ -3,8 +3,8 @@
  * write_delete.c
  *	  Delete, and the items of deletecollection.
  *
- * An object that someone still has to finalize is not deleted but marked, as
- * an update; everything else is.
+ * An object with finalizers is not deleted but marked, as an update; any other
+ * object is deleted.
  *
  * Reference: k8s-conformance sections 14.1 and 14.2.
  *
@@ -12,7 +12,7 @@
  */
 #include "engine/writes/write_private.h"
 
-/* DeleteOptions as they came, from a body or from parameters; NULL for what is absent. */
+/* Unchecked DeleteOptions from a body or from parameters; NULL for absent options. */
 typedef struct RawDeleteOptions
 {
 	const JsonNode *orphan_dependents;	/* a boolean */
@@ -28,7 +28,7 @@ is_collection(const Writing *writing)
 	return strcmp(writing->request->verb, "deletecollection") == 0;
 }
 
-/* A member of a struct, of the kind it must have; absent and null are NULL. */
+/* Reads a member of a struct that must have this kind; *value is NULL for an absent member or a null. */
 static bool
 take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind kind, const char *go_field,
 			const char *go_type, const JsonNode **value)
@@ -50,7 +50,7 @@ take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind 
 										  json_go_kind_name(node->kind), go_field, go_type));
 }
 
-/* DEL-01: whether the body says that it is something else.  Of which version it is does not matter. */
+/* DEL-01: refuses a body of another kind.  Its version does not matter. */
 static bool
 check_type(Writing *writing, const JsonNode *root)
 {
@@ -65,7 +65,7 @@ check_type(Writing *writing, const JsonNode *root)
 	return true;
 }
 
-/* The body as a tree, whatever it came in; NULL when it was refused. */
+/* Decodes a body of any content type; NULL when it was refused. */
 static const JsonNode *
 decode_body(Writing *writing)
 {
@@ -125,7 +125,7 @@ read_body(Writing *writing, RawDeleteOptions *raw)
 	return true;
 }
 
-/* A parameter as a string; an empty one counts only when asked. */
+/* A parameter as a string; an empty parameter counts only with even_empty. */
 static const JsonNode *
 parameter_node(const Writing *writing, const char *key, bool even_empty)
 {
@@ -224,7 +224,7 @@ write_admit_delete(Writing *writing)
 		return;
 	if (!settle_options(writing, &raw))
 		return;
-	/* The items of a collection come one by one, each with its name; the collection itself has none. */
+	/* The items of a collection are separate requests with names; the request for the collection has no name. */
 	if (is_collection(writing) && writing->request->name[0] == '\0')
 		outcome->namespace_name = writing->definition->namespaced ? writing->request->namespace_name : "";
 	else if (!write_set_key(writing))
@@ -250,8 +250,8 @@ check_precondition(Writing *writing, const char *what, const JsonNode *wanted, c
 }
 
 /*
- * DEL-04: the finalizers after the propagation has had its say.  The garbage
- * collector's two are taken off and put back as asked; the others stay.
+ * DEL-04: the finalizers according to the propagation.  The two finalizers of the garbage collector are removed, and
+ * the requested one, if any, is added again; the others stay.
  */
 static JsonNode *
 settle_finalizers(Arena *arena, const JsonNode *finalizers, Propagation propagation)
@@ -276,7 +276,7 @@ settle_finalizers(Arena *arena, const JsonNode *finalizers, Propagation propagat
 	return settled;
 }
 
-/* Equal as sets, as upstream compares them: then the stored order stays. */
+/* Compares as sets, as upstream; if the sets are equal, the stored order stays. */
 static bool
 same_finalizers(Arena *arena, JsonNode *settled, JsonNode *stored)
 {
@@ -339,7 +339,7 @@ write_decide_delete(Writing *writing)
 
 	stored_finalizers = json_get(old.metadata, "finalizers");
 	finalizers = settle_finalizers(arena, stored_finalizers, options->propagation);
-	/* Nobody can finalize anything in a namespace that is gone. */
+	/* In a namespace that is gone, no controller can remove finalizers. */
 	if (finalizers->u.array.count == 0 || strcmp(writing->request->namespace_state, "dead") == 0)
 	{
 		outcome->transform.kind = TRANSFORM_DELETED;
@@ -348,7 +348,7 @@ write_decide_delete(Writing *writing)
 		return;
 	}
 
-	/* The object stays, and is the answer: now its body is needed. */
+	/* The object stays and is the answer, so now its body is needed. */
 	if (!write_parse_stored(writing, true, &old))
 		return;
 	stored_finalizers = json_get(old.metadata, "finalizers");

@@ -3,8 +3,8 @@
  * write_document.c
  *	  Documents of writes: decoding, checking, the owner's SQL.
  *
- * What a document goes through is document_admit()'s; here is what the API
- * answers to it.
+ * document_admit() handles the document itself; this file makes the answers of
+ * the API.
  *
  * Reference: k8s-conformance REQ-05, REQ-06, section 8.1, CRE-09 to CRE-12.
  *
@@ -12,16 +12,16 @@
  */
 #include "engine/writes/write_private.h"
 
-/* How much of a document without a kind is shown; upstream shows all of it. */
+/* How many bytes of a document without a kind a message shows; upstream shows all of it. */
 #define SOURCE_SHOWN 1024
 
-/* How much of an unrecognized body is shown, as upstream. */
+/* How many bytes of an unrecognized body a message shows, as upstream. */
 #define SUMMARY_SHOWN 30
 
 typedef struct ComplaintState
 {
 	Arena	   *arena;
-	JsonNode   *complaints;		/* NULL: nobody asks */
+	JsonNode   *complaints;		/* NULL: not needed */
 	const char *words;
 	bool		quoted;
 } ComplaintState;
@@ -47,7 +47,7 @@ complain(void *state, const char *path)
 	json_append(complaint->arena, complaint->complaints, json_new_string(complaint->arena, buf.bytes, buf.len));
 }
 
-/* Appends bytes of a client's, at most so many, as valid UTF-8. */
+/* Appends bytes from a client as valid UTF-8; most limits their number. */
 static void
 append_shown(StrBuf *buf, const char *bytes, size_t len, size_t most)
 {
@@ -89,7 +89,7 @@ metadata_text(Arena *arena, const JsonNode *document, const char *key)
 	return json_text_cstring(arena, member_text(json_get(document, "metadata"), key));
 }
 
-/* Of shaped metadata; 0 for none. */
+/* The generation in admitted metadata; 0 for none. */
 int64_t
 metadata_generation(const JsonNode *metadata)
 {
@@ -98,7 +98,7 @@ metadata_generation(const JsonNode *metadata)
 	return node != NULL ? node->u.integer : 0;
 }
 
-/* One more; there is none after the last. */
+/* The next generation; the highest number stays. */
 JsonNode *
 next_generation(Arena *arena, int64_t generation)
 {
@@ -120,15 +120,15 @@ version_part(const JsonNode *document)
 	return version;
 }
 
-/* What is found out about a body until it is refused. */
+/* What is known about a body when it is refused. */
 typedef enum BodyState
 {
-	BODY_UNKNOWN,				/* it has no kind */
-	BODY_OF_KIND,				/* it has one, and does not fit it */
-	BODY_DECODED				/* it is an object of its kind, and only closer looked at no good one */
+	BODY_UNKNOWN,				/* no readable kind */
+	BODY_OF_KIND,				/* a kind, but the body does not fit it */
+	BODY_DECODED				/* an object of its kind, refused only by strict decoding */
 } BodyState;
 
-/* Why a body cannot be an object of this kind. */
+/* Refuses a body that cannot be an object of this kind. */
 static bool
 refuse_body(Writing *writing, const JsonNode *document, BodyState state, const char *why)
 {
@@ -173,7 +173,7 @@ refuse_body(Writing *writing, const JsonNode *document, BodyState state, const c
 	return write_bad_request(writing, buf.bytes);
 }
 
-/* What upstream finds out first: that it is an object with a readable kind and apiVersion.  NULL when all is well. */
+/* Upstream's first check: the body is an object with a readable kind and apiVersion.  NULL when it passes. */
 static const char *
 check_type(Arena *arena, const JsonNode *document, JsonText source)
 {
@@ -212,8 +212,8 @@ check_type(Arena *arena, const JsonNode *document, JsonText source)
 }
 
 /*
- * Admits a decoded document.  False with *error when it is no object of any kind or cannot be read as one of its own;
- * *kind_known tells these apart.  Complaints (NULL: not wanted) are about what was dropped.
+ * Admits a decoded document.  False with *error when it is no object of any kind (*kind_known is false) or cannot be
+ * read as an object of its kind (*kind_known is true).  complaints gets the dropped fields; NULL: not needed.
  */
 bool
 write_shape_document(Writing *writing, JsonNode *document, JsonNode *complaints,
@@ -249,7 +249,7 @@ has_duplicates(const Writing *writing)
 	return writing->request->duplicates != NULL && writing->request->duplicates->u.array.count > 0;
 }
 
-/* Keys that a YAML body sets twice: upstream's reader makes one error of them all, and a warning of each. */
+/* Reports keys that a YAML body sets twice, as upstream: one error for all of them, but a warning for each. */
 static void
 complain_about_yaml(Writing *writing, StrBuf *buf, bool more)
 {
@@ -270,7 +270,7 @@ complain_about_yaml(Writing *writing, StrBuf *buf, bool more)
 	strbuf_puts(buf, more ? ", " : "");
 }
 
-/* The body of a create or an update, shaped, with its complaints dealt with; NULL when it was refused. */
+/* Decodes and admits the body of a create or an update and handles its complaints; NULL when it was refused. */
 JsonNode *
 write_decode_body(Writing *writing)
 {
@@ -377,7 +377,7 @@ write_agree_name(Writing *writing, const JsonNode *document)
 										  "the URL (%s)", metadata_text(writing->arena, document, "name"), name));
 }
 
-/* CRE-10; upstream looks at what a patch made only after mutating admission. */
+/* CRE-10; upstream checks a patched object only after mutating admission. */
 void
 write_dedup_owners(Writing *writing, JsonNode *document, bool patched)
 {
@@ -401,7 +401,7 @@ write_dedup_owners(Writing *writing, JsonNode *document, bool patched)
 	write_warn(writing, buf.bytes);
 }
 
-/* Only what is said of the status, for an update of nothing else. */
+/* Keeps only the errors in the status, for an update of the status. */
 static void
 keep_status_errors(FieldErrorList *errors)
 {
@@ -418,8 +418,8 @@ keep_status_errors(FieldErrorList *errors)
 }
 
 /*
- * Everything that makes an object invalid: a 422 with all of it.  old is NULL for a create.  What was applied and is
- * valid gets its last shape here.
+ * Validates an object and answers with a 422 that has all errors.  old is NULL for a create.  A valid applied object is
+ * completed here (document_settle_applied()).
  */
 bool
 write_validate(Writing *writing, JsonNode *document, const OldObject *old)
@@ -452,7 +452,7 @@ write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 	return write_refuse(writing, 422);
 }
 
-/* CRE-09: for finalizers that are new. */
+/* CRE-09: warns about new finalizers. */
 void
 write_warn_finalizers(Writing *writing, const JsonNode *document, const OldObject *old)
 {
@@ -503,7 +503,7 @@ write_parse_stored(Writing *writing, bool with_body, OldObject *old)
  * The owner's SQL
  */
 
-/* Keeps a member, takes the stored one, or makes it. */
+/* Keeps the given member, else takes the stored one, else the made one. */
 static void
 settle_member(Arena *arena, JsonNode *metadata, const JsonNode *old, const char *key, JsonNode *made)
 {
@@ -512,8 +512,8 @@ settle_member(Arena *arena, JsonNode *metadata, const JsonNode *old, const char 
 }
 
 /*
- * Managed fields are not kept up to date by SQL: they stay as they are stored, unless the caller says otherwise.  Those
- * that nobody could read are dropped.
+ * SQL does not update managed fields: the stored ones stay, unless the caller gives others.  Managed fields that cannot
+ * be read are dropped.
  */
 static void
 settle_owners(Arena *arena, JsonNode *metadata, const JsonNode *old)
@@ -570,7 +570,7 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 				  json_new_cstring(arena, format_time(arena, context->now)));
 	settle_member(arena, metadata, old_metadata, "generation", json_new_integer(arena, 1));
 
-	/* A generation that moved is the caller's word; one that did not moves with the body. */
+	/* A changed generation comes from the caller and stays; an unchanged one increases when the body changes. */
 	*body = *document_body(arena, document);
 	generation = metadata_generation(metadata);
 	if (old != NULL && !json_equal(body, document_body(arena, old)) && generation == metadata_generation(old_metadata))

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * write_private.h
- *	  What the files write*.c share.
+ *	  Declarations shared by the files write*.c.
  *
- * Functions that can refuse a write return false (or NULL) after they have
- * put the Status into the outcome: their callers just return.
+ * A function that can refuse a write returns false (or NULL) after it has put
+ * the Status into the outcome; its callers only return.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,10 +21,10 @@
 #include "engine/results/summary.h"
 #include "engine/writes/write.h"
 
-/* Complaints (unknown and duplicate fields) about one document; upstream's decoder stops at as many. */
+/* Maximum complaints (unknown and duplicate fields) about one document, as in upstream's decoder. */
 #define COMPLAINTS_MAX 100
 
-/* Into what Go reads the kind and apiVersion of a body first; its messages print all of the type. */
+/* The Go type for the kind and apiVersion of a body, which upstream reads first; messages print the whole type. */
 #define GO_TYPE_META \
 	"struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }"
 
@@ -50,13 +50,13 @@ typedef struct WriteOptions
 	const char *owner;			/* the field manager */
 
 	/* Deletes only. */
-	Propagation propagation;	/* orphanDependents is translated into it */
-	bool		accepts;		/* orphanDependents=false: a delete that has to wait is 202 */
+	Propagation propagation;	/* also set for orphanDependents */
+	bool		accepts;		/* orphanDependents=false: 202 for a delete that must wait */
 	const JsonNode *uid;		/* preconditions; NULL for none */
 	const JsonNode *version;
 } WriteOptions;
 
-/* A way to patch; one row of the table in write_update.c.  Without functions: server-side apply (write_apply.c). */
+/* A type of patch: one row of the table in write_update.c.  Without functions: server-side apply (write_apply.c). */
 typedef struct PatchType
 {
 	const char *content_type;
@@ -65,17 +65,17 @@ typedef struct PatchType
 	const char *complaint_prefix;
 } PatchType;
 
-/* What write_admit() found out for write_decide(). */
+/* Results of write_admit() for write_decide(). */
 typedef struct AdmittedWrite
 {
 	WriteOptions options;
 	JsonNode   *document;		/* of an update: the decoded body */
 	const PatchType *patch_type;
 	const JsonNode *patch;
-	const JsonNode *complaints; /* about the patch's own text */
+	const JsonNode *complaints; /* about the text of the patch itself */
 } AdmittedWrite;
 
-/* One step of one write. */
+/* The state of one step of a write. */
 typedef struct Writing
 {
 	Arena	   *arena;
@@ -87,13 +87,13 @@ typedef struct Writing
 	AdmittedWrite *admitted;
 	const StoredObject *stored;
 	WriteOutcome *outcome;
-	bool		reworded;		/* an apply says something in other words than it is stored in */
-	StrBuf		reply;			/* a Status being made */
+	bool		reworded;		/* admission changed the merged metadata of an apply */
+	StrBuf		reply;			/* a Status under construction */
 } Writing;
 
 /*
- * The stored object, parsed: with defaults that the schema has gained since, without resourceVersion, and without its
- * body where nobody needs that.
+ * The stored object, parsed: with defaults that the schema got later, without resourceVersion, and without the body
+ * when it is not needed.
  */
 typedef struct OldObject
 {
@@ -111,7 +111,7 @@ extern void write_answer_object(Writing *writing, WriteAction action, int code, 
 								bool versioned);
 
 /* write.c: the parts of a request */
-extern bool write_has_content_type(const Writing *writing, const char *wanted); /* whatever its parameters */
+extern bool write_has_content_type(const Writing *writing, const char *wanted); /* ignoring parameters */
 extern bool write_check_content_type(Writing *writing, bool options);	/* of an object, or of DeleteOptions */
 extern bool write_check_size(Writing *writing);
 extern bool write_take_options(Writing *writing, const char *kind);
@@ -134,7 +134,7 @@ extern int64_t metadata_generation(const JsonNode *metadata);
 extern JsonNode *next_generation(Arena *arena, int64_t generation);
 extern const char *metadata_text(Arena *arena, const JsonNode *document, const char *key);
 
-/* Parts of verbs that others share. */
+/* Parts of one verb that other verbs use, too. */
 extern FieldWrite write_fields(const Writing *writing);
 extern void write_set_system_fields(Writing *writing, JsonNode *document);
 extern bool write_check_create(Writing *writing, JsonNode *document);

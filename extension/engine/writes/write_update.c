@@ -3,9 +3,9 @@
  * write_update.c
  *	  Update (PUT) and patches.
  *
- * Both end in one function: an update and a patched object are checked,
- * completed and compared with the stored one by the same rules.  What changes
- * nothing is answered with the stored version.
+ * Both end in write_update_object(): an updated or patched object is checked,
+ * completed and compared with the stored object by the same rules.  A write
+ * that changes nothing is answered with the stored version.
  *
  * Reference: k8s-conformance sections 12, 13.1 to 13.4.
  *
@@ -61,7 +61,7 @@ check_resource_version(Writing *writing, const JsonNode *document)
 	return true;
 }
 
-/* Takes a member from the old metadata, when that has it and the new one may not, or does not, differ. */
+/* Copies a member that the old metadata has: always, or only when the new metadata lacks it. */
 static void
 take_old(Arena *arena, JsonNode *metadata, const OldObject *old, const char *key, bool always)
 {
@@ -71,7 +71,7 @@ take_old(Arena *arena, JsonNode *metadata, const OldObject *old, const char *key
 		json_set(arena, metadata, key, value);
 }
 
-/* Takes a member of another object (NULL: there is none), be it there or not. */
+/* Copies a member from another object, or removes it when the other object lacks it or is NULL. */
 void
 write_take_member(Arena *arena, JsonNode *object, const JsonNode *from, const char *key)
 {
@@ -83,7 +83,7 @@ write_take_member(Arena *arena, JsonNode *object, const JsonNode *from, const ch
 		json_remove(object, key);
 }
 
-/* An update of the main resource: what the server keeps in its own hands. */
+/* Completes an update of the main resource: sets the members that the server controls. */
 static void
 complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 {
@@ -104,7 +104,7 @@ complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 	take_old(arena, metadata, old, "deletionGracePeriodSeconds", false);
 }
 
-/* An update of the status: the old object with another status, and who owns what of it (UPD-08). */
+/* Completes an update of the status: the old object with the new status and managed fields (UPD-08). */
 static JsonNode *
 complete_status(Writing *writing, const JsonNode *document, const OldObject *old)
 {
@@ -115,7 +115,7 @@ complete_status(Writing *writing, const JsonNode *document, const OldObject *old
 	return completed;
 }
 
-/* UPD-05: nobody holds a terminating object any longer. */
+/* UPD-05: whether a terminating object has no finalizers any more. */
 static bool
 is_released(const JsonNode *document, const OldObject *old)
 {
@@ -136,9 +136,9 @@ is_text(Arena *arena, const JsonNode *node, JsonText stored)
 }
 
 /*
- * UPD-04: whether the very texts that are stored would be stored.  Times of managed fields that changed alone do not
- * count: the stored ones stay.  Upstream stores what was applied as it was worded, and reads it as it should be: the
- * same words are a change each time.
+ * UPD-04: whether the texts to store are the same as the stored texts.  If only times of managed fields changed, the
+ * stored times stay.  Upstream stores an applied object as it was written and converts it on reading, so repeating a
+ * reworded apply is a change each time.
  */
 static bool
 is_stored(const Writing *writing, const OldObject *old)
@@ -161,7 +161,7 @@ is_stored(const Writing *writing, const OldObject *old)
 	return false;
 }
 
-/* Who writes what, for managed fields. */
+/* The owner and the target of the write, for managed fields. */
 FieldWrite
 write_fields(const Writing *writing)
 {
@@ -173,7 +173,7 @@ write_fields(const Writing *writing)
 	};
 }
 
-/* The new object against the old one, to the end.  Its owners are known. */
+/* Checks, completes and answers an update of the old object.  The managed fields of document are already set. */
 void
 write_update_object(Writing *writing, JsonNode *document, const OldObject *old)
 {
@@ -202,7 +202,7 @@ write_update_object(Writing *writing, JsonNode *document, const OldObject *old)
 		outcome->action = WRITE_ANSWER;
 }
 
-/* An update that is no apply: what it changes is its owner's from now on. */
+/* An update that is no apply: the writer becomes the owner of the changed fields. */
 static void
 update_owned(Writing *writing, JsonNode *document, const OldObject *old)
 {
@@ -276,7 +276,7 @@ write_decide_update(Writing *writing)
  * Patches
  */
 
-/* Members that no operation has. */
+/* Reports members that operations do not have. */
 static void
 complain_about_operations(Arena *arena, const JsonNode *patch, JsonNode *complaints)
 {
@@ -335,7 +335,7 @@ complain_duplicate(void *state, const char *path)
 	json_append(duplicates->arena, duplicates->complaints, json_new_string(duplicates->arena, buf.bytes, buf.len));
 }
 
-/* The row for the Content-Type, which has no say but its type; 415 when there is none. */
+/* Finds the row for the Content-Type, ignoring its parameters; 415 when there is none. */
 static bool
 take_patch_type(Writing *writing)
 {
@@ -400,7 +400,7 @@ write_admit_patch(Writing *writing)
 		outcome->action = WRITE_PENDING;
 }
 
-/* The stored object as a client sees it; it may be changed. */
+/* A copy of the stored object as a client sees it; the caller may change it. */
 JsonNode *
 write_versioned_copy(Writing *writing, const OldObject *old)
 {
@@ -412,7 +412,7 @@ write_versioned_copy(Writing *writing, const OldObject *old)
 	return document;
 }
 
-/* The same, patched; NULL when it was refused. */
+/* A patched copy of the stored object; NULL when the patch was refused. */
 static JsonNode *
 apply_patch(Writing *writing, const OldObject *old)
 {
@@ -444,7 +444,7 @@ apply_patch(Writing *writing, const OldObject *old)
 	return NULL;
 }
 
-/* MP-02: what the patch made cannot be read; it is shown, so the patch is applied once more. */
+/* MP-02: refuses a patched object that cannot be read.  The message shows it, so the patch is applied once more. */
 static void
 refuse_patched(Writing *writing, const OldObject *old, const char *why)
 {
@@ -460,7 +460,7 @@ refuse_patched(Writing *writing, const OldObject *old, const char *why)
 	write_refuse(writing, 422);
 }
 
-/* Complaints about the patch and about what it made; false when they refuse it. */
+/* Handles complaints about the patch and the patched object; false when they refuse the write. */
 static bool
 settle_complaints(Writing *writing, const OldObject *old, const JsonNode *complaints)
 {
