@@ -1,23 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *	  The parent process, and the life of its workers and of the upkeep process.
+ *	  The parent process: starts, restarts and stops the workers and the upkeep process.
  *
  * The parent reads the settings, opens the listening sockets (listeners.c) and
- * forks the workers.  A worker that died is started again; until then the
- * others accept what comes to its sockets.  The upkeep process is one more
- * child, which listens at none.
+ * forks the workers.  The parent restarts a worker that died; until then the
+ * other workers accept the connections to its sockets.  The upkeep process is
+ * one more child; it does not listen on any socket.
  *
- * Shutdown, as kube-apiserver does it: on SIGTERM readyz fails at once and
- * everything is still served for --shutdown-delay-duration, each answer with
- * the request to close the connection; then no more connections are accepted,
- * what comes late is told to try again (429), watches are ended little by
- * little, and what is under way may take --shutdown-timeout.  A second SIGTERM or SIGINT to the parent ends
- * everything at once.  Workers never outlive the parent.
+ * Shutdown works as in kube-apiserver.  On SIGTERM readyz fails at once, and
+ * the proxy serves everything for --shutdown-delay-duration; each answer asks
+ * the client to close the connection.  Then the proxy accepts no more
+ * connections, answers late requests with 429, and ends watches in steps.
+ * Requests under way may take --shutdown-timeout.  A second SIGTERM or SIGINT
+ * to the parent ends everything at once.  Workers never outlive the parent.
  *
  * "kube-reports-proxy COMMAND" runs a command of commands/ instead.
  *
- * Exit codes: 0 after a shutdown, 1 when it was forced or when the start
+ * Exit codes: 0 after a shutdown, 1 when the shutdown was forced or the start
  * failed, 2 for a wrong command line.
  *
  *-------------------------------------------------------------------------
@@ -56,31 +56,28 @@
 #include "db/pg.h"
 #include "upkeep/upkeep.h"
 
-/* Allocations above this are given back to the system when they are freed. */
+/* free() returns larger allocations to the system. */
 #define LARGE_ALLOCATION (4 * 1024 * 1024)
 
-/* A worker that lived so long is started again at once; otherwise the delay doubles. Milliseconds. */
+/* The parent restarts a worker that lived so long at once; otherwise it doubles the delay.  Milliseconds. */
 #define LONG_LIFE (60 * 1000)
 #define FIRST_RESTART_DELAY 100
 #define LAST_RESTART_DELAY 5000
 
-/* What workers get above their own deadline before they are killed. */
+/* Time that the parent gives workers beyond their own deadline before it kills them, in milliseconds. */
 #define KILL_GRACE 5000
 
 #define MAX_OPEN_FILES 1048576
 
-/*
- * How often kube-apiserver is asked for what the proxy cannot start without, a second apart, before the proxy gives
- * up.
- */
+/* How often the proxy asks kube-apiserver for what it needs to start, one second apart, before it gives up. */
 #define ASK_ATTEMPTS 60
 
-/* A child; the upkeep process is the one behind the workers. */
+/* A child.  The upkeep process is the last entry, after the workers. */
 typedef struct Worker
 {
 	pid_t		pid;			/* 0 when it does not run */
 	uint64_t	started_at;
-	uint64_t	start_at;		/* when it is to be started again */
+	uint64_t	start_at;		/* when the parent starts it again */
 	uint64_t	delay;			/* before the next restart */
 } Worker;
 
@@ -101,13 +98,13 @@ on_term(int signal_number)
 	termination_begin();
 }
 
-/* Another worker is gone: the signal only ends the loop's wait, so that worker_tick() runs at once. */
+/* Another worker died.  The signal only ends the loop's wait, so that worker_tick() runs at once. */
 static void
 on_wake(int signal_number)
 {
 }
 
-/* The time for requests to end is over. */
+/* --shutdown-timeout has passed. */
 static void
 give_up(void *state)
 {
@@ -126,7 +123,7 @@ stop(void *state)
 	loop_timer_start(&timer, (uint64_t) config.shutdown_timeout * 1000, give_up, NULL);
 }
 
-/* Begins the shutdown after a SIGTERM; end is what to call when the delay is over. */
+/* Begins the shutdown after a SIGTERM; calls end() after --shutdown-delay-duration. */
 static void
 look_for_term(void (*end) (void))
 {
@@ -162,7 +159,7 @@ upkeep_tick(void)
 	look_for_term(upkeep_end);
 }
 
-/* What the parent learned when it started may be long out of date for a worker that takes the place of another. */
+/* A restarted worker reads the authentication settings again: what the parent read at its start may be out of date. */
 static void
 learn_again(void)
 {
@@ -177,7 +174,7 @@ learn_again(void)
 	arena_free(&arena);
 }
 
-/* What every child begins with. */
+/* The listeners of a worker. */
 static const HttpListener api_listener = {
 	.tls = true,
 	.on_request = api_request,
@@ -197,7 +194,7 @@ begin_child(int index, pid_t parent)
 	if (getppid() != parent)
 		_exit(1);
 	log_set_worker(index);
-	/* An interrupt from the terminal reaches every process; the parent passes it on as SIGTERM. */
+	/* The terminal sends SIGINT to every process; the parent passes it on as SIGTERM. */
 	signal(SIGINT, SIG_IGN);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGUSR1, &wake, NULL);
@@ -229,9 +226,9 @@ run_upkeep(int index, pid_t parent)
 	begin_child(index, parent);
 	/* For ps and top. */
 	prctl(PR_SET_NAME, "kube-reports-up");
-	/* Or connections would wait at sockets of a proxy that is gone. */
+	/* Otherwise connections could wait at these sockets after the workers are gone. */
 	listeners_close();
-	/* The loop alone. */
+	/* Starts only the loop. */
 	http_server_start();
 	upkeep_start();
 	http_server_run(upkeep_tick, upkeep_drained);
@@ -248,7 +245,7 @@ start_error(const char *what, const char *why)
 	exit(1);
 }
 
-/* For the log; until the next call. */
+/* The name of a child for the log; valid until the next call. */
 static const char *
 child_name(int index)
 {
@@ -339,7 +336,7 @@ reap_workers(bool stopping)
 				on_worker_gone(i, status, stopping);
 }
 
-/* Starts the workers that are due; milliseconds until the next one is, at most a minute. */
+/* Starts the workers that are due.  Returns the milliseconds until the next one is due, at most a minute. */
 static uint64_t
 start_due_workers(void)
 {
@@ -359,7 +356,7 @@ start_due_workers(void)
 	return wait;
 }
 
-/* Keeps the workers alive until a signal, then sees them off; the exit code. */
+/* Keeps the workers running until a signal, then stops them.  Returns the exit code. */
 static int
 supervise(const sigset_t * signals)
 {
@@ -425,11 +422,11 @@ raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* A cluster that is starting up may need a while to answer; its identity is never guessed. */
+/* Asks kube-apiserver again and again, because a cluster that starts may not answer yet.  Never guesses the id. */
 static void
 learn_cluster_id(void)
 {
-	static Arena arena;			/* holds the uid for good */
+	static Arena arena;			/* holds the uid until the process ends */
 	static const char what[] = "cannot learn the cluster's id; give --cluster-id or --authentication-kubeconfig";
 	KubeConfig	kubeconfig;
 	const char *why = "";
@@ -451,7 +448,7 @@ learn_cluster_id(void)
 	start_error(what, why);
 }
 
-/* Whose certificates are believed, as far as the flags leave that to the cluster. */
+/* Reads from kube-apiserver which client CAs to trust, unless the flags say so. */
 static void
 learn_authentication(void)
 {
@@ -487,7 +484,7 @@ main(int argc, char **argv)
 	sigset_t	signals;
 	int			code;
 
-	/* What is no flag is a command. */
+	/* An argument that is not a flag is a command. */
 	if (argc > 1 && argv[1][0] != '-')
 		return command_run("kube-reports-proxy", commands, argc, argv);
 	config_parse(argc, argv, commands_print);
@@ -507,9 +504,7 @@ main(int argc, char **argv)
 	mallopt(M_MMAP_THRESHOLD, LARGE_ALLOCATION);
 	mallopt(M_TRIM_THRESHOLD, LARGE_ALLOCATION);
 
-	/*
-	 * The few threads share one heap: each of their own would reserve 64 MB of address space, whose limit may be low.
-	 */
+	/* All threads share one heap: a heap for each thread would reserve 64 MB of address space, which may be limited. */
 	mallopt(M_ARENA_MAX, 1);
 	metrics_init(config.workers, config.upkeep);
 	result_metrics_init();
@@ -519,7 +514,7 @@ main(int argc, char **argv)
 		start_error("the ports", why);
 	write_pid_file();
 
-	/* Blocked from before the first fork on, so that none is lost; workers unblock them. */
+	/* Block the signals before the first fork, so that none is lost; workers unblock them. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
