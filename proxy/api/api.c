@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api.c
- *	  The API of a worker: what it starts with, whether it is ready, its end.
+ *	  The API of a worker: start, readiness, shutdown.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,8 +19,8 @@
 #include "identity/identity.h"
 
 /*
- * For how long reads may wait for locks in vain before readyz says so, and how often a worker then looks whether they
- * still do.
+ * readyz fails when reads have waited for locks longer than BLOCKED_MS.  While reads wait, the worker probes the
+ * database every PROBE_MS.
  */
 #define PROBE_MS 2000
 #define PROBE_TIMEOUT_MS 5000
@@ -80,7 +80,10 @@ probed(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
 }
 
-/* What becomes of it pg.c notes, as of any read: nobody may send requests to a proxy that is not ready. */
+/*
+ * pg.c records the outcome of the probe, as of any read.  The probe is needed because a proxy that is not ready may get
+ * no requests.
+ */
 static void
 probe(void *state)
 {
@@ -110,7 +113,7 @@ void
 api_shutdown(void)
 {
 	shutting_down = true;
-	/* The rest of the time is for clients that are slow to take what they have. */
+	/* The remaining quarter of the time is for slow clients to read what was sent to them. */
 	watches_end((uint64_t) config.shutdown_timeout * 750);
 }
 

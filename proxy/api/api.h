@@ -13,13 +13,13 @@
 /* Opens the database pool, starts to read the registry. */
 extern void api_start(int worker);
 
-/* A request of the API port. */
+/* Handles a request of the API port. */
 extern void api_request(HttpRequest *request);
 
-/* Whether the registry is read and the database answers; otherwise why not. */
+/* Whether the registry is read and the database answers; if not, sets *why. */
 extern bool api_ready(const char **why);
 
-/* Ends watches cleanly, refuses newcomers with 429. */
+/* Ends watches cleanly and refuses new requests with 429. */
 extern void api_shutdown(void);
 extern bool api_shutting_down(void);
 

@@ -3,13 +3,13 @@
  * batch.c
  *	  Writes of one object each, gathered into batches.
  *
- * A Member lives in its exchange's arena and is either in a queue, that of its
- * lane or that of writes that cost much, or in a batch in flight; whichever
- * holds it is told when the exchange ends.  A batch outlives the exchanges of
+ * A Member lives in its exchange's arena.  It is either in a queue (of its
+ * lane, or of costly writes) or in a batch in flight.  member_detach() takes
+ * it out of either when the exchange ends.  A batch outlives the exchanges of
  * its members.
  *
- * When a batch hangs, those that wait behind it are told to come again, as
- * they are by other workers, where the lock's timeout sees to it.
+ * When a batch hangs, the writes behind it are told to try again.  In other
+ * workers the lock timeout does the same.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,18 +29,18 @@
 #define BATCH_BYTES (4 * 1024 * 1024)
 #define WAITING_WRITES 4096
 #define WAITING_BYTES (64 * 1024 * 1024)
-#define EXEMPT_FACTOR 2			/* what system:masters may go up to */
+#define EXEMPT_FACTOR 2			/* factor for the limits of system:masters */
 #define LOOK_AHEAD 256			/* waiting writes looked at for one batch */
-#define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace is another one */
-#define COSTLY_BYTES (256 * 1024)	/* larger bodies cost much; costly_bytes() in store/write.sql */
+#define NAMESPACE_MOVES 5		/* how often a create is sent again because its namespace changed */
+#define COSTLY_BYTES (256 * 1024)	/* larger bodies are costly; costly_bytes() in store/write.sql */
 #define COSTLY_WRITES 64		/* waiting */
 #define COSTLY_WAITING_BYTES (32 * 1024 * 1024)
-#define COSTLY_OF_USER 16		/* of them, of one user */
-#define COSTLY_REST_MS 2000		/* the longest rest after one */
-#define COSTLY_TRIES 5			/* of a write that somebody else's always comes before */
+#define COSTLY_OF_USER 16		/* of them, of the same user */
+#define COSTLY_REST_MS 2000		/* the longest pause after one */
+#define COSTLY_TRIES 5			/* of a write that conflicts with others each time */
 #define HASH_SEED 14695981039346656037u
-#define GATHER_MS 1				/* after a batch of several, for their clients to come back */
-#define PATIENCE_MS 4000		/* behind a batch: longer than one that waits for locks takes */
+#define GATHER_MS 1				/* after a batch of several, for their clients to send the next writes */
+#define PATIENCE_MS 4000		/* behind a batch; longer than the lock timeout */
 
 typedef struct Member Member;
 typedef struct Batch Batch;
@@ -50,13 +50,13 @@ struct Member
 {
 	Exchange   *exchange;
 	BatchLane  *lane;
-	uint64_t	key;			/* hash of the object's namespace and name; 0 when it will get a name of its own */
-	bool		alone;			/* not together with any other */
-	bool		costly;			/* waits in, or was sent from, the queue of those */
-	int			tries;			/* how often it was sent from there */
+	uint64_t	key;			/* hash of the object's namespace and name; 0 when the name will be generated */
+	bool		alone;			/* must be the only write of its batch */
+	bool		costly;			/* waits in the costly queue or was sent from it */
+	int			tries;			/* how often it was sent from the costly queue */
 	uint64_t	user;			/* hash of the name */
 	JsonText	body;
-	uint64_t	waits_since;	/* microseconds: since when it is in a queue */
+	uint64_t	waits_since;	/* when it entered its queue, in microseconds */
 	Batch	   *batch;			/* NULL while it waits */
 	size_t		index;			/* in the batch */
 	Member	   *previous;		/* in the queue */
@@ -66,39 +66,39 @@ struct Member
 struct Batch
 {
 	BatchLane  *lane;
-	bool		costly;			/* one write, which is not the lane's batch in flight */
+	bool		costly;			/* a costly write; not counted as the lane's batch in flight */
 	size_t		count;
-	Member	   *writes[BATCH_WRITES];	/* NULL when its client has gone */
+	Member	   *writes[BATCH_WRITES];	/* NULL when the client left */
 };
 
-/* One for each lane that was ever written by this worker. */
+/* One for each lane to which this worker has written. */
 struct BatchLane
 {
 	int			lane;
 	Member	   *first;
 	Member	   *last;
-	size_t		waiting;		/* writes between them */
+	size_t		waiting;		/* writes in the queue */
 	Batch	   *batch;			/* in flight */
-	size_t		expected;		/* writes of the last batch, while their clients may come back at once */
-	LoopTimer	gather;			/* how long they are expected */
-	LoopTimer	patience;		/* with the batch in flight */
-	bool		hangs;			/* the batch in flight: nobody waits for it any more */
-	bool		deferred;		/* to be sent at the end of this turn of the loop */
+	size_t		expected;		/* size of the last batch, while GATHER_MS runs; else 0 */
+	LoopTimer	gather;			/* runs for GATHER_MS */
+	LoopTimer	patience;		/* runs while a batch is in flight */
+	bool		hangs;			/* the batch in flight is stuck; new writes are refused */
+	bool		deferred;		/* the next batch is sent at the end of this loop iteration */
 	BatchLane  *next;
 };
 
-/* Writes that cost much: one in flight in a worker, whatever its lane, beside the lanes' batches. */
+/* Costly writes: one in flight in a worker, independent of the lanes' batches. */
 typedef struct CostlyQueue
 {
 	Member	   *first;
 	Member	   *last;
 	size_t		waiting;
 	size_t		bytes;
-	bool		busy;			/* one is in flight, or rests are taken after one */
-	uint64_t	begun;			/* when it was sent */
+	bool		busy;			/* a write is in flight, or the pause after it runs */
+	uint64_t	begun;			/* when the last one was sent */
 	LoopTimer	rest;
-	uint64_t	served[COSTLY_WRITES];	/* the users of the last ones, a ring */
-	size_t		turn;			/* how many there were */
+	uint64_t	served[COSTLY_WRITES];	/* the users of the last writes, a ring */
+	size_t		turn;			/* how many were sent */
 } CostlyQueue;
 
 static BatchLane *lanes;
@@ -147,7 +147,7 @@ write_size(const Member *write)
 	return write->body.len + write->exchange->request.len;
 }
 
-/* The ends of the queue that a write belongs to. */
+/* The first and the last write of the queue that a write belongs to. */
 static Member **
 queue_first(const Member *write)
 {
@@ -160,7 +160,7 @@ queue_last(const Member *write)
 	return write->costly ? &costly.last : &write->lane->last;
 }
 
-/* Counts a write that came into its queue, or left it. */
+/* Counts a write that entered or left its queue. */
 static void
 queue_count(const Member *write, bool came)
 {
@@ -209,7 +209,7 @@ queue_remove(Member *write)
 	queue_count(write, false);
 }
 
-/* Takes the write out of whatever holds it. */
+/* Takes the write out of its queue or batch. */
 static void
 member_detach(Exchange *exchange)
 {
@@ -224,7 +224,7 @@ member_detach(Exchange *exchange)
 
 /* ---------- batches ---------- */
 
-/* The store knows another namespace under that name than this worker did. */
+/* The store has a newer namespace of that name than this worker. */
 static void
 member_moved(Exchange *exchange)
 {
@@ -235,7 +235,7 @@ member_moved(Exchange *exchange)
 					 &(StatusDetails) {.retry_after_seconds = 1});
 }
 
-/* Each member gets its element of the answer. */
+/* Answers each member with its element of the result. */
 static void
 batch_answer(Batch *batch, const PgResult *result)
 {
@@ -323,7 +323,7 @@ batch_fail(Batch *batch, PgOutcome outcome, const PgError *error)
 {
 	bool		again = batch->count > 1 && !reply_is_transient(outcome, error);
 
-	/* Backwards, so that they stand in their old order before all that wait. */
+	/* Insert backwards, so that the writes keep their order at the front of the queue. */
 	for (size_t i = batch->count; i-- > 0;)
 	{
 		Member	   *write = batch->writes[i];
@@ -353,7 +353,7 @@ lane_gathered(void *state)
 	lane_ready(lane);
 }
 
-/* Each member has waited for all of the call, and before that for the batch ahead. */
+/* Each member waited for the whole call, and before that for the batch ahead. */
 static void
 batch_note_times(const Batch *batch)
 {
@@ -405,7 +405,7 @@ refuse_to_wait(Exchange *exchange)
 	reply_outcome(exchange, PG_FAILED, &lock_not_available);
 }
 
-/* Whatever its backend is stuck in: those behind it have waited for as long as anybody waits for a lock. */
+/* The batch has taken longer than the lock timeout.  Refuses the writes behind it. */
 static void
 lane_hangs(void *state)
 {
@@ -478,10 +478,7 @@ lane_send(BatchLane *lane)
 	{
 		next = write->next;
 
-		/*
-		 * What must be alone, or is too large for the rest of this batch, is first in a later one: nothing overtakes
-		 * it.
-		 */
+		/* A write that must be alone or does not fit starts a later batch; no write overtakes it. */
 		if (batch->count > 0 && (write->alone || size + write_size(write) > BATCH_BYTES))
 			break;
 		if (batch_has_key(batch, write->key))
@@ -508,9 +505,9 @@ lane_deferred(void *state)
 }
 
 /*
- * A batch is sent at the end of the turn of the loop, with all that this turn has brought.  Right after a batch of
- * several its clients are given a moment to come back, or the first of them would start a batch of one.  An idle lane
- * adds no wait.
+ * A batch is sent at the end of a loop iteration, with all writes of that iteration.  After a batch of several writes
+ * the lane waits up to GATHER_MS, so that their clients can send again; otherwise the first of them would start a batch
+ * of one.  An idle lane does not wait.
  */
 static void
 lane_ready(BatchLane *lane)
@@ -523,9 +520,9 @@ lane_ready(BatchLane *lane)
 	loop_defer(lane_deferred, lane);
 }
 
-/* ---------- writes that cost much ---------- */
+/* ---------- costly writes ---------- */
 
-/* When a user was last served: the larger the later; 0: not lately. */
+/* The turn in which a user was last served; 0 when not among the last ones. */
 static size_t
 costly_last_turn(uint64_t user)
 {
@@ -564,7 +561,7 @@ costly_rested(void *state)
 	costly_ready();
 }
 
-/* As long as the last one took: others have half of the database's time at least. */
+/* Pauses as long as the last write took, so that other work gets at least half of the database's time. */
 static void
 costly_rest(void)
 {
@@ -606,7 +603,7 @@ costly_full(const Member *write)
 		of_user >= COSTLY_OF_USER * factor;
 }
 
-/* Puts a write that nothing holds into the queue of those that cost much, or refuses it. */
+/* Puts a write that is in no queue into the costly queue, or refuses it. */
 static void
 costly_insert(Member *write)
 {
@@ -622,8 +619,8 @@ costly_insert(Member *write)
 }
 
 /*
- * The store did nothing: the write costs much and was among others, or somebody else has changed the object while it
- * was decided on.
+ * The store did nothing, for one of two reasons: the write is costly and was sent with others, or another write changed
+ * the object meanwhile.
  */
 static void
 member_costs(Member *write)
@@ -646,7 +643,7 @@ member_costs(Member *write)
 
 /* ---------- a write ---------- */
 
-/* FNV-1a; two objects with one hash are only kept out of one batch. */
+/* FNV-1a.  A collision only keeps two objects out of the same batch. */
 static uint64_t
 hash(uint64_t seed, const char *bytes, size_t len)
 {

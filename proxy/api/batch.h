@@ -3,20 +3,22 @@
  * batch.h
  *	  Writes of one object each, gathered into batches.
  *
- * For every lane one batch is in flight; what arrives meanwhile forms the
- * next one: at most 64 documents or 4 MB, no object twice, later writes of an
- * object behind earlier ones.  A write that finds its lane idle is sent at
- * once.  When a batch of several fails, it was rolled back as a whole, and its
- * members are sent one by one.
+ * Each lane has at most one batch in flight.  Writes that arrive meanwhile
+ * form the next batch: at most 64 documents or 4 MB, no object twice, later
+ * writes of an object in later batches.  A write to an idle lane is sent at
+ * once.  When a batch of several writes fails, the database rolls it back as a
+ * whole, and the proxy sends its writes one by one.
  *
- * What costs much, a body of more than 256 KiB or a write to an object of that
- * size, which the store tells of, waits in a queue of its own: one at a time,
- * the users in turn, and a rest after each as long as it took (2 s at most).
- * Others' batches go on beside it.  At most 64 of these wait, 16 of one user.
+ * Costly writes wait in a queue of their own.  A write is costly when its body
+ * is larger than 256 KiB or when the store reports that the object is that
+ * large.  The queue sends one write at a time, takes users in turn, and pauses
+ * after each write for as long as the write took (at most 2 s).  Batches of
+ * other writes continue meanwhile.  At most 64 costly writes wait, at most 16
+ * of one user.
  *
- * At most 4,096 writes or 64 MB wait in a worker; beyond that 429.  A client
- * that leaves before its write was sent takes it back; afterwards its outcome
- * is only not told.
+ * At most 4,096 writes or 64 MB wait in a worker; the worker answers more with
+ * 429.  A client that leaves before its write was sent cancels the write;
+ * after that the write proceeds and only its answer is dropped.
  *
  *-------------------------------------------------------------------------
  */

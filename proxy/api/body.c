@@ -1,14 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * body.c
- *	  The body of a request, as the extension takes it.
+ *	  The body of a request, in the form that the extension reads.
  *
- * A body of application/yaml is YAML.  One of application/apply-patch+yaml is
- * mostly JSON, which kubectl sends under that name: it goes through untouched
- * unless it sets a key twice, which has to be complained about in YAML's way.
+ * A body of application/yaml is YAML.  A body of application/apply-patch+yaml
+ * is mostly JSON, which kubectl sends under that name.  Such JSON is passed on
+ * unchanged, unless it sets a key twice: that needs the complaint of the YAML
+ * reader.
  *
- * Reading YAML takes its time: 7 KB half a millisecond, 3 MB a fifth of a
- * second and, made to be slow, one.  Large bodies are read by a thread.
+ * Reading YAML is slow: 7 KB take half a millisecond, 3 MB a fifth of a
+ * second, and 3 MB made to be slow take one second.  A thread reads large
+ * bodies.
  *
  * Reference: k8s-conformance REQ-02, REQ-05, PAT-02.
  *
@@ -25,10 +27,10 @@
 #include "base/offload.h"
 #include "codec/yaml_text.h"
 
-/* How much larger than the largest body the JSON may be that a body of YAML stands for. */
+/* How much larger the JSON of a YAML body may be than the largest body. */
 #define GROWTH 4
 
-/* Larger bodies are read by a thread; at worst this takes some hundredths of a second. */
+/* A thread reads larger bodies.  At worst a body of this size takes some hundredths of a second. */
 #define READ_AT_ONCE ((size_t) 32 * 1024)
 
 static bool
@@ -67,11 +69,11 @@ is_clean_json(JsonText text)
 typedef struct BodyJob
 {
 	OffloadJob	job;
-	Exchange   *exchange;		/* of no concern to the thread */
+	Exchange   *exchange;		/* not used by the thread */
 	bool		may_be_json;
 	size_t		limit;			/* for the JSON */
-	JsonText	text;			/* a copy in the arena, when a thread reads it */
-	Arena		arena;			/* holds what follows, too */
+	JsonText	text;			/* a copy in the arena when a thread reads the body */
+	Arena		arena;			/* holds what follows */
 	bool		untouched;		/* the text is the JSON */
 	StrBuf		json;
 	JsonNode   *duplicates;
@@ -151,7 +153,7 @@ read_elsewhere(Exchange *exchange, BodyJob body)
 	offload_submit(&job->job);
 }
 
-/* What these are about is in the path and the query. */
+/* Requests with these verbs have no body: the path and the query say everything. */
 static bool
 takes_body(const char *verb)
 {

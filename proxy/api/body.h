@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * body.h
- *	  The body of a request, as the extension takes it.
+ *	  The body of a request, in the form that the extension reads.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,10 +11,10 @@
 #include "api/exchange.h"
 
 /*
- * Sets the exchange's body: the client's bytes, or the JSON that its YAML stands for, in the exchange's arena; then,
- * perhaps later, lets it go on (exchange_next()).  A YAML body that cannot be read stays as it is and has body_error
- * set: what to say about it, and when, the extension decides.  A verb that takes none has none, whatever was sent.
- * When too many bodies are being read, that has been answered.
+ * Sets the exchange's body to the client's bytes, or to JSON made from YAML, in the exchange's arena.  Then calls
+ * exchange_next(), perhaps later.  When a YAML body cannot be read, the body stays as it is and body_error is set; the
+ * extension decides when to report body_error and how.  For verbs without a body the client's body is ignored.  When
+ * too many bodies are being read, answers with 429 instead.
  */
 extern void body_take(Exchange *exchange);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exchange.c
- *	  The life of an exchange: made with an HTTP request, ended with it.
+ *	  The life of an exchange: begins and ends with its HTTP request.
  *
  *-------------------------------------------------------------------------
  */

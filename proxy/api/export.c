@@ -3,9 +3,9 @@
  * export.c
  *	  Results and events as JSON lines or CSV: /v1/export/...
  *
- * The query becomes a filter and goes to api_export(), which answers in
- * pieces; list.c streams them.  A later piece that cannot be had resets the
- * connection, so that half an export never looks like a whole one.
+ * The query becomes a filter for api_export(), which answers in pieces; list.c
+ * streams the pieces.  When a later piece fails, the connection is reset, so
+ * that no client takes half an export for a whole one.
  *
  *-------------------------------------------------------------------------
  */

@@ -6,8 +6,8 @@
  *	  /v1/export/results, /v1/export/events						of the whole cluster
  *	  /v1/export/namespaces/<namespace>/results, .../events	of the reports in a namespace
  *
- * A request is authorized like any that is not about a resource: get on its
- * path.  What is served is decided by the very path that was authorized.
+ * A request is authorized like any non-resource request: get on its path.  The
+ * same path string decides what is served.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@
 
 #include "api/exchange.h"
 
-/* Whether a path, as it was authorized, is one of these. */
+/* Whether the authorized path is one of these. */
 extern bool export_serves(const Route *route);
 
 /* Answers such a request. */

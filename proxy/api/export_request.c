@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * export_request.c
- *	  What a request for an export asks of the database.
+ *	  Turns a request for an export into the request of api_export().
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +16,7 @@
 static const char prefix[] = "/v1/export/";
 static const char namespaces[] = "namespaces/";
 
-/* What a path asks for. */
+/* What an export path asks for. */
 typedef struct ExportTarget
 {
 	const char *what;			/* results or events; a literal */
@@ -60,11 +60,11 @@ export_path(const char *path)
 
 typedef struct ExportFormat
 {
-	const char *media_type;		/* that asks for it */
+	const char *media_type;		/* in the Accept header */
 	const char *name;
 } ExportFormat;
 
-/* The first one is what anything goes for. */
+/* The first entry is the default. */
 static const ExportFormat formats[] = {
 	{"application/x-ndjson", "jsonl"},
 	{"application/jsonl", "jsonl"},
@@ -95,14 +95,14 @@ range_weight(const char *range, size_t len)
 	return 1;
 }
 
-/* The format of an Accept header, NULL when it allows none; the heaviest counts, the first of equals. */
+/* The format of an Accept header, or NULL when it allows none.  The highest weight wins, then the first range. */
 static const char *
 accepted_format(const char *accept)
 {
 	const char *best = NULL;
 	double		best_weight = 0;
 
-	/* An empty one says nothing, as upstream reads it. */
+	/* kube-apiserver treats an empty header like no header. */
 	if (accept == NULL || *skip_blanks(accept) == '\0')
 		return formats[0].name;
 	while (*accept != '\0')
@@ -126,7 +126,7 @@ accepted_format(const char *accept)
 	return best;
 }
 
-/* The format that is asked for, by the parameter or else by the header; NULL with a code and why when there is none. */
+/* The requested format: the parameter, else the header.  When there is none: NULL, with *code and *why. */
 static const char *
 wanted_format(const Route *route, const char *accept, int *code, const char **why)
 {
@@ -148,8 +148,8 @@ wanted_format(const Route *route, const char *accept, int *code, const char **wh
 /* ---------- the filter ---------- */
 
 /*
- * The parameter of that key if it can stand only once, as those that are not texts or arrays of texts; else NULL.  A
- * literal.
+ * The key as a literal when the parameter may be given only once; else NULL.  Parameters that are not texts or arrays
+ * of texts may be given only once.
  */
 static const char *
 single_key(JsonText key)
@@ -166,7 +166,9 @@ single_key(JsonText key)
 	return NULL;
 }
 
-/* The query as a filter; NULL with *why when it cannot be one.  The database knows which members there are. */
+/*
+ * The query as a filter; NULL with *why when the query is not a filter.  The database checks the names of the members.
+ */
 static JsonNode *
 query_filter(Arena *arena, const Route *route, const char **why)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * export_request.h
- *	  What a request for an export asks of the database.
+ *	  Turns a request for an export into the request of api_export().
  *
  * Plain C without libpq and libh2o, because it reads the client's bytes (fuzz
  * target regress/fuzz/export_fuzz.c).
@@ -13,12 +13,12 @@
 
 #include "http/route.h"
 
-/* Whether a path, as it was authorized, is one of an export. */
+/* Whether the authorized path is an export. */
 extern bool export_path(const char *path);
 
 /*
- * The request of api_export() for such a path, its query and the Accept header (NULL: none).  bytes NULL, with *code
- * (400, 406) and *why, when it cannot be one; which members a filter may have, the database knows.
+ * The request of api_export() for an export path, its query and the Accept header (NULL: none).  On failure the bytes
+ * are NULL, and *code (400, 406) and *why are set.  The database checks the names of the filter's members.
  */
 extern JsonText export_request(Arena *arena, const Route *route, const char *accept, int *code, const char **why);
 

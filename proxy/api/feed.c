@@ -3,12 +3,12 @@
  * feed.c
  *	  The change log of a lane, read once for all watchers of this worker.
  *
- * One api_poll asks for the newest versions of all lanes with feeds; a feed
- * whose lane moved asks api_changes, one call at a time.  When an answer is
- * empty, everything up to the version that a poll gave before has been read,
- * even if that version has no row any more.  What writers of this proxy tell
- * of is a reason to ask, but moves no feed: the server that was written to
- * may have died, and its successor never have been given it.
+ * One api_poll asks for the newest versions of all lanes with feeds.  A feed
+ * whose lane moved calls api_changes, one call at a time.  An empty answer
+ * means that the feed has read everything up to the version of the previous
+ * poll, even if that version has no row any more.  A version from a writer of
+ * this proxy makes the feed read, but does not move its position: the database
+ * server of that write may have failed before its standby received the write.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,22 +27,22 @@
 #define RING_EVENTS 1000
 #define RING_BYTES (8 * 1024 * 1024)
 #define RING_SLOTS 1024			/* a power of two above RING_EVENTS */
-#define ROWS_MOST 200			/* of one api_changes */
+#define ROWS_MOST 200			/* of one api_changes call */
 #define ANSWER_BYTES (4 * 1024 * 1024)	/* fewer rows are asked for when an answer is larger */
 #define IDLE_POLL_MS 1000
-#define HEAR_MS 10				/* what others write is read at most so often */
+#define HEAR_MS 10				/* shortest time between reads for versions of other workers */
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
 #define BOOKMARKS 4				/* kept by a feed */
 #define REPRESENTATIONS 256		/* known to a worker */
-#define FEED_REPRESENTATIONS 16 /* in use in one feed; more read on their own */
+#define FEED_REPRESENTATIONS 16 /* in use in one feed; watches with others read on their own */
 #define POSTGRES_EPOCH 946684800	/* 2000-01-01 in seconds since 1970 */
 
 typedef struct InUse
 {
 	int			number;
 	unsigned	users;
-	int64_t		since;			/* events above this version carry it; -1: none read yet does */
+	int64_t		since;			/* events above this version carry it; -1: no event so far */
 } InUse;
 
 typedef struct Bookmark
@@ -58,14 +58,14 @@ struct Feed
 	unsigned	followers;
 	Follower   *first;
 	int64_t		position;		/* -1: not known yet */
-	int64_t		wanted;			/* newest version known of: a reason to read */
-	int64_t		heard;			/* one that another worker told of, not wanted yet */
-	int64_t		polled;			/* what the last poll gave */
-	int64_t		asked_wanted;	/* wanted and polled, when the call in flight was sent */
+	int64_t		wanted;			/* newest version heard of: a reason to read */
+	int64_t		heard;			/* from another worker, not in wanted yet */
+	int64_t		polled;			/* result of the last poll */
+	int64_t		asked_wanted;	/* wanted and polled when the call in flight was sent */
 	int64_t		asked_polled;
 	int64_t		polled_position;	/* position when the poll in flight was sent */
-	int64_t		behind;			/* a version below the position that api_changes did not mind */
-	bool		check;			/* call api_changes although nothing newer was heard of */
+	int64_t		behind;			/* a version below the position that api_changes accepted */
+	bool		check;			/* call api_changes even if wanted is not newer */
 	PgCall	   *call;
 	uint64_t	not_before;		/* after a failure */
 	int			rows;			/* to ask for */
@@ -92,7 +92,7 @@ static LoopTimer poll_timer;
 static LoopTimer hear_timer;
 static uint64_t heard_at;
 static PgCall *poll_call;
-static int	failed_polls = 2;	/* not answering before the first good one */
+static int	failed_polls = 2;	/* so feed_database_answers() is false before the first success */
 static char *tokens[REPRESENTATIONS];
 static int	token_count;
 
@@ -169,7 +169,7 @@ representation_token(int number)
 	return token;
 }
 
-/* key=value; the key has no = in it. */
+/* Reads labels of the form key=value; the key contains no "=". */
 static EventLabel *
 read_labels(Arena *arena, const PgResult *result, size_t row, int column, size_t *count)
 {
@@ -287,7 +287,7 @@ event_frame(Event *event, EventType type, int representation)
 			continue;
 		if (view->frames[type] == NULL)
 		{
-			/* An object that leaves a selection is shown as it was before; one that is removed, as it was at last. */
+			/* An object that leaves a selection is shown as before the change; a deleted object in its last state. */
 			JsonText	object = type == EVENT_DELETED && event->operation != 'D' && view->old_object.bytes != NULL ?
 				view->old_object : view->object;
 			size_t		head = strlen(heads[type]);
@@ -373,7 +373,7 @@ feed_use(Feed *feed, int number)
 	return NULL;
 }
 
-/* False when there is no place: then a follower goes on reading on its own. */
+/* False when the table is full: then the follower continues to read on its own. */
 static bool
 feed_begin_use(Feed *feed, int number)
 {
@@ -402,8 +402,8 @@ feed_end_use(Feed *feed, int number)
 }
 
 /*
- * Whether every event above position is in the ring, carries the representation, and will: who has no place takes one that has become
- * free, for what another follower has in use ends with that one.
+ * Whether the ring has every event above position, and those and all later events carry the representation.  A follower
+ * without a place in the table tries again here, because another follower may have given one up.
  */
 static bool
 feed_reaches(Feed *feed, int number, bool *in_use, int64_t position)
@@ -444,8 +444,8 @@ feed_first_sent(Follower *follower)
 /* ---------- reading ---------- */
 
 /*
- * The position is gone: too much was compacted, or the database lost its newest commits.  A follower that was handed less may
- * still be at a version that is there, so each asks for itself.
+ * The log no longer has the position: it was compacted, or the database lost its newest commits.  A follower may be at
+ * an older version that the log still has, so each follower asks on its own.
  */
 static void
 feed_lost(Feed *feed, int64_t floor)
@@ -487,7 +487,7 @@ feed_note_lag(const PgResult *result, size_t row)
 	metrics_feed_lag(lag > 0 ? lag : 0);
 }
 
-/* The server that gave these may be another one from now on. */
+/* Forgets the versions from polls and writers: another server may answer from now on. */
 static void
 feed_forget(Feed *feed)
 {
@@ -505,7 +505,7 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 	feed->call = NULL;
 	if (outcome != PG_OK)
 	{
-		/* A later poll tries again. */
+		/* A later poll starts the next try. */
 		feed_forget(feed);
 		feed->not_before = loop_now() + RETRY_MS;
 		return;
@@ -519,7 +519,7 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		return;
 	}
 
-	/* Representations that were added meanwhile are in no event before the next answer. */
+	/* Events carry representations added meanwhile only from the next answer on. */
 	for (size_t i = 0; i < changes->count; i++)
 	{
 		if (changes->events[i].version <= feed->position || changes->events[i].operation == 'X')
@@ -527,7 +527,10 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		feed_note_lag(result, i);
 		ring_append(feed, &changes->events[i]);
 	}
-	/* An answer may be cut by its size: only an empty one says that there is nothing up to what a poll gave before it. */
+	/*
+	 * An answer may be cut by its size.  Only an empty answer means that nothing is left up to the version of the last
+	 * poll.
+	 */
 	if (changes->count == 0)
 	{
 		if (feed->asked_polled > feed->position)
@@ -535,7 +538,7 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 		else if (feed->position == before && feed->check)
 			feed->behind = feed->asked_polled;
 		feed->check = false;
-		/* Unless more was told of meanwhile. */
+		/* Unless a newer version arrived meanwhile. */
 		if (feed->wanted == feed->asked_wanted)
 			feed->wanted = feed->position;
 	}
@@ -555,7 +558,7 @@ feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *
 	feed_read(feed);
 }
 
-/* Asks for what is behind the position, if there may be anything. */
+/* Calls api_changes if there may be versions above the position. */
 static void
 feed_read(Feed *feed)
 {
@@ -643,19 +646,19 @@ feed_polled(Feed *feed, int64_t version)
 {
 	if (feed->position < 0)
 	{
-		/* A new feed begins here: its ring is empty and carries whatever will be asked for. */
+		/* A new feed begins here.  Its ring is empty, so every representation is complete from this version on. */
 		feed->position = feed->polled = feed->ring_floor = version;
 		for (size_t i = 0; i < feed->use_count; i++)
 			feed->uses[i].since = version;
 		feed_pump(feed);
-		/* Versions are above 0: the lane is gone, and api_changes says so. */
+		/* Versions are above 0, so 0 means that the lane is gone; api_changes reports that. */
 		feed->check = version == 0;
 		feed_want(feed, version);
 		return;
 	}
 	feed->polled = version;
 
-	/* Below a position that was reached before the poll: the database lost its newest commits, or was restored. */
+	/* A version below the position before the poll: the database lost its newest commits, or was restored. */
 	if (version < feed->polled_position && version != feed->behind)
 	{
 		feed->wanted = version;
@@ -683,7 +686,7 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 		failed_polls = 0;
 		for (Feed *feed = feeds; feed != NULL; feed = feed->next)
 		{
-			/* One that came while the poll was under way is not in its answer. */
+			/* A feed that was added during the poll is not in the answer. */
 			if (feed->polled_position != INT64_MIN && pg_array_next(&versions, &version) && version.bytes != NULL)
 				feed_polled(feed, pg_array_int8(version));
 		}
@@ -700,7 +703,7 @@ poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	}
 }
 
-/* Ends the feeds that have no followers any more. */
+/* Ends feeds without followers. */
 static void
 feeds_sweep(void)
 {
@@ -780,7 +783,7 @@ feed_attach(Follower *follower, int lane)
 		feed->polled_position = INT64_MIN;
 		feed->rows = ROWS_MOST;
 
-		/* At the end: the answer of a poll under way is in the order of the list. */
+		/* Append, because the answer of a poll under way is in the order of the list. */
 		while (*end != NULL)
 			end = &(*end)->next;
 		*end = feed;
@@ -848,7 +851,7 @@ bookmark_done(void *state, PgOutcome outcome, PgResult *result, const PgError *e
 
 	feed->bookmark_call = NULL;
 	if (outcome != PG_OK)
-		return;					/* whoever wants one asks again */
+		return;					/* followers ask again */
 	text = pg_text(result, 0, 0);
 	frame = frame_new(text.bytes, text.len);
 	pg_result_free(result);

@@ -3,18 +3,18 @@
  * feed.h
  *	  The change log of a lane, read once for all watchers of this worker.
  *
- * A feed exists while its lane has watchers.  It reads the changes behind its
- * position and keeps the newest ones in a ring (1,000 events or 8 MB).  A
- * watcher follows the ring with a cursor of its own: that is its queue, and
- * it costs nothing per watcher.  When the ring must drop an event that a
- * watcher still has to be handed (its client does not read), that stream ends
- * cleanly and the client resumes.
+ * A feed exists while its lane has watchers.  It reads the changes after its
+ * position and keeps the newest ones in a ring (1,000 events or 8 MB).  Each
+ * watcher has a cursor in the ring: the ring is its queue and needs no memory
+ * per watcher.  When the ring must drop an event that a watcher has not taken
+ * yet (its client does not read), that stream ends cleanly and the client
+ * resumes.
  *
- * position: everything up to it has been read.  It is only ever moved by what
- * api_changes answered: wake-ups and polls are hints.  Events carry the
- * representations that were in use when they were read; a watcher whose
- * position is older than the ring, or than the first event that carries its
- * representation, reads the log on its own until it has caught up.
+ * position: the feed has read everything up to it.  Only answers of
+ * api_changes move it; wake-ups and polls are hints.  Events carry the
+ * representations that were in use when they were read.  A watcher reads the
+ * log on its own until it has caught up, when its position is older than the
+ * ring or than the first event with its representation.
  *
  * An event is encoded at most once per type and representation.
  *
@@ -25,7 +25,7 @@
 
 #include "db/pg.h"
 
-/* Bytes that several streams may be sending; counted. */
+/* Bytes that several streams may send at the same time; reference-counted. */
 typedef struct Frame
 {
 	unsigned	references;
@@ -35,7 +35,7 @@ typedef struct Frame
 
 extern Frame *frame_new(const char *bytes, size_t len);
 extern Frame *frame_hold(Frame *frame);
-extern void frame_release(Frame *frame);	/* NULL is nothing */
+extern void frame_release(Frame *frame);	/* accepts NULL */
 
 typedef enum EventType
 {
@@ -64,7 +64,7 @@ typedef struct Changes Changes;
 
 typedef struct Event
 {
-	Changes    *changes;		/* the answer that it points into */
+	Changes    *changes;		/* the answer that the pointers below point into */
 	int64_t		version;
 	char		operation;		/* A, M, D or X */
 	JsonText	namespace_name;
@@ -78,7 +78,7 @@ typedef struct Event
 	size_t		size;			/* of its objects */
 } Event;
 
-/* The answer of one api_changes, counted: every event in the ring holds it. */
+/* The answer of one api_changes call; reference-counted, one reference for each event in the ring. */
 struct Changes
 {
 	unsigned	references;
@@ -93,12 +93,12 @@ extern Changes *changes_new(PgResult *result, const int *representations, size_t
 extern void changes_release(Changes *changes);
 
 /*
- * The frame of an event, which stays the event's; NULL when the event does not carry the object in the
+ * The frame of an event; the event keeps ownership.  NULL when the event does not carry the object in the
  * representation.
  */
 extern Frame *event_frame(Event *event, EventType type, int representation);
 
-/* Tokens of representations, as small numbers that stay valid for the worker's life. */
+/* Maps tokens of representations to small numbers, which stay valid as long as the worker runs. */
 extern int	representation_number(JsonText token);
 extern JsonText representation_token(int number);
 
@@ -111,22 +111,22 @@ typedef struct Follower
 	struct Follower *previous;
 	struct Follower *next;
 	uint64_t	cursor;			/* number of the next event to look at, when following */
-	bool		following;		/* the ring, and not reading on its own */
+	bool		following;		/* reads from the ring, not on its own */
 	bool		wants_bookmark;
 	int			representation;
 	int			first_representation;	/* of the first event on the stream; -1 once that was sent */
-	bool		in_use;			/* it is one of those because of whom the feed's events carry representation, */
+	bool		in_use;			/* the feed reads representation for this follower, */
 	bool		first_in_use;	/* and first_representation */
 } Follower;
 
-/* What watch.c does for the feeds; set once. */
+/* Callbacks of watch.c; set once. */
 typedef struct FeedEvents
 {
-	/* There may be something to hand over. */
+	/* There may be events to send. */
 	void		(*pump) (Follower *follower);
-	/* The ring is about to drop the event at the cursor; the follower moves on or ends. */
+	/* The ring is about to drop the event at the cursor; the callback moves the cursor or ends the watch. */
 	void		(*dropping) (Follower *follower, Event *event);
-	/* The feed's position is gone.  The follower must ask for itself whether its own is too. */
+	/* The log no longer has the feed's position.  The follower must check its own position. */
 	void		(*unfollow) (Follower *follower);
 	void		(*bookmark) (Follower *follower, int64_t version, Frame *frame);
 } FeedEvents;
@@ -137,16 +137,16 @@ extern void feed_start(const FeedEvents *events);
 /* False after two failed polls in a row, or before the first good one. */
 extern bool feed_database_answers(void);
 
-/* A write of this worker was committed. */
+/* This worker committed a write. */
 extern void feed_wake(int lane, int64_t version);
 
-/* One of another worker was. */
+/* Another worker committed a write. */
 extern void feed_note_version(int lane, int64_t version);
 
 extern void feed_attach(Follower *follower, int lane);
 extern void feed_detach(Follower *follower);
 
-/* Follows the ring if it reaches back to position, in the follower's representations. */
+/* Starts to follow the ring if the ring has all events above position in the follower's representations. */
 extern bool feed_follow(Follower *follower, int64_t position);
 
 /* Stops asking for the first representation. */
@@ -155,11 +155,11 @@ extern void feed_first_sent(Follower *follower);
 /* The event at the cursor; NULL when all have been looked at. */
 extern Event *feed_next(Follower *follower);
 
-/* -1 while it is not known. */
+/* -1 while the position is unknown. */
 extern int64_t feed_position(const Feed *feed);
 extern int	feed_lane(const Feed *feed);
 
-/* The frame for wants_bookmark comes through FeedEvents.bookmark, now or later. */
+/* Asks for a bookmark; FeedEvents.bookmark delivers it, now or later. */
 extern void feed_bookmark(Follower *follower);
 
 #endif							/* FEED_H */

@@ -7,7 +7,7 @@
  */
 #include "api/gathered.h"
 
-/* Events are gathered up to here; one larger event goes alone. */
+/* Events are gathered up to this size; a larger event is sent alone. */
 #define GATHERED_BYTES ((size_t) 64 * 1024)
 
 bool

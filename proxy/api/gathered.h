@@ -12,7 +12,7 @@
 
 #define GATHERED_FRAMES 64
 
-/* Zeroed: none. */
+/* Zeroed: empty. */
 typedef struct Gathered
 {
 	Frame	   *frames[GATHERED_FRAMES];
@@ -23,7 +23,7 @@ typedef struct Gathered
 /* Holds the frame; false when no more should be added. */
 extern bool gathered_add(Gathered *gathered, Frame *frame);
 
-/* All of them as one, which is the caller's; there is at least one. */
+/* Joins all frames into one that the caller owns.  At least one frame must have been added. */
 extern Frame *gathered_join(Gathered *gathered);
 
 #endif							/* GATHERED_H */

@@ -3,11 +3,11 @@
  * health.c
  *	  /livez, /readyz, /healthz and /metrics.
  *
- * Texts and codes are kube-apiserver's.  livez and healthz look at the process
- * alone: restarting it does not bring a database back.  readyz fails when the
- * database has been away for some seconds, and from the first SIGTERM on.  Why
- * a check fails goes to the log; a caller learns it only from the path of
- * that check.
+ * Texts and codes are those of kube-apiserver.  livez and healthz check only
+ * the process, because a restart of the process does not bring a database
+ * back.  readyz fails when the database has been away for some seconds, and
+ * from the first SIGTERM on.  The log states why a check fails; only the path
+ * of a single check states it to the caller.
  *
  *-------------------------------------------------------------------------
  */
@@ -85,7 +85,7 @@ health_tick(void)
 	const char *why = "unknown";
 	bool		passes = database_answers(&why);
 
-	/* That nothing is there in the first moments is no news. */
+	/* Do not log failures of the first moments after the start. */
 	if (born_at == 0)
 		born_at = loop_now();
 	if (loop_now() - born_at < DATABASE_GRACE)
@@ -117,7 +117,7 @@ compare_names(const void *left, const void *right)
 	return strcmp(*(const char *const *) left, *(const char *const *) right);
 }
 
-/* What the query says: is verbose there, and which checks are excluded (each once, sorted)? */
+/* Reads from the query whether verbose is set and which checks are excluded (each once, sorted). */
 static size_t
 read_query(HttpRequest *request, bool *verbose, const char **excluded)
 {
@@ -145,7 +145,7 @@ read_query(HttpRequest *request, bool *verbose, const char **excluded)
 	return kept;
 }
 
-/* Takes a name out of the list; false when it is not in it. */
+/* Removes a name from the list; false when the list does not have it. */
 static bool
 take_excluded(const char **excluded, size_t *count, const char *name)
 {
@@ -172,7 +172,7 @@ append_quoted(StrBuf *buf, const char *text)
 	strbuf_putc(buf, '"');
 }
 
-/* All checks of a path. */
+/* Answers with all checks of a path. */
 static void
 answer_all(HttpRequest *request, const char *name, bool ready)
 {
@@ -245,7 +245,7 @@ answer_one(HttpRequest *request, const char *check_name, bool ready)
 	reply_plain(request, 404, "404 page not found\n");
 }
 
-/* True, and the answer is given, when the method is not for reading. */
+/* Answers 405 and returns true unless the method is GET or HEAD. */
 static bool
 refuse_method(HttpRequest *request)
 {

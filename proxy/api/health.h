@@ -10,16 +10,16 @@
 
 #include "http/http.h"
 
-/* A request of the plain port: health and metrics. */
+/* Handles a request of the plain port: health and metrics. */
 extern void health_request(HttpRequest *request);
 
 /*
- * For the API port: answers /healthz, /livez, /readyz and /readyz/<check>; false, and nothing done, for any other
- * path.
+ * For the API port: answers /healthz, /livez, /readyz and /readyz/<check>.  Returns false and does nothing for any
+ * other path.
  */
 extern bool health_answer(HttpRequest *request);
 
-/* About once a second: readyz fails only after the database has been away for some seconds. */
+/* Call about once a second.  Logs when readyz begins to fail or passes again. */
 extern void health_tick(void);
 
 #endif							/* HEALTH_H */

@@ -3,15 +3,15 @@
  * list.c
  *	  Lists of any size in bounded memory.
  *
- * Status and headers are those of the first piece.  A list of one piece is an
- * ordinary answer with its length; a longer one is chunked, and when a later
- * piece cannot be had the connection is reset, so that half a list never
- * looks like a whole one.
+ * The first piece sets status and headers.  A list of one piece is an ordinary
+ * answer with its length.  A longer list is chunked.  When a later piece
+ * fails, the connection is reset, so that no client takes half a list for a
+ * whole one.
  *
- * An export may last: each of its pieces has the time of a request.  Clients
- * that take nothing are cut by http.c.
+ * An export may take long: each of its pieces has the time of a request.
+ * http.c cuts clients that do not read.
  *
- * The pieces of a deletecollection are steps without a body; its answer is
+ * The pieces of a deletecollection are steps without a body.  Its answer is
  * that of the last step, or of the first one that failed.
  *
  *-------------------------------------------------------------------------
@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "api/reply.h"
 
-#define ENCODING_BYTES ((size_t) 256 * 1024)	/* that a compressor holds */
+#define ENCODING_BYTES ((size_t) 256 * 1024)	/* memory of a compressor */
 #define COLUMN_CODE 0
 #define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
@@ -32,7 +32,7 @@
 
 /* ---------- pieces ---------- */
 
-/* Holds the room for what is here and under way. */
+/* Updates the held room: pieces that are here or under way. */
 static void
 pieces_hold(Pieces *pieces)
 {
@@ -59,7 +59,7 @@ piece_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	exchange_note_database(pieces->exchange);
 	if (pieces->on_standby && (outcome != PG_OK || pg_int4(result, 0, COLUMN_CODE) != 200))
 	{
-		/* It does not have the version, or it is the primary that has to refuse. */
+		/* The standby does not have the version, or refuses the request; only the primary may refuse it. */
 		pg_result_free(result);
 		pieces->try_standby = false;
 		pieces_fetch(pieces);
@@ -122,7 +122,7 @@ pieces_take(Pieces *pieces)
 	pieces->ready = NULL;
 	pieces->taken = result != NULL ? pg_result_bytes(result) : 0;
 	pieces_hold(pieces);
-	/* What is not asked for ahead is asked for when there is nothing to send any more. */
+	/* Without room the next piece is not fetched ahead, but only when there is nothing to send. */
 	if (result == NULL || pieces->statement == PG_DELETE_COLLECTION ||
 		answer_room_has(pieces->holding.user, answer_room_expected(PG_PIECE_BYTES), true))
 		pieces_fetch(pieces);
@@ -227,7 +227,7 @@ typedef struct List
 	Pieces		pieces;
 	PieceSending sending;
 	Encoding   *encoding;		/* NULL: none */
-	bool		begun;			/* the head of a chunked answer is out */
+	bool		begun;			/* the head of a chunked answer was sent */
 	uint64_t	patience;		/* of an export: how long it waits for a piece, in milliseconds; else 0 */
 } List;
 
@@ -242,7 +242,7 @@ list_abort(List *list, const char *why)
 	http_abort(list->exchange->http);
 }
 
-/* An export may take as long as it goes on: the clock runs for the database alone, anew for each piece. */
+/* The deadline of an export counts only the time of the database, and starts again for each piece. */
 static void
 list_set_clock(List *list)
 {
@@ -260,8 +260,8 @@ list_set_clock(List *list)
 typedef struct EncodingJob
 {
 	OffloadJob	job;
-	List	   *list;			/* of no concern to the thread */
-	PieceSending sending;		/* these two are the list's, but for this time */
+	List	   *list;			/* not used by the thread */
+	PieceSending sending;		/* these two belong to the list and are lent to the job */
 	Encoding   *encoding;
 	JsonText	bytes;
 	bool		last;
@@ -308,7 +308,10 @@ piece_encoded(OffloadJob *job, bool cancelled)
 		list_advance(piece.list);
 }
 
-/* At once when it is small, else by a thread; the answer has begun and waits for its turn. */
+/*
+ * Encodes a small piece at once, a larger one in a thread.  The thread queue may be full: the answer has begun, so the
+ * job waits.
+ */
 static bool
 list_encode(List *list, JsonText bytes, bool last)
 {
@@ -339,7 +342,7 @@ list_encode(List *list, JsonText bytes, bool last)
 	return true;
 }
 
-/* Sends what has arrived; ends the answer behind the last piece. */
+/* Sends the pieces that have arrived; ends the answer after the last one. */
 static void
 list_advance(List *list)
 {
@@ -401,7 +404,7 @@ list_arrived(void *state)
 	{
 		PgResult   *result = list->pieces.ready;
 
-		/* The answer is counted by http.c; this is what it was made of. */
+		/* http.c counts the answer itself; this counts the result that holds the body. */
 		list->pieces.taken = pg_result_bytes(result);
 		list->pieces.ready = NULL;
 		reply.body = piece_bytes(result, &exchange->arena);
@@ -415,7 +418,7 @@ list_arrived(void *state)
 	}
 	if (exchange->head)
 	{
-		/* Headers are all there is to it; they are those of the chunked answer. */
+		/* Send only the headers, which are those of the chunked answer. */
 		loop_timer_stop(&exchange->deadline);
 		encoding_free(reply_encoding(exchange, &reply));
 		reply_stream_begin(exchange, &reply, list_writable, list);
@@ -478,7 +481,7 @@ list_time_left(void *state)
 	return list->patience > 0 ? list->patience : exchange_time_left(list->exchange);
 }
 
-/* A list that names no version shows everything that was ever answered: only the primary knows that. */
+/* A list without a version must show every write answered before; only the primary has all of them. */
 static bool
 names_version(const Route *route)
 {

@@ -3,15 +3,15 @@
  * list.h
  *	  Lists of any size in bounded memory.
  *
- * A list comes from the extension in pieces.  At most two are here at a time:
- * the one that is being sent and the next one, which is asked for as soon as
- * the sending begins, if there is room for both.  While a client does not take
- * what it has, no call is in flight for it: a slow reader holds no connection
- * and no snapshot.
+ * The extension returns a list in pieces.  The proxy holds at most two: the
+ * piece that it sends and the next one.  It asks for the next piece as soon as
+ * it begins to send, if there is room for both.  While a client does not read,
+ * no call is in flight for that client: a slow reader holds no connection and
+ * no snapshot.
  *
- * The first piece waits for room (pg_answer_for()).  Once it is there, room
- * for a piece is held until the end, so that a list that has begun waits for
- * nobody.
+ * The first piece waits for room (pg_answer_for()).  From then on the list
+ * holds room for one piece until its end, so that a list that has begun never
+ * waits for other clients.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,18 +24,18 @@
 typedef struct Pieces
 {
 	PgStatement statement;		/* PG_LIST, PG_DELETE_COLLECTION or PG_EXPORT */
-	JsonText	request;		/* these two stay the owner's */
+	JsonText	request;		/* these two belong to the owner */
 	JsonText	body;
 	char	   *cursor;			/* of the next piece; NULL for the first one */
-	bool		try_standby;	/* the version is known: a standby that has it will do */
+	bool		try_standby;	/* the list names its version: a standby that has the version may answer */
 	bool		on_standby;		/* the call in flight */
 	bool		exempt;			/* pg_exempt() */
 	bool		complete;		/* the last piece has arrived */
 	bool		begun;			/* the first piece has arrived */
-	bool		encoded;		/* a piece that was taken is held in two forms */
-	AnswerHolding holding;		/* its user is the owner's to set */
-	Exchange   *exchange;		/* whom the calls are for */
-	size_t		taken;			/* bytes of the piece that was taken last, until the next one is asked for */
+	bool		encoded;		/* a taken piece is held in two forms: plain and encoded */
+	AnswerHolding holding;		/* the owner sets the user */
+	Exchange   *exchange;		/* for which the calls are made */
+	size_t		taken;			/* bytes of the piece that was taken last */
 	PgCall	   *call;
 	PgResult   *ready;			/* arrived, not yet taken */
 	uint64_t	(*time_left) (void *state);
@@ -44,20 +44,20 @@ typedef struct Pieces
 	void	   *state;
 } Pieces;
 
-/* Asks for the next piece unless one is there or under way. */
+/* Asks for the next piece unless one is ready or under way. */
 extern void pieces_fetch(Pieces *pieces);
 
 /*
- * The piece that has arrived, which is then the caller's, or NULL; asks for the one behind it.  The caller is done with
- * the piece before.
+ * Returns the piece that has arrived, which the caller then owns, or NULL, and asks for the next one.  The caller must
+ * have finished with the previous piece.
  */
 extern PgResult *pieces_take(Pieces *pieces);
 
 extern void pieces_end(Pieces *pieces);
 
 /*
- * The bytes of a piece, those of its rows one behind the other: in the result or, when there are several, in the
- * arena.
+ * The bytes of a piece: its rows, concatenated.  They are in the result, or in the arena when the piece has several
+ * rows.
  */
 extern JsonText piece_bytes(const PgResult *piece, Arena *arena);
 
@@ -65,18 +65,18 @@ extern JsonText piece_bytes(const PgResult *piece, Arena *arena);
 typedef struct PieceSending
 {
 	bool		busy;			/* false when nothing is left */
-	PgResult   *result;			/* what has been taken is in one of these two */
+	PgResult   *result;			/* the taken piece is in one of these two */
 	Arena		arena;
 	JsonText	rest;
 } PieceSending;
 
-/* The bytes of a piece, which is the sender's from here on. */
+/* Returns the bytes of a piece; the PieceSending owns the piece from here on. */
 extern JsonText piece_take(PieceSending *sending, PgResult *piece);
 
-/* Sends the bytes of the piece that was taken, or what has been made of them. */
+/* Sends the bytes of the taken piece, as they are or encoded. */
 extern void piece_send(PieceSending *sending, JsonText bytes, HttpRequest *http);
 
-/* When the client has taken the last part: sends the next one, or ends the piece and returns false. */
+/* Call when the client has taken the last part.  Sends the next part, or ends the piece and returns false. */
 extern bool piece_send_more(PieceSending *sending, HttpRequest *http);
 
 /* Frees a piece, sent or not. */

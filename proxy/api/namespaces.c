@@ -1,22 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * namespaces.c
- *	  Which namespaces the cluster has: NamespaceLifecycle, and the sweep.
+ *	  The namespaces of the cluster: NamespaceLifecycle, and the sweep.
  *
- * Every worker watches the namespaces, and the upkeep process does.  A create needs to know that its
- * namespace is active, by the watch, and that the store counts the objects of
- * that name as that namespace's (sql/store/namespaces.sql).  Where the two do not
- * agree, a namespace is settled: the store's row is read, then kube-apiserver is
- * asked for that one namespace, and the answer is noted in the store; when the row's
- * namespace is dead, its objects are swept, and it begins again.  One settling at a
- * time for each namespace; what the watch tells meanwhile starts it over.
+ * Every worker and the upkeep process watch the namespaces.  Before a create,
+ * the worker must know two things: the watch says that the namespace is
+ * active, and the store assigns the objects of that name to that namespace
+ * (sql/store/namespaces.sql).  When the two do not agree, the proxy settles
+ * the namespace: it reads the store's row, asks kube-apiserver for that one
+ * namespace, and notes the answer in the store.  When the row's namespace is
+ * dead, the proxy sweeps its objects and begins again.  Each namespace has one
+ * settling at a time; an event of the watch meanwhile starts the settling
+ * over.
  *
- * The upkeep process settles what nobody asks for: namespaces that are new, change
- * or go, and once a minute whatever the store has and the cluster has not.
+ * The upkeep process settles namespaces without a waiting request: those that
+ * are new, changed or deleted, and once a minute every difference between the
+ * store and the cluster.
  *
- * Nothing is concluded from what is absent: neither from a list that is empty nor from an
- * answer that is an error.  And nothing is noted in the store unless the kube-apiserver
- * is this cluster's, by the uid of kube-system.
+ * The proxy concludes nothing from an empty list or from an error answer.  It
+ * notes nothing in the store unless the kube-apiserver belongs to this
+ * cluster, by the uid of kube-system.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,36 +38,36 @@
 #define COLLECTION "/api/v1/namespaces"
 #define SYSTEM_NAMESPACE "kube-system"
 
-/* How long a create waits for the watch to tell of its namespace before kube-apiserver is asked. */
+/* How long a create waits for the watch to report its namespace before the proxy asks kube-apiserver. */
 #define GRACE_MS 50
 
-/* How long anybody waits for the answer. */
+/* How long a request waits for the answer. */
 #define PATIENCE_MS 10000
 
 #define STORE_TIMEOUT_MS 30000
 #define RECONCILE_MS 60000
 #define RECONCILE_AGAIN_MS 5000
 
-/* Settlings that nobody waits for, at a time. */
+/* Concurrent settlings without a waiting request. */
 #define BACKGROUND 4
 
 /*
- * Those that somebody waits for.  More are refused: names that there are not must not take all connections to
- * kube-apiserver.
+ * Concurrent settlings with a waiting request.  Bounded, so that lookups of nonexistent names cannot exhaust the
+ * connections to kube-apiserver.
  */
 #define FOREGROUND 16
 
-/* How often one settling may begin again before it gives up. */
+/* How often one settling may start over before it fails. */
 #define ROUNDS 10
 
 #define BUCKETS 1024
 
-/* Whether the kube-apiserver is that of the cluster whose reports are served. */
+/* Whether the kube-apiserver belongs to the cluster whose reports are served. */
 typedef enum Trust
 {
 	TRUST_UNKNOWN,
 	TRUSTED,
-	UNTRUSTED					/* its namespaces are enforced, but nothing in the store is said to belong to them */
+	UNTRUSTED					/* its namespaces are enforced, but not noted in the store */
 } Trust;
 
 typedef struct Namespace Namespace;
@@ -76,8 +79,8 @@ struct Waiter
 	Exchange   *exchange;
 	Namespace  *namespace;
 	void		(*then) (Exchange *exchange);
-	bool		anyway;			/* goes on also when the namespace could not be looked up */
-	bool		fresh;			/* wants what kube-apiserver says in a round that begins after this one */
+	bool		anyway;			/* continues even if the lookup fails */
+	bool		fresh;			/* needs kube-apiserver's answer in a round that begins later */
 	unsigned	round;
 	LoopTimer	patience;
 	Waiter	   *previous;
@@ -87,23 +90,23 @@ struct Waiter
 struct Namespace
 {
 	Namespace  *next;			/* in its bucket */
-	char	   *uid;			/* as kube-apiserver last said; NULL: there is none */
+	char	   *uid;			/* last reported by kube-apiserver; NULL: the namespace does not exist */
 	bool		terminating;
-	char	   *stored;			/* uid that the store has as active, when that is known */
-	unsigned	list;			/* the last list that had it */
+	char	   *stored;			/* uid that the store has as active; NULL when unknown */
+	unsigned	list;			/* number of the last list that had it */
 	Waiter	   *waiters;
 	LoopTimer	grace;
 
 	/* The settling. */
 	bool		settling;
-	bool		background;		/* nobody waited when it began */
-	bool		wanted;			/* in the queue for one */
-	bool		stale;			/* the watch told something meanwhile */
-	unsigned	round;			/* counts all there ever were */
-	int			rounds;			/* of this settling */
+	bool		background;		/* no request waited when it began */
+	bool		wanted;			/* in the queue for a settling */
+	bool		stale;			/* the watch reported a change meanwhile */
+	unsigned	round;			/* counts all rounds */
+	int			rounds;			/* rounds of this settling */
 	char	   *old_uid;		/* of the store's row; "" for no row */
 	bool		old_dead;		/* the row's namespace is dead */
-	int64_t		created;		/* of the namespace that kube-apiserver has, when it was asked */
+	int64_t		created;		/* creation time of the namespace that kube-apiserver returned */
 	Namespace  *next_wanted;
 	char		name[];
 };
@@ -117,7 +120,7 @@ static int	background_count;
 static int	foreground_count;
 static unsigned list_number;
 static Trust trust;
-static bool list_trusted;		/* the list under way has kube-system with the right uid */
+static bool list_trusted;		/* the list under way has kube-system with the expected uid */
 static bool failing;
 static LoopTimer reconcile_timer;
 
@@ -180,7 +183,7 @@ same_text(const char *a, const char *b)
 	return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
-/* Forgets a namespace that is not there and that nobody cares about. */
+/* Frees a namespace that does not exist and that nothing refers to. */
 static void
 namespace_release(Namespace *namespace)
 {
@@ -197,7 +200,7 @@ namespace_release(Namespace *namespace)
 	free(namespace);
 }
 
-/* ---------- who waits ---------- */
+/* ---------- waiting requests ---------- */
 
 static void
 waiter_detach(Exchange *exchange)
@@ -214,7 +217,7 @@ waiter_detach(Exchange *exchange)
 	exchange_release(exchange);
 }
 
-/* There is no answer. */
+/* Ends a wait without an answer. */
 static void
 waiter_fail(Waiter *waiter, const char *why)
 {
@@ -260,7 +263,7 @@ waiter_add(Namespace *namespace, Exchange *exchange, void (*then) (Exchange *exc
 	loop_timer_start(&waiter->patience, PATIENCE_MS, waiter_impatient, waiter);
 }
 
-/* What the exchange is to know. */
+/* Sets the exchange's namespace_uid and namespace_state. */
 static void
 tell(Exchange *exchange, const Namespace *namespace)
 {
@@ -275,8 +278,8 @@ tell(Exchange *exchange, const Namespace *namespace)
 }
 
 /*
- * Whether nothing has to be asked.  Also while it is being settled: the store looks at the uid again, under the
- * lane's lock.
+ * Whether the exchange can continue without a lookup.  That holds even during a settling, because the store checks the
+ * uid again under the lane's lock.
  */
 static bool
 is_known(const Namespace *namespace)
@@ -286,8 +289,8 @@ is_known(const Namespace *namespace)
 }
 
 /*
- * Tells those for whom what is known is fresh enough: that which the store confirms, or (looked) a round that has
- * ended.
+ * Continues the waiters for which the state is fresh enough.  looked: a round with kube-apiserver has ended; otherwise
+ * only the store has confirmed the state.
  */
 static void
 waiters_tell(Namespace *namespace, bool looked)
@@ -306,7 +309,7 @@ waiters_tell(Namespace *namespace, bool looked)
 		waiter_detach(exchange);
 		tell(exchange, namespace);
 		waiter->then(exchange);
-		/* Others may have gone or come meanwhile. */
+		/* then() may have added or removed waiters. */
 		waiter = namespace->waiters;
 	}
 }
@@ -331,7 +334,7 @@ settle_over(Namespace *namespace)
 	namespace->background = false;
 }
 
-/* The watch is right, or kube-apiserver, or the store has been put right. */
+/* Ends a settling that succeeded. */
 static void
 settle_done(Namespace *namespace)
 {
@@ -343,7 +346,7 @@ settle_done(Namespace *namespace)
 	settle_pump();
 }
 
-/* Whoever waits may try again; else the next reconciliation does. */
+/* Waiting requests may try again; otherwise the next reconciliation does. */
 static void
 settle_failed(Namespace *namespace, const char *why)
 {
@@ -402,7 +405,7 @@ settle_sweep(Namespace *namespace)
 	pg_send(call, false, STORE_TIMEOUT_MS, settle_swept, namespace);
 }
 
-/* The store's row after what was found has been noted. */
+/* Checks the store's row after the note. */
 static void
 settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -423,22 +426,22 @@ settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *er
 	pg_result_free(result);
 
 	/*
-	 * A namespace that was marked dead is swept after kube-apiserver has been asked once more: what it says then
-	 * cannot be overtaken.
+	 * Before the sweep of a namespace that was marked dead, ask kube-apiserver once more: no later event can
+	 * contradict that answer.
 	 */
 	if (!same || namespace->stale)
 		settle_again(namespace);
 	else
 	{
 		set_text(&namespace->stored, active ? namespace->uid : NULL);
-		/* Another proxy may have seen more. */
+		/* Another proxy may have seen a newer state. */
 		if (namespace->uid != NULL && !active)
 			namespace->terminating = true;
 		settle_done(namespace);
 	}
 }
 
-/* True when an answer of 404 is kube-apiserver's own about this namespace. */
+/* True when a 404 comes from kube-apiserver itself and names this namespace. */
 static bool
 says_not_found(const Namespace *namespace, const JsonNode *status)
 {
@@ -512,7 +515,7 @@ settle_found(void *state, int status, const char *body, size_t len, const char *
 	}
 }
 
-/* Only labels are asked for: they need no escaping. */
+/* The name is a DNS label and needs no escaping. */
 static void
 settle_look(Namespace *namespace)
 {
@@ -555,7 +558,7 @@ settle_was_read(void *state, PgOutcome outcome, PgResult *result, const PgError 
 	settle_look(namespace);
 }
 
-/* Before the first list. */
+/* Settles trust before the first list: compares the uid of kube-system. */
 static void
 settle_trusted(void *state, int status, const char *body, size_t len, const char *why)
 {
@@ -609,7 +612,10 @@ settle_begin(Namespace *namespace)
 	settle_read(namespace);
 }
 
-/* For those who wait.  Of namespaces that the watch knows there are only so many, and the store is asked first. */
+/*
+ * Settles a namespace for a waiting request.  FOREGROUND limits only names that the watch does not know: for known
+ * namespaces the store is asked first and their number is bounded.
+ */
 static void
 settle_asked(Namespace *namespace)
 {
@@ -641,7 +647,7 @@ settle_pump(void)
 	}
 }
 
-/* To be settled, by and by. */
+/* Queues a namespace to be settled in the background. */
 static void
 settle_want(Namespace *namespace)
 {
@@ -656,7 +662,7 @@ settle_want(Namespace *namespace)
 
 /* ---------- the watch ---------- */
 
-/* kube-apiserver says that there is a namespace (uid), or that there is none any more (NULL). */
+/* Notes that kube-apiserver has the namespace (uid) or no longer has it (NULL). */
 static void
 namespace_changed(Namespace *namespace, const char *uid, bool terminating)
 {
@@ -768,7 +774,7 @@ static const KubeWatchHandler handler = {list_begin, list_item, list_end, on_eve
 
 /* ---------- the store and the cluster ---------- */
 
-/* What the store has, compared with what the watch knows. */
+/* Compares the store's namespaces with those of the watch. */
 static void
 reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -801,7 +807,7 @@ reconcile_read(void *state, PgOutcome outcome, PgResult *result, const PgError *
 				settle_want(namespace);
 		}
 	}
-	/* The other workers need it only once: what they do not know they find out when they are asked. */
+	/* Workers reconcile only once: they look up anything else on demand. */
 	if (outcome != PG_OK || settles_all)
 		loop_timer_start(&reconcile_timer, outcome == PG_OK ? RECONCILE_MS : RECONCILE_AGAIN_MS, reconcile, NULL);
 }
@@ -819,7 +825,7 @@ reconcile(void *state)
 	pg_send(call, false, STORE_TIMEOUT_MS, reconcile_read, NULL);
 }
 
-/* ---------- for the others ---------- */
+/* ---------- interface ---------- */
 
 void
 namespaces_start(bool all)
@@ -855,7 +861,7 @@ namespaces_ask(Exchange *exchange, const char *name, void (*then) (Exchange *exc
 {
 	Namespace  *namespace = namespace_find(name);
 
-	/* No namespace has any other name. */
+	/* A name that is not a DNS label cannot be a namespace. */
 	if (is_known(namespace) || !is_dns1123_label((JsonText) {name, strlen(name)}))
 	{
 		tell(exchange, namespace);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * namespaces.h
- *	  Which namespaces the cluster has: NamespaceLifecycle, and the sweep.
+ *	  The namespaces of the cluster: NamespaceLifecycle, and the sweep.
  *
  * Reference: k8s-conformance ADM-01, ADM-02, NS-04.
  *
@@ -13,29 +13,29 @@
 #include "api/exchange.h"
 
 /*
- * Begins to follow the namespaces, unless the proxy is without a kube-apiserver or told not to.  all: settles also
- * those that nobody asks for, and sweeps what is left of those that are gone.
+ * Begins to follow the namespaces, unless the proxy has no kube-apiserver or the flags turn it off.  all: also settles
+ * namespaces without a waiting request and sweeps the objects of deleted ones.
  */
 extern void namespaces_start(bool all);
 
-/* Whether they are followed. */
+/* Whether the proxy follows the namespaces. */
 extern bool namespaces_followed(void);
 
-/* Whether a request must not go on before it is known what its namespace is: it may create an object in one. */
+/*
+ * Whether the request may create an object in a namespace and must therefore wait until the namespace's state is known.
+ */
 extern bool namespaces_needed(const Exchange *exchange);
 
 /*
- * Finds out about a namespace, sets namespace_uid or namespace_state of the exchange and calls then(), perhaps before
- * it returns.  When it cannot be found out, the exchange is answered with 503 instead.
+ * Looks up a namespace, sets namespace_uid or namespace_state of the exchange and calls then(), perhaps before this
+ * function returns.  When the lookup fails, answers with 503 instead.
  */
 extern void namespaces_ask(Exchange *exchange, const char *name, void (*then) (Exchange *exchange));
 
-/* The same after the store has refused the uid that was found: asks kube-apiserver, in any case. */
+/* The same after the store refused the uid: always asks kube-apiserver. */
 extern void namespaces_ask_again(Exchange *exchange, const char *name, void (*then) (Exchange *exchange));
 
-/*
- * For a deletion of everything: notes it first when the namespace is terminating, and goes on whatever comes of that.
- */
+/* For deletecollection: notes first whether the namespace is terminating, and calls then() even if the lookup fails. */
 extern void namespaces_refresh(Exchange *exchange, const char *name, void (*then) (Exchange *exchange));
 
 #endif							/* NAMESPACES_H */

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * registry.c
- *	  What is served, and the discovery and OpenAPI documents.
+ *	  The served types, and the discovery and OpenAPI documents.
  *
- * A reading is two calls; the generation noted for it is one that was seen
- * before them, so that a change in between leads to another reading.
+ * A reading is two calls.  Its generation is one that was seen before the
+ * calls, so that a change in between leads to another reading.
  *
- * Types outlive their reading with the watches that began under it, for their
- * metrics; the documents, which are large, are kept by answers alone.
+ * Watches keep the types of their reading for their metrics.  Only answers
+ * keep the documents, which are large.
  *
  * Reference: k8s-conformance DISC-01 to DISC-18, OAPI-01 to OAPI-20, NEG-01.
  *
@@ -25,12 +25,12 @@
 #include "api/reply.h"
 
 #define READ_TIMEOUT_MS 30000
-#define ASK_TIMEOUT_MS 5000		/* for the generation; then the last reading has to do */
+#define ASK_TIMEOUT_MS 5000		/* for the generation; after that the last reading is used */
 #define YEAR_SECONDS (365 * 24 * 3600)
 #define YAML_TYPE "application/yaml"
-#define CLAUSE_LIMIT 64			/* of an Accept header; those behind are ignored */
+#define CLAUSE_LIMIT 64			/* clauses of an Accept header; later ones are ignored */
 
-/* How a document may be written. */
+/* The forms of a document. */
 typedef enum DocumentForm
 {
 	FORM_COMPACT,				/* as it was read */
@@ -44,13 +44,13 @@ typedef struct Document
 	const char *path;
 	const char *content_type;
 	const char *etag;
-	bool		discovery;		/* offered as YAML and indented, too */
+	bool		discovery;		/* also offered as YAML and indented */
 	size_t		row;			/* keeps the first row of a path first */
-	JsonText	forms[FORMS];	/* all but the first are made when they are first asked for; in the arena */
+	JsonText	forms[FORMS];	/* all but the first are made on first use; in the arena */
 	JsonText	compressed[FORMS];
 } Document;
 
-/* Those of one reading. */
+/* The documents of one reading. */
 typedef struct Documents
 {
 	unsigned	references;
@@ -68,11 +68,11 @@ struct Registry
 	size_t		type_count;
 };
 
-/* A request that waits for a question to be answered; in the arena of its exchange. */
+/* A request that waits for the answer to a question; in the arena of its exchange. */
 typedef struct Waiting
 {
 	Exchange   *exchange;
-	struct Waiting **link;		/* what points to this one */
+	struct Waiting **link;		/* the pointer to this entry */
 	struct Waiting *next;
 } Waiting;
 
@@ -80,14 +80,14 @@ static Registry *current;
 static Documents *current_documents;
 static int64_t known_generation = -1;	/* of current */
 static int64_t wanted_generation;
-static Registry *reading;		/* half read, NULL when none is being read */
+static Registry *reading;		/* in progress; NULL when there is none */
 static int64_t reading_generation;
 
-static Waiting *waiting;		/* for the question that is under way */
-static Waiting *arriving;		/* for the next one: the one under way was asked before they came */
+static Waiting *waiting;		/* for the answer to the question under way */
+static Waiting *arriving;		/* for the next question, because these arrived after the one under way was sent */
 static bool asking;
-static bool awaiting_reading;	/* the question was answered with a newer generation, */
-static int64_t asked_generation;	/* with this one */
+static bool awaiting_reading;	/* the answer was a newer generation, */
+static int64_t asked_generation;	/* this one */
 
 static void read_types_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
 static void read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error);
@@ -177,7 +177,7 @@ compare_documents(const void *left, const void *right)
 	return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
 }
 
-/* For whoever reads the log of a start: what is served, and where it comes from. */
+/* Logs at the start which types are served and from which database. */
 static void
 announce(void)
 {
@@ -225,7 +225,7 @@ read_documents_done(void *state, PgOutcome outcome, PgResult *result, const PgEr
 		document->discovery = strncmp(document->path, "/api", 4) == 0;
 		document->row = row;
 
-		/* The header wants it quoted, whichever way it is kept. */
+		/* The header needs quotes; the stored value may lack them. */
 		if (document->etag[0] != '\0' && document->etag[0] != '"')
 			document->etag = arena_printf(&documents->arena, "\"%s\"", document->etag);
 	}
@@ -294,7 +294,7 @@ registry_find(const Registry *registry, const char *group, const char *version, 
 	return NULL;
 }
 
-/* The documents of a path, the default one first; NULL when there are none. */
+/* The documents of a path, the default one first; NULL when the path has none. */
 static Document *
 find_documents(const char *path, size_t *count)
 {
@@ -330,7 +330,7 @@ registry_serves(const Route *route)
 	return find_documents(route->path, &count) != NULL;
 }
 
-/* ---------- asking whether there is a newer one ---------- */
+/* ---------- asking for a newer generation ---------- */
 
 static void question_ask(void);
 
@@ -365,8 +365,8 @@ question_done(void)
 }
 
 /*
- * A reading ended, well or not.  One that was under way when the question was answered may be too old; another one
- * follows it.
+ * A reading succeeded or failed.  A reading that was already under way when the question was answered may be too old;
+ * another reading follows it.
  */
 static void
 question_reading_ended(void)
@@ -419,7 +419,7 @@ registry_refresh(Exchange *exchange)
 
 /* ---------- negotiation ---------- */
 
-/* The parameters that make a media type another one; empty when absent. */
+/* A clause of an Accept header with the parameters that distinguish media types; empty when absent. */
 typedef struct MediaClause
 {
 	JsonText	type;			/* without parameters */
@@ -492,7 +492,8 @@ parse_media_type(const char *begin, const char *end)
 }
 
 /*
- * Media types compare without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the same.
+ * Media types are compared without regard to case; the two spellings of the OpenAPI protobuf types (@ and .) are the
+ * same.
  */
 static bool
 same_type(JsonText a, JsonText b)
@@ -514,7 +515,7 @@ same_type(JsonText a, JsonText b)
 	return true;
 }
 
-/* Whether a document is what a clause asks for; *yaml when it asks for YAML. */
+/* Whether a document fits a clause; sets *yaml when the clause asks for YAML. */
 static bool
 clause_accepts(const MediaClause *clause, const Document *document, bool is_default, bool *yaml)
 {
@@ -530,7 +531,7 @@ clause_accepts(const MediaClause *clause, const Document *document, bool is_defa
 	return *yaml || same_type(clause->type, offered.type);
 }
 
-/* The document for an Accept header among those of one path, perhaps as YAML; NULL when nothing fits. */
+/* Selects the document of a path that fits an Accept header best, perhaps as YAML; NULL when none fits. */
 static Document *
 negotiate(Document *documents, size_t count, const char *accept, bool *yaml)
 {
@@ -571,7 +572,7 @@ etag_matches(const char *header, const char *etag)
 		size_t		len = strcspn(header, ",");
 		JsonText	tag = trim(header, header + len);
 
-		/* trim() took the quotes of both away. */
+		/* trim() removed the quotes of both. */
 		if (tag.len > 2 && memcmp(tag.bytes, "W/", 2) == 0)
 			tag = trim(tag.bytes + 2, tag.bytes + tag.len);
 		if (json_text_is(tag, "*") || json_text_compare(tag, trim(etag, etag + strlen(etag))) == 0)
@@ -593,7 +594,7 @@ registry_answer_unknown(Exchange *exchange)
 				 &details);
 }
 
-/* Whether the request came through an index entry whose hash is still that of the document (OAPI-02). */
+/* Whether the request has the hash of an index entry and the document still has that hash (OAPI-02). */
 static bool
 hash_matches(const Exchange *exchange, const Document *document)
 {
@@ -603,7 +604,7 @@ hash_matches(const Exchange *exchange, const Document *document)
 		json_text_compare(*hash, trim(document->etag, document->etag + strlen(document->etag))) == 0;
 }
 
-/* The body in the form that was asked for; made once. */
+/* The body in the requested form; each form is made once. */
 static JsonText
 document_form(Document *document, DocumentForm form, bool gzip)
 {
@@ -630,7 +631,7 @@ send_document(Exchange *exchange, Document *document, bool yaml)
 	encoding_accepts_gzip(http_header(exchange->http, "accept-encoding"));
 	JsonText	body;
 
-	/* application/json with its parameters, under the other name. */
+	/* The YAML type with the parameters of the JSON type. */
 	if (yaml)
 		headers[0].value = arena_printf(&exchange->arena, YAML_TYPE "%s",
 										document->content_type + strcspn(document->content_type, ";"));

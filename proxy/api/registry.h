@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * registry.h
- *	  What is served, and the discovery and OpenAPI documents.
+ *	  The served types, and the discovery and OpenAPI documents.
  *
- * Read from the extension at the start and whenever api_poll reports another
- * generation; kept while the database is away.  A reading is immutable and
- * counted: answers that are being sent keep the one they began with.
+ * The proxy reads the registry from the extension at the start and whenever
+ * api_poll reports another generation, and keeps it while the database is
+ * away.  A reading is immutable and reference-counted: an answer keeps the
+ * reading that it began with.
  *
- * What a reading does not have may have been registered a moment ago: before
- * that is said to be unknown the database is asked for the generation, by one
- * question at a time for all who wait.
+ * A type that is missing in a reading may have been registered a moment ago.
+ * Before the proxy answers 404 it asks the database for the generation.  One
+ * question at a time serves all requests that wait.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,13 +30,13 @@ typedef struct RegistryType
 	const char *kind;
 	bool		namespaced;
 	bool		status;			/* has the subresource */
-	const char *deprecation;	/* what users of the version are warned of; NULL when it is not deprecated */
+	const char *deprecation;	/* warning to users of the version; NULL when it is not deprecated */
 } RegistryType;
 
 struct Exchange;
 struct Route;
 
-/* The generation that api_poll saw; reads again when it is another one than that of the last reading. */
+/* Takes the generation that api_poll returned; starts a reading when the last reading has another generation. */
 extern void registry_generation(int64_t generation);
 
 /* NULL before the first successful reading; registry_release() ends the reference. */
@@ -43,29 +44,26 @@ extern Registry *registry_acquire(void);
 extern void registry_release(Registry *registry);
 extern bool registry_known(void);
 
-/*
- * Whether the last reading has the resource or the document; true before the first one, which has an answer of its
- * own.
- */
+/* Whether the last reading has the resource or the document.  True before the first reading: then the answer is 503. */
 extern bool registry_serves(const struct Route *route);
 
 /*
- * The exchange goes on (exchange_next()) once there is a reading at least as new as this call, or none can be had:
- * never from inside.  Until then the registry holds it.
+ * Calls exchange_next() when there is a reading at least as new as this call, or when none can be had; never before
+ * this function returns.  Until then the registry holds the exchange.
  */
 extern void registry_refresh(struct Exchange *exchange);
 
 /* All types of a reading. */
 extern const RegistryType *registry_types(const Registry *registry, size_t *count);
 
-/* NULL when not served; *version_known tells whether group and version are. */
+/* NULL when not served; *version_known tells whether group and version are served. */
 extern const RegistryType *registry_find(const Registry *registry, const char *group, const char *version,
 										 const char *resource, bool *version_known);
 
 /* Answers a GET or HEAD of a document: 200, 304, 404 or 406, or 503 before the first reading. */
 extern void registry_answer(struct Exchange *exchange);
 
-/* What every answer is before the first reading (DISC-15). */
+/* The answer to every request before the first reading (DISC-15). */
 extern void registry_answer_unknown(struct Exchange *exchange);
 
 #endif							/* REGISTRY_H */

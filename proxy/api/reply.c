@@ -3,10 +3,11 @@
  * reply.c
  *	  Answers: replies of the extension's functions and Status objects of our own.
  *
- * An SQL error is a fault of ours or of the database, never the client's: the
- * extension answers what a client did wrong with a reply.  Its text goes to
- * the log, the client is told the SQLSTATE.  The exception is 54000: what the
- * client sent takes more than its budget, which may show after the answer.
+ * An SQL error is a fault of the proxy, the extension or the database, never
+ * of the client: the extension answers a client's mistakes with a reply.  The
+ * text of the error goes to the log; the client gets the SQLSTATE.  The
+ * exception is 54000: the client's request takes more than its budget, which
+ * may show only after the first piece of the answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +18,7 @@
 
 #include "engine/api/request.h"
 
-#define WARNING_TOTAL 4096		/* code points of all warnings together; beyond, each is cut */
+#define WARNING_TOTAL 4096		/* code points of all warnings together; above this, each is cut */
 #define WARNING_CUT 256
 #define WARNING_LIMIT 64		/* headers */
 
@@ -30,7 +31,7 @@ typedef struct SqlStatus
 	int			retry_after;
 } SqlStatus;
 
-/* The first line that fits counts. */
+/* The first entry that matches is used. */
 static const SqlStatus sql_statuses[] = {
 	{"KR410", 410, "Expired", "The resourceVersion for the provided list is too old.", 0},
 	{"40", 503, "ServiceUnavailable", "the database could not complete the operation, please try again", 1},
@@ -57,7 +58,7 @@ sql_status(const PgError *error)
 	return status;
 }
 
-/* The line of an error, its message and its details; what is not in the line lives in the arena. */
+/* The entry of an error, with its message and details; texts that are not in the entry are in the arena. */
 static const SqlStatus *
 explain(Arena *arena, const PgError *error, const char **message, StatusDetails *details)
 {
@@ -82,7 +83,7 @@ reply_is_transient(PgOutcome outcome, const PgError *error)
 {
 	const SqlStatus *status;
 
-	/* No other outcome comes with an error. */
+	/* Only PG_FAILED comes with an error. */
 	if (outcome != PG_FAILED || error == NULL)
 		return true;
 	status = sql_status(error);
@@ -158,7 +159,7 @@ warning_is_new(const Reply *reply, size_t index)
 	return true;
 }
 
-/* Every answer about a deprecated version says so, errors included. */
+/* Every answer about a deprecated version has this warning, errors included. */
 static void
 append_deprecation(Exchange *exchange, HttpHeader *headers, size_t *count)
 {
@@ -176,7 +177,7 @@ append_gzip(HttpHeader *headers, size_t *count)
 	headers[(*count)++] = (HttpHeader) {"vary", "Accept-Encoding"};
 }
 
-/* Headers of a reply in the exchange's arena; *count of them. */
+/* The headers of a reply, in the exchange's arena; sets *count. */
 static HttpHeader *
 reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 {
@@ -211,7 +212,7 @@ reply_headers(Exchange *exchange, const Reply *reply, size_t *count)
 	return headers;
 }
 
-/* The request is over for the database and for the clock; the answer may still be on its way. */
+/* Ends the database call and the deadline of the request; the answer may still be on its way. */
 static void
 exchange_answered(Exchange *exchange, int code)
 {
@@ -229,7 +230,7 @@ release_result(void *state)
 	pg_result_free(state);
 }
 
-/* Whether the client wants this answer, which is JSON so far, as YAML. */
+/* Whether the client wants this JSON answer as YAML. */
 static bool
 wants_yaml(const Exchange *exchange, const char *content_type, int code)
 {
@@ -254,10 +255,7 @@ reply_is_pretty(Exchange *exchange, int code)
 							 http_header(exchange->http, "user-agent"));
 }
 
-/*
- * Whether it falls to the proxy to indent an answer: the extension indents objects, lists and the Status of one
- * deletion.
- */
+/* Whether the proxy must indent an answer.  The extension indents objects, lists and the Status of one deletion. */
 static bool
 wants_indent(Exchange *exchange, const char *content_type, int code)
 {
@@ -277,7 +275,7 @@ reply_indented(Arena *arena, JsonText body)
 	return (JsonText) {buf.bytes, buf.len};
 }
 
-/* REQ-11: reads alone; and exports, which are no verb of the API. */
+/* REQ-11: only reads, and exports, which have no verb of the API. */
 static bool
 wants_gzip(const Exchange *exchange, int code)
 {
@@ -293,16 +291,16 @@ wants_gzip(const Exchange *exchange, int code)
 typedef struct ReplyJob
 {
 	OffloadJob	job;
-	Exchange   *exchange;		/* these four are of no concern to the thread */
+	Exchange   *exchange;		/* these four are not used by the thread */
 	int			code;
-	HttpHeader *headers;		/* with room for those of gzip */
+	HttpHeader *headers;		/* with room for the headers of gzip */
 	size_t		header_count;
 	bool		yaml;
 	bool		indent;
 	bool		gzip;			/* afterwards: whether it was compressed */
 	JsonText	body;
-	Arena		input;			/* what the body was, until it has become something else */
-	Arena		arena;			/* what it has become */
+	Arena		input;			/* the original body, until it is converted */
+	Arena		arena;			/* the converted body */
 } ReplyJob;
 
 static void
@@ -318,7 +316,7 @@ encode_reply(OffloadJob *job)
 	reply->gzip &= reply->body.len >= GZIP_FROM;
 	if (reply->gzip)
 	{
-		/* The client may be slow to take what is small now. */
+		/* Free the uncompressed body at once: the client may read slowly. */
 		Arena		whole = reply->arena;
 
 		arena_init(&reply->arena);
@@ -359,7 +357,7 @@ reply_encoded(OffloadJob *job, bool cancelled)
 						reply->body.len, free_reply, reply);
 }
 
-/* At once when it is small, else by a thread. */
+/* Encodes a small answer at once, a larger one in a thread. */
 static void
 send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool indent, bool gzip, PgResult *result)
 {
@@ -367,7 +365,7 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool indent, boo
 	Reply		reply = *given;
 	ReplyJob   *job;
 
-	/* A write has taken place: to have it sent again would be wrong. */
+	/* Only reads get 429 here: a write has been done, and the client must not send it again. */
 	if (!at_once && !offload_has_room() && strcmp(exchange->route->method, "GET") == 0)
 	{
 		reply_too_many_requests(exchange);
@@ -377,7 +375,7 @@ send_encoded(Exchange *exchange, const Reply *given, bool yaml, bool indent, boo
 	job = calloc(1, sizeof(ReplyJob));
 	if (job == NULL)
 		abort();
-	/* The result goes as soon as the body is copied. */
+	/* The result is freed as soon as the body is copied. */
 	reply.content_type = arena_strdup(&exchange->arena, given->content_type);
 	job->job = (OffloadJob) {.run = encode_reply, .done = reply_encoded};
 	job->exchange = exchange;
@@ -468,7 +466,7 @@ send_status(Exchange *exchange, int code, const char *reason, const char *messag
 	}
 	else if (wants_indent(exchange, headers[0].value, code))
 		body = reply_indented(&exchange->arena, body);
-	/* Of all Status documents upstream writes this one by a way of its own. */
+	/* Of all Status documents, kube-apiserver sets this header only on 403. */
 	if (code == 403)
 		headers[count++] = (HttpHeader) {"x-content-type-options", "nosniff"};
 	append_deprecation(exchange, headers, &count);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * reply.h
- *	  Answers: replies of the extension's functions and Status objects of our own.
+ *	  Answers: replies of the extension's functions and Status objects of the proxy.
  *
  * Every answer to an exchange goes through here (or through
  * reply_stream_begin), so that it is counted once and its deadline stops.
@@ -28,41 +28,38 @@ typedef struct Reply
 	JsonText	body;
 } Reply;
 
-/* Columns 0 to 4 of a row; what it points to lives in the result and in the arena. */
+/* Reads columns 0 to 4 of a row.  The pointers of the reply point into the result and the arena. */
 extern Reply reply_read(Arena *arena, const PgResult *result, size_t row);
 
 /*
- * A whole answer, in the form that the client asked for.  With a result, the body is borrowed from it and the result
- * is freed when it has been sent; else it is copied.
+ * Sends a whole answer in the form that the client asked for.  With a result, the body is borrowed from the result, and
+ * the result is freed after the answer was sent; otherwise the body is copied.
  */
 extern void reply_send(Exchange *exchange, const Reply *given, PgResult *result);
 
-/* Whether the client wants an answer of this code indented, if it is JSON. */
+/* Whether the client wants a JSON answer of this code indented. */
 extern bool reply_is_pretty(Exchange *exchange, int code);
 
 /* A JSON body, indented. */
 extern JsonText reply_indented(Arena *arena, JsonText body);
 
-/* What an answer in pieces goes through; NULL when it goes out as it is.  Changes the head accordingly. */
+/* The encoding of an answer in pieces; NULL when the answer needs none.  Changes the head of the reply accordingly. */
 extern Encoding *reply_encoding(Exchange *exchange, Reply *reply);
 
-/* The head of a chunked answer. */
+/* Sends the head of a chunked answer. */
 extern void reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (void *state), void *state);
 
-/* A Status.  details may be NULL (none); its retry_after_seconds becomes Retry-After. */
+/* Answers with a Status.  details may be NULL; its retry_after_seconds becomes Retry-After. */
 extern void reply_status(Exchange *exchange, int code, const char *reason, const char *message,
 						 const StatusDetails *details);
 
-/*
- * The Status of a path that has no such method.  allow: the methods that it has; NULL on paths of kube-apiserver,
- * which does not say.
- */
+/* Answers 405.  allow: the methods of the path; NULL for paths of kube-apiserver, which does not list them. */
 extern void reply_method_not_allowed(Exchange *exchange, const char *allow);
 
-/* The answer to a call that gave no result. */
+/* Answers a request whose call gave no result. */
 extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *error);
 
-/* The Status of a call that failed, in the arena: for where an answer has begun. */
+/* The Status of a failed call, in the arena; for answers that have begun. */
 extern JsonText reply_failure(Arena *arena, const PgError *error);
 
 /* Whether a failure would not go away by trying the parts of a batch one by one. */

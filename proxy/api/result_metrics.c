@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * result_metrics.c
- *	  policy_report_result and cluster_policy_report_result: how many results
- *	  there are, for Prometheus.
+ *	  policy_report_result and cluster_policy_report_result: numbers of results
+ *	  for Prometheus.
  *
- * The finished text is in memory that all workers share: the kernel gives each
- * scrape to a worker of its choice, and series must not jump between the
- * readings of different ones.  The upkeep process reads, when a worker asks
- * it to.  There is room for two texts.  A reading is
- * written where the one before the last was; a worker that copies the last
- * one notices afterwards when it was overtaken, and copies again.  When the writer
- * dies at that, the reading that was shown before is still whole.
+ * The finished text is in memory that all workers share.  The kernel gives
+ * each scrape to any worker, and series must not jump between the readings of
+ * different workers.  The upkeep process reads when a worker asks.  The shared
+ * memory has room for two texts.  A new reading overwrites the older of the
+ * two.  A worker that copies a text checks afterwards whether the text was
+ * overwritten, and then copies again.  When the writer dies while it writes,
+ * the reading that is shown is still whole.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,13 +32,13 @@
 
 #define READ_TIMEOUT_MS 3000
 
-/* How often a scrape that waits looks whether the reading is there. */
+/* How often a waiting scrape checks for the reading. */
 #define LOOK_MS 5
 
-/* A reading is shown no longer than this; four intervals when they are longer. */
+/* How long a reading is shown; four intervals if they are longer. */
 #define MOST_AGE_MS 60000
 
-/* Room for a text: for so many bytes of each series, on the average. */
+/* Room for a text: so many bytes for each series on average. */
 #define SERIES_BYTES 512
 #define TEXT_BYTES ((size_t) config.result_series * SERIES_BYTES)
 
@@ -59,8 +59,8 @@ typedef struct Reading
 {
 	uint64_t	read_at;		/* milliseconds of the monotonic clock */
 	double		read_time;		/* seconds since 1970 */
-	long long	series;			/* that there are */
-	long long	cut;			/* of them, not shown */
+	long long	series;			/* all series */
+	long long	cut;			/* series left out of the text */
 	size_t		len;			/* of the text */
 } Reading;
 
@@ -68,32 +68,32 @@ typedef struct Board
 {
 	_Atomic uint64_t asked_at;	/* when a worker last asked for a reading; 0: never */
 	_Atomic uint64_t asked;		/* number of the last question */
-	_Atomic uint64_t answered;	/* number of the last one that was answered, well or not */
-	_Atomic uint64_t begun;		/* number of the reading that is or was last written */
-	_Atomic uint64_t shown;		/* number of the one to be shown; 0: none.  Number n is in place n % 2 */
+	_Atomic uint64_t answered;	/* number of the last question that was answered, even if the reading failed */
+	_Atomic uint64_t begun;		/* number of the reading whose writing began last */
+	_Atomic uint64_t shown;		/* number of the reading to show; 0: none.  Reading n is in slot n % 2 */
 	Reading		readings[2];
 	char		texts[];
 } Board;
 
-static Board *board;			/* NULL: not wanted */
+static Board *board;			/* NULL: turned off */
 static int	asked_fd;			/* wakes the upkeep process */
 
-/* Of a worker. */
+/* State of a worker. */
 static ResultScrape *waiting;
-static uint64_t awaited;		/* the question whose answer they wait for */
+static uint64_t awaited;		/* number of the question for which the scrapes wait */
 static uint64_t patient_until;
 static LoopTimer look_timer;
 
-/* Of the upkeep process. */
+/* State of the upkeep process. */
 static bool reading;
-static uint64_t read_for;		/* the last question before the reading under way */
+static uint64_t read_for;		/* number of the last question before the reading under way */
 
 void
 result_metrics_init(void)
 {
 	if (config.result_series == 0)
 		return;
-	/* Pages that are not written to cost nothing. */
+	/* Pages that are never written use no memory. */
 	board = mmap(NULL, sizeof(Board) + 2 * TEXT_BYTES, PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	asked_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -124,7 +124,7 @@ write_line(StrBuf *line, const PgResult *result, size_t row, bool namespaced)
 	strbuf_printf(line, "} %lld\n", (long long) pg_int8(result, row, COLUMN_COUNT));
 }
 
-/* One of the two metrics; what does not fit is left out.  Returns how many series were written. */
+/* Writes one of the two metrics; leaves out lines that do not fit.  Returns how many series were written. */
 static long long
 write_metric(char *text, size_t *len, Arena *arena, const PgResult *result, bool namespaced)
 {
@@ -242,7 +242,7 @@ look(void *state)
 	}
 }
 
-/* Whether it is this worker's turn to ask: then nobody else will before the interval is over. */
+/* Whether this worker asks; then no other worker asks before the interval is over. */
 static bool
 take_turn(void)
 {
@@ -316,7 +316,7 @@ result_metrics_write(StrBuf *buf)
 		buf->len = start;
 		strbuf_append(buf, board->texts + (number % 2) * TEXT_BYTES, copy.len);
 		atomic_thread_fence(memory_order_seq_cst);
-		/* The next but one is written over this one. */
+		/* Reading number + 2 overwrites this one. */
 	} while (atomic_load(&board->begun) > number + 1);
 	if (loop_now() > copy.read_at + most_age)
 	{

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * result_metrics.h
- *	  policy_report_result and cluster_policy_report_result: how many results
- *	  there are, for Prometheus.
+ *	  policy_report_result and cluster_policy_report_result: numbers of results
+ *	  for Prometheus.
  *
  * Names, labels and values are those of Policy Reporter's simple mode, so that
- * its dashboards fit.  They are read when somebody scrapes, by the upkeep
- * process, at most once in --result-metrics-interval for the whole proxy;
- * all workers show the same reading.
+ * its dashboards work.  The upkeep process reads them on a scrape, at most
+ * once in --result-metrics-interval for the whole proxy.  All workers show the
+ * same reading.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,10 +16,10 @@
 
 #include "engine/base/arena.h"
 
-/* Called by the parent before it forks. */
+/* Call in the parent before it forks. */
 extern void result_metrics_init(void);
 
-/* Called by the upkeep process whose loop is there: reads when a worker asks. */
+/* Call in the upkeep process after its loop was made: reads when a worker asks. */
 extern void result_metrics_serve(void);
 
 /* A scrape that waits for a reading; embedded in its owner's struct, zeroed at first. */
@@ -27,18 +27,17 @@ typedef struct ResultScrape
 {
 	struct ResultScrape *previous;
 	struct ResultScrape *next;
-	void		(*ready) (void *state); /* NULL: does not wait */
+	void		(*ready) (void *state); /* NULL when the scrape does not wait */
 	void	   *state;
 } ResultScrape;
 
 /*
- * Sees to it that the reading is new enough; then ready runs, once, maybe before this returns.  It does not wait for
- * a database that is away, nor for longer than three seconds, nor where another worker has asked already: what has
- * been read before will do then.
+ * Makes the reading new enough, then calls ready() once, maybe before this function returns.  Waits at most three
+ * seconds.  Uses the last reading when the database is away, or when another worker asked within the interval.
  */
 extern void result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *state), void *state);
 
-/* ready will not run. */
+/* ready() will not be called. */
 extern void result_metrics_cancel(ResultScrape *scrape);
 
 /*

@@ -3,8 +3,9 @@
  * stages.c
  *	  The stages that a request goes through, from the first to its answer.
  *
- * A request is authenticated and authorized before anything is said about
- * whether what it names exists; then it is handed on by its verb.
+ * The proxy authenticates and authorizes a request before any answer says
+ * whether the named object exists.  Then the verb selects the function that
+ * does the work.
  *
  * Reference: k8s-conformance sections 5.1, 5.2, 6.3, 20.
  *
@@ -45,21 +46,21 @@ static void know_namespace(Exchange *exchange);
 static void perform(Exchange *exchange);
 
 /*
- * In their order.  Each ends with exchange_next(), at once or when what it waits for has come, or with an answer.  The
- * end of the request ends each of them, and from start_clock on the deadline does, with 504.
+ * In order.  Each stage ends with exchange_next(), at once or after a wait, or with an answer.  The end of the request
+ * ends any stage; from start_clock on the deadline does so too, with 504.
  */
 static const Stage stages[] = {
 	{authenticate},				/* waits for a TokenReview */
 	{authorize},				/* waits for a SubjectAccessReview */
-	{authorize_create},			/* an apply may create: waits for another one */
-	{answer_apart},				/* health and metrics; the rest is refused during a shutdown */
+	{authorize_create},			/* an apply may create: waits for another SubjectAccessReview */
+	{answer_apart},				/* health and metrics; refuses all other requests during a shutdown */
 	{start_clock},
 	{export_results},			/* waits for the database */
-	{know_registry},			/* what is not known may be new: waits for a reading of the registry */
-	{know_type},				/* discovery ends here */
-	{body_take},				/* YAML becomes JSON: waits for a thread when there is much */
-	{know_namespace},			/* waits for kube-apiserver when the namespace is not known */
-	{perform},					/* waits for the database; batch.c may ask for the namespace and perform again */
+	{know_registry},			/* an unknown type may be new: waits for a reading of the registry */
+	{know_type},				/* answers discovery */
+	{body_take},				/* converts YAML to JSON: waits for a thread when the body is large */
+	{know_namespace},			/* waits for kube-apiserver when the namespace is unknown */
+	{perform},					/* waits for the database; batch.c may look up the namespace and repeat this stage */
 };
 
 void
@@ -75,7 +76,7 @@ exchange_next(Exchange *exchange)
 	exchange_again(exchange);
 }
 
-/* ---------- who asks, and whether that is allowed ---------- */
+/* ---------- authentication and authorization ---------- */
 
 static void
 answer_forbidden(Exchange *exchange, const AccessAttributes *access, const char *reason)
@@ -92,7 +93,7 @@ answer_forbidden(Exchange *exchange, const AccessAttributes *access, const char 
 				 &details);
 }
 
-/* AUTHZ-12: nobody said whether it is allowed. */
+/* AUTHZ-12: there is no decision. */
 static void
 answer_undecided(Exchange *exchange, Decision decision)
 {
@@ -186,7 +187,7 @@ create_authorized(void *state, Decision decision, const char *reason)
 	exchange_next(exchange);
 }
 
-/* AUTHZ-13.  Asked ahead, because nobody can be asked while the database writes. */
+/* AUTHZ-13.  Asks before the write, because the database cannot ask while it writes. */
 static void
 authorize_create(Exchange *exchange)
 {
@@ -201,7 +202,7 @@ authorize_create(Exchange *exchange)
 	identity_authorize(&exchange->arena, exchange->user, &create, &exchange->question, create_authorized, exchange);
 }
 
-/* ---------- what is not of the API ---------- */
+/* ---------- paths outside the API ---------- */
 
 static void
 metrics_ready(void *state)
@@ -253,7 +254,7 @@ answer_apart(Exchange *exchange)
 		exchange_next(exchange);
 }
 
-/* For a watch the parameter timeout means nothing (W-03). */
+/* A watch ignores the parameter timeout (W-03). */
 static void
 start_clock(Exchange *exchange)
 {
@@ -280,7 +281,7 @@ export_results(Exchange *exchange)
 		exchange_next(exchange);
 }
 
-/* ---------- what it is about ---------- */
+/* ---------- the type and the namespace ---------- */
 
 static void
 answer_not_served(Exchange *exchange)
@@ -290,7 +291,7 @@ answer_not_served(Exchange *exchange)
 	reply_status(exchange, 404, "NotFound", "the server could not find the requested resource", &details);
 }
 
-/* A verb, or none, that the resource or its status does not have wherever it is asked for. */
+/* For a verb, or none, that the resource or its status never has. */
 static void
 answer_not_supported(Exchange *exchange)
 {
@@ -302,10 +303,7 @@ answer_not_supported(Exchange *exchange)
 							  route->resource_name, route->group), &details);
 }
 
-/*
- * Section 6.3.  False when the path names nothing that is served or the verb is not one for it: then that has been
- * answered.
- */
+/* Section 6.3.  When the path names nothing that is served, or the verb does not fit, answers and returns false. */
 static bool
 find_type(Exchange *exchange)
 {
@@ -329,7 +327,7 @@ find_type(Exchange *exchange)
 			reply_plain(exchange, 404, "404 page not found\n", 0);
 		return false;
 	}
-	/* Across all namespaces there are only lists and watches (ERR-22, ERR-23); a watch of a name is one of the list. */
+	/* Only lists and watches work across all namespaces (ERR-22, ERR-23).  A watch of a name is a watch of the list. */
 	if (exchange->type->namespaced != (route->namespace_name[0] != '\0') &&
 		!(exchange->type->namespaced && (strcmp(route->verb, "list") == 0 || strcmp(route->verb, "watch") == 0)))
 	{
@@ -388,8 +386,8 @@ answer_known_namespace(Exchange *exchange)
 }
 
 /*
- * kubectl asks for a namespace when it did not find an object in it, and prints what it hears.  Behind the aggregator
- * this path never comes here.  Without a cluster any valid namespace exists.
+ * kubectl asks for a namespace when it did not find an object in it, and prints the answer.  Behind the aggregator this
+ * path never reaches the proxy.  Without a cluster every valid namespace exists.
  */
 static bool
 answer_namespace(Exchange *exchange)
@@ -447,7 +445,7 @@ set_text(Arena *arena, JsonNode *object, const char *key, const char *value)
 		json_set(arena, object, key, json_new_cstring(arena, value));
 }
 
-/* extension/engine/api/request.h */
+/* The request of extension/engine/api/request.h. */
 static JsonText
 exchange_request_text(Exchange *exchange)
 {

@@ -3,10 +3,10 @@
  * watch.c
  *	  Watches: streams of events.
  *
- * position: the stream has been handed every event up to it that concerns it,
- * and none behind it.  Events at or below it are never handed again, wherever
- * they come from; a bookmark is sent only when nothing is left to hand over,
- * and never below what the client knows of already.
+ * position: the stream has received every event that concerns it up to this
+ * version, and none above it.  Events at or below it are never sent again,
+ * wherever they come from.  A bookmark is sent only when no event is left to
+ * send, and never below a version that the client already knows.
  *
  * watch_pump() is the only place that sends.  It is called whenever something
  * may have changed and does nothing while a send is under way.
@@ -33,21 +33,20 @@
 
 #define TICK_MS 1000
 #define RETRY_MS 1000
-#define TIMEOUT_LEAST_S 1800	/* when the client names none */
+#define TIMEOUT_LEAST_S 1800	/* when the client sets none */
 #define TIMEOUT_SPREAD_S 1800
 #define BOOKMARK_LEAST_MS 50000
 #define BOOKMARK_SPREAD_MS 20000
 #define LAST_BOOKMARK_MS 2000	/* before the end */
-#define SHORT_MS 1000			/* a watch that ends sooner and without an event is a fault to client-go, which lists
-								 * again then (W-04) */
+#define SHORT_MS 1000			/* client-go lists again after a watch that ends sooner without an event (W-04) */
 #define END_STEP_MS 100			/* at a shutdown watches end step by step, */
-#define ENDS_IN_STEP 20			/* so many at a time, or more when there is not time enough */
-#define PARTING_MS 30000		/* for a client to take what was sent before the end */
-#define READ_ROWS_FIRST 20		/* when reading alone */
+#define ENDS_IN_STEP 20			/* so many at a time, or more when the time is short */
+#define PARTING_MS 30000		/* for a client to read the rest before the connection is cut */
+#define READ_ROWS_FIRST 20		/* of a watch that reads on its own */
 #define READ_ROWS_MOST 200
-#define READ_BYTES (256 * 1024) /* an answer should be about so large */
+#define READ_BYTES (256 * 1024) /* target size of an answer */
 #define READ_TIMEOUT_MS 10000
-#define SEND_ROOM ((size_t) 256 * 1024) /* that there must be before something is sent */
+#define SEND_ROOM ((size_t) 256 * 1024) /* needed before a watch sends */
 
 /* Columns of api_watch. */
 enum
@@ -67,7 +66,7 @@ enum
 
 typedef struct Watch Watch;
 
-/* What comes before the events; freed when it has been sent. */
+/* The part of the stream before the events; freed when it has been sent. */
 typedef struct Initial
 {
 	Pieces		pieces;
@@ -77,16 +76,16 @@ typedef struct Initial
 
 struct Watch
 {
-	Follower	follower;		/* first: a Follower is its Watch */
+	Follower	follower;		/* first member: a Follower pointer is a Watch pointer */
 	Exchange   *exchange;
 	Watch	   *previous;
 	Watch	   *next;
-	Arena		arena;			/* the selectors; empty without */
+	Arena		arena;			/* the selectors, if any */
 	Selector   *labels;			/* NULL: all */
 	FieldSelector *fields;
 	char	   *namespace_name; /* NULL: all */
 	int64_t		position;
-	int64_t		sent;			/* the newest version that the client knows of */
+	int64_t		sent;			/* the newest version that the client knows */
 	Initial    *initial;
 	Frame	   *sending;		/* one of these two while a send is under way */
 	PieceSending sending_piece;
@@ -94,17 +93,17 @@ struct Watch
 	bool		ending;
 	bool		ended;
 	bool		bookmarks;
-	bool		last_bookmark;	/* the one before the end was asked for */
-	bool		must_read;		/* alone, before it may follow */
+	bool		last_bookmark;	/* the bookmark before the end was asked for */
+	bool		must_read;		/* must read on its own before it may follow */
 	bool		on_standby;		/* the reading under way */
-	bool		standby_done;	/* it has nothing more to read there */
-	PgCall	   *call;			/* of reading alone */
-	AnswerHolding reading;		/* the room for that and for what it gave */
-	Changes    *changes;		/* what it gave */
+	bool		standby_done;	/* the standby has nothing more for this watch */
+	PgCall	   *call;			/* of the reading on its own */
+	AnswerHolding reading;		/* the room for that call and its result */
+	Changes    *changes;		/* the result of that call */
 	size_t		next_change;
 	int			rows;
-	int64_t		caught_up;		/* the position that an answer with few rows leads to */
-	bool		roomless;		/* there is an event, but too much is held for clients */
+	int64_t		caught_up;		/* the position after an empty answer; -1: none */
+	bool		roomless;		/* there is an event, but no room for answers */
 	uint64_t	retry_at;		/* after a failure; 0 otherwise */
 	uint64_t	began_at;
 	uint64_t	ends_at;
@@ -119,7 +118,7 @@ static size_t ends_in_step;		/* at a shutdown */
 static void watch_end(Watch *watch);
 static void watch_pump(Watch *watch);
 
-/* ---------- what concerns a watch ---------- */
+/* ---------- events that concern a watch ---------- */
 
 typedef struct LabelList
 {
@@ -151,7 +150,7 @@ matches_labels(const Watch *watch, const EventLabel *labels, size_t count)
 	return watch->labels == NULL || selector_matches(watch->labels, find_label, &list);
 }
 
-/* Section 15.3: what an event is for this watch; EVENT_TYPE_COUNT when it is nothing. */
+/* Section 15.3: the type of an event for this watch; EVENT_TYPE_COUNT when the event does not concern it. */
 static EventType
 event_type(const Watch *watch, const Event *event)
 {
@@ -172,8 +171,8 @@ event_type(const Watch *watch, const Event *event)
 }
 
 /*
- * Looks at an event and moves the position over it; the frame to send, or NULL.  An event that concerns the watch but
- * cannot be shown (the watched version is served no more) ends the stream.
+ * Moves the position past an event; returns the frame to send, or NULL.  An event that concerns the watch but cannot be
+ * shown (the watched version is no longer served) ends the stream.
  */
 static Frame *
 watch_take(Watch *watch, Event *event)
@@ -214,7 +213,7 @@ watch_end(Watch *watch)
 		watch->ends_at = loop_now();
 }
 
-/* An ERROR event with a Status, then the end. */
+/* Sends an ERROR event with a Status, then ends the stream. */
 static void
 watch_fail(Watch *watch, JsonText status)
 {
@@ -250,9 +249,9 @@ watch_expire(Watch *watch, const char *message)
 }
 
 /*
- * The position is no version that the log knows.  It may have gone on over events that do not concern this watch,
- * into what a failed server gave last: the client knows of nothing behind sent, and up to the floor nothing concerned
- * it.
+ * The log does not have the position.  The position may have moved past events that do not concern this watch, up to
+ * versions that a failed server lost.  The client knows no version above sent, and no event up to the floor concerned
+ * this watch: the watch continues at the larger of the two, if that is below the position.
  */
 static void
 watch_lost(Watch *watch, int64_t floor)
@@ -323,7 +322,7 @@ watch_closed(Exchange *exchange)
 
 /* ---------- sending ---------- */
 
-/* The stream's from here on: it is released when it has been sent. */
+/* The watch owns the frame from here on and releases it after it was sent. */
 static void
 watch_send(Watch *watch, Frame *frame)
 {
@@ -341,7 +340,7 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	watch->call = NULL;
 	if (watch->on_standby && (outcome != PG_OK || pg_rows(result) == 0 || pg_text(result, 0, 1).bytes[0] == 'X'))
 	{
-		/* What it has was handed over; the rest, and whether a position is lost, is the primary's to say. */
+		/* The standby has no more events.  The primary has the rest, and decides whether the position is lost. */
 		pg_result_free(result);
 		watch->standby_done = true;
 		watch_pump(watch);
@@ -363,7 +362,7 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	}
 	else
 	{
-		/* An answer may be cut by its size: only an empty one leads to where the feed was. */
+		/* An answer may be cut by its size: only an empty one moves the position to that of the feed. */
 		if (watch->changes->count > 0)
 			watch->caught_up = -1;
 		if (watch->changes->size > READ_BYTES)
@@ -374,7 +373,7 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	watch_pump(watch);
 }
 
-/* Reads the log behind the position, for this watch alone. */
+/* Reads the log after the position, for this watch alone. */
 static void
 watch_read(Watch *watch)
 {
@@ -399,10 +398,7 @@ watch_read(Watch *watch)
 	pg_send(watch->call, false, READ_TIMEOUT_MS, read_done, watch);
 }
 
-/*
- * The next event that the watch has not looked at, from the ring or from its own reading; NULL when there is none
- * now.
- */
+/* The next event that the watch has not handled, from the ring or from its own reading; NULL when there is none yet. */
 static Event *
 watch_next_event(Watch *watch)
 {
@@ -444,7 +440,7 @@ watch_step(Watch *watch)
 		watch->follower.cursor++;
 }
 
-/* The present state and the bookmark behind it; false when the events can begin. */
+/* Sends the present state and the bookmark after it; false when the events can begin. */
 static bool
 watch_send_initial(Watch *watch)
 {
@@ -489,7 +485,7 @@ watch_send_initial(Watch *watch)
 	}
 	initial_free(watch);
 
-	/* Nothing of the request is needed any more: an idle watch is small. */
+	/* The request is not needed any more: free it, so that an idle watch is small. */
 	arena_free(&watch->exchange->arena);
 	arena_init(&watch->exchange->arena);
 	watch->exchange->route = NULL;
@@ -556,7 +552,7 @@ watch_writable(void *state)
 	watch_pump(watch);
 }
 
-/* ---------- told by the feed ---------- */
+/* ---------- callbacks of the feed ---------- */
 
 static void
 follower_pump(Follower *follower)
@@ -595,7 +591,10 @@ follower_bookmark(Follower *follower, int64_t version, Frame *frame)
 {
 	Watch	   *watch = (Watch *) follower;
 
-	/* The position may have gone on, over what does not concern this watch; the client must not be taken back. */
+	/*
+	 * The position may be above the bookmark's version, past events that do not concern this watch.  The bookmark must
+	 * not take the client back below sent.
+	 */
 	if (watch->ending || watch->initial != NULL || !follower->following || http_stream_busy(watch->exchange->http) ||
 		watch_next_event(watch) != NULL || watch->sent > version)
 		return;
@@ -669,7 +668,7 @@ tick(void *state)
 	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
 }
 
-/* Some of what was held for clients has been given back. */
+/* Some room for answers was released. */
 static void
 room_released(void *state)
 {
@@ -691,7 +690,7 @@ watches_start(void)
 	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
 }
 
-/* Ends the next few: clients that came back all at once would be a burden to the other proxies. */
+/* Ends the next few watches.  If all clients reconnected at once, they would overload the other proxies. */
 static void
 end_some(void *state)
 {
@@ -708,7 +707,7 @@ end_some(void *state)
 		watch_end(watch);
 		watch_pump(watch);
 	}
-	/* Some have only begun or are about to. */
+	/* Repeats, because some watches have just begun or will begin. */
 	loop_timer_start(&end_timer, END_STEP_MS, end_some, NULL);
 }
 
@@ -724,7 +723,7 @@ watches_end(uint64_t milliseconds)
 	end_some(NULL);
 }
 
-/* ---------- the beginning ---------- */
+/* ---------- start ---------- */
 
 static void
 initial_arrived(void *state)
@@ -737,12 +736,12 @@ initial_failed(void *state, PgOutcome outcome, const PgError *error)
 {
 	Watch	   *watch = state;
 
-	/* The version of the state that was being sent may have been compacted away meanwhile. */
+	/* The version of the state may have been compacted while it was sent. */
 	if (error != NULL && strcmp(error->sqlstate, "KR410") == 0)
 		watch_expire(watch, "The resourceVersion for the provided watch is too old.");
 	else if (reply_is_transient(outcome, error))
 	{
-		/* The same piece can be asked for again: its cursor has not moved. */
+		/* The same piece can be fetched again, because the cursor has not moved. */
 		watch->retry_at = loop_now() + RETRY_MS;
 		return;
 	}
@@ -880,7 +879,7 @@ watch_begun(void *state, PgOutcome outcome, PgResult *result, const PgError *err
 	exchange_hold(exchange, watch, watch_closed, NULL);
 	loop_timer_stop(&exchange->deadline);
 
-	/* The first byte carries the headers out; a space belongs to the first frame's line. */
+	/* The first byte makes libh2o send the headers.  JSON ignores the space before the first frame. */
 	reply_stream_begin(exchange, &reply, watch_writable, watch);
 	pg_result_free(result);
 	http_stream_send(exchange->http, " ", 1);
