@@ -3,29 +3,30 @@
  * http.c
  *	  HTTP server and event loop of a worker, on libh2o 2.2.5.
  *
- * One of the few files that include h2o.h (http_h2o.h).  What they have to know
- * about that version:
+ * One of the few files that include h2o.h (http_h2o.h).  They depend on these
+ * properties of that version:
  *
  * - One send may be in flight for each request, never of zero bytes, and its
- *	 bytes must stay until libh2o asks for more: http_answer.c sees to that.
- * - Of a connection with an open answer nothing is read, so that a client that
- *	 went away is not noticed: sweep() looks once a second.
- * - There is no time-out for writing: sweep() again.
- * - It would write a TLS record for each piece of a chunk, and chunks only with
- *	 code 200: http_answer.c makes the chunks.
- * - The answers that libh2o makes itself are plain text, and the connection is
- *	 closed while the client may still be sending: a filter on the fallback
- *	 path turns them into Status documents and lingers a while.
- * - HTTP/2 is offered on request only: floods of resets and of header fields
- *	 are not limited, and a frame at the wrong time aborts the process.  100
- *	 streams of a connection are compiled in; clients open another one.  A
- *	 stream whose client takes nothing stays, with what is in flight for it.
- * - One of its functions may end the request it is called for: see
+ *	 bytes must stay valid until libh2o asks for more: http_answer.c does that.
+ * - libh2o reads nothing from a connection with an open answer, so that it does
+ *	 not notice a client that left: sweep() checks once a second.
+ * - libh2o has no time-out for writing: sweep() checks that, too.
+ * - libh2o would write a TLS record for each piece of a chunk, and would write
+ *	 chunks only with code 200: http_answer.c makes the chunks.
+ * - libh2o's own answers are plain text, and libh2o closes the connection while
+ *	 the client may still be sending: a filter on the fallback path turns them
+ *	 into Status documents and keeps the connection open for a while.
+ * - HTTP/2 is off by default: libh2o does not limit floods of resets and of
+ *	 header fields, and a frame at the wrong time aborts the process.  The limit
+ *	 of 100 streams per connection is compiled in; clients open another
+ *	 connection.  A stream whose client does not read stays open, with its bytes
+ *	 in flight.
+ * - A function of libh2o may end the request for which it is called: see
  *	 http_answer.c.
- * - What it cannot be told is done in its place: http_h2o.c.
+ * - http_h2o.c replaces functions whose behavior cannot be configured.
  *
  * A request lives until the destructor of libh2o's request pool runs; there
- * http_answer_end() tells whoever works on it.
+ * http_answer_end() tells the owner of the request.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,23 +45,23 @@
 /* All in milliseconds. */
 #define TICK_INTERVAL 1000
 #define IDLE_TIMEOUT (120 * 1000)	/* keep-alive, and the time to send a whole request; Go keeps connections for 90 s */
-#define WRITE_TIMEOUT (120 * 1000)	/* a client that takes nothing for so long is cut */
+#define WRITE_TIMEOUT (120 * 1000)	/* a client that reads nothing for so long is cut */
 #define HANDSHAKE_TIMEOUT (10 * 1000)
-#define SHORT_WRITE_TIMEOUT 1000	/* likewise, while others wait for room (answer_room.h) */
-#define SLOW_WRITE_TIMEOUT (10 * 1000)	/* then also one that needs so long for 256 KB */
-#define RELIEF_INTERVAL 100		/* how often such clients are looked for then */
-#define RELIEF_CUTS 16			/* and cut at most, before it is seen what that gave back */
-#define RELIEF_LOG_INTERVAL 5000	/* and one is logged at most */
+#define SHORT_WRITE_TIMEOUT 1000	/* the same, while others wait for room (answer_room.h) */
+#define SLOW_WRITE_TIMEOUT (10 * 1000)	/* then also a client that needs so long for 256 KB */
+#define RELIEF_INTERVAL 100		/* how often relieve() then looks for such clients */
+#define RELIEF_CUTS 16			/* most clients cut at a time */
+#define RELIEF_LOG_INTERVAL 5000	/* shortest time between log lines about them */
 #define LINGER_TIMEOUT (5 * 1000)
-#define LEAST_DRAIN_TIME 500	/* for connections that were accepted last */
-#define DRAIN_STEP 100			/* how often is looked whether all is done */
+#define LEAST_DRAIN_TIME 500	/* for the connections accepted last */
+#define DRAIN_STEP 100			/* how often a shutdown checks whether all is done */
 #define TRIM_INTERVAL (5 * 1000)
 
-#define END_DELAY 200			/* before a connection that is to end is closed, once nothing is open */
-#define LATE_REQUESTS 100		/* that such a connection may still carry, because they were under way */
-#define HTTP2_REQUESTS 1000		/* of a connection, handled at a time; the library lets 100 be open */
+#define END_DELAY 200			/* from the last answer to the end of a connection marked as ending */
+#define LATE_REQUESTS 100		/* requests that such a connection may still carry */
+#define HTTP2_REQUESTS 1000		/* of a connection at a time; the library allows 100 open ones */
 #define LINGER_BYTES ((size_t) 64 * 1024 * 1024)
-#define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* after so much was let go, free memory is given back to the system */
+#define FREED_BYTES ((size_t) 4 * 1024 * 1024)	/* malloc_trim() runs after so much was freed */
 
 typedef struct RefusalStream
 {
@@ -101,8 +102,8 @@ request_fd(HttpRequest *request)
 /* --- Requests --- */
 
 /*
- * libh2o offers no way to send GOAWAY over one connection.  Its client has had time to take the last answer, and a
- * request that comes now would be one too late.
+ * Closes the connection, because libh2o cannot send GOAWAY on one connection.  END_DELAY gave the client time to read
+ * the last answer; a request that comes now is too late.
  */
 static void
 end_connection(void *state)
@@ -112,7 +113,7 @@ end_connection(void *state)
 	shutdown(h2o_socket_get_fd(socket), SHUT_RDWR);
 }
 
-/* Runs when libh2o is done with a request, however it ended. */
+/* libh2o calls this at the end of a request, for whatever reason. */
 static void
 close_request(void *pointer)
 {
@@ -131,14 +132,14 @@ close_request(void *pointer)
 	http_answer_end(&request->answer);
 }
 
-/* libh2o took what was sent, or failed to send it. */
+/* libh2o calls this when it took the bytes of a send, or failed to send them. */
 static void
 on_proceed(h2o_generator_t * self, h2o_req_t *req)
 {
 	http_answer_taken(&H2O_STRUCT_FROM_MEMBER(HttpRequest, generator, self)->answer);
 }
 
-/* The header lines of a request of HTTP/1, as connection_judge() found them; none when it was refused. */
+/* The header lines of an HTTP/1 request, as connection_judge() found them; none when the request was refused. */
 static HttpText
 header_lines(const h2o_req_t *req)
 {
@@ -219,7 +220,7 @@ http_last_of_http2(HttpRequest *request)
 
 /* --- Answers --- */
 
-/* Makes a text of the request follow when the input moves. */
+/* Moves a text of the request to the new input buffer. */
 static void
 follow(h2o_iovec_t *text, const h2o_buffer_t * from, h2o_buffer_t * to)
 {
@@ -228,8 +229,8 @@ follow(h2o_iovec_t *text, const h2o_buffer_t * from, h2o_buffer_t * to)
 }
 
 /*
- * libh2o keeps the input buffer of 8 KB as long as the answer is open, which
- * is long for a watch: what is in it moves to a buffer of its size.
+ * libh2o keeps the input buffer of 8 KB as long as the answer is open, which is long for a watch.  Moves its bytes to a
+ * buffer of their size.
  */
 static void
 shrink_input(HttpRequest *request)
@@ -284,22 +285,22 @@ http_send_head(HttpAnswer *answer, const AnswerHead *head)
 	}
 	if (is_http2(req))
 	{
-		/* Frames tell where a body ends, and GOAWAY that a connection does. */
+		/* HTTP/2 needs no such headers: frames mark the end of a body, GOAWAY the end of a connection. */
 		if (answer->kind != ANSWER_REFUSAL)
 			h2o_start_response(req, &request->generator);
 		return;
 	}
 	if (answer->kind == ANSWER_STREAM && head->length == SIZE_MAX && req->res.status != 204 && req->res.status != 304)
 	{
-		/* With this header libh2o leaves the body alone; the answer to HEAD has the header and no chunk. */
+		/* With this header libh2o does not change the body.  The answer to HEAD has the header and no chunk. */
 		if (req->version >= 0x101)
 			h2o_add_header(&req->pool, &req->res.headers, H2O_TOKEN_TRANSFER_ENCODING, NULL, H2O_STRLIT("chunked"));
 		else if (!answer->exchange.is_head)
-			/* Only the end of the connection tells the end of the answer. */
+			/* Only the end of the connection marks the end of the answer. */
 			req->http1_is_persistent = 0;
 		answer->chunked = req->version >= 0x101 && !answer->exchange.is_head;
 	}
-	/* From the first SIGTERM on, so that clients move to another proxy while this one still serves them. */
+	/* From the first SIGTERM on, each answer closes its connection, so that clients move to another proxy in time. */
 	if (head->close || stopping || termination_begun())
 		req->http1_is_persistent = 0;
 	if (answer->kind != ANSWER_REFUSAL)
@@ -361,10 +362,9 @@ on_linger_read(h2o_socket_t *socket, const char *err)
 }
 
 /*
- * Sends our text in place of libh2o's.  A connection that is to be closed is
- * kept for a while and read from: closing it with bytes unread would reset it,
- * and the client might lose the answer.  Called a second time when the text
- * has been taken.
+ * Sends the proxy's text instead of libh2o's.  A connection that will be closed stays open for a while, and the proxy
+ * reads from it: a close with unread bytes would reset the connection, and the client might lose the answer.  libh2o
+ * calls this function a second time when it has taken the text.
  */
 static void
 send_refusal(h2o_ostream_t * self, h2o_req_t *req, h2o_iovec_t *bufs, size_t count, h2o_send_state_t state)
@@ -389,7 +389,7 @@ send_refusal(h2o_ostream_t * self, h2o_req_t *req, h2o_iovec_t *bufs, size_t cou
 	h2o_socket_read_start(request_socket(request), on_linger_read);
 }
 
-/* What http_answer_begin() is to be told of a refusal. */
+/* The arguments of http_answer_begin() for a refusal. */
 typedef struct RefusalHead
 {
 	HttpHeader	headers[2];
@@ -413,7 +413,7 @@ make_refusal(HttpRequest *request, HttpRefusal refusal, int status, RefusalHead 
 	metrics_request("", "", "", "", status, http_message_seconds(exchange));
 }
 
-/* libh2o's filter on all answers that it makes itself, and on those of refuse_request(). */
+/* The filter for all answers that libh2o makes itself, and for those of refuse_request(). */
 static void
 refuse(h2o_filter_t * self, h2o_req_t *req, h2o_ostream_t * *slot)
 {
@@ -439,7 +439,7 @@ refuse(h2o_filter_t * self, h2o_req_t *req, h2o_ostream_t * *slot)
 	h2o_setup_next_ostream(req, &stream->super.next);
 }
 
-/* Refuses a request before anything of it is looked at, and ends its connection. */
+/* Refuses a request without looking at it, and ends its connection. */
 static void
 refuse_request(h2o_req_t *req, Connection *connection, HttpRefusal refusal)
 {
@@ -448,7 +448,7 @@ refuse_request(h2o_req_t *req, Connection *connection, HttpRefusal refusal)
 	h2o_send_error_generic(req, http_refusal_status(refusal), "", "", H2O_SEND_ERROR_HTTP1_CLOSE_CONNECTION);
 }
 
-/* Refuses what has been read whole; the connection goes on. */
+/* Refuses a request that has been read whole; the connection stays open. */
 static void
 reply_refusal(HttpRequest *request, HttpRefusal refusal)
 {
@@ -459,7 +459,7 @@ reply_refusal(HttpRequest *request, HttpRefusal refusal)
 	http_reply_borrowed(request, status, head.headers, head.header_count, head.body, head.len, NULL, NULL);
 }
 
-/* What connection_judge() says of the heads of HTTP/1; their bodies have come already. */
+/* Does for HTTP/2 what connection_judge() does for HTTP/1.  The body has already arrived. */
 static HttpRefusal
 judge_http2(h2o_req_t *req, Connection *connection)
 {
@@ -526,7 +526,7 @@ http_server_start(void)
 	connections_reload_tls();
 }
 
-/* Finds the open requests whose client is gone, or takes nothing any more. */
+/* Cuts open requests whose client left or no longer reads. */
 static void
 sweep(uint64_t now)
 {
@@ -545,7 +545,7 @@ sweep(uint64_t now)
 	{
 		HttpRequest *request = H2O_STRUCT_FROM_MEMBER(HttpRequest, open, link);
 
-		/* Of a connection of HTTP/2 the library reads all the time. */
+		/* The library always reads from HTTP/2 connections. */
 		if (request->answer.cut || request->connection->lingering == request || is_http2(request->req))
 			continue;
 		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): open_count counts the list */
@@ -572,8 +572,8 @@ sweep(uint64_t now)
 }
 
 /*
- * While others wait for what is held for clients, those are cut that take nothing or next to nothing, the oldest
- * requests first: all of them, or those of the user whose share is full.
+ * While others wait for room for answers, cuts clients that read nothing or almost nothing, oldest requests first: all
+ * of them, or only those of a user whose share is full.
  */
 static void
 relieve(uint64_t now)
@@ -623,7 +623,7 @@ run_tick(uint64_t now, void (*tick) (void))
 	tick();
 }
 
-/* For libh2o's visit of all connections: is a request under way, be it half read? */
+/* Callback for all connections: whether a request is under way, even half read. */
 static int
 is_under_way(h2o_req_t *req, void *state)
 {
@@ -662,9 +662,8 @@ http_server_run(void (*tick) (void), bool (*drained) (void))
 		loop_run_due();
 
 		/*
-		 * What was sent here may have completed at once.  Its callbacks must run before libh2o waits again: it would
-		 * not look at them first, and it could leave the socket waiting to write without a callback, which ends the
-		 * process.
+		 * A send may have completed at once.  Its callbacks must run before libh2o waits again: libh2o would not run
+		 * them first, and might leave the socket waiting to write without a callback, which aborts the process.
 		 */
 		h2o_timeout__do_post_callback(http_context.loop);
 		if (stopping && is_drained(drained))

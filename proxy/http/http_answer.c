@@ -3,10 +3,10 @@
  * http_answer.c
  *	  The answer to a request, from its head to its end.
  *
- * One send may be in flight for each answer, and its bytes stay until the
- * library has taken them.  The library may end the request that is sent for,
- * so that no function of http.h sends an end or closes anything before it
- * returns: such answers become "ready" and are continued from the loop.
+ * Each answer may have one send in flight, whose bytes stay valid until the
+ * library has taken them.  A send may end its own request.  Therefore no
+ * function of http.h sends an end or closes anything before it returns: it
+ * marks the answer as ready, and the loop continues the answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,15 +20,15 @@
 #include "base/loop.h"
 
 #define SEND_SLICE ((size_t) 256 * 1024)	/* sent at a time; TLS copies what is sent */
-#define COPIED_CHUNK ((size_t) 16000)	/* chunks up to here are put together, to fit one TLS record */
+#define COPIED_CHUNK ((size_t) 16000)	/* chunks up to this size are copied together, to fit one TLS record */
 
-static uint64_t turn;			/* of the loop, counted */
+static uint64_t turn;			/* counts turns of the loop */
 
 /* A queue in the order of ready_in_turn. */
 static HttpAnswer *first_ready;
 static HttpAnswer *last_ready;
 
-/* HttpRequest is http.c's, but begins with an HttpAnswer. */
+/* http.c defines HttpRequest; it begins with an HttpAnswer. */
 static HttpAnswer *
 http_answer_of(HttpRequest *request)
 {
@@ -76,7 +76,7 @@ http_answers_ready(void)
 	return first_ready != NULL;
 }
 
-/* Counts what is held for an answer while so many bytes of it are in flight: they are in TLS, too. */
+/* Counts the bytes held for an answer, with in_flight of them in flight: TLS holds a copy of those. */
 static void
 hold(HttpAnswer *answer, size_t in_flight)
 {
@@ -114,7 +114,7 @@ send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendS
 	http_send_pieces(answer, pieces, count, state);
 }
 
-/* Takes the next bytes from what is to be sent. */
+/* Takes the next slice of the rest. */
 static HttpPiece
 next_slice(HttpAnswer *answer)
 {
@@ -126,7 +126,7 @@ next_slice(HttpAnswer *answer)
 	return slice;
 }
 
-/* Sends a part of a stream, or the beginning of one that is long. */
+/* Sends a part of a stream, or the first slice of a long part. */
 static void
 send_part(HttpAnswer *answer)
 {
@@ -167,7 +167,7 @@ send_slice(HttpAnswer *answer)
 	send_pieces(answer, &slice, slice.len > 0 ? 1 : 0, answer->rest_len == 0 ? HTTP_SEND_LAST : HTTP_SEND_MORE);
 }
 
-/* Sends what can only fail, after which the library closes the connection. */
+/* Makes a send that fails; then the library closes the connection. */
 static void
 finish_cut(HttpAnswer *answer)
 {
@@ -176,13 +176,13 @@ finish_cut(HttpAnswer *answer)
 	if (answer->kind == ANSWER_NONE)
 	{
 		http_answer_begin(answer, ANSWER_STREAM, 500, NULL, 0, SIZE_MAX);
-		/* Nobody sees this one: for the log there was no answer. */
+		/* The client never sees this answer, so the log has none. */
 		answer->exchange.status = 0;
 	}
 	send_pieces(answer, &(HttpPiece) {"\n", 1}, 1, HTTP_SEND_ERROR);
 }
 
-/* The request may be gone afterwards. */
+/* May free the request. */
 static void
 continue_answer(HttpAnswer *answer)
 {
@@ -201,8 +201,7 @@ continue_answer(HttpAnswer *answer)
 }
 
 /*
- * A client that takes everything at once must not keep the loop from others,
- * so that each answer sends once in a turn.
+ * Each answer sends once in a turn, so that a client that reads everything at once does not keep the loop from others.
  */
 void
 http_answer_taken(HttpAnswer *answer)
@@ -231,9 +230,8 @@ http_answers_continue(void)
 }
 
 /*
- * A send in flight fails at once; when there is none, the library does not
- * look at the socket, and finish_cut() makes it.  A stream of HTTP/2 is reset
- * there, once its client has taken what is in flight.
+ * The reset makes a send in flight fail at once.  Without a send in flight the library does not look at the socket, so
+ * finish_cut() makes a send.  That send also resets an HTTP/2 stream, once its client has taken the bytes in flight.
  */
 void
 http_answer_cut(HttpAnswer *answer)
@@ -269,7 +267,7 @@ http_on_close(HttpRequest *request, void (*closed) (void *state), void *state)
 	answer->closed_state = state;
 }
 
-/* True when an answer may begin; says so in the log when the caller is at fault. */
+/* True when an answer may begin.  Logs a second answer, which is an error of the caller. */
 static bool
 may_answer(HttpAnswer *answer)
 {
@@ -313,7 +311,7 @@ http_stream_begin(HttpRequest *request, int status, const HttpHeader *headers, s
 	answer->writable = writable;
 	answer->writable_state = state;
 	http_answer_begin(answer, ANSWER_STREAM, status, headers, header_count, SIZE_MAX);
-	/* The headers are the whole answer to HEAD, however long the stream would have been. */
+	/* The answer to HEAD has only headers. */
 	if (answer->exchange.is_head)
 		http_stream_end(request);
 }

@@ -3,7 +3,7 @@
  * http_answer.h
  *	  The answer to a request, from its head to its end.
  *
- * The part of an HttpRequest that decides what is sent next.  http.c, which
+ * The part of an HttpRequest that decides what to send next.  http.c, which
  * knows the library, sends it.
  *
  *-------------------------------------------------------------------------
@@ -28,18 +28,18 @@ typedef enum AnswerKind
 /* The first member of every HttpRequest. */
 typedef struct HttpAnswer
 {
-	HttpMessage exchange;		/* first: http_message.c knows */
+	HttpMessage exchange;		/* first member: http_message.c casts */
 	AnswerKind	kind;
-	bool		in_flight;		/* the library has a send of ours */
-	bool		last_sent;		/* and it was the last */
+	bool		in_flight;		/* the library has a send */
+	bool		last_sent;		/* that send was the last one */
 	bool		chunked;		/* http_send_head() decides */
 	bool		ending;			/* the stream's owner has nothing more to send */
 	bool		cut;			/* the connection was reset */
 	size_t		bytes_sent;		/* of the body, without framing */
 	uint64_t	sent_in_turn;
 	SocketProgress progress;
-	uint64_t	sent_at;		/* milliseconds: when the send in flight began */
-	AnswerHolding holding;		/* bytes that are held for it, with the copy that TLS makes of what is in flight */
+	uint64_t	sent_at;		/* when the send in flight began, in milliseconds */
+	AnswerHolding holding;		/* bytes held for it, including TLS's copy of the bytes in flight */
 
 	/* Answers that the loop continues. */
 	bool		ready;
@@ -47,9 +47,9 @@ typedef struct HttpAnswer
 	struct HttpAnswer *ready_previous;
 	struct HttpAnswer *ready_next;
 
-	const char *rest;			/* of a whole answer, or of a part of a stream: what is still to be sent */
+	const char *rest;			/* the unsent rest of a whole answer or of a part of a stream */
 	size_t		rest_len;
-	size_t		whole_len;		/* of a whole answer, which stays until its end; else 0 */
+	size_t		whole_len;		/* length of a whole answer, held until its end; else 0 */
 	void		(*release) (void *state);
 	void	   *release_state;
 	void		(*writable) (void *state);
@@ -60,25 +60,25 @@ typedef struct HttpAnswer
 	char	   *chunk;			/* malloc'ed: the small chunk in flight */
 } HttpAnswer;
 
-/* Settles status and headers; length is SIZE_MAX when it is not known. */
+/* Sets status and headers; length is SIZE_MAX when unknown. */
 extern void http_answer_begin(HttpAnswer *answer, AnswerKind kind, int status, const HttpHeader *headers,
 							  size_t header_count,
 							  size_t length);
 
-/* The library took what was sent, or failed to send it.  The request may be gone afterwards. */
+/* Call when the library took the bytes of a send, or failed to send them.  May free the request. */
 extern void http_answer_taken(HttpAnswer *answer);
 
-/* Resets the connection; the loop ends the request. */
+/* Resets the connection; then the loop ends the request. */
 extern void http_answer_cut(HttpAnswer *answer);
 
-/* The request is gone: tells its owners, frees what it holds. */
+/* Call at the end of the request: runs release() and closed(), frees everything. */
 extern void http_answer_end(HttpAnswer *answer);
 
 /* For the loop: begins a turn and continues the answers that became ready before it. */
 extern void http_answers_continue(void);
 extern bool http_answers_ready(void);
 
-/* --- What http.c does with the library --- */
+/* --- Implemented by http.c --- */
 
 typedef struct HttpPiece
 {
@@ -92,18 +92,18 @@ typedef enum HttpSendState
 {
 	HTTP_SEND_MORE,
 	HTTP_SEND_LAST,
-	HTTP_SEND_ERROR				/* fails, and closes the connection */
+	HTTP_SEND_ERROR				/* the send fails, and the library closes the connection */
 } HttpSendState;
 
-/* Hands over the head; it goes out with the first bytes that are sent. */
+/* Gives the head to the library, which sends it with the first bytes. */
 extern void http_send_head(HttpAnswer *answer, const AnswerHead *head);
 
-/* Hands over up to MAX_PIECES pieces.  When they are the last, the request may be gone afterwards. */
+/* Gives up to MAX_PIECES pieces to the library.  May free the request when they are the last ones. */
 extern void http_send_pieces(HttpAnswer *answer, const HttpPiece *pieces, size_t count, HttpSendState state);
 
 /*
- * Makes the peer see a reset; the connection will not be used again.  Where an answer is a stream among others, a
- * send of HTTP_SEND_ERROR does it.
+ * Makes the peer see a reset; the connection is not used again.  On HTTP/2 it does nothing: a send of HTTP_SEND_ERROR
+ * resets the stream.
  */
 extern void http_reset(HttpAnswer *answer);
 

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * http_client.c
- *	  The clients of a worker: how many there may be, and how much of a request may be held for them.
+ *	  The clients of a worker: limits on their number and on the request bytes held for them.
  *
- * A body has to be held before anybody is asked what its sender may do, because
- * libh2o hands on whole requests only.  So what strangers may hold is bounded, by
- * the length that a request announces; what known clients may hold is bounded
- * apart from that.  A request that finds no room is refused (429), at the end
- * of its head.
+ * libh2o passes on only whole requests, so a worker must hold a body before it
+ * knows what the client may do.  Two limits apply, by the length that a
+ * request announces: one to the bytes of all unknown clients (strangers), one
+ * to those of known clients.  A request that finds no room is refused (429) at
+ * the end of its head.
  *
- * Anybody can fill the share of strangers and then send nothing.  Therefore
- * whoever has not sent a whole request within a second makes room for one
- * that comes, and of too many connections the one goes that has asked for
- * nothing for the longest time.
+ * Anyone can fill the share of strangers and then send nothing.  Therefore a
+ * stranger that has not sent a whole request within a second makes room for a
+ * new one.  When there are too many connections of strangers, the one that has
+ * been silent for the longest time is closed.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,13 +26,13 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 
-/* A stranger that needs longer than that for its request makes room for another; milliseconds. */
+/* A stranger that needs longer for its request makes room for another; milliseconds. */
 #define PATIENCE 1000
 
-/* What is logged about clients is logged at most this often, in milliseconds. */
+/* Shortest time between log lines about clients, in milliseconds. */
 #define LOG_INTERVAL 5000
 
-/* Files that are no clients' connections: to the database and kube-apiserver, listeners, what is opened for a while. */
+/* Descriptors that are not client connections: database, kube-apiserver, listeners, short-lived files. */
 #define OTHER_FILES 128
 
 /* A share of all connections and bytes. */
@@ -44,7 +44,7 @@ typedef struct Share
 	size_t		held_limit;
 } Share;
 
-static Share shares[2];			/* of strangers, of those who are known */
+static Share shares[2];			/* of strangers, of known clients */
 
 static ClientLink strangers = {&strangers, &strangers};
 static ClientLink holding = {&holding, &holding};
@@ -116,7 +116,7 @@ set_held(HttpClient *client, size_t bytes)
 	client->held = bytes;
 }
 
-/* Leaves the share of strangers. */
+/* Removes a client from the share of strangers. */
 static void
 leave_strangers(HttpClient *client)
 {
@@ -127,8 +127,8 @@ leave_strangers(HttpClient *client)
 }
 
 /*
- * Ends a stranger's connection: what is left of it follows when the loop finds the socket shut down.  It counts for
- * nothing from now on.
+ * Ends a stranger's connection: the loop frees the connection when it finds the socket shut down.  The client counts in
+ * no limit from now on.
  */
 static void
 end_stranger(HttpClient *client, const char *why)
@@ -185,7 +185,7 @@ http_client_recognize(HttpClient *client)
 	leave_strangers(client);
 	client->known = true;
 	shares[true].clients++;
-	/* What it held already is not refused any more. */
+	/* Bytes held before are not refused any more. */
 	set_held(client, held);
 	return true;
 }
@@ -197,7 +197,7 @@ http_client_asks(HttpClient *client)
 		append_client(&strangers, &client->strangers);
 }
 
-/* Whether so many bytes fit beside those of others.  Where nobody holds any, one request always does. */
+/* Whether so many bytes fit beside those of others.  When others hold none, one request always fits. */
 static bool
 fits(const HttpClient *client, size_t bytes)
 {

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * http_client.h
- *	  The clients of a worker: how many there may be, and how much of a request may be held for them.
+ *	  The clients of a worker: limits on their number and on the request bytes held for them.
  *
  * A client is a connection.  It is a stranger until a certificate or a token
- * has said who it is; strangers have a quarter of everything, and never more,
- * so that they shut out nobody who is known.
+ * identifies it.  Strangers have at most a quarter of everything, so that they
+ * cannot shut out known clients.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,33 +27,33 @@ typedef struct HttpClient
 {
 	int			fd;
 	bool		known;
-	bool		ended;			/* it had to make room: its socket was shut down */
+	bool		ended;			/* its socket was shut down to make room */
 	size_t		held;			/* bytes of requests that have not been answered */
 	uint64_t	held_since;		/* milliseconds */
-	ClientLink	strangers;		/* all of them, the one first that asked nothing for the longest time */
-	ClientLink	holding;		/* those that hold bytes, in the order in which they began to */
+	ClientLink	strangers;		/* list of strangers; the first has been silent for the longest time */
+	ClientLink	holding;		/* list of strangers that hold bytes, in the order in which they began */
 } HttpClient;
 
-/* Once in a worker: takes the limits from the flags and from the number of files that may be open. */
+/* Call once in a worker: sets the limits from the flags and the limit on open files. */
 extern void http_clients_start(void);
 
-/* A new connection, a stranger.  When there are too many strangers, the first of them has to go. */
+/* Adds a new connection as a stranger.  When there are too many strangers, ends the first of them. */
 extern void http_client_open(HttpClient *client, int fd);
 extern void http_client_close(HttpClient *client);
 
-/* It is known who that is, from now on.  False when as many clients are known as may be: it stays a stranger. */
+/* Marks a client as known.  False when the limit of known clients is reached: it stays a stranger. */
 extern bool http_client_recognize(HttpClient *client);
 
-/* It sent a whole head. */
+/* Call when the client sent a whole head. */
 extern void http_client_asks(HttpClient *client);
 
 /*
- * Makes a client hold so many bytes of a request instead of what it held.  False, and nothing changed, when others hold
- * too much.  A stranger makes strangers go that have not sent the whole of theirs for a while.
+ * Makes a client hold so many bytes of a request instead of the previous ones.  Returns false and changes nothing when
+ * others hold too much.  For a stranger, ends other strangers that have not completed their requests for a while.
  */
 extern bool http_client_hold(HttpClient *client, size_t bytes);
 
-/* All that it holds has come: it is not made to go for it any more. */
+/* Call when the whole request has arrived: the client is no longer ended to make room for others' bytes. */
 extern void http_client_sent(HttpClient *client);
 
 #endif							/* HTTP_CLIENT_H */

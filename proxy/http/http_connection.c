@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * http_connection.c
- *	  Connections of clients: accepted, recognized, judged by the heads of their requests.
+ *	  Connections of clients: accepts them, recognizes clients, judges the heads of requests.
  *
- * What is asked for at the end of a head, before a byte of a body is read, is
- * all that can be told without asking anybody: whether the port takes bodies,
- * whether the certificate of the connection says who the client is, and
- * whether there is room for what it announces (http_client.c).  kube-apiserver
- * is asked about a token that comes with a body; until it has answered, the
- * head counts as one that is not whole, and nothing more is read.
+ * At the end of a head, before it reads a byte of the body, the worker checks
+ * what it knows by itself: whether the port takes bodies, whether the
+ * certificate of the connection identifies the client, and whether there is
+ * room for the announced body (http_client.c).  For a token with a body it
+ * asks kube-apiserver.  Until the answer arrives, the head counts as
+ * incomplete, and the worker reads nothing more.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,14 +28,17 @@
 #define HEAD_TIMEOUT (32 * 1000)	/* from the first byte of a request to the end of its head, as in kube-apiserver */
 #define ACCEPT_PAUSE 100		/* when there are no descriptors left */
 
-#define ACCEPT_BATCH 32			/* connections accepted in one turn of the loop */
-#define CONNECTION_BYTES ((size_t) 32 * 1024)	/* what the end of a connection counts for in what was freed */
-#define SMALL_HEAD ((size_t) 8192)	/* of a head, what every connection has room for */
+#define ACCEPT_BATCH 32			/* connections accepted in one loop iteration */
+#define CONNECTION_BYTES ((size_t) 32 * 1024)	/* estimate of the bytes that a closed connection frees */
+#define SMALL_HEAD ((size_t) 8192)	/* of a head; every connection has room for so much */
 
-/* Refusals of a kind are logged at most this often, in milliseconds. */
+/* Shortest time between log lines about refusals of one kind, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
 
-/* libh2o makes small TLS records for the first 200 KB of a connection; this count of bytes "sent" makes them large. */
+/*
+ * libh2o writes small TLS records for the first 200 KB of a connection.  This initial count of bytes "sent" makes it
+ * write large ones.
+ */
 #define LARGE_RECORDS_FROM ((size_t) 1024 * 1024)
 
 typedef struct Listener
@@ -54,7 +57,7 @@ static bool stopped;
 
 static void resume_accepting(void *state);
 
-/* --- Who the client is --- */
+/* --- Identifying the client --- */
 
 HttpRefusal
 connection_recognize(Connection *connection)
@@ -85,9 +88,9 @@ http_peer(HttpRequest *request)
 	return request->connection->peer;
 }
 
-/* --- Who sends a body --- */
+/* --- Identifying the sender of a body --- */
 
-/* The library closes a connection that has sent so much before its head is understood. */
+/* The library closes a connection that has sent this much before its head is parsed. */
 #define SUSPENDED_BYTES ((size_t) 400 * 1024)
 
 static void
@@ -111,7 +114,7 @@ told_who_sends(void *state, HeadVerdict verdict)
 	loop_timer_start(&connection->resume, 0, resume, connection);
 }
 
-/* The value of a header that has no NUL; NULL when there is none. */
+/* A copy of a header's value; NULL when the header is missing. */
 static char *
 find_value(HttpText lines, const char *name)
 {
@@ -166,7 +169,7 @@ connection_suspend(Connection *connection, h2o_socket_t *socket)
 	h2o_socket_read_stop(socket);
 }
 
-/* --- What it asks for --- */
+/* --- Judging a head --- */
 
 HttpRefusal
 connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead *head, size_t len)
@@ -198,7 +201,7 @@ connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead
 		if (refusal != REFUSAL_NONE)
 			return refusal;
 	}
-	/* What is too long by itself is refused by libh2o at once. */
+	/* libh2o itself refuses a body that is too long. */
 	held = head->size > SMALL_HEAD ? head->size : 0;
 	held += chunked ? most : head->body_len <= most ? head->body_len : 0;
 	return http_client_hold(&connection->client, held) ? REFUSAL_NONE : REFUSAL_BODIES;
@@ -238,9 +241,9 @@ connection_note_refusal(HttpRefusal refusal, const char *method, const char *uri
 }
 
 /*
- * For libh2o's visit of all connections of HTTP/1.  The library has one time-out for waiting, a head and a body, so
- * that a client that sends its head in small pieces would hold a connection for as long as an idle one.  The version is
- * known once the head is whole.
+ * Callback for all HTTP/1 connections.  libh2o has one time-out for waiting, a head and a body.  Without this check, a
+ * client that sends its head in small pieces would hold a connection as long as an idle one.  req->version is set once
+ * the head is whole.
  */
 static int
 check_head(h2o_req_t *req, void *state)
@@ -264,7 +267,7 @@ connections_check_heads(uint64_t now)
 	http_conf.http1.callbacks.foreach_request(&http_context, check_head, &now);
 }
 
-/* --- Its connection --- */
+/* --- Accepting and closing --- */
 
 static void
 close_connection(void *pointer)
@@ -318,7 +321,7 @@ on_accept(h2o_socket_t *socket, const char *err)
 	for (int i = 0; i < ACCEPT_BATCH; i++)
 		if (!accept_one(listener))
 		{
-			/* The kernel would call again at once: wait for descriptors or memory to come free. */
+			/* The loop would call again at once: wait until descriptors or memory are free. */
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			{
 				log_line(LOG_ERROR, "cannot accept connections: %s", strerror(errno));
@@ -428,7 +431,7 @@ connections_stop_accepting(void)
 			continue;
 		while (accept_one(listener))
 			;
-		/* Other processes hold the same socket, so that closing it here would not be enough. */
+		/* Other processes hold the same socket, so that close() alone would not end it. */
 		shutdown(h2o_socket_get_fd(listener->socket), SHUT_RDWR);
 		close_listener(listener);
 	}

@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * http_h2o.c
- *	  Functions that libh2o 2.2.5 finds here instead of in itself.
+ *	  Functions that replace functions of libh2o 2.2.5.
  *
  * The library calls its own global functions through its procedure linkage
- * table, so that those of the program come first.  Replaced are:
+ * table, so that functions of the program take precedence.  This file replaces:
  *
- * - phr_parse_request(): the library has 100 header fields compiled in, while
- *	 each group of a user is one; it takes heads that can be understood in two
- *	 ways, refuses without an answer that Kubernetes' clients understand, and
- *	 asks nobody before it reads a body.  Ours reads heads with http_head.c,
- *	 hands on the few lines that the library itself needs and all of them as
- *	 one more, and lets connection_judge() refuse: a request that is refused
- *	 goes on without a body, and on_request() in http.c answers it.
- * - the time-outs: the library's follow the wall clock, and a jump of two
- *	 minutes would close every idle connection.  Ours follow loop_now().
+ * - phr_parse_request(): the library allows 100 header fields, but each group of
+ *	 a user needs one.  It accepts heads that can be understood in two ways,
+ *	 refuses requests with answers that Kubernetes clients do not understand, and
+ *	 asks nobody before it reads a body.  The replacement reads heads with
+ *	 http_head.c, passes on the few lines that the library needs and one more
+ *	 header with all lines, and lets connection_judge() refuse: a refused request
+ *	 continues without a body, and on_request() in http.c answers it.
+ * - the time-outs: those of the library follow the wall clock, and a jump of two
+ *	 minutes would close every idle connection.  The replacements follow
+ *	 loop_now().
  *
  *-------------------------------------------------------------------------
  */
@@ -37,7 +38,7 @@ extern int	phr_parse_request(const char *bytes, size_t len, const char **method,
 
 /* --- Heads --- */
 
-/* The library writes names in lower case where it finds them. */
+/* Not const: the library converts names to lower case in place. */
 static char connection_name[] = "connection";
 static char lines_name[] = HEAD_LINES_NAME;
 
@@ -58,8 +59,8 @@ add_field(struct phr_header *headers, size_t *count, const HttpField *field)
 }
 
 /*
- * method points into the request of the connection that is read from.  All that has come of a head that is refused
- * belongs to it.
+ * method points into the request of the connection.  For a refused head, all bytes received so far count as the head,
+ * unless its size is known.
  */
 int
 phr_parse_request(const char *bytes, size_t len, const char **method, size_t *method_len, const char **path,
@@ -69,7 +70,7 @@ phr_parse_request(const char *bytes, size_t len, const char **method, size_t *me
 	Connection *connection = connection_socket(req)->on_close.data;
 	HttpHead	head;
 
-	/* A head that was looked at in vain because of a question is whole; else there is nothing in what was seen. */
+	/* After a question the head is already whole, so parse it from the start; otherwise skip the bytes seen before. */
 	HttpHeadOutcome outcome = http_head_read(bytes, len, connection->verdict != HEAD_NOT_ASKED ? 0 : seen, &head);
 	bool		readable = head.method.bytes != NULL;
 
@@ -115,7 +116,7 @@ h2o_timeout_link(h2o_loop_t * loop, h2o_timeout_t * timeout, h2o_timeout_entry_t
 void
 h2o_timeout_run(h2o_loop_t * loop, h2o_timeout_t * timeout, uint64_t now)
 {
-	/* What is handed over is the wall clock's. */
+	/* The argument is from the wall clock. */
 	now = loop_now();
 	while (!h2o_linklist_is_empty(&timeout->_entries))
 	{
@@ -130,7 +131,9 @@ h2o_timeout_run(h2o_loop_t * loop, h2o_timeout_t * timeout, uint64_t now)
 	}
 }
 
-/* The library would compare it with the wall clock: http_server_run() waits no longer than h2o_next_due() says. */
+/*
+ * The library would compare a time with the wall clock.  http_server_run() limits the wait by h2o_next_due() instead.
+ */
 uint64_t
 h2o_timeout_get_wake_at(h2o_linklist_t * timeouts)
 {

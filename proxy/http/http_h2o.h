@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * http_h2o.h
- *	  What the files that see libh2o share.
+ *	  Declarations shared by the files that use libh2o.
  *
  * These are http.c (requests and the loop), http_connection.c (connections and
- * those who wait for them), http_h2o.c (what takes the place of functions of
- * the library) and loop_socket.c.  Nobody else includes h2o.h.
+ * listening sockets), http_h2o.c (replacements for functions of the library)
+ * and loop_socket.c.  No other file includes h2o.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,43 +23,43 @@
 #include "http/server.h"
 
 /*
- * libh2o refuses bodies itself so much above our own limit; between the two the
- * whole body is read and refused by us, and the connection stays open.
+ * How far libh2o's limit on bodies is above that of the proxy.  The proxy reads bodies between the two limits whole,
+ * refuses them itself, and keeps the connection open.
  */
 #define BODY_MARGIN ((size_t) 1024 * 1024)
 
-/* Hangs on the socket's on_close. */
+/* The data of the socket's on_close callback. */
 typedef struct Connection
 {
 	HttpClient	client;
-	HttpListener listener;		/* that it came to */
+	HttpListener listener;		/* that accepted it */
 	struct ClientCertificate *peer; /* NULL: none */
-	HttpRefusal refusal;		/* of the request that was read last */
-	HeadQuestion *question;		/* who sends the body of a request whose head is whole; NULL: nobody is asked */
-	HeadVerdict verdict;		/* the answer, until the head is judged again */
-	h2o_socket_t *asking;		/* the socket, which is not read meanwhile, */
-	h2o_socket_cb read;			/* and what the library reads it with */
+	HttpRefusal refusal;		/* of the last head */
+	HeadQuestion *question;		/* the question who sends the body; NULL when none is under way */
+	HeadVerdict verdict;		/* the answer to the question, until the head is judged again */
+	h2o_socket_t *asking;		/* the socket, on which reading is stopped meanwhile, */
+	h2o_socket_cb read;			/* and the library's read callback */
 	LoopTimer	resume;
 	size_t		open;			/* requests */
-	bool		ending;			/* HTTP/2: to be closed once nothing is open */
-	size_t		late;			/* requests that came nevertheless */
+	bool		ending;			/* HTTP/2: closes when no request is open */
+	size_t		late;			/* requests that arrived after ending was set */
 	LoopTimer	end;
-	uint64_t	head_begun_at;	/* when a head was first seen half read; 0: none is */
-	HttpRequest *lingering;		/* its refusal was sent; what the client still sends is thrown away */
+	uint64_t	head_begun_at;	/* when a partial head was first seen; 0: none */
+	HttpRequest *lingering;		/* a refused request whose further bytes are discarded */
 } Connection;
 
 struct HttpRequest
 {
-	HttpAnswer	answer;			/* first: http_answer.c and http_message.c know */
+	HttpAnswer	answer;			/* first member: http_answer.c and http_message.c cast */
 	h2o_generator_t generator;
 	h2o_req_t  *req;
 	Connection *connection;
 	h2o_linklist_t open;		/* in open_requests */
-	size_t		held;			/* bytes that the connection holds for it */
+	size_t		held;			/* bytes held for it */
 
-	/* A refusal. */
+	/* For a refusal. */
 	h2o_ostream_t *refusal;
-	size_t		lingered;		/* bytes thrown away */
+	size_t		lingered;		/* bytes discarded */
 	LoopTimer	linger;
 };
 
@@ -78,28 +78,27 @@ extern h2o_context_t http_context;
 
 extern void connections_start(void);
 
-/* Makes new connections use the files as they are now. */
+/* Makes new connections use the current TLS files and CAs. */
 extern void connections_reload_tls(void);
 
-/* Closes the sockets of the API; those for health and metrics go on. */
+/* Closes the listening sockets of the API; those for health and metrics stay open. */
 extern void connections_stop_accepting(void);
 
-/* Looks at all connections, about once a second: cuts those whose head takes too long. */
+/* Cuts connections whose head takes too long.  Call about once a second. */
 extern void connections_check_heads(uint64_t now);
 
-/* For what close_request() and the end of connections let go; an estimate of what could be given back to the system. */
+/* Bytes freed by ended requests and connections, estimated; malloc_trim() could return them to the system. */
 extern size_t http_freed_bytes;
 
 /*
- * What becomes of a request of HTTP/1, by its head: whether it is refused at once, and what is held for its body.  len:
- * bytes that have come so far.
+ * Judges an HTTP/1 request by its head: refuses it, or holds room for its head and body.  len: bytes received so far.
  */
 extern HttpRefusal connection_judge(Connection *connection, HttpHeadOutcome outcome, const HttpHead *head, size_t len);
 
 /* Stops reading until the question that connection_judge() asked is answered. */
 extern void connection_suspend(Connection *connection, h2o_socket_t *socket);
 
-/* The peer's certificate may tell who it is; the refusal when it does and there are too many. */
+/* Identifies the client by its certificate, if any.  Returns a refusal when too many clients are known. */
 extern HttpRefusal connection_recognize(Connection *connection);
 
 /* Counts and logs a refusal. */
@@ -107,7 +106,7 @@ extern void connection_note_refusal(HttpRefusal refusal, const char *method, con
 
 /* --- http_h2o.c --- */
 
-/* The name of a header that stands for all header lines of a request of HTTP/1, unread. */
+/* The name of a pseudo header whose value is all header lines of an HTTP/1 request, unparsed. */
 #define HEAD_LINES_NAME ":lines"
 
 /* Milliseconds until one of libh2o's time-outs is due, at most max_wait. */

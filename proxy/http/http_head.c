@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * http_head.c
- *	  The head of a request of HTTP/1: request line and header lines.
+ *	  The head of an HTTP/1 request: request line and header lines.
  *
- * What two readers might understand differently is refused (RFC 9112): control
- * characters, a CR without LF, folded lines, blanks before a colon, lengths
- * that differ, a length beside a transfer coding.  Lines may end in LF alone,
- * and one empty line may come first, as libh2o and Go's server have it.
+ * Heads that two parsers might understand differently are refused (RFC 9112):
+ * control characters, a CR without LF, folded lines, blanks before a colon,
+ * lengths that differ, a length together with a transfer coding.  Lines may
+ * end in LF alone, and one empty line may come first, as in libh2o and Go's
+ * server.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* More digits than the length of any body has. */
+/* More digits than any real length of a body has. */
 #define MAX_LENGTH_DIGITS 18
 
 static bool
@@ -30,7 +31,7 @@ is_control(char byte)
 	return ((unsigned char) byte < 0x20 && byte != '\t') || byte == 0x7f;
 }
 
-/* Of a token: a method or the name of a header. */
+/* Whether a byte may be in a token: a method or the name of a header. */
 static bool
 is_token_byte(char byte)
 {
@@ -47,7 +48,7 @@ is_token(HttpText text)
 	return text.len > 0;
 }
 
-/* Whether a line, without its end, holds what none may hold. */
+/* Whether a line, without its end, has a control character. */
 static bool
 has_control(HttpText text)
 {
@@ -57,7 +58,7 @@ has_control(HttpText text)
 	return false;
 }
 
-/* Takes a line off the front, without its end; false when there is no whole one. */
+/* Takes a line off the front, without its end; false when no line is complete. */
 static bool
 cut_line(HttpText *rest, HttpText *line)
 {
@@ -74,7 +75,7 @@ cut_line(HttpText *rest, HttpText *line)
 	return true;
 }
 
-/* The size of the head, or 0 when its end has not come; the first bytes were looked at before. */
+/* The size of the head, or 0 when its end is missing.  seen: bytes that an earlier call has searched. */
 static size_t
 find_end(const char *bytes, size_t len, size_t seen)
 {
@@ -133,7 +134,7 @@ read_request_line(HttpText line, HttpHead *head)
 	return true;
 }
 
-/* Reads the request line, if it is there and ends behind "from": false when it is wrong. */
+/* Reads the request line if it is complete and ends after "from"; false when it is wrong. */
 static bool
 read_beginning(HttpText *rest, const char *from, HttpHead *head)
 {
@@ -190,7 +191,7 @@ read_length(HttpText digits, uint64_t *length)
 	return true;
 }
 
-/* Notes a line that says how the request goes on; false when two of them contradict each other. */
+/* Stores a header that controls the rest of the request; false when two headers contradict each other. */
 static bool
 note_field(HttpHead *head, const HttpField *field)
 {
@@ -222,7 +223,7 @@ note_field(HttpHead *head, const HttpField *field)
 	return true;
 }
 
-/* Reads all header lines of a head whose end has come. */
+/* Reads all header lines of a complete head. */
 static HttpHeadOutcome
 read_lines(HttpText rest, HttpHead *head)
 {
@@ -235,7 +236,7 @@ read_lines(HttpText rest, HttpHead *head)
 
 		if (++head->line_count > HTTP_HEAD_LINES)
 			return HTTP_HEAD_LARGE;
-		/* A line that begins with a blank would go on with the one before it; its name is none. */
+		/* A line that begins with a blank would continue the previous line; its name is not a token. */
 		if (has_control(line) || !read_field(line, &field) || !is_token(field.name) || !note_field(head, &field))
 			return HTTP_HEAD_BAD;
 	}
@@ -256,7 +257,7 @@ http_head_next(HttpText *lines, HttpField *field)
 
 /* --- The whole --- */
 
-/* Whether bytes that have come since the last look can belong to no head. */
+/* Whether the bytes since the last call contain a byte that no head may have. */
 static bool
 has_bad_bytes(const char *bytes, size_t len, size_t seen)
 {
@@ -277,7 +278,7 @@ http_head_read(const char *bytes, size_t len, size_t seen, HttpHead *head)
 	bool		partial = size == 0 && looked_at < HTTP_HEAD_BYTES;
 
 	memset(head, 0, sizeof(*head));
-	/* What comes behind the head is not looked at, and of a partial one nothing twice. */
+	/* Check no bytes after the head, and no byte of a partial head twice. */
 	if (has_bad_bytes(bytes, rest.len, seen) || !read_beginning(&rest, partial ? bytes + seen : bytes, head))
 		return HTTP_HEAD_BAD;
 	if (partial)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * http_head.h
- *	  The head of a request of HTTP/1: request line and header lines.
+ *	  The head of an HTTP/1 request: request line and header lines.
  *
- * Plain C, because it reads the bytes of clients whom nobody knows (fuzz target
- * regress/fuzz/http_head_fuzz.c).  Nothing is copied or changed; everything
- * points into the bytes that were given.
+ * Plain C, because it reads the bytes of unknown clients (fuzz target
+ * regress/fuzz/http_head_fuzz.c).  It copies and changes nothing; all pointers
+ * point into the given bytes.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,15 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Room for a user of more than a thousand groups, each of which is a line.  libh2o would give up at 417,792 bytes.
- */
+/* Enough for a user of more than a thousand groups, each of which is a line.  libh2o would give up at 417,792 bytes. */
 #define HTTP_HEAD_BYTES ((size_t) 256 * 1024)
 #define HTTP_HEAD_LINES ((size_t) 4096)
 
 typedef struct HttpText
 {
-	const char *bytes;			/* NULL: there is none */
+	const char *bytes;			/* NULL: absent */
 	size_t		len;
 } HttpText;
 
@@ -36,37 +34,41 @@ typedef struct HttpField
 
 typedef struct HttpHead
 {
-	size_t		size;			/* bytes, with the empty line at the end */
+	size_t		size;			/* bytes, including the empty line at the end */
 	HttpText	method;
 	HttpText	target;
-	int			minor_version;	/* of HTTP/1 */
+	int			minor_version;	/* n of HTTP/1.n */
 	HttpText	lines;			/* the header lines, for http_head_next() */
 	size_t		line_count;
-	/* What says how the request goes on; of lines of one name the last, but for the length all are the same. */
+
+	/*
+	 * The headers that control the rest of the request.  Of lines with the same name, the last one; all lengths are
+	 * equal.
+	 */
 	HttpField	host;
 	HttpField	connection;
 	HttpField	expect;
 	HttpField	upgrade;
 	HttpField	content_length;
 	HttpField	transfer_encoding;
-	uint64_t	body_len;		/* that content_length tells */
+	uint64_t	body_len;		/* from content_length */
 } HttpHead;
 
 typedef enum HttpHeadOutcome
 {
 	HTTP_HEAD_WHOLE,
-	HTTP_HEAD_PARTIAL,			/* more has to come */
+	HTTP_HEAD_PARTIAL,			/* more bytes are needed */
 	HTTP_HEAD_BAD,				/* 400; method and target are set when the request line could be read */
-	HTTP_HEAD_LARGE				/* 431; likewise */
+	HTTP_HEAD_LARGE				/* 431; method and target likewise */
 } HttpHeadOutcome;
 
 /*
- * Reads a head from the bytes that have come so far.  seen: how many of them there were when it was partial the last
- * time; 0 at first.  It only saves time: the outcome depends on the bytes alone.
+ * Reads a head from the bytes received so far.  seen: their number at the last call that returned PARTIAL; 0 at first.
+ * seen only saves time: the outcome depends on the bytes alone.
  */
 extern HttpHeadOutcome http_head_read(const char *bytes, size_t len, size_t seen, HttpHead *head);
 
-/* Takes the next line off the lines of a head that was whole; false when there is none. */
+/* Takes the next header off the lines of a whole head; false when none is left. */
 extern bool http_head_next(HttpText *lines, HttpField *field);
 
 #endif							/* HTTP_HEAD_H */

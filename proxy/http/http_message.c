@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * http_message.c
- *	  What a request asked and what the head of its answer says.
+ *	  The data of a request and the head of its answer.
  *
- * Every answer carries an audit id (the client's own when it sent a reasonable
- * one), the client's X-Request-Id when that is reasonable, and says that it must not be
- * cached, unless its maker says otherwise.  Of a traceparent (W3C Trace Context) the
- * ids are for the log.
- * Header values may hold a client's text and never end their line.
+ * Every answer carries an audit id (the client's own when it is valid), the
+ * client's X-Request-Id when it is valid, and a Cache-Control that forbids
+ * caching unless the handler sets another one.  The ids of a traceparent (W3C
+ * Trace Context) are for the log.  Header values may contain client text:
+ * control characters become blanks, so that no value ends its line.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,7 +28,7 @@
 
 #define MAX_ID 64
 
-/* Of the arena: enough for most requests, and less than it would take itself. */
+/* First memory of the arena: enough for most requests, and less than the arena would allocate itself. */
 #define FIRST_ROOM 2048
 
 static const char id_bytes[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._";
@@ -42,14 +42,14 @@ microseconds(void)
 	return (uint64_t) now.tv_sec * 1000000 + (uint64_t) now.tv_nsec / 1000;
 }
 
-/* HttpRequest is http.c's, but begins with an HttpMessage. */
+/* http.c defines HttpRequest; it begins with an HttpMessage. */
 static HttpMessage *
 http_message_of(HttpRequest *request)
 {
 	return (HttpMessage *) request;
 }
 
-/* Gives an exchange an arena with so much room. */
+/* Starts the exchange's arena with so much room. */
 static void
 begin_arena(HttpMessage *exchange, size_t room)
 {
@@ -100,7 +100,7 @@ http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len
 	header->value = arena_strndup(&exchange->arena, value, value_len);
 }
 
-/* The id that a client gives in a header; NULL: none that could be repeated. */
+/* The client's id from a header; NULL when it is missing or not safe to repeat. */
 static const char *
 given_id(HttpMessage *exchange, const char *header)
 {
@@ -111,14 +111,14 @@ given_id(HttpMessage *exchange, const char *header)
 	return given;
 }
 
-/* So many lower-case hexadecimal digits, not all of them 0. */
+/* Whether text begins with so many lower-case hexadecimal digits, not all of them 0. */
 static bool
 is_hex_id(const char *text, size_t len)
 {
 	return strspn(text, "0123456789abcdef") >= len && strspn(text, "0") < len;
 }
 
-/* 00-<32 digits>-<16 digits>-<2 digits>; a later version may go on behind another hyphen. */
+/* 00-<32 digits>-<16 digits>-<2 digits>; a later version may continue after another hyphen. */
 static void
 read_trace_parent(HttpMessage *exchange)
 {
@@ -251,7 +251,7 @@ http_set_warning(HttpRequest *request, const char *text)
 	http_message_of(request)->warning = text;
 }
 
-/* The members of a target, one behind the other. */
+/* The number of members of a target, which are all strings. */
 #define TARGET_MEMBERS (sizeof(HttpTarget) / sizeof(const char *))
 
 void
@@ -293,9 +293,9 @@ http_user_number(HttpRequest *request)
 	return http_message_of(request)->user_number;
 }
 
-/* --- What is left of it while a stream goes on --- */
+/* --- The request during a long stream --- */
 
-/* What the arena takes for a copy. */
+/* Bytes that the arena uses for a copy. */
 static size_t
 size_of_copy(const char *text)
 {
@@ -432,7 +432,7 @@ http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers
 		append_header(exchange, head, "warning", arena_printf(&exchange->arena, "299 - \"%s\"", exchange->warning));
 	if (is_text && !has_type_options)
 		append_header(exchange, head, "x-content-type-options", "nosniff");
-	/* These two have no body at all. */
+	/* These two statuses have no body. */
 	if (status == 204 || status == 304)
 		head->length = SIZE_MAX;
 }
@@ -500,7 +500,7 @@ http_message_refusal(HttpMessage *exchange, HttpRefusal refusal, int status, siz
 	return text;
 }
 
-/* The copy is in the arena: nobody has to release it. */
+/* The copy is in the arena and needs no release(). */
 void
 http_reply(HttpRequest *request, int status, const HttpHeader *headers, size_t header_count,
 		   const char *body, size_t len)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * http_message.h
- *	  What a request asked and what the head of its answer says.
+ *	  The data of a request and the head of its answer.
  *
  * The part of an HttpRequest that needs no HTTP library.
  *
@@ -16,17 +16,17 @@
 typedef struct HttpMessage
 {
 	Arena		arena;
-	char	   *room;			/* its first memory, malloc'ed */
+	char	   *room;			/* first memory of the arena, malloc'ed */
 	const char *method;
 	const char *uri;			/* as sent */
 	const char *path;
 	const char *query;
 	const char *audit_id;
-	const char *request_id;		/* these three as the client gave them; NULL: not, or not as they have to be */
+	const char *request_id;		/* these three from the client; NULL when missing or invalid */
 	const char *trace_id;
 	const char *parent_id;
 	const char *warning;		/* NULL: none */
-	HttpTarget	target;			/* from here to the groups, for the access log */
+	HttpTarget	target;			/* from here to group_count: for the access log */
 	double		database_wait;
 	double		database;
 	const char *user;
@@ -37,53 +37,53 @@ typedef struct HttpMessage
 	size_t		header_count;
 	bool		is_head;
 	uint64_t	begun_at;		/* microseconds of the monotonic clock */
-	int			status;			/* of the answer; 0 before there is one */
+	int			status;			/* of the answer; 0 before the answer */
 } HttpMessage;
 
-/* header_capacity: how many headers will be added at most. */
+/* header_capacity: maximum number of headers that will be added. */
 extern void http_message_init(HttpMessage *exchange, const char *method, size_t method_len, const char *target,
 							  size_t target_len,
 							  size_t header_capacity);
 extern void http_message_add_header(HttpMessage *exchange, const char *name, size_t name_len, const char *value,
 									size_t value_len);
 
-/* After the last header: settles the ids of the request. */
+/* Sets the ids of the request.  Call after the last header was added. */
 extern void http_message_ready(HttpMessage *exchange);
 extern double http_message_seconds(const HttpMessage *exchange);
 
 /* Writes the access log and frees the arena. */
 extern void http_message_end(HttpMessage *exchange, size_t bytes_sent, bool complete);
 
-/* The head of an answer, complete but for what the library writes itself (date, connection, content-length). */
+/* The head of an answer, without the headers that the library writes (date, connection, content-length). */
 typedef struct AnswerHead
 {
 	const char *reason;
 	HttpHeader *headers;
 	size_t		header_count;
 	size_t		length;			/* SIZE_MAX: not known */
-	bool		close;			/* connection: close was asked for */
+	bool		close;			/* the handler set connection: close */
 } AnswerHead;
 
 extern void http_message_answer(HttpMessage *exchange, int status, const HttpHeader *headers,
 								size_t header_count, size_t length,
 								AnswerHead *head);
 
-/* Why a request is refused before a handler sees it. */
+/* Reasons to refuse a request before the handler sees it. */
 typedef enum HttpRefusal
 {
 	REFUSAL_NONE,
 	REFUSAL_BAD_REQUEST,
 	REFUSAL_NOT_FOUND,
 	REFUSAL_LARGE_BODY,
-	REFUSAL_BODY,				/* there must be none */
+	REFUSAL_BODY,				/* the port takes no bodies */
 	REFUSAL_LARGE_HEAD,
-	REFUSAL_BODIES,				/* too many of them are held */
-	REFUSAL_CLIENTS,			/* too many of them are connected */
-	REFUSAL_UNAUTHORIZED,		/* it has a body, and its credentials are of no use */
-	REFUSAL_REVIEWS				/* it has a body, and too many tokens are being reviewed */
+	REFUSAL_BODIES,				/* too many bodies are held */
+	REFUSAL_CLIENTS,			/* too many clients are connected */
+	REFUSAL_UNAUTHORIZED,		/* it has a body and invalid credentials */
+	REFUSAL_REVIEWS				/* it has a body, and too many token reviews are under way */
 } HttpRefusal;
 
-/* The refusal that the library means by a status; its other ones are told as bad requests. */
+/* The refusal for a status that the library chose; other statuses are bad requests. */
 extern HttpRefusal http_refusal_of_status(int status);
 extern int	http_refusal_status(HttpRefusal refusal);
 

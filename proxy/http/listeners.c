@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * listeners.c
- *	  The listening sockets of all workers, and who accepts at them.
+ *	  The listening sockets of all workers, and the workers that accept at them.
  *
- * Each worker has a socket for each port, with SO_REUSEPORT, so that the kernel
- * spreads connections evenly.  The parent opens them all before it forks: every
- * process holds every socket.  The kernel goes on giving connections to the
- * socket of a worker that died; until its successor has attached, which may
- * take seconds when it died again and again, the other workers accept them.
+ * Each worker has a socket for each port, with SO_REUSEPORT, so that the
+ * kernel spreads connections evenly.  The parent opens all sockets before it
+ * forks, so every process holds every socket.  The kernel continues to give
+ * connections to the socket of a worker that died.  The other workers accept
+ * them until the successor has attached; this may take seconds after repeated
+ * deaths.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,15 +32,15 @@ typedef struct WorkerSockets
 {
 	int			api_fd;
 	int			metrics_fd;		/* -1 for none */
-	bool		accepting;		/* this process does, and it is another worker's */
+	bool		accepting;		/* this process accepts in place of the worker */
 } WorkerSockets;
 
 static WorkerSockets sockets[MAX_WORKERS];
-static int	own;				/* which are this worker's */
+static int	own;				/* this worker's index in sockets */
 static const HttpListener *api_listener;
 static const HttpListener *plain_listener;
 
-/* Shared by all processes: whether nobody is there to accept at a worker's sockets. */
+/* Shared by all processes: whether a worker is gone, so that the others must accept at its sockets. */
 static atomic_bool *orphaned;
 
 bool
@@ -87,7 +88,7 @@ listen_at(const HttpListener *listener, int fd)
 static void
 accept_at(const WorkerSockets *pair)
 {
-	/* A worker that was stopped by a signal has shut its socket down. */
+	/* Listen again: a worker that a signal stopped has shut its socket down. */
 	listen(pair->api_fd, SOMAXCONN);
 	listen_at(api_listener, pair->api_fd);
 	if (pair->metrics_fd >= 0)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * listeners.h
- *	  The listening sockets of all workers, and who accepts at them.
+ *	  The listening sockets of all workers, and the workers that accept at them.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,24 +10,24 @@
 
 #include "http/server.h"
 
-/* In the parent, before it forks: opens the sockets of all workers.  False, with the reason, when that fails. */
+/* In the parent, before it forks: opens the sockets of all workers.  False on failure, with *why. */
 extern bool listeners_open(char *why, size_t why_size);
 
 /*
- * In the parent: a worker is gone.  The others are to be sent SIGUSR1; they accept in its place until another
- * attaches.
+ * In the parent: marks a worker as gone.  The caller then sends SIGUSR1 to the others; they accept in its place until
+ * its successor attaches.
  */
 extern void listeners_worker_gone(int worker);
 
-/* In a child that serves nobody. */
+/* In a child that accepts no connections: closes all sockets. */
 extern void listeners_close(void);
 
-/* In a worker, when it can serve: accepts at its sockets.  What is given stays; fd is filled in here. */
+/* In a worker, when it can serve: accepts at its sockets.  The handlers must stay valid; their fd is set here. */
 extern void listeners_attach(int worker, const HttpListener *api, const HttpListener *plain);
 
 /*
- * In a worker, about once a second and after SIGUSR1: accepts at the sockets of those that are gone, and no longer at
- * those of others.
+ * In a worker, about once a second and after SIGUSR1: accepts at the sockets of workers that are gone, and stops
+ * accepting at sockets whose worker is back.
  */
 extern void listeners_tick(void);
 

@@ -4,7 +4,7 @@
  *	  What a request line asks for: method, path and query become a struct.
  *
  * A path is split before it is decoded, so that an encoded slash can never
- * move a border between segments; it is refused instead.
+ * move a border between segments.  A path with an encoded slash is refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 #define PATH_LIMIT 4096
 #define QUERY_LIMIT (256 * 1024)
 #define PARAMETER_LIMIT 200
-#define SEGMENT_LIMIT 12		/* more than any path that is served has */
+#define SEGMENT_LIMIT 12		/* more than any served path has */
 
 static bool parse_path(Arena *arena, const char *path, const char **segments, size_t *count, const char **error);
 static bool parse_query(Arena *arena, const char *query, Route *route, const char **error);
@@ -40,7 +40,7 @@ route_parse(Arena *arena, const char *method, const char *path, const char *quer
 	route->namespace_name = route->name = route->subresource = "";
 	route->path = "/";
 
-	/* The query is of use for the answer to a bad path as well. */
+	/* Parse the query even after a bad path, because the answer needs it. */
 	path_read = parse_path(arena, path, segments, &count, error);
 	if (!parse_query(arena, query, route, path_read ? error : &ignored) || !path_read)
 		return false;
@@ -125,7 +125,7 @@ decode_bytes(Arena *arena, const char *bytes, size_t len, bool plus_is_space, Js
 	return true;
 }
 
-/* The same as valid UTF-8. */
+/* As decode_bytes(), and makes the result valid UTF-8. */
 static bool
 decode(Arena *arena, const char *bytes, size_t len, bool plus_is_space, JsonText *text)
 {
@@ -189,7 +189,7 @@ parse_path(Arena *arena, const char *path, const char **segments, size_t *count,
 			return false;
 		}
 
-		/* What is deeper than anything served stays visible as one more segment. */
+		/* Ignore segments after the last one stored: no served path is that deep. */
 		if (*count < SEGMENT_LIMIT)
 			segments[(*count)++] = foreign_bytes_encode(arena, text.bytes);
 		arena_checkpoint();
@@ -226,7 +226,7 @@ parse_query(Arena *arena, const char *query, Route *route, const char **error)
 		if (end == NULL)
 			end = query + len;
 
-		/* As Go does: a parameter with a raw semicolon is not one. */
+		/* As in Go, a parameter with a raw semicolon is ignored. */
 		if (end > next && memchr(next, ';', (size_t) (end - next)) == NULL)
 		{
 			equals = memchr(next, '=', (size_t) (end - next));
@@ -261,7 +261,7 @@ route_parameter(const Route *route, const char *key)
 	return NULL;
 }
 
-/* RequestInfo's reading of ?watch: there, and neither 0 nor false in any case. */
+/* As RequestInfo reads ?watch: present, and neither 0 nor false (ignoring case). */
 static bool
 asks_for_watch(const Route *route)
 {
@@ -306,7 +306,7 @@ classify(Route *route, const char **segments, size_t count)
 	if (count <= prefix || (!legacy && strcmp(segments[0], "apis") != 0))
 		return;
 
-	/* An empty segment would shift the meaning of those behind it: such a path is no resource. */
+	/* An empty segment would shift the meaning of later segments: such a path is not a resource. */
 	for (size_t i = 0; i < count; i++)
 	{
 		if (segments[i][0] == '\0')
@@ -317,7 +317,10 @@ classify(Route *route, const char **segments, size_t count)
 	segments += prefix;
 	count -= prefix;
 
-	/* Verbs that a path may begin with.  Nothing is proxied here, but a review is asked about it as upstream does. */
+	/*
+	 * The path may begin with one of two verbs.  The proxy proxies nothing, but asks for authorization of that verb as
+	 * kube-apiserver does.
+	 */
 	if (count > 1)
 	{
 		watch = strcmp(segments[0], "watch") == 0;
@@ -327,7 +330,7 @@ classify(Route *route, const char **segments, size_t count)
 	}
 	if (strcmp(segments[0], "namespaces") == 0 && count > 1)
 	{
-		/* A namespace is in itself, and so are its subresources. */
+		/* The namespace of a namespace, and of its subresources, is that namespace itself. */
 		route->namespace_name = segments[1];
 		if (count > 2 && strcmp(segments[2], "status") != 0 && strcmp(segments[2], "finalize") != 0)
 		{
@@ -413,7 +416,7 @@ route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const ch
 		return false;
 	}
 
-	/* Upstream takes what is not positive for absent. */
+	/* kube-apiserver treats a timeout that is not positive as absent. */
 	if (negative)
 		return true;
 
@@ -450,7 +453,7 @@ take(Scan *scan, char c)
 	return true;
 }
 
-/* A string literal; text is what stands between the quotes, *plain whether that is its value. */
+/* Takes a string literal.  text: the bytes between the quotes; *plain: whether they have no escapes. */
 static bool
 take_string(Scan *scan, JsonText *text, bool *plain)
 {
@@ -476,7 +479,7 @@ take_string(Scan *scan, JsonText *text, bool *plain)
 	return true;
 }
 
-/* Steps over a value without looking at its grammar: the extension parses it. */
+/* Skips a value without checking its grammar: the extension parses it. */
 static bool
 skip_value(Scan *scan)
 {
@@ -510,7 +513,10 @@ skip_value(Scan *scan)
 	return false;
 }
 
-/* Walks the members of an object up to the one wanted each time; the last of equal keys counts. */
+/*
+ * Finds a member in an object; of equal keys the last one counts.  inner: reads the name; otherwise descends into
+ * metadata.
+ */
 static BodyName
 scan_member(Scan *scan, const char *wanted, bool inner, JsonText *name)
 {

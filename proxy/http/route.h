@@ -3,14 +3,14 @@
  * route.h
  *	  What a request line asks for: method, path and query become a struct.
  *
- * Plain C without libpq and libh2o, because it meets the client's bytes first
- * (fuzz target regress/fuzz/route_fuzz.c).  Whether the resource is served is
- * not known here: that is registry.c.
+ * Plain C without libpq and libh2o, because it reads the client's bytes first
+ * (fuzz target regress/fuzz/route_fuzz.c).  It does not know whether the
+ * resource is served: registry.c does.
  *
- * Decoded once, bounded, and valid UTF-8 afterwards (bad bytes are U+FFFD).
- * Refused with 400: bad escapes, NUL, encoded slashes in the path, "." and
- * ".." segments, a path over 4 KiB, a query over 256 KiB or of more than
- * 200 parameters.
+ * The parts are decoded once, bounded, and valid UTF-8 afterwards (bad bytes
+ * become U+FFFD).  Refused with 400: bad escapes, NUL, encoded slashes in the
+ * path, "." and ".." segments, a path over 4 KiB, a query over 256 KiB or of
+ * more than 200 parameters.
  *
  * Reference: k8s-conformance 5.1, REQ-03, REQ-04, REQ-07, TR-10, W-60.
  *
@@ -29,29 +29,29 @@ typedef struct RouteParameter
 
 typedef struct Route
 {
-	bool		resource;		/* else only path and method count: discovery, health, unknown */
+	bool		resource;		/* else only path and method are set: discovery, health, unknown */
 	const char *method;
 	const char *path;			/* decoded, without slashes at its end; "/" for the root */
 	/* get list watch create update patch delete deletecollection; "" when not allowed here */
 	const char *verb;
 
 	/*
-	 * From here on, and not in the path, a byte that is no UTF-8 is a character of its own: see FOREIGN_BYTE in
-	 * engine/api/status.h.
+	 * In the members below, but not in the path, a byte that is not UTF-8 becomes a character of its own: see
+	 * FOREIGN_BYTE in engine/api/status.h.
 	 */
 	const char *group;			/* strings are never NULL; "" when absent */
 	const char *version;
 	const char *resource_name;
 	const char *namespace_name;
-	const char *name;			/* also of a watch of one object */
+	const char *name;			/* also for a watch of one object */
 	const char *subresource;
-	bool		watch_path;		/* the legacy form: /watch/ stands in the path */
-	bool		overlong;		/* segments after the subresource: nothing is served there */
+	bool		watch_path;		/* the legacy form: the path contains /watch/ */
+	bool		overlong;		/* has segments after the subresource, where nothing is served */
 	RouteParameter *parameters; /* in the order of the query */
 	size_t		parameter_count;
 } Route;
 
-/* False with *error, upstream's words for a 400. */
+/* False with *error: kube-apiserver's message for a 400. */
 extern bool route_parse(Arena *arena, const char *method, const char *path, const char *query,
 						Route *route, const char **error);
 
@@ -59,8 +59,8 @@ extern bool route_parse(Arena *arena, const char *method, const char *path, cons
 extern const JsonText *route_parameter(const Route *route, const char *key);
 
 /*
- * The timeout parameter (a Go duration such as 32s or 1m30s) in milliseconds; 0 when absent, 0 or negative.
- * False with *error when it is none.
+ * The timeout parameter (a Go duration such as 32s or 1m30s) in milliseconds; 0 when absent, 0 or negative.  False with
+ * *error when it is not a duration.
  */
 extern bool route_timeout(Arena *arena, const Route *route, uint64_t *milliseconds, const char **error);
 
@@ -68,8 +68,8 @@ extern bool route_timeout(Arena *arena, const Route *route, uint64_t *millisecon
 extern JsonText route_valid_utf8(Arena *arena, const char *bytes, size_t len);
 
 /*
- * metadata.name of a JSON body, found without building a tree; used to keep two writes of one object out of one batch.
- * UNKNOWN: not JSON, or a name that would have to be unescaped.
+ * metadata.name of a JSON body, found without building a tree; used to keep two writes of one object out of the same
+ * batch.  UNKNOWN: not JSON, or a name with escapes.
  */
 typedef enum BodyName
 {

@@ -1,21 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * tls.c
- *	  TLS of the API port: key pair, what is asked of clients, who they are.
+ *	  TLS of the API port: key pair and client certificates.
  *
- * A client certificate is asked for and noted; whether it is good for anything
- * is decided when a request arrives (client_certificate.c), because then the
- * CAs may be others.  The certificate is hung on the connection by the verify
- * function, because libh2o gives no access to it afterwards.  It is believed
- * only once the handshake is complete, that is once a request arrives: the
- * proof of the private key comes after the certificate.
+ * The server asks for a client certificate and stores it.
+ * client_certificate.c decides whether to trust it when a request arrives,
+ * because the CAs may have changed by then.  The verify function attaches the
+ * certificate to the connection, because libh2o gives no access to it later.
+ * The proxy trusts it only after the handshake is complete, that is once a
+ * request arrives: the proof of the private key comes after the certificate.
  *
- * With --require-client-cert a certificate that is good for nothing is refused
- * in the handshake already.
+ * With --require-client-cert the handshake refuses an untrusted certificate.
  *
  * Sessions are never resumed, so that every connection shows its certificate.
  *
- * A context is never changed.  When the key pair or the CAs change a new one
+ * A context never changes.  When the key pair or the CAs change, a new context
  * is built; old connections keep the old one.
  *
  *-------------------------------------------------------------------------
@@ -36,13 +35,13 @@
 #include "base/metrics.h"
 #include "base/watched_file.h"
 
-/* Refused handshakes are logged at most this often, in milliseconds. */
+/* Shortest time between log lines about refused handshakes, in milliseconds. */
 #define REFUSAL_LOG_INTERVAL 5000
 
 /* libh2o keeps a bare pointer to the context of a new connection until its first byte arrives; milliseconds. */
 #define RETIREMENT (60 * 1000)
 
-/* Bytes of the certificates that a client may send: nobody has been authenticated while they are kept. */
+/* Limit on the bytes of a client's certificates, which are held before the client is authenticated. */
 #define CERTIFICATES_LIMIT (32 * 1024)
 
 /* A context that was replaced. */
@@ -68,7 +67,7 @@ tls_set_peer_lookup(ClientCertificate **(*lookup) (void *bio_data))
 	peer_lookup = lookup;
 }
 
-/* Whether a certificate is good for anything; why not is in refusal then. */
+/* Whether a certificate is trusted for any use; otherwise sets refusal. */
 static bool
 is_good(ClientCertificate *certificate)
 {
@@ -87,7 +86,7 @@ is_good(ClientCertificate *certificate)
 	return good;
 }
 
-/* OpenSSL's hook for the whole verification of a peer's certificate; 1 lets the handshake go on. */
+/* OpenSSL's hook for the whole verification of a peer's certificate; 1 continues the handshake. */
 static int
 note_peer(X509_STORE_CTX * ctx, void *arg)
 {
@@ -105,10 +104,7 @@ note_peer(X509_STORE_CTX * ctx, void *arg)
 	return 1;
 }
 
-/*
- * libh2o closes a connection whose handshake failed without sending the alert,
- * so the log is the only place where the reason can be seen.
- */
+/* libh2o closes a connection after a failed handshake without sending the alert, so only the log shows the reason. */
 static void
 on_ssl_event(const SSL *ssl, int where, int value)
 {
@@ -129,7 +125,7 @@ on_ssl_event(const SSL *ssl, int where, int value)
 	refusal[0] = '\0';
 }
 
-/* HTTP/1.1 alone is offered. */
+/* Offers only HTTP/1.1. */
 static int
 select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *offered,
 				unsigned int offered_len,
@@ -145,7 +141,7 @@ select_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, con
 
 /* --- Contexts --- */
 
-/* No file is protected by a pass phrase, and nobody sits at a terminal. */
+/* Key files must not have a pass phrase: the proxy has no terminal to ask for it. */
 static int
 no_pass_phrase(char *buffer, int size, int writing, void *arg)
 {
@@ -155,7 +151,7 @@ no_pass_phrase(char *buffer, int size, int writing, void *arg)
 static bool
 explain(char *why, size_t why_size, const char *file)
 {
-	/* The first error is the cause, later ones say where it came through. */
+	/* The first error is the cause; later ones are from the callers. */
 	unsigned long code = ERR_peek_error();
 	const char *reason = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
 
@@ -191,7 +187,7 @@ ask_for_certificates(SSL_CTX *ctx, const AuthenticationConfig *in_force)
 	return true;
 }
 
-/* Of the certificate of the newest context. */
+/* Expiry of the certificate of the newest context. */
 static time_t expires_at;
 
 static void
@@ -232,7 +228,7 @@ load_context(char *why, size_t why_size)
 	return ctx;
 }
 
-/* Whether anything that a context is made of is another than at the last call. */
+/* Whether the key pair or the CAs changed since the last call. */
 static bool
 something_changed(void)
 {
@@ -275,7 +271,7 @@ tls_reload(void)
 	SSL_CTX    *fresh;
 	Retired    *retired;
 
-	/* The first context is older than this process. */
+	/* Set the gauge here, because the parent loaded the first context. */
 	metrics_certificate_expires(expires_at);
 	if (!changed && !reload_failed)
 		return;
@@ -288,7 +284,7 @@ tls_reload(void)
 		return;
 	}
 	log_line(LOG_INFO, "new connections use new TLS files or CAs");
-	/* Without memory for the note the old context is kept for ever. */
+	/* Without memory for the entry the old context is never freed. */
 	retired = calloc(1, sizeof(*retired));
 	if (retired != NULL)
 	{
