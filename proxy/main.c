@@ -224,7 +224,7 @@ static _Noreturn void
 run_upkeep(int index, pid_t parent)
 {
 	begin_child(index, parent);
-	/* For ps and top. */
+	/* The name that ps and top show. */
 	prctl(PR_SET_NAME, "kube-reports-up");
 	/* Otherwise connections could wait at these sockets after the workers are gone. */
 	listeners_close();

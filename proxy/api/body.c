@@ -74,7 +74,7 @@ typedef struct BodyJob
 	size_t		limit;			/* for the JSON */
 	JsonText	text;			/* a copy in the arena when a thread reads the body */
 	Arena		arena;			/* holds what follows */
-	bool		untouched;		/* the text is the JSON */
+	bool		untouched;		/* the text already is the JSON */
 	StrBuf		json;
 	JsonNode   *duplicates;
 	const char *error;			/* NULL: none */

@@ -19,7 +19,7 @@
 /* Whether the authorized path is one of these. */
 extern bool export_serves(const Route *route);
 
-/* Answers such a request. */
+/* Answers a request for an export. */
 extern void export_start(Exchange *exchange);
 
 #endif							/* EXPORT_H */

@@ -104,7 +104,7 @@ extern JsonText representation_token(int number);
 
 typedef struct Feed Feed;
 
-/* A watcher as its feed sees it; embedded in watch.c's Watch. */
+/* The part of a watcher that its feed uses; embedded in the Watch of watch.c. */
 typedef struct Follower
 {
 	Feed	   *feed;

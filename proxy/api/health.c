@@ -23,7 +23,7 @@
 #include "api/api.h"
 #include "api/result_metrics.h"
 
-/* How long the database may be away before readyz says so, in milliseconds. */
+/* How long the database may be away before readyz fails, in milliseconds. */
 #define DATABASE_GRACE 3000
 
 #define MAX_EXCLUDED 16

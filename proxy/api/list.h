@@ -61,7 +61,7 @@ extern void pieces_end(Pieces *pieces);
  */
 extern JsonText piece_bytes(const PgResult *piece, Arena *arena);
 
-/* A piece on its way to the client, 256 KB at a time: TLS copies what it is given. */
+/* A piece on its way to the client, 256 KB at a time: TLS copies the bytes that it gets. */
 typedef struct PieceSending
 {
 	bool		busy;			/* false when nothing is left */

@@ -97,7 +97,7 @@ struct Namespace
 	Waiter	   *waiters;
 	LoopTimer	grace;
 
-	/* The settling. */
+	/* State of the settling. */
 	bool		settling;
 	bool		background;		/* no request waited when it began */
 	bool		wanted;			/* in the queue for a settling */

@@ -104,7 +104,7 @@ reply_read(Arena *arena, const PgResult *result, size_t row)
 	while (pg_array_next(&warnings, &warning))
 	{
 		if (warning.bytes != NULL)
-			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are as many as were left */
+			/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): warnings.left counts the elements */
 			reply.warnings[reply.warning_count++] = warning;
 	}
 	reply.body = pg_text(result, row, 4);
@@ -446,7 +446,7 @@ reply_stream_begin(Exchange *exchange, const Reply *reply, void (*writable) (voi
 	http_stream_begin(exchange->http, reply->code, headers, count, writable, state);
 }
 
-/* allow: methods, or NULL. */
+/* Answers with a Status.  allow: the allowed methods, or NULL. */
 static void
 send_status(Exchange *exchange, int code, const char *reason, const char *message, const StatusDetails *details,
 			const char *allow)

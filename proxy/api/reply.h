@@ -62,7 +62,7 @@ extern void reply_outcome(Exchange *exchange, PgOutcome outcome, const PgError *
 /* The Status of a failed call, in the arena; for answers that have begun. */
 extern JsonText reply_failure(Arena *arena, const PgError *error);
 
-/* Whether a failure would not go away by trying the parts of a batch one by one. */
+/* Whether it would not help to send the writes of a failed batch one by one. */
 extern bool reply_is_transient(PgOutcome outcome, const PgError *error);
 
 extern void reply_too_many_requests(Exchange *exchange);

@@ -139,7 +139,7 @@ write_metric(char *text, size_t *len, Arena *arena, const PgResult *result, bool
 						   "Results of reports of cluster scope, by policy.");
 	for (size_t row = 0; row <= pg_rows(result); row++)
 	{
-		/* The head, then the line of the row before. */
+		/* Writes the head first, then the line of the previous row. */
 		if (*len + line.len <= TEXT_BYTES)
 		{
 			memcpy(text + *len, line.bytes, line.len);

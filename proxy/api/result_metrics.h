@@ -41,8 +41,8 @@ extern void result_metrics_refresh(ResultScrape *scrape, void (*ready) (void *st
 extern void result_metrics_cancel(ResultScrape *scrape);
 
 /*
- * The Prometheus text of the last reading; nothing when it is too old to be shown, or when --result-metrics-series is
- * 0.
+ * Writes the Prometheus text of the last reading; nothing when the reading is too old, or when --result-metrics-series
+ * is 0.
  */
 extern void result_metrics_write(StrBuf *buf);
 

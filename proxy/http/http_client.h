@@ -28,7 +28,7 @@ typedef struct HttpClient
 	int			fd;
 	bool		known;
 	bool		ended;			/* its socket was shut down to make room */
-	size_t		held;			/* bytes of requests that have not been answered */
+	size_t		held;			/* bytes held for unanswered requests */
 	uint64_t	held_since;		/* milliseconds */
 	ClientLink	strangers;		/* list of strangers; the first has been silent for the longest time */
 	ClientLink	holding;		/* list of strangers that hold bytes, in the order in which they began */

@@ -52,7 +52,7 @@ typedef struct Retired
 } Retired;
 
 static SSL_CTX *current;
-static unsigned current_generation; /* of the CAs that it asks for */
+static unsigned current_generation; /* generation of the CAs in current */
 static WatchedFile certificate_file;
 static WatchedFile key_file;
 static bool reload_failed;
