@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * answer_room.c
- *	  How much memory the answers of a worker take, and whose they are.
+ *	  Limits the memory for answers: of a worker, and of each user.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,24 +13,24 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 
-/* Two users of one share are taken for one. */
+/* Users are hashed to this many shares.  Two users of one share count as one user. */
 #define SHARES 1024
 
-/* How long it is remembered that somebody found no room; who waits asks more often. */
+/* A refusal counts as recent for this long.  Waiting calls ask again more often than that. */
 #define SHORT_MS 500
 
-/* An answer counts for no more than this part of the room before it is there. */
+/* The expected size of an answer is reserved up to this part (an eighth) of the limit. */
 #define EXPECTED_PART 8
 
 typedef struct Share
 {
 	size_t		held;
-	uint64_t	refused_at;		/* when somebody was told last that it is full; 0: never */
+	uint64_t	refused_at;		/* time of the last refusal for lack of room; 0: never */
 } Share;
 
 static Share all;
 static Share shares[SHARES];
-static uint64_t refused_at;		/* whatever was full */
+static uint64_t refused_at;		/* time of the last refusal, whichever share was full */
 
 typedef struct Listener
 {
@@ -55,7 +55,7 @@ answer_room_user(const char *name)
 static Share *
 share_of(uint64_t user)
 {
-	/* The lowest bit is set in all of them. */
+	/* answer_room_user() sets the lowest bit of every number. */
 	return &shares[(user >> 1) % SHARES];
 }
 
@@ -120,7 +120,7 @@ answer_room_expected(size_t bytes)
 	return bytes < most ? bytes : most;
 }
 
-/* The share that has no room for so much more; NULL when there is room. */
+/* Returns the share that has no room for so many more bytes; NULL when there is room. */
 static Share *
 full_share(uint64_t user, size_t bytes, bool lasting)
 {

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * answer_room.h
- *	  How much memory the answers of a worker take, and whose they are.
+ *	  Limits the memory for answers: of a worker, and of each user.
  *
- * A part of an answer is counted from the moment at which it is asked for: its
- * expected size before the query, its true size afterwards, until the client
- * has taken it.  All of them together take --max-buffered-answer-bytes, those
- * of one user half of that, lists and exports three quarters of either, so
- * that gets go on while lists wait.  Where nothing is held, one answer always
- * fits, however large it is.
+ * Each part of an answer counts from the request for it until the client has
+ * taken it: first with its expected size, after the query with its true size.
+ * All answers together may take --max-buffered-answer-bytes, the answers of
+ * one user half of that.  Lists and exports may take only three quarters of
+ * either limit, so that gets proceed while lists wait.  When nothing is held,
+ * one answer always fits, however large it is.
  *
- * What finds no room waits where it is: calls in the queue of their pool
- * (pg.c), watches before their next event.  Meanwhile clients are cut that
- * take nothing (http.c).
+ * A request without room waits: calls in the queue of their pool (pg.c),
+ * watches before their next event.  Meanwhile http.c closes the connections of
+ * clients that take nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,32 +25,35 @@
 
 #define ANSWER_ROOM_LISTENERS 2
 
-/* What one owner holds, embedded in it; zeroed memory holds nothing. */
+/* The bytes that one owner holds.  Embedded in the owner's struct; zeroed memory holds nothing. */
 typedef struct AnswerHolding
 {
-	uint64_t	user;			/* answer_room_user(); 0: nobody in particular */
+	uint64_t	user;			/* from answer_room_user(); 0: no particular user */
 	size_t		bytes;
 } AnswerHolding;
 
 /* The number of a user; never 0. */
 extern uint64_t answer_room_user(const char *name);
 
-/* Holds so many bytes from now on instead of what was held before. */
+/* Sets the number of bytes held; this replaces the earlier number. */
 extern void answer_room_hold(AnswerHolding *holding, size_t bytes);
 
-/* What is reserved for an answer of an expected size: less where few of them would fit. */
+/* Returns how many bytes to reserve for an answer of an expected size: fewer when only a few such answers would fit. */
 extern size_t answer_room_expected(size_t bytes);
 
 /* Whether there is room for more; lasting: for a list or an export. */
 extern bool answer_room_has(uint64_t user, size_t bytes, bool lasting);
 
-/* The same, for who waits if there is none. */
+/* The same, for a caller that waits when there is no room: also records the refusal. */
 extern bool answer_room_ask(uint64_t user, size_t bytes, bool lasting);
 
-/* Whether somebody waits, or did half a second ago, for what this user (0: anybody) holds. */
+/* Whether a request waits, or waited in the last half second, for room that this user (0: any user) holds. */
 extern bool answer_room_short(uint64_t user);
 
-/* Called from the loop when something was given back that somebody waits for; ANSWER_ROOM_LISTENERS at most. */
+/*
+ * Registers a function that the loop calls when bytes were released that a request waits for; at most
+ * ANSWER_ROOM_LISTENERS.
+ */
 extern void answer_room_on_release(void (*released) (void *state), void *state);
 
 #endif							/* ANSWER_ROOM_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * config.c
- *	  Settings of the server: its table of flags, and what must hold between them.
+ *	  Settings of the server: its table of flags, and the rules between them.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,12 +16,12 @@
 
 #define MAX_DEFAULT_WORKERS 8
 
-/* Two proxies, and others beside them, within max_connections = 100. */
+/* So that two proxies and other clients fit into max_connections = 100. */
 #define MOST_DEFAULT_CONNECTIONS 40
 
 Config		config;
 
-/* ---------- values of one flag alone ---------- */
+/* ---------- values of single flags ---------- */
 
 static const char *
 set_authorization(void *target, const char *value)
@@ -66,7 +66,7 @@ static FlagParser authorization_parser = {&config.authorization_mode, set_author
 static FlagParser plugins_parser = {&config.namespace_lifecycle, set_disabled_plugins};
 static FlagParser logging_parser = {&config.logging_format, set_logging_format};
 
-/* ---------- all of them ---------- */
+/* ---------- all flags ---------- */
 
 static const Flag flags[] =
 {
@@ -230,7 +230,7 @@ check_connections(void)
 	usage_error("database-connections", NULL, reason);
 }
 
-/* What can only be said once all flags are known. */
+/* Checks that need the values of several flags. */
 static void
 check_all(void)
 {
@@ -277,7 +277,7 @@ config_parse(int argc, char **argv, void (*help_end) (void))
 	config.workers = processors < 1 ? 1 : processors > MAX_DEFAULT_WORKERS ? MAX_DEFAULT_WORKERS : (int) processors;
 	flags_parse(&flag_set, argc, argv, NULL, 0);
 	check_all();
-	/* Stand-alone, any valid namespace exists. */
+	/* Without a kube-apiserver, every valid namespace counts as existing. */
 	if (!config_has_kubeapi(config.authentication_kubeconfig))
 		config.namespace_lifecycle = false;
 }

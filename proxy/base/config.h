@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * config.h
- *	  Settings of the server: its table of flags, and what must hold between them.
+ *	  Settings of the server: its table of flags, and the rules between them.
  *
- * Flags are kube-apiserver's where it has one of the same meaning.
+ * Flags have kube-apiserver's names where kube-apiserver has a flag with the
+ * same meaning.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,10 +24,10 @@ typedef enum AuthorizationMode
 typedef enum LoggingFormat
 {
 	LOGGING_JSON,
-	LOGGING_TEXT				/* as klog writes it */
+	LOGGING_TEXT				/* in klog's format */
 } LoggingFormat;
 
-/* Connections to the database that a worker needs, and that it has use for; those of the upkeep process. */
+/* Database connections: the least that a worker needs, the most that it can use; those of the upkeep process. */
 #define WORKER_LEAST_CONNECTIONS 3
 #define WORKER_USEFUL_CONNECTIONS 6
 #define UPKEEP_CONNECTIONS 2
@@ -65,7 +66,7 @@ typedef struct Config
 	const char *cluster_id;		/* --cluster-id: uid of the cluster; "" until main.c has asked kube-apiserver */
 	const char *cluster_name;	/* --cluster-name */
 	int			workers;		/* --workers, default the number of processors, at most 8 */
-	int			connections;	/* --database-connections: of the whole proxy, see pg.h; by default as many as are
+	int			connections;	/* --database-connections: of the whole proxy, see pg.h; default: as many as are
 								 * useful, at most 40 */
 	bool		upkeep;			/* --upkeep, default true */
 	size_t		max_request_body_bytes; /* --max-request-body-bytes, default 3145728, 1024 to 67108864 */
@@ -84,21 +85,21 @@ typedef struct Config
 	const char *pid_file;		/* --pid-file; "" for none */
 	int			verbosity;		/* --v, 0 errors, 1 access log, 2 debug */
 	LoggingFormat logging_format;	/* --logging-format, default json */
-	int			slow_request_threshold; /* --slow-request-threshold, milliseconds, default 1000; 0: none is slow */
+	int			slow_request_threshold; /* --slow-request-threshold, milliseconds, default 1000; 0: off */
 } Config;
 
 extern Config config;			/* set once, before the workers are forked */
 
-/* Ends the proxy as a wrong value of a flag does. */
+/* Exits as for a wrong value of a flag. */
 extern _Noreturn void config_refuse(const char *flag, const char *reason);
 
-/* Parses the command line; prints help, which help_end ends, or a clear error and exits when asked or wrong. */
+/* Parses the command line.  Exits after printing the help, which help_end() completes, or an error message. */
 extern void config_parse(int argc, char **argv, void (*help_end) (void));
 
-/* Whether there is a kube-apiserver to talk to: a kubeconfig is given ("": none), or this process runs in a pod. */
+/* Whether a kube-apiserver is configured: a kubeconfig is given ("": none), or this process runs in a pod. */
 extern bool config_has_kubeapi(const char *kubeconfig);
 
-/* --authorization-kubeconfig, or --authentication-kubeconfig when it is not given; "": the pod's service account. */
+/* Returns --authorization-kubeconfig or, when not given, --authentication-kubeconfig; "": the pod's service account. */
 extern const char *config_authorization_kubeconfig(void);
 
 #endif							/* CONFIG_H */

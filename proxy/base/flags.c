@@ -44,7 +44,7 @@ flags_refuse(const FlagSet *set, const char *flag, const char *value, const char
 
 /* ---------- values ---------- */
 
-/* Parses a Go duration into seconds; false when it is none. */
+/* Parses a Go duration into seconds; false when the text is not a duration. */
 static bool
 parse_duration(const char *text, double *seconds)
 {
@@ -66,7 +66,7 @@ parse_duration(const char *text, double *seconds)
 		size_t		unit;
 		size_t		unit_len;
 
-		/* strtod takes more than Go does: signs, exponents, names. */
+		/* strtod() also accepts what Go refuses: signs, exponents, names. */
 		if (!isdigit((unsigned char) *text) && *text != '.')
 			return false;
 		if (strspn(text, "0123456789.") > 30)
@@ -235,7 +235,7 @@ find_flag(const FlagSet *set, const char *name, size_t len)
 	return NULL;
 }
 
-/* The name of the flag that an argument begins with; NULL: the argument is none. */
+/* Returns the flag name within an argument; NULL when the argument is not a flag. */
 static const char *
 name_of_flag(const FlagSet *set, const char *argument)
 {

@@ -3,7 +3,8 @@
  * flags.h
  *	  Command lines: tables of flags, their values, defaults, checks and help.
  *
- * The flags of the server are in config.c, those of a command beside it.
+ * The flags of the server are in config.c, the flags of a command in the file
+ * of that command.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,8 +17,8 @@
 typedef enum FlagKind
 {
 	FLAG_STRING,
-	FLAG_FILE,					/* readable, when it is given */
-	FLAG_NAMES,					/* separated by commas, none empty */
+	FLAG_FILE,					/* if given, must be readable */
+	FLAG_NAMES,					/* separated by commas, no empty names */
 	FLAG_ADDRESS,				/* IPv4 or IPv6 */
 	FLAG_UUID,
 	FLAG_INTEGER,				/* int */
@@ -33,7 +34,7 @@ typedef struct Flag
 	const char *name;
 	FlagKind	kind;
 	void	   *target;			/* const char * unless the kind says otherwise */
-	const char *initial;		/* shown in the help, parsed like a value; NULL: the target stays as it is */
+	const char *initial;		/* default; shown in the help, parsed like a value; NULL: the target is not changed */
 	double		least;			/* numbers and durations, in the unit of the target */
 	double		most;
 	const char *help;
@@ -43,13 +44,13 @@ typedef struct Flag
 typedef struct FlagParser
 {
 	void	   *target;
-	/* Sets the target; otherwise tells what the value must be. */
+	/* Sets the target and returns NULL, or returns what the value must be. */
 	const char *(*parse) (void *target, const char *value);
 } FlagParser;
 
 typedef struct FlagSet
 {
-	const char *program;		/* what messages begin with */
+	const char *program;		/* prefix of messages */
 	const char *about;			/* one sentence or more, for the help */
 	const char *usage;			/* the command line in short */
 	const Flag *flags;
@@ -58,13 +59,12 @@ typedef struct FlagSet
 } FlagSet;
 
 /*
- * Sets defaults and then what argv[1] and the following say; arguments that are no flags are stored as operands,
- * at most so many, and counted.  Answers --help and --version and exits; a wrong command line ends the process
- * with code 2.
+ * Sets the defaults, then the values from argv[1] on.  Stores arguments that are not flags as operands, up to most, and
+ * returns their number.  Answers --help and --version and exits.  A wrong command line ends the process with code 2.
  */
 extern size_t flags_parse(const FlagSet *set, int argc, char **argv, const char **operands, size_t most);
 
-/* Ends the process as a wrong value does; value NULL: the flag itself is what is wrong. */
+/* Exits as for a wrong value; value NULL: the flag itself is wrong. */
 extern _Noreturn void flags_refuse(const FlagSet *set, const char *flag, const char *value, const char *reason);
 
 #endif							/* FLAGS_H */

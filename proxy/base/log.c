@@ -3,19 +3,21 @@
  * log.c
  *	  The log: lines of JSON, or of text, on standard error.
  *
- * Every line is one JSON object with its keys in a fixed order, built in a
- * buffer of fixed size and handed over with one write(), so that lines of
- * several workers do not mix.  What does not fit is cut; the line stays valid
+ * Every line is one JSON object with its keys in a fixed order.  It is built
+ * in a buffer of fixed size and written with one write(), so that lines of
+ * several workers do not mix.  A line that is too long is cut; it stays valid
  * JSON.
  *
- * As text a line is klog's: the level's letter and the time, the worker in the
- * place of the process, the quoted message, then key="value" of the same keys.
+ * In text format a line is klog's: the letter of the level and the time, the
+ * worker instead of the process, the quoted message, then key="value" with the
+ * same keys.
  *
- * The reader of standard error may stall: a full pipe blocks its writers.  So
- * lines go into a ring of fixed size, and a thread of each process writes them.
- * A line that finds no room is dropped and counted; the log says how many were
- * dropped as soon as there is room again.  O_NONBLOCK is no alternative: it would
- * hold for everybody who shares the descriptor, the shell included.
+ * The reader of standard error may stall, and a full pipe blocks its writers.
+ * So lines go into a ring of fixed size, and a thread of each process writes
+ * them.  A line that finds no room is dropped and counted; as soon as there is
+ * room again, the log says how many were dropped.  O_NONBLOCK is no
+ * alternative: it would apply to all processes that share the descriptor, also
+ * to the shell.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,14 +39,17 @@
 
 #define LINE_SIZE 8192
 
-/* Lines that wait to be written, in bytes; the end of a process waits so long for them to be taken, in milliseconds. */
+/* Size of the ring in bytes; how long the end of a process waits until the ring is written, in milliseconds. */
 #define RING_SIZE (256 * 1024)
 #define FLUSH_MS 1000
 
-/* Room that is kept for the end of a line whose strings were cut. */
+/* Bytes reserved for the end of a line whose strings were cut. */
 #define TAIL_SIZE 512
 
-/* A group is cut to so many bytes, and the list of them ends where the members behind it would lack room. */
+/*
+ * A group is cut to GROUP_SIZE bytes.  The list of groups ends when fewer than MEMBERS_SIZE bytes remain for the
+ * members that follow.
+ */
 #define GROUP_SIZE 256
 #define MEMBERS_SIZE 1536
 
@@ -65,18 +70,18 @@ static const int level_verbosity[] = {0, 1, 0, 1, 2};
 
 static int	log_worker = -1;
 
-/* The lines that wait; their bytes follow each other around the end. */
+/* The lines that wait to be written, a ring buffer. */
 static struct
 {
 	pthread_mutex_t lock;
-	pthread_cond_t filled;		/* there is something to write */
-	pthread_cond_t emptied;		/* everything has been written */
+	pthread_cond_t filled;		/* signalled when a line was added */
+	pthread_cond_t emptied;		/* signalled when all lines were written */
 	char		bytes[RING_SIZE];
 	size_t		start;
 	size_t		len;
-	bool		writing;		/* a line was taken out, and is not written yet */
+	bool		writing;		/* a line was taken out and is not written yet */
 	bool		started;		/* this process has its thread */
-	unsigned long dropped;		/* since the log last said how many */
+	unsigned long dropped;		/* since the log last reported the number */
 }			ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER,
 .emptied = PTHREAD_COND_INITIALIZER};
 
@@ -91,7 +96,7 @@ append_raw(Line *line, const char *text)
 	line->len += len;
 }
 
-/* The length of the valid UTF-8 character at the start of bytes, 0 when there is none. */
+/* Returns the length of the valid UTF-8 character at the start of bytes, 0 when there is none. */
 static size_t
 utf8_length(const unsigned char *bytes, size_t len)
 {
@@ -184,7 +189,7 @@ append_member(Line *line, const char *key, const char *value)
 	append_string(line, value != NULL ? value : "", VALUE_SIZE);
 }
 
-/* A member that is left out when there is nothing to say. */
+/* Appends a member unless its value is empty. */
 static void
 append_optional(Line *line, const char *key, const char *value)
 {
@@ -222,7 +227,7 @@ finish_line(Line *line)
 	append_raw(line, is_text() ? "\n" : "}\n");
 }
 
-/* ---------- the ring; all of it with the lock held ---------- */
+/* ---------- the ring; the caller holds the lock ---------- */
 
 static bool
 ring_put(const char *bytes, size_t len)
@@ -238,7 +243,7 @@ ring_put(const char *bytes, size_t len)
 	return true;
 }
 
-/* Takes the first line out; its length. */
+/* Takes the first line out and returns its length. */
 static size_t
 ring_take(char *line)
 {
@@ -310,7 +315,7 @@ after_fork(void)
 	pthread_mutex_unlock(&ring.lock);
 }
 
-/* The thread stayed with the parent, and what waits is written there. */
+/* Only the parent has the thread, and it writes the waiting lines. */
 static void
 after_fork_in_child(void)
 {
@@ -322,7 +327,7 @@ after_fork_in_child(void)
 	pthread_mutex_unlock(&ring.lock);
 }
 
-/* With the lock held.  Signals are for the thread that has the loop. */
+/* The caller holds the lock.  The new thread blocks all signals: the thread of the loop handles them. */
 static void
 start_thread(void)
 {
@@ -368,7 +373,7 @@ end_line(Line *line)
 	pthread_mutex_lock(&ring.lock);
 	if (!ring.started)
 		start_thread();
-	/* Not before what was dropped has been told of: lines stay in their order. */
+	/* While a report of dropped lines is due, new lines are dropped too: lines stay in order. */
 	if (!ring.started || ring.dropped > 0 || !ring_put(line->bytes, line->len))
 	{
 		ring.dropped++;

@@ -3,8 +3,8 @@
  * log.h
  *	  The log: lines of JSON, or of text, on standard error.
  *
- * Nothing here waits for whoever reads standard error: lines that find no room
- * among those that wait are dropped and counted.
+ * Logging never waits for the reader of standard error: when the buffer is
+ * full, lines are dropped and counted.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@ typedef enum LogLevel
 {
 	LOG_ERROR,
 	LOG_WARNING,
-	LOG_NOTICE,					/* information that is always shown: how a start went, and that trouble is over */
+	LOG_NOTICE,					/* always shown: how the start went, and that a problem is over */
 	LOG_INFO,
 	LOG_DEBUG
 } LogLevel;
@@ -29,26 +29,23 @@ typedef enum LogLevel
  */
 extern void log_line(LogLevel level, const char *format,...) __attribute__((format(printf, 2, 3)));
 
-/* The number that lines carry from now on; -1, the default, is the parent process. */
+/* Sets the number in the lines; -1, the default, is the parent process. */
 extern void log_set_worker(int worker);
 
-/*
- * Waits until everything has been written, for a second at most.  An exit() does it; before an abort() it has to be
- * called.
- */
+/* Waits until all lines are written, at most one second.  exit() calls it; before abort() the caller must call it. */
 extern void log_flush(void);
 
 /* A request that has ended; strings may be NULL. */
 typedef struct LogAccess
 {
 	const char *audit_id;
-	const char *request_id;		/* the client's own; NULL: it gave none */
-	const char *trace_id;		/* these two of the client's traceparent; NULL: none */
+	const char *request_id;		/* the client's own; NULL: none */
+	const char *trace_id;		/* trace_id and parent_id come from the client's traceparent; NULL: none */
 	const char *parent_id;
 	const char *method;
 	const char *uri;
 	const char *verb;
-	const char *group;			/* from here to name: NULL or "" where the request has none */
+	const char *group;			/* group to name: NULL or "" when the request has none */
 	const char *version;
 	const char *resource;
 	const char *subresource;
@@ -58,16 +55,16 @@ typedef struct LogAccess
 	const char *const *groups;
 	size_t		group_count;
 	const char *user_agent;
-	int			status;			/* 0: the client was gone before an answer */
+	int			status;			/* 0: the client left before an answer */
 	double		latency;		/* seconds, like the next two */
-	double		database_wait;	/* of them, until there was a connection to the database */
-	double		database;		/* and in calls of the database */
+	double		database_wait;	/* part of the latency: waiting for a database connection */
+	double		database;		/* part of the latency: calls of the database */
 	size_t		bytes;			/* of the body, sent */
 	bool		complete;		/* the whole answer was written to the connection */
-	bool		lasting;		/* a watch: its latency says nothing */
+	bool		lasting;		/* a watch: its latency has no meaning */
 } LogAccess;
 
-/* One line for each request, from --v=1 on; for a slow one (--slow-request-threshold) always, as a warning. */
+/* Writes one line per request, from --v=1 on; a slow request (--slow-request-threshold) always, as a warning. */
 extern void log_access(const LogAccess *access);
 
 #endif							/* LOG_H */

@@ -3,13 +3,13 @@
  * loop.c
  *	  Timers and deferred functions of a worker's event loop.
  *
- * Timers are a binary heap of pointers to the timers, which know their place
- * in it: start and stop cost O(log n), whatever their number.  libh2o's own
- * time-outs are not used for this: they are lists of one duration each, and
- * they follow the wall clock.
+ * Timers are in a binary heap of pointers, and each timer knows its place in
+ * it: start and stop cost O(log n), whatever their number.  libh2o's own
+ * time-outs are not used: each of them is a list for one duration, and they
+ * follow the wall clock.
  *
- * Neither a timer nor a deferred function that is started while such functions
- * run is run in the same pass, so that a pass always ends.
+ * A timer or deferred function that is started during a pass runs in a later
+ * pass, so that each pass ends.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,12 +35,12 @@ static LoopTimer **heap;
 static size_t heap_count;
 static size_t heap_capacity;
 
-/* While timers fire: the earliest time at which a timer started now may be due. */
+/* While timers fire: a timer that is started now is not due before this time. */
 static uint64_t earliest_due;
 
 static DeferredList deferred;
 
-/* Doubles an array; a worker without memory cannot go on. */
+/* Doubles the capacity of an array.  Aborts without memory: the worker cannot go on. */
 static void *
 grow(void *array, size_t *capacity, size_t element_size)
 {
@@ -58,7 +58,7 @@ heap_place(size_t slot, LoopTimer *timer)
 	timer->slot = slot;
 }
 
-/* Moves a timer from a slot towards the root or the leaves until the heap is in order again. */
+/* Moves a timer from a slot towards the root or the leaves until the heap is ordered. */
 static void
 heap_settle(size_t slot, LoopTimer *timer)
 {
@@ -104,7 +104,7 @@ loop_timer_start(LoopTimer *timer, uint64_t delay_ms, void (*fire) (void *state)
 {
 	size_t		slot = timer->slot;
 
-	/* One millisecond more, because the present one has begun already. */
+	/* One millisecond more, because the present one has already begun. */
 	timer->due = loop_now() + delay_ms + (delay_ms > 0 ? 1 : 0);
 	if (timer->due < earliest_due)
 		timer->due = earliest_due;

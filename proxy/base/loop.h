@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * loop.h
- *	  The event loop of a worker: timers and foreign file descriptors.
+ *	  The event loop of a worker: timers, and file descriptors of other libraries.
  *
- * One thread per worker process; nothing here may block.  Timers and deferred
- * functions are in loop.c; the sockets are in http.c, because the loop itself
- * is libh2o's.
+ * Each worker process has one thread for the loop; nothing here may block.
+ * loop.c has the timers and deferred functions, http.c the sockets, because
+ * the loop itself is libh2o's.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +20,7 @@
 extern uint64_t loop_now(void);
 extern uint64_t loop_microseconds(void);	/* the same clock */
 
-/* One-shot timers, embedded in their owner's struct; zeroed memory is a timer that is not running. */
+/* A one-shot timer, embedded in its owner's struct; zeroed memory is a timer that is not running. */
 typedef struct LoopTimer
 {
 	uint64_t	due;
@@ -30,28 +30,31 @@ typedef struct LoopTimer
 	bool		running;
 } LoopTimer;
 
-/* (Re)starts; fire runs once, from the loop, not before delay_ms have passed. */
+/* Starts or restarts a timer.  The loop calls fire() once, not before delay_ms have passed. */
 extern void loop_timer_start(LoopTimer *timer, uint64_t delay_ms, void (*fire) (void *state), void *state);
 extern void loop_timer_stop(LoopTimer *timer);
 
-/* Runs a function later in this turn or in the next, never from inside the caller. */
+/* The loop runs the function later in this turn or in the next, never inside this call. */
 extern void loop_defer(void (*run) (void *state), void *state);
 
-/* A descriptor that another library owns (libpq, libcurl). It is dup'ed; the owner closes its own. */
+/*
+ * A descriptor that another library owns (libpq, libcurl).  The loop uses a duplicate (dup); the owner closes its own
+ * descriptor.
+ */
 typedef struct LoopSocket LoopSocket;
 
 extern LoopSocket *loop_socket_open(int fd, void (*readable) (void *state), void *state);
 
-/* Calls writable once, when the descriptor takes bytes again. */
+/* Calls writable() once, when the descriptor accepts bytes again. */
 extern void loop_socket_notify_write(LoopSocket *foreign, void (*writable) (void *state));
 
-/* No callback comes afterwards. */
+/* No callback runs afterwards. */
 extern void loop_socket_close(LoopSocket *foreign);
 
-/* For the loop itself: runs the timers that are due, and the functions deferred before this call. */
+/* For the loop itself: runs the timers that are due and the functions that were deferred before this call. */
 extern void loop_run_due(void);
 
-/* For the loop itself: milliseconds until there is something to run, at most max_wait. */
+/* For the loop itself: returns the milliseconds until a timer or function is due, at most max_wait. */
 extern uint64_t loop_next_due(uint64_t max_wait);
 
 #endif							/* LOOP_H */

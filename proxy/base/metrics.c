@@ -3,10 +3,11 @@
  * metrics.c
  *	  Counters, gauges and histograms in memory shared by all processes of the proxy.
  *
- * metrics_block.h says how they are shared, metrics_text.c shows them.
+ * metrics_block.h describes how they are shared; metrics_text.c writes them as
+ * text.
  *
- * The number of series is bounded: what no longer fits a table is counted under
- * resource="other".
+ * The number of series is bounded: a series that does not fit into its table
+ * counts under resource="other".
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +22,7 @@
 
 #include "base/config.h"
 
-/* As kube-apiserver has them, so that its dashboards fit. */
+/* kube-apiserver's bounds, so that its dashboards fit. */
 const double metric_duration_bounds[DURATION_BUCKETS] =
 {0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15,
 20, 30, 45, 60};
@@ -167,7 +168,9 @@ hash_bytes(const void *bytes, size_t len)
 	return hash;
 }
 
-/* The entry of a key in this worker's table, made when it is new; the overflow entry when the table is full. */
+/*
+ * Returns the entry of a key in this worker's table, which is made when new; the overflow entry when the table is full.
+ */
 static CounterEntry *
 counter_entry(const Key *key, bool fits)
 {
@@ -232,7 +235,7 @@ metrics_request(const char *verb, const char *group, const char *version, const 
 
 	atomic_fetch_add_explicit(&counter_entry(&key, fits)->count, 1, memory_order_relaxed);
 	key.code /= 100;
-	/* How long a watch was open says nothing about how fast the server is. */
+	/* The duration of a watch says nothing about the speed of the server. */
 	if (strcmp(key.verb, "WATCH") != 0)
 		observe(&duration_entry(&key, fits)->histogram, metric_duration_bounds, DURATION_BUCKETS, seconds);
 }
@@ -281,7 +284,7 @@ metrics_total(MetricCounter counter)
 void
 metrics_count(MetricCounter counter, unsigned long delta)
 {
-	/* The log counts, and begins before there are metrics. */
+	/* The log calls this before the metrics exist. */
 	if (mine == NULL)
 		return;
 	atomic_fetch_add_explicit(&mine->counters[counter], delta, memory_order_relaxed);
@@ -319,7 +322,7 @@ metrics_stored_objects(const char *group, const char *resource, long objects)
 	}
 }
 
-/* The entry of a target in this worker's table; NULL when it is full. */
+/* Returns the entry of a target in this worker's table; NULL when the table is full. */
 static WebhookEntry *
 webhook_entry(const char *target)
 {

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * metrics_block.h
- *	  The shared memory of metrics: what metrics.c counts and metrics_text.c shows.
+ *	  The shared memory of metrics: metrics.c counts, metrics_text.c reads.
  *
- * Every worker, and the upkeep process, has a block of its own in one shared mapping and is its only
- * writer, so there is no lock that a dying worker could leave behind.  A table
- * entry becomes visible with one atomic store after its key is complete; an
- * entry whose writer died before that is simply taken again.  Numbers are
- * written and read with relaxed atomics: a scrape may see a histogram's sum a
- * moment before its count.
+ * Each worker and the upkeep process has its own block in one shared mapping
+ * and is the only writer of that block.  So there is no lock that a dying
+ * worker could leave behind.  A table entry becomes visible with one atomic
+ * store after its key is complete; an entry whose writer died before that
+ * store is reused.  Numbers are written and read with relaxed atomics: a
+ * scrape may see the sum of a histogram a moment before its count.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,7 @@
 
 #include "base/metrics.h"
 
-/* Powers of two; one more entry of those of requests takes what does not fit. */
+/* Powers of two.  The tables of requests have one more entry, for what does not fit. */
 #define COUNTER_SERIES 1024
 #define DURATION_SERIES 512
 #define STORED_SERIES 256
@@ -55,7 +55,7 @@ typedef struct Key
 	char		group[GROUP_SIZE];
 	char		version[VERSION_SIZE];
 	char		resource[RESOURCE_SIZE];
-	int			code;			/* in durations the class, 2 for 2xx; 0 in those of requests under way */
+	int			code;			/* in durations the class, 2 for 2xx; 0 for requests in progress */
 } Key;
 
 typedef struct Histogram
@@ -84,7 +84,7 @@ typedef struct StoredEntry
 	char		group[GROUP_SIZE];
 	char		resource[RESOURCE_SIZE];
 	_Atomic int64_t objects;
-	_Atomic uint64_t set_at;	/* nanoseconds of the monotonic clock: the newest worker is right */
+	_Atomic uint64_t set_at;	/* nanoseconds of the monotonic clock: the newest value counts */
 } StoredEntry;
 
 typedef struct WebhookEntry
@@ -93,7 +93,7 @@ typedef struct WebhookEntry
 	char		target[TARGET_SIZE];
 	_Atomic uint64_t events;
 	_Atomic uint64_t failures;
-	_Atomic uint64_t known_at;	/* when these three were; 0: never */
+	_Atomic uint64_t known_at;	/* when lag, failing and paused were set; 0: never */
 	_Atomic uint64_t lag;		/* milliseconds */
 	_Atomic uint64_t failing;	/* attempts since the last success */
 	_Atomic uint64_t paused;
@@ -128,10 +128,10 @@ typedef struct WorkerBlock
 	_Atomic int64_t resident;	/* bytes */
 	_Atomic uint64_t counters[COUNTER_COUNT];
 	_Atomic uint64_t restarts;
-	_Atomic uint64_t processor; /* nanoseconds, of the process that is there */
-	_Atomic uint64_t processor_before;	/* and of those before */
+	_Atomic uint64_t processor; /* processor time of the present process, nanoseconds */
+	_Atomic uint64_t processor_before;	/* of its predecessors, nanoseconds */
 	_Atomic uint64_t maintained_at; /* milliseconds of the time of day; 0: never */
-	_Atomic uint64_t certificate_expires_at;	/* seconds; 0: not known */
+	_Atomic uint64_t certificate_expires_at;	/* seconds of the epoch; 0: unknown */
 	Histogram	lag;
 	Histogram	call_waits;
 	CounterEntry requests[COUNTER_SERIES + 1];
@@ -144,11 +144,11 @@ typedef struct WorkerBlock
 } WorkerBlock;
 
 extern WorkerBlock *metric_blocks;
-extern int	metric_block_count; /* of the workers, and of the upkeep process behind them */
+extern int	metric_block_count; /* workers first, then the upkeep process */
 extern int	metric_worker_count;
 extern double metric_start_time;
 
-/* Of the monotonic clock. */
+/* Nanoseconds of the monotonic clock. */
 extern uint64_t metric_nanoseconds(void);
 
 #endif							/* METRICS_BLOCK_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * metrics_text.c
- *	  Metrics as Prometheus reads them: the sums over all processes of the proxy.
+ *	  Writes metrics as Prometheus text: the sums over all processes of the proxy.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,11 +12,11 @@
 #include "base/config.h"
 #include "base/metrics_block.h"
 
-/* What is known of a target or of upkeep longer than that is not shown: it may be another by now.  Nanoseconds. */
+/* Values of a target or of upkeep that are older are not shown: they may have changed.  Nanoseconds. */
 #define KNOWN_AGE ((uint64_t) 60 * 1000000000)
 
 
-/* One series of the answer: the sum over all workers. */
+/* One series of the text: the sum over all workers. */
 typedef struct Total
 {
 	const Key  *key;			/* NULL: the overflow entry */
@@ -54,7 +54,7 @@ compare_keys(const void *left, const void *right)
 	return (a->key->code > b->key->code) - (a->key->code < b->key->code);
 }
 
-/* Sorts and adds up entries of the same key. */
+/* Sorts the entries and adds up those with the same key. */
 static void
 merge_totals(TotalList *list)
 {
@@ -310,7 +310,7 @@ write_database_calls(StrBuf *buf)
 	write_histogram(buf, "kube_reports_database_wait_seconds", &waits, NULL, metric_call_bounds, CALL_BUCKETS);
 }
 
-/* What upkeep knows: of one process, or of none. */
+/* Writes the values of the upkeep process, if there is one. */
 static void
 write_upkeep(StrBuf *buf)
 {
@@ -556,7 +556,7 @@ write_webhook_metric(StrBuf *buf, const char *name, const char *type, const char
 		}
 }
 
-/* One process sends: no target is in two tables. */
+/* Only one process sends webhooks, so no target is in two tables. */
 static void
 write_webhooks(StrBuf *buf)
 {

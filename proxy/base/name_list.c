@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * name_list.c
- *	  Lists of names, as flags and ConfigMaps give them.
+ *	  Lists of names in flags and ConfigMaps.
  *
  *-------------------------------------------------------------------------
  */

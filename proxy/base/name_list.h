@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * name_list.h
- *	  Lists of names, as flags and ConfigMaps give them.
+ *	  Lists of names in flags and ConfigMaps.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,11 +16,11 @@ typedef struct NameList
 	size_t		count;
 } NameList;
 
-/* Names separated by commas, without the blanks around them; "" is an empty list.  False when a name is empty. */
+/* Splits a list at its commas and removes blanks around the names; "" is an empty list.  False when a name is empty. */
 extern bool name_list_split(Arena *arena, const char *text, NameList *list);
 
 /*
- * A JSON array of strings, none empty, as the ConfigMap extension-apiserver-authentication has it; text NULL or "" is
+ * Parses a JSON array of non-empty strings, as in the ConfigMap extension-apiserver-authentication; text NULL or "" is
  * an empty list.
  */
 extern bool name_list_parse(Arena *arena, const char *text, NameList *list);

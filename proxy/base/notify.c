@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * notify.c
- *	  Tells the service manager how the start and the end go.
+ *	  Tells the service manager that the proxy is ready or stopping.
  *
- * The protocol of sd_notify(3), for which no library is needed: one datagram
- * to the socket that NOTIFY_SOCKET names.  Without that variable, as in a
- * container, there is nobody to tell.
+ * Implements the protocol of sd_notify(3), which needs no library: one
+ * datagram to the socket that NOTIFY_SOCKET names.  Without that variable, as
+ * in a container, nothing is sent.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 
 #include "base/log.h"
 
-/* A manager that cannot be told gives the start up after a while: the log then has the reason. */
+/* When sending fails, the manager aborts the start after its time-out; the log has the reason. */
 static void
 notify(const char *state)
 {

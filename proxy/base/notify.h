@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * notify.h
- *	  Tells the service manager how the start and the end go.
+ *	  Tells the service manager that the proxy is ready or stopping.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef NOTIFY_H
 #define NOTIFY_H
 
-/* Called by the parent process alone: systemd believes no other. */
+/* Only the parent process calls these: systemd ignores other processes. */
 extern void notify_ready(void);
 extern void notify_stopping(void);
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * offload.c
- *	  Work that would hold up the event loop, on threads.
+ *	  Threads for work that would block the event loop.
  *
- * A queue to the threads and one back, under one lock; an eventfd tells the
- * loop that something has come back.
+ * One queue leads to the threads and one back, both under one lock.  An
+ * eventfd tells the loop that a job has finished.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,11 +23,11 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-/* Two: a job that takes its time does not hold up all others. */
+/* Two threads, so that one slow job does not delay all others. */
 #define THREADS 2
 #define WAITING_MOST 32
 
-/* Documents are nested up to 1,000 deep, and are walked by recursion. */
+/* Documents are nested up to 1,000 deep, and recursive functions walk them. */
 #define STACK_BYTES ((size_t) 4 * 1024 * 1024)
 
 typedef struct JobList
@@ -39,10 +39,10 @@ typedef struct JobList
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
-static JobList waiting;			/* these two are behind the lock */
+static JobList waiting;			/* the lock protects waiting and finished */
 static JobList finished;
 static int	finished_fd = -1;
-static LoopSocket *finished_socket; /* to the end of the process */
+static LoopSocket *finished_socket; /* stays open until the process ends */
 
 static void
 list_append(JobList *list, OffloadJob *job)
@@ -93,7 +93,7 @@ run_jobs(void *unused)
 		job->run(job);
 		pthread_mutex_lock(&lock);
 		list_append(&finished, job);
-		/* It counts what has not been read: a full counter is impossible, and would have woken the loop. */
+		/* write() fails only when the counter of the eventfd is full; then the loop will wake anyway. */
 		if (write(finished_fd, &one, sizeof(one)) < 0)
 			continue;
 	}
@@ -118,7 +118,7 @@ jobs_finished(void *state)
 	{
 		OffloadJob *job = list.first;
 
-		/* It may cancel one behind it, which then is told so in its turn. */
+		/* done() may cancel a later job of this list; that job's done() then gets cancelled = true. */
 		list_remove(&list, job);
 		job->done(job, job->cancelled);
 	}
@@ -144,7 +144,7 @@ offload_start(void)
 		finished_socket = loop_socket_open(finished_fd, jobs_finished, NULL);
 	if (finished_socket == NULL)
 		start_failed("threads: eventfd", errno);
-	/* Signals are for the loop, which they interrupt. */
+	/* The threads block all signals: signals must interrupt the loop. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);

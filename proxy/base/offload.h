@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * offload.h
- *	  Work that would hold up the event loop, on threads.
+ *	  Threads for work that would block the event loop.
  *
- * For bytes that become other bytes, megabytes at a time.  A job's run()
- * touches what the job owns and nothing else of this process: no exchange, no
- * timer, no metric, no log.  It may use the document engine with an arena of
- * its own: the engine's hooks are malloc and free here.
+ * For transformations of megabytes of text.  A job's run() uses only what the
+ * job owns: no exchange, timer, metric or log.  It may use the document engine
+ * with its own arena: in the proxy, the engine's hooks are malloc and free.
  *
- * Each worker has a few threads, which take jobs in their order.
+ * Each worker has a few threads, which take the jobs in order.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,30 +18,30 @@
 
 typedef struct OffloadJob OffloadJob;
 
-/* The first member of the owner's struct, which is malloc'ed: it may outlive the request that it is for. */
+/* The first member of the owner's struct.  That struct is malloc'ed: it may outlive its request. */
 struct OffloadJob
 {
-	void		(*run) (OffloadJob *job);	/* on a thread */
-	void		(*done) (OffloadJob *job, bool cancelled);	/* in the loop, once: the job is its owner's again */
-	bool		waiting;		/* the rest is offload.c's */
+	void		(*run) (OffloadJob *job);	/* called on a thread */
+	void		(*done) (OffloadJob *job, bool cancelled);	/* called once in the loop; the job is its owner's again */
+	bool		waiting;		/* this member and the following ones belong to offload.c */
 	bool		cancelled;
 	OffloadJob *previous;
 	OffloadJob *next;
 };
 
-/* When a worker starts. */
+/* Starts the threads; a worker calls it at its start. */
 extern void offload_start(void);
 
-/* False while so many jobs wait that a request should come again later (429). */
+/* False while too many jobs wait: the client should retry later (429). */
 extern bool offload_has_room(void);
 
 /*
- * Takes a job, also when there is no room: an answer that is half sent, or that of a write that took place, has to be
- * ended.  Nobody has more than one job, so that there are at most as many as open requests.
+ * Adds a job, also when there is no room: an answer that was partly sent, or the answer of a completed write, must be
+ * finished.  Each request has at most one job, so the number of jobs is bounded by the number of open requests.
  */
 extern void offload_submit(OffloadJob *job);
 
-/* Nobody wants it any more: done() is called now, if it still waits, or else once run() has returned. */
+/* Cancels a job.  done() is called at once if the job still waits, else after run() has returned. */
 extern void offload_cancel(OffloadJob *job);
 
 #endif							/* OFFLOAD_H */

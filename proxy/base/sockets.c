@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * sockets.c
- *	  TCP sockets: listening ones, resets, progress.
+ *	  TCP sockets: listening, resets, progress.
  *
- * Every worker listens on a socket of its own, and the kernel spreads the
- * connections.  SO_REUSEPORT alone would let a second proxy of the same user
- * take half of them unnoticed, so that a port is first bound without it.
+ * Each worker listens on its own socket, and the kernel spreads the
+ * connections.  With SO_REUSEPORT alone, a second proxy of the same user could
+ * take half of them unnoticed; therefore the port is first bound without it.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,13 +21,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/*
- * A small receive buffer bounds what a peer can make libh2o parse in one go;
- * it costs uploads nothing inside a cluster.
- */
+/* A small receive buffer limits how much libh2o parses in one step; inside a cluster it does not slow uploads. */
 #define RECEIVE_BUFFER (32 * 1024)
 
-/* Dead peers, in seconds: probes after a minute of silence; no more than two minutes for unacknowledged bytes. */
+/*
+ * Detection of dead peers, in seconds: probes start after a minute of silence; unacknowledged bytes wait at most two
+ * minutes.
+ */
 #define KEEPALIVE_IDLE 60
 #define KEEPALIVE_INTERVAL 20
 #define KEEPALIVE_COUNT 3
@@ -39,7 +39,7 @@ set_option(int fd, int level, int option, int value)
 	setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* A bound socket, or -1. */
+/* Returns a bound socket, or -1. */
 static int
 bind_socket(const char *address, int port, bool shared)
 {
@@ -57,7 +57,7 @@ bind_socket(const char *address, int port, bool shared)
 		set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (is_ipv6)
 	{
-		/* The address :: serves IPv4 too. */
+		/* The address :: accepts IPv4 connections too. */
 		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 		result = bind(fd, (struct sockaddr *) &ipv6, sizeof(ipv6));
 	}
@@ -74,7 +74,7 @@ bind_socket(const char *address, int port, bool shared)
 	return -1;
 }
 
-/* A listening socket, or -1; the connections it accepts inherit all options. */
+/* Returns a listening socket, or -1.  Accepted connections inherit all options. */
 static int
 listen_on(const char *address, int port)
 {
@@ -91,7 +91,7 @@ listen_on(const char *address, int port)
 	return listen(fd, SOMAXCONN) == 0 ? fd : -1;
 }
 
-/* A failure ends the process: nothing is closed after one. */
+/* Does not close sockets after a failure: the caller then ends the process. */
 bool
 sockets_listen(const char *address, int port, int *fds, int count, char *why, size_t why_size)
 {
@@ -111,9 +111,8 @@ sockets_listen(const char *address, int port, int *fds, int count, char *why, si
 }
 
 /*
- * Linux sends the reset at once when a socket is disconnected.  Where that is
- * not possible the connection is shut down, and the reset follows when the
- * descriptor is closed.
+ * Linux sends the reset at once when a socket is disconnected.  If that fails, the connection is shut down, and the
+ * reset follows when the descriptor is closed.
  */
 void
 socket_reset(int fd)
@@ -138,6 +137,6 @@ socket_stalled(int fd, SocketProgress *progress, uint64_t now)
 		progress->acknowledged = info.tcpi_bytes_acked;
 		progress->at = now;
 	}
-	/* What was sent in this turn of the loop was sent after it began. */
+	/* progress->at may be later than now: now is the start of this turn of the loop. */
 	return now > progress->at ? now - progress->at : 0;
 }

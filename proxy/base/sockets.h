@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sockets.h
- *	  TCP sockets: listening ones, resets, progress.
+ *	  TCP sockets: listening, resets, progress.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,22 +13,22 @@
 #include <stdint.h>
 
 /*
- * Opens count listening sockets that share a port by SO_REUSEPORT.  False, with the reason, when that fails, also
- * when anybody listens there already.
+ * Opens count listening sockets that share a port by SO_REUSEPORT.  False, with the reason, on failure, also when
+ * another process already listens on the port.
  */
 extern bool sockets_listen(const char *address, int port, int *fds, int count, char *why, size_t why_size);
 
-/* Makes the peer see a reset connection; the descriptor stays open, and everything done with it fails. */
+/* Resets the connection.  The descriptor stays open, and every operation on it fails. */
 extern void socket_reset(int fd);
 
-/* What is known of a peer that has bytes to take; zeroed, with the present time in at, when they are sent. */
+/* The progress of a peer that receives bytes.  When they are sent: zeroed, with the present time in at. */
 typedef struct SocketProgress
 {
-	uint64_t	at;				/* milliseconds: when the peer last took any */
-	uint64_t	acknowledged;	/* bytes, since the connection was made */
+	uint64_t	at;				/* milliseconds: when the peer last took bytes */
+	uint64_t	acknowledged;	/* bytes since the connection was opened */
 } SocketProgress;
 
-/* Looks again; how many milliseconds ago did the peer take bytes? */
+/* Updates progress and returns how many milliseconds ago the peer last took bytes. */
 extern uint64_t socket_stalled(int fd, SocketProgress *progress, uint64_t now);
 
 #endif							/* SOCKETS_H */

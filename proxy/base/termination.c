@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * termination.c
- *	  Whether this process has been told to end.
+ *	  Whether this process was asked to end.
  *
  *-------------------------------------------------------------------------
  */

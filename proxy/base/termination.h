@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * termination.h
- *	  Whether this process has been told to end.
+ *	  Whether this process was asked to end.
  *
- * From the first SIGTERM on readyz fails and connections are not kept alive,
- * while everything is still served for --shutdown-delay-duration.
+ * After the first SIGTERM, readyz fails and connections are not kept alive,
+ * but requests are still served for --shutdown-delay-duration.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,9 @@
  * wakeup.c
  *	  Datagrams between workers.
  *
- * Each worker reads one socket, whose other end all of them have.  The kernel
- * bounds what waits in it (net.unix.max_dgram_qlen); a worker that does not
- * keep up is not told.
+ * Each worker reads one socket; all workers have the other end of it.  The
+ * kernel limits the number of waiting datagrams (net.unix.max_dgram_qlen); a
+ * worker that is too slow misses some.
  *
  *-------------------------------------------------------------------------
  */

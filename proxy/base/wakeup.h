@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * wakeup.h
- *	  What one worker has written, told to the others of the proxy.
+ *	  Tells the other workers of the proxy what one worker has written.
  *
- * A hint, for watches to be quick: it may be lost, or come when its reader
- * knows already, or after a restart of its reader.  What is true is in the
- * log, and polls find it.
+ * A hint that makes watches fast.  It may be lost, come late, or come after a
+ * restart of its reader.  The change log of the database is what counts, and
+ * polls find its changes.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,10 +14,10 @@
 
 #include <stdint.h>
 
-/* Called by the parent before it forks; exits when the system has no sockets left. */
+/* The parent calls this before it forks; exits when no sockets are left. */
 extern void wakeup_init(int workers);
 
-/* Called by a worker whose loop is there: heard runs for each write that another worker tells of. */
+/* A worker calls this when its loop exists: heard() runs for each write that another worker reports. */
 extern void wakeup_attach(int worker, void (*heard) (int lane, int64_t version));
 
 /* A write of this worker was committed. */

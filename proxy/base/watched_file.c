@@ -15,7 +15,7 @@ watched_file_changed(WatchedFile *file, const char *path)
 	struct stat status;
 	WatchedFile now;
 
-	/* Padding takes part in the comparison. */
+	/* memcmp() also compares the padding. */
 	memset(&now, 0, sizeof(now));
 	if (path[0] != '\0' && stat(path, &status) == 0)
 	{

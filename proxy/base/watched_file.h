@@ -3,8 +3,8 @@
  * watched_file.h
  *	  Files that are read again when they change.
  *
- * By looking every second: a mounted Secret changes by a symbolic link that
- * moves, and what the link leads to tells that by itself.
+ * Files are checked every second.  A mounted Secret changes through a symbolic
+ * link; stat() follows the link, so that the change shows.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* What tells one state of a file from another; all zero at first, and for a file that is not there. */
+/* Identifies the state of a file; all zero at first and for a missing file. */
 typedef struct WatchedFile
 {
 	dev_t		device;
@@ -23,7 +23,7 @@ typedef struct WatchedFile
 	struct timespec changed;
 } WatchedFile;
 
-/* Whether the file is another one than at the last call; never true for path "". */
+/* Whether the file has changed since the last call; never true for path "". */
 extern bool watched_file_changed(WatchedFile *file, const char *path);
 
 #endif							/* WATCHED_FILE_H */
