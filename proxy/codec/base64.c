@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * base64.c
- *	  Bytes in JSON documents.
+ *	  Base64, for bytes in JSON documents.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,10 +23,10 @@ base64_decode(Arena *arena, const char *text, JsonText *bytes)
 		len--;
 	size = len / 4 * 3;
 	decoded = arena_alloc(arena, size + 1);
-	/* What EVP_DecodeBlock leaves out is no padding, nor base64. */
+	/* EVP_DecodeBlock() trims some bytes at the ends; a text with such bytes is not base64. */
 	if (len % 4 != 0 || EVP_DecodeBlock(decoded, (const unsigned char *) text, (int) len) != (int) size)
 		return false;
-	/* It counts the padding as bytes, of which there are two at most. */
+	/* EVP_DecodeBlock() counts the padding, at most two characters, as bytes. */
 	for (size_t padding = 1; padding <= 2 && padding <= len && text[len - padding] == '='; padding++)
 		size--;
 	*bytes = (JsonText) {(const char *) decoded, size};

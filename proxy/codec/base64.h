@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * base64.h
- *	  Bytes in JSON documents.
+ *	  Base64, for bytes in JSON documents.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,10 +10,10 @@
 
 #include "engine/base/json.h"
 
-/* The bytes of a text, in the arena; blanks around it do not matter.  False when it is no base64. */
+/* Decodes a text into the arena; blanks around the text are ignored.  False when the text is not base64. */
 extern bool base64_decode(Arena *arena, const char *text, JsonText *bytes);
 
-/* The text of bytes, in the arena. */
+/* Encodes bytes as text, in the arena. */
 extern const char *base64_encode(Arena *arena, JsonText bytes);
 
 #endif							/* BASE64_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * encoding.c
- *	  What happens to an answer's JSON on its way out: YAML, gzip.
+ *	  Encodes the JSON of an answer for the client: YAML, gzip.
  *
- * gzip works at level 1, as upstream's: most of the gain for a fraction of
- * the time.
+ * gzip works at level 1, as upstream's does: most of the gain for a fraction
+ * of the time.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,7 @@ struct Encoding
 {
 	bool		yaml;
 	bool		gzip;
-	Arena		held;			/* what the YAML stream keeps from piece to piece */
+	Arena		held;			/* what the YAML stream keeps between pieces */
 	YamlStream	stream;
 	z_stream	deflater;
 	Arena		output;			/* of the last call */
@@ -34,7 +34,7 @@ struct Encoding
 
 /* --- Accept-Encoding --- */
 
-/* The value of q among the parameters of a coding; 1 when there is none, 0 when it is none. */
+/* Returns the value of q among the parameters of a coding; 1 when there is no q, 0 when its value is invalid. */
 static double
 quality_of(const char *parameters, const char *end)
 {

@@ -1,17 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_parse.c
- *	  YAML text to a tree, by libyaml.
+ *	  Parses YAML text into a tree, with libyaml.
  *
- * libyaml is quick for what people write and has no bounds for the rest.
- * Three of its ways cost the square of the text, and are cut off before they
- * hurt:
+ * libyaml is fast for ordinary texts but has no limits for hostile ones.
+ * Three of its algorithms take quadratic time in the length of the text.  This
+ * file limits them:
  *
- * - a %TAG directive is compared with all before it, and all are read before
+ * - libyaml compares each %TAG directive with all earlier ones, and reads all
+ *   of them before the first event.  So the directives are counted whenever
+ *   libyaml asks for more text.
  *   there is an event: they are counted whenever libyaml asks for more text;
- * - for each token all open flow collections are looked at: tokens count as
+ * - For each token, libyaml looks at all open flow collections.  So each token
+ *   counts as often as it is nested.
  *   often as they are nested;
- * - a tag is written out with its directive's prefix at each node: it is short.
+ * - libyaml writes the prefix of the directive into the tag of each node.  So
+ *   the length of tags is limited.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,14 +31,14 @@
 #define TAG_DIRECTIVES 64
 #define TAG_LENGTH 1024
 
-/* So much text at a time: what stands in it is read before the directives are counted again. */
+/* libyaml gets this many bytes at a time.  It reads them all before the directives are counted again. */
 #define FEED_BYTES 1024
 
-/* Events times the flow collections around them, above a floor; one takes 3 to 6 ns. */
+/* Limit for the sum, over all events, of the flow collections around the event.  One unit takes 3 to 6 ns. */
 #define FLOW_PER_BYTE 16
 #define FLOW_FLOOR ((uint64_t) 4 * 1024 * 1024)
 
-/* Chains of anchors: one for so many bytes of text. */
+/* Number of hash chains for anchors: one per this many bytes of text. */
 #define BYTES_PER_CHAIN 32
 #define CHAINS_LEAST ((size_t) 64)
 
@@ -42,17 +46,17 @@ typedef struct Anchor
 {
 	const char *name;
 	YamlNode   *node;
-	struct Anchor *next;		/* older ones of the chain */
+	struct Anchor *next;		/* the next older anchor in the chain */
 } Anchor;
 
 typedef struct Source
 {
 	YamlReader *reader;
 	const char *text;
-	size_t		fed;			/* bytes of it that libyaml has */
+	size_t		fed;			/* bytes of the text that libyaml has read */
 	yaml_parser_t parser;
-	yaml_event_t event;			/* the one being looked at */
-	Anchor	  **anchors;		/* NULL before the first one */
+	yaml_event_t event;			/* the present event */
+	Anchor	  **anchors;		/* NULL before the first anchor */
 	size_t		chains;			/* a power of two */
 	int			flow_depth;
 	uint64_t	flow_work;
@@ -60,7 +64,7 @@ typedef struct Source
 
 /* --- Events --- */
 
-/* In upstream's words, which count lines as it does. */
+/* Sets the error in upstream's words, with upstream's line numbers. */
 static bool
 parser_failed(Source *source)
 {
@@ -77,7 +81,10 @@ parser_failed(Source *source)
 	return yaml_fail(source->reader, arena_printf(source->reader->arena, "line %zu: %s", line, problem));
 }
 
-/* libyaml's reader.  Its list of directives is part of its header, whose layout is that of the library's version. */
+/*
+ * The read handler of libyaml.  It looks at libyaml's list of directives, a member of the parser struct in the public
+ * header.
+ */
 static int
 feed(void *state, unsigned char *buffer, size_t size, size_t *size_read)
 {
@@ -131,7 +138,7 @@ find_anchor(const Source *source, const char *name)
 	return anchor;
 }
 
-/* The latest node of a name counts, and takes the place of the one before: a chain has no name twice. */
+/* The latest node with a name counts; it replaces the earlier one, so that a chain has each name once. */
 static void
 set_anchor(Source *source, const yaml_char_t * name, YamlNode *node)
 {
@@ -194,7 +201,7 @@ read_tag(Source *source, const yaml_char_t * tag, YamlNode *node)
 
 static YamlNode *build_node(Source *source, int depth);
 
-/* The children up to the event that ends them. */
+/* Builds the children, up to the event that ends them. */
 static bool
 build_children(Source *source, YamlNode *node, bool flow, yaml_event_type_t end, int depth)
 {
@@ -235,7 +242,8 @@ build_alias(Source *source, YamlNode *node)
 }
 
 /*
- * The node that begins with the present event; NULL on failure.  The event that ends it is the present one afterwards.
+ * Builds the node that begins with the present event; NULL on failure.  Afterwards the event that ends the node is the
+ * present one.
  */
 static YamlNode *
 build_node(Source *source, int depth)
@@ -286,7 +294,7 @@ static bool
 build_document(Source *source, YamlNode **root)
 {
 	*root = NULL;
-	/* The beginnings of the stream and of the document. */
+	/* The start of the stream and the start of the document. */
 	for (int i = 0; i < 2; i++)
 		if (!next_event(source))
 			return false;
@@ -313,7 +321,7 @@ yaml_parse(YamlReader *reader, const char *text, YamlNode **root)
 	return built;
 }
 
-/* --- What the reading costs --- */
+/* --- The cost of reading --- */
 
 bool
 yaml_fail(YamlReader *reader, const char *words)

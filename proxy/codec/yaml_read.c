@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_read.c
- *	  YAML text to JSON text.
+ *	  Converts YAML text to JSON text.
  *
- * The tree of yaml_parse.c is written as JSON, an aliased node as often as it
- * is named, also by a merge key.  What is counted on the way, and complained
- * about, is what upstream counts: a text of moderate size is a large document
- * only as far as it is one there.  Beyond that, what aliases bring and what is
- * written grow with the text, and so does the memory.
+ * Writes the tree of yaml_parse.c as JSON.  An aliased node, also one named by
+ * a merge key, is written once per use.  The counts and complaints are
+ * upstream's: a text of moderate size is refused as a large document only if
+ * upstream refuses it too.  Beyond that, the work for aliases and the size of
+ * the JSON are limited in proportion to the text, and so is the memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,15 +21,15 @@
 #include "engine/api/status.h"
 
 /*
- * Upstream's measure of aliases: how large a share of all decoded nodes may come out of them, falling with their
- * number.
+ * Upstream's limit for aliases: the share of decoded nodes that may come from aliases.  The share falls as the number
+ * of nodes grows.
  */
 #define ALIASES_FREE 100
 #define DECODES_FREE 1000
 #define RATIO_LOW 400000
 #define RATIO_HIGH 4000000
 
-/* Upstream has none of these two: what aliases may bring in nodes, and all of the text in bytes of JSON. */
+/* Two limits that upstream does not have: nodes that come from aliases, and bytes of JSON for the whole text. */
 #define ALIASED_FLOOR 100000
 #define ALIASED_PER_BYTE 8
 #define JSON_FLOOR ((size_t) 1024 * 1024)
@@ -37,45 +37,46 @@
 
 #define DUPLICATES_MAX 100
 
-/* How much of the client's text a complaint shows, about; upstream shows all of it. */
+/* About how many bytes of the client's text a complaint shows; upstream shows the whole text. */
 #define TEXT_SHOWN 1024
 #define ERROR_SHOWN 4096
 
-/* An alias that a merge key names, and that through which it was merged itself. */
+/* An alias that a merge key names, and the alias through which that merge key itself was merged. */
 typedef struct Via
 {
 	YamlNode   *alias;
 	const struct Via *outer;
-	int			depth;			/* of outer ones */
+	int			depth;			/* number of outer ones */
 } Via;
 
 typedef struct Entry
 {
 	JsonText	key;
-	YamlNode   *node;			/* the key's; the value is next */
-	const Via  *via;			/* NULL: it stands in the mapping itself */
+	YamlNode   *node;			/* the key; the value is node->next */
+	const Via  *via;			/* NULL: an entry of the mapping itself, not merged */
 	uint8_t		kind;			/* ScalarKind */
-	uint8_t		kinds;			/* bits: of the earlier entries that read the same in JSON, and of this one */
-	bool		repeated;		/* an earlier entry has the very key */
-	bool		overridden;		/* a later one has it, or one that reads the same in JSON */
+	uint8_t		kinds;			/* one bit for each kind among this entry and the earlier entries with the same JSON
+								 * key */
+	bool		repeated;		/* an earlier entry has exactly this key */
+	bool		overridden;		/* a later entry has the same key in JSON */
 } Entry;
 
 typedef struct Writer
 {
 	YamlReader	reader;
 	StrBuf	   *json;
-	size_t		start;			/* of what is appended to it */
-	size_t		limit;			/* for what is written */
-	size_t		dropped;		/* bytes written that later ones replaced */
+	size_t		start;			/* length of json before this document */
+	size_t		limit;			/* for the bytes of JSON */
+	size_t		dropped;		/* bytes written and then replaced by later entries */
 	size_t		key_bytes;
 	JsonNode   *duplicates;
 	size_t		decodes;
 	size_t		alias_decodes;
 	int			alias_depth;
-	Entry	   *entries;		/* of the mappings that are being written, the innermost one's last; malloc'ed */
+	Entry	   *entries;		/* of the mappings being written, the innermost one's last; malloc'ed */
 	size_t		entry_count;
 	size_t		entry_capacity;
-	const char *key_error;		/* these two are found later upstream: other errors go first */
+	const char *key_error;		/* upstream finds these two errors after all others, so other errors take precedence */
 	const char *number_error;
 } Writer;
 
@@ -120,7 +121,7 @@ decode_base64(YamlReader *reader, JsonText text, JsonText *bytes)
 	return (digits + padding) % 4 == 0 && padding <= 2;
 }
 
-/* What a scalar is, looked at for the first time. */
+/* Resolves a scalar for the first time. */
 static bool
 resolve_anew(Writer *writer, YamlNode *node)
 {
@@ -162,7 +163,9 @@ resolve_anew(Writer *writer, YamlNode *node)
 	return true;
 }
 
-/* What a scalar is; *text is the string when it is one.  An alias may ask for it again and again. */
+/*
+ * Resolves a scalar; *text is the text of a string.  The result is kept in the node, because aliases may need it again.
+ */
 static bool
 resolve(Writer *writer, YamlNode *node, Scalar *scalar, JsonText *text)
 {
@@ -173,7 +176,7 @@ resolve(Writer *writer, YamlNode *node, Scalar *scalar, JsonText *text)
 	return true;
 }
 
-/* A scalar that is no string, as JSON; 0 for what JSON has no number for. */
+/* Writes a scalar that is not a string as JSON; 0 for a number that JSON does not have. */
 static void
 put_scalar_value(StrBuf *buf, const Scalar *scalar)
 {
@@ -221,12 +224,12 @@ write_scalar(Writer *writer, YamlNode *node)
 
 /* --- Keys --- */
 
-/* As Go's FormatFloat(value, 'g', -1, 32) prints it; into 32 bytes. */
+/* Formats as Go's FormatFloat(value, 'g', -1, 32) does; digits has 32 bytes. */
 static void
 format_float(double value, char *digits)
 {
 	int			least = 0;
-	int			most = 8;		/* that many behind the first one always read back */
+	int			most = 8;		/* with 8 digits after the first, the text always reads back as the same float */
 	int			exponent;
 
 	if (!isfinite(value) || !isfinite((float) value))
@@ -256,14 +259,14 @@ quote_start(StrBuf *buf, JsonText text)
 	quote_text(buf, text.bytes, text.len < TEXT_SHOWN ? text.len : TEXT_SHOWN);
 }
 
-/* A value as Go's %#v shows it, without aliases. */
+/* Writes a value as Go's %#v does; aliases are shown as "...". */
 static void
 show_value(Writer *writer, YamlNode *node, StrBuf *shown)
 {
 	Scalar		scalar;
 	JsonText	text;
 	bool		mapping = node->kind == NODE_MAPPING;
-	bool		value = false;	/* and not a key */
+	bool		value = false;	/* the next child is a value, not a key */
 
 	if (shown->len > TEXT_SHOWN || node->kind == NODE_ALIAS)
 		strbuf_puts(shown, "...");
@@ -292,7 +295,7 @@ show_value(Writer *writer, YamlNode *node, StrBuf *shown)
 	}
 }
 
-/* The innermost mapping or sequence that stands where a key should. */
+/* Returns the innermost mapping or sequence in the place of a key. */
 static YamlNode *
 find_bad_key(YamlNode *node)
 {
@@ -303,7 +306,7 @@ find_bad_key(YamlNode *node)
 	return key != NULL ? find_bad_key(key) : node;
 }
 
-/* A key that Go's maps can have and JSON's objects cannot. */
+/* Refuses a key that is valid in Go's maps but not in JSON objects. */
 static void
 refuse_key(Writer *writer, const Entry *entry, const char *type)
 {
@@ -319,7 +322,7 @@ refuse_key(Writer *writer, const Entry *entry, const char *type)
 	writer->reader.taken += value.len + strlen(writer->key_error) + 512;
 }
 
-/* The key as JSON has it; what is no string reads in a complaint as it does there. */
+/* Reads the key as its JSON text.  Complaints show a key that is not a string in the same form. */
 static bool
 read_key(Writer *writer, Entry *entry)
 {
@@ -373,7 +376,7 @@ read_key(Writer *writer, Entry *entry)
 
 /* --- The entries of a mapping --- */
 
-/* Counts one decoded node, as upstream does: every key, value, alias and what it names. */
+/* Counts one decoded node.  As upstream does, counts every key, value, alias and target of an alias. */
 static bool
 count_decode(Writer *writer)
 {
@@ -446,7 +449,10 @@ merge_alias(Writer *writer, YamlNode *node, const Via *via, int depth)
 	return merged;
 }
 
-/* What a merge key takes over: a mapping, an alias of one, or a list of these, of which the first counts most. */
+/*
+ * Adds the entries of a merge key's value: a mapping, an alias of a mapping, or a list of these.  The first one in the
+ * list takes precedence.
+ */
 static bool
 merge_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 {
@@ -479,7 +485,7 @@ merge_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 	return true;
 }
 
-/* Pushes the members of a mapping in order, merged ones included. */
+/* Pushes the entries of a mapping in order, with merged ones. */
 static bool
 collect_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 {
@@ -511,14 +517,14 @@ collect_entries(Writer *writer, YamlNode *node, const Via *via, int depth)
 	return true;
 }
 
-/* Finds keys that come more than once.  1 and "1" are two keys to YAML and one to JSON. */
+/* Marks keys that occur more than once.  1 and "1" are two keys in YAML and one in JSON. */
 static void
 mark_repeated(Writer *writer, size_t base)
 {
 	Entry	   *entries = writer->entries + base;
 	size_t		count = writer->entry_count - base;
 	uint32_t	few[64] = {0};
-	uint32_t   *places = few;	/* of the last entry of each key, from 1 */
+	uint32_t   *places = few;	/* place of the last entry of each key, counted from 1 */
 	size_t		size = sizeof(few) / sizeof(few[0]);
 
 	if (count < 2)
@@ -580,7 +586,10 @@ set_open(Writer *writer, const Via *via, bool open)
 	writer->alias_depth += open ? 1 : -1;
 }
 
-/* A merged value is written inside the aliases that lead to it: out of those of the value before, into its own. */
+/*
+ * A merged value counts as inside the aliases that lead to it.  Closes the aliases of the value before and opens those
+ * of the next value.
+ */
 static void
 change_aliases(Writer *writer, const Via *from, const Via *to)
 {

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_scalar.c
- *	  What YAML scalars without quotes stand for.
+ *	  The meaning of YAML scalars without quotes.
  *
- * Readers do not agree: YAML 1.1 knows yes and no, octal 017 and 1:30 for
- * ninety; YAML 1.2 does not, but knows 0o17; Kubernetes' reader takes 1.1's
- * booleans and both kinds of octal numbers, and no base 60.  Reading follows
- * Kubernetes; writing avoids everything that any of them would mistake.
+ * Readers of YAML disagree.  YAML 1.1 has yes and no, octal 017, and 1:30 for
+ * ninety.  YAML 1.2 has none of them, but has 0o17.  The reader of Kubernetes
+ * accepts the booleans of 1.1 and both forms of octal numbers, but not base
+ * 60.  Reading follows Kubernetes; writing quotes every string that any of
+ * these readers would take for another type.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +20,7 @@
 
 typedef struct Word
 {
-	const char *lower;			/* matches also Capitalized and UPPER CASE */
+	const char *lower;			/* also matches Capitalized and UPPER CASE */
 	Scalar		scalar;
 } Word;
 
@@ -56,7 +57,7 @@ is_lower(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* true, True and TRUE are words, tRUE is none. */
+/* true, True and TRUE match; tRUE does not. */
 static bool
 is_word(JsonText text, const char *lower)
 {
@@ -100,7 +101,7 @@ find_word(JsonText text, Scalar *scalar)
 	return true;
 }
 
-/* As Go's strconv.ParseInt and ParseUint do with base 0, which the prefix tells. */
+/* Parses as Go's strconv.ParseInt and ParseUint do with base 0: the prefix determines the base. */
 static bool
 parse_integer(const char *text, Scalar *scalar)
 {
@@ -178,7 +179,7 @@ looks_like_float(const char *text)
 	return *text == '\0';
 }
 
-/* A number too large for a double is none. */
+/* A number too large for a double is not a float. */
 static bool
 parse_float(const char *text, Scalar *scalar)
 {
@@ -188,7 +189,7 @@ parse_float(const char *text, Scalar *scalar)
 	return isfinite(scalar->u.number);
 }
 
-/* A copy that ends in a NUL, in room when it fits; without underscores when these count for nothing. */
+/* Returns a NUL-terminated copy, in room if it fits.  underscores: keeps the underscores. */
 static char *
 copy_number(Arena *arena, JsonText text, bool underscores, char room[NUMBER_ROOM])
 {
@@ -229,7 +230,7 @@ scalar_resolve(Arena *arena, JsonText text)
 	return (Scalar) {SCALAR_STRING, {0}};
 }
 
-/* 1:30 and 1:30.5 */
+/* Matches 1:30 and 1:30.5. */
 static bool
 looks_like_base_60(const char *text)
 {
@@ -250,7 +251,7 @@ looks_like_base_60(const char *text)
 	return *next == '\0';
 }
 
-/* 2001-12-14, alone or before a time */
+/* Matches 2001-12-14, alone or before a time. */
 static bool
 looks_like_date(const char *text)
 {
@@ -284,7 +285,10 @@ scalar_is_ambiguous(Arena *arena, JsonText text)
 	if (!may_be_number(text))
 		return false;
 
-	/* Also numbers that are too large, which other readers take, and 1.1's with underscores behind a point. */
+	/*
+	 * Also matches numbers that are too large, which other readers accept, and YAML 1.1 numbers with underscores after
+	 * the point.
+	 */
 	number = copy_number(arena, text, false, room);
 	if (looks_like_float(number) || looks_like_base_60(number) || looks_like_date(number))
 		return true;

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_text.h
- *	  YAML for clients that speak it: bodies become JSON, answers YAML.
+ *	  YAML for clients that use it: bodies become JSON, answers YAML.
  *
- * What a YAML text means is what Kubernetes' decoder makes of it
+ * A YAML text has the meaning that the decoder of Kubernetes gives it
  * (sigs.k8s.io/yaml over go.yaml.in/yaml/v2): YAML 1.1 with its booleans,
  * octal numbers and merge keys, one document, keys that become strings.  The
  * extension never sees YAML.
@@ -17,7 +17,7 @@
 
 #include "engine/base/json.h"
 
-/* What a plain scalar stands for. */
+/* The type of a plain scalar. */
 typedef enum ScalarKind
 {
 	SCALAR_STRING,
@@ -40,21 +40,20 @@ typedef struct Scalar
 	}			u;
 } Scalar;
 
-/* The meaning of a scalar without quotes and tag. */
+/* Returns the meaning of a scalar without quotes and tag. */
 extern Scalar scalar_resolve(Arena *arena, JsonText text);
 
-/* A string that some reader of YAML 1.1 or 1.2 would take for something else, were it written without quotes. */
+/* Whether some reader of YAML 1.1 or 1.2 would take the string for another type if it were written without quotes. */
 extern bool scalar_is_ambiguous(Arena *arena, JsonText text);
 
 /*
- * Appends the first document of a YAML text as JSON; an empty text is null.  The members of an object stand in the
- * order of the text, the last of equal keys wins.  False with *error, upstream's words beginning with "yaml: ", for
- * what is no YAML, what JSON cannot hold (.nan, a null key), aliases without measure, nesting deeper than
- * JSON_MAX_DEPTH, JSON larger than limit bytes, and whatever would take more memory or work than a text of its length
- * may.
+ * Appends the first document of a YAML text as JSON; an empty text is null.  The members of an object keep the order
+ * of the text; the last of equal keys wins.  Returns false with *error, in upstream's words beginning with "yaml: ",
+ * for invalid YAML, values that JSON does not have (.nan, a null key), too many aliases, nesting deeper than
+ * JSON_MAX_DEPTH, JSON larger than limit bytes, and texts that would take more memory or work than their length allows.
  *
- * duplicates is an array or NULL; to it are appended, as strings, upstream's complaints about keys that are set twice
- * (line 5: key "a" already set in map), at most 100.
+ * duplicates is an array or NULL.  Upstream's complaints about keys that are set twice (line 5: key "a" already set in
+ * map) are appended to it as strings, at most 100.
  */
 extern bool yaml_to_json(Arena *arena, const char *text, size_t len, size_t limit, StrBuf *json, JsonNode *duplicates,
 						 const char **error);
@@ -63,25 +62,25 @@ extern bool yaml_to_json(Arena *arena, const char *text, size_t len, size_t limi
 extern void yaml_write(StrBuf *buf, const JsonNode *node);
 
 /*
- * A JSON object that comes in pieces, turned into YAML as it comes: of it no more is held than one member or one
- * element of an array that is a member.  The order of its members stays; below it, keys are sorted.
+ * Converts a JSON object that comes in pieces to YAML.  Holds at most one member, or one element of a member that is an
+ * array.  The members of the object keep their order; keys of nested objects are sorted.
  */
 typedef struct YamlStream
 {
 	StrBuf		pending;		/* the start of a member or an element */
 	int			depth;			/* of open brackets */
 	bool		in_string;
-	bool		escaped;		/* the next byte of the string stands for itself */
+	bool		escaped;		/* the next byte of the string is escaped */
 	bool		in_array;		/* elements of a member are being written */
-	bool		empty;			/* none so far */
+	bool		empty;			/* no element so far */
 } YamlStream;
 
-/* The arena holds what is pending; it is the caller's. */
+/* The arena holds the pending text; it belongs to the caller. */
 extern void yaml_stream_begin(YamlStream *stream, Arena *arena);
 
 /*
- * Appends to out what has become complete.  False when the text is not such an object, or an array in it has a key of
- * more than 512 bytes.
+ * Appends the complete parts to out.  False when the text is not such an object, or when the key of an array is longer
+ * than 512 bytes.
  */
 extern bool yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out);
 

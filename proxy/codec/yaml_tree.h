@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_tree.h
- *	  A YAML document as a tree, and what its reading may cost.
+ *	  A YAML document as a tree, and limits for reading it.
  *
- * Private to yaml_parse.c, which makes the tree of libyaml's events, and
- * yaml_read.c, which writes it as JSON.  An alias points to the node that it
- * names.
+ * Private to yaml_parse.c, which builds the tree from libyaml's events, and
+ * yaml_read.c, which writes it as JSON.  An alias points to its target node.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,15 +35,15 @@ typedef enum NodeTag
 
 typedef struct YamlNode YamlNode;
 
-/* 32 bytes: a text may have one for every other byte. */
+/* A node has 32 bytes: a text may have one node for every two bytes. */
 struct YamlNode
 {
 	uint8_t		kind;
 	uint8_t		tag;
 	bool		implicit:1;		/* a scalar without quotes and tag */
 	bool		open:1;			/* an alias that is being written */
-	bool		resolved:1;		/* a scalar that has been looked at: text is what it stands for */
-	bool		is_value:1;		/* then, of one that is no string, value is */
+	bool		resolved:1;		/* a resolved scalar: u.text is its string */
+	bool		is_value:1;		/* a resolved scalar that is not a string: u.value is its value */
 	uint32_t	line;			/* from 1 */
 	union
 	{
@@ -65,7 +64,8 @@ struct YamlNode
 };
 
 /*
- * What a text may cost in memory.  libyaml's own comes on top: it keeps the tokens of 1,024 characters, and one scalar.
+ * Limit for the memory that reading a text takes.  libyaml's own memory is not included: the tokens of 1,024 characters
+ * and one scalar.
  */
 #define YAML_BYTES_PER_BYTE 50
 #define YAML_BYTES_FLOOR ((size_t) 24 * 1024 * 1024)
@@ -74,25 +74,25 @@ typedef struct YamlReader
 {
 	Arena	   *arena;
 	size_t		len;			/* of the text */
-	size_t		taken;			/* bytes of memory, without those of the JSON's buffer */
-	size_t		most;			/* that may be */
-	uint64_t	seed;			/* of hashes: nobody can choose what shares a chain */
-	const char *error;			/* ends the reading */
+	size_t		taken;			/* bytes of memory taken, without the buffer of the JSON */
+	size_t		most;			/* limit for taken */
+	uint64_t	seed;			/* of hashes: a client cannot choose names that share a chain */
+	const char *error;			/* the first error, which ends the reading */
 } YamlReader;
 
-/* Sets the error unless there is one, with upstream's first word; false. */
+/* Sets the error, prefixed with upstream's "yaml: ", unless an error is set.  Returns false. */
 extern bool yaml_fail(YamlReader *reader, const char *words);
 
-/* From the arena, counted. */
+/* Take memory from the arena and count it. */
 extern void *yaml_take(YamlReader *reader, size_t size);
 extern char *yaml_take_text(YamlReader *reader, const char *bytes, size_t len);
 
-/* False, with the error set, when more has been taken than may be. */
+/* Returns false and sets the error when more memory was taken than allowed. */
 extern bool yaml_within_memory(YamlReader *reader);
 
 extern uint64_t yaml_hash(const YamlReader *reader, const char *bytes, size_t len);
 
-/* The root of the first document; *root is NULL when there is none.  What follows it is not looked at. */
+/* Parses the first document; *root is NULL when there is none.  The text after it is ignored. */
 extern bool yaml_parse(YamlReader *reader, const char *text, YamlNode **root);
 
 #endif							/* YAML_TREE_H */

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * yaml_write.c
- *	  JSON to YAML text.
+ *	  Writes JSON as YAML text.
  *
- * Block style as Kubernetes writes it: a sequence stands in the column of its
- * key, text of several lines is a literal, everything else is plain when any
- * reader of YAML 1.1 or 1.2 takes it for the string that it is, or else in
- * double quotes.  Lines are not folded.  What is nested very deeply is
- * written as JSON, which is YAML too: indentation would outgrow the text.
+ * Block style as Kubernetes writes it: a sequence is in the column of its key,
+ * text of several lines is a literal block.  Other strings are plain when all
+ * readers of YAML 1.1 and 1.2 take them for strings, otherwise in double
+ * quotes.  Lines are not folded.  Very deep values are written as JSON, which
+ * is also YAML: otherwise indentation would outgrow the text.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,11 +19,11 @@
 
 #define INDENT 2
 #define BLOCK_DEPTH 16			/* deeper values are written as JSON */
-#define SIMPLE_KEY 512			/* a longer key is announced by a question mark; readers look 1024 characters ahead */
+#define SIMPLE_KEY 512			/* longer keys begin with a question mark; readers look 1024 characters ahead */
 
 /* --- Strings --- */
 
-/* What must be escaped: control characters, line breaks of YAML 1.1, what is no character. */
+/* Whether a character must be escaped: control characters, line breaks of YAML 1.1, noncharacters. */
 static bool
 is_special(uint32_t rune)
 {
@@ -93,7 +93,7 @@ put_quoted(StrBuf *buf, JsonText text)
 	strbuf_putc(buf, '"');
 }
 
-/* Text of several lines that a literal block gives back as it is. */
+/* Whether a literal block represents this text of several lines exactly. */
 static bool
 is_literal(JsonText text)
 {
@@ -110,7 +110,7 @@ put_spaces(StrBuf *buf, int count)
 		strbuf_putc(buf, ' ');
 }
 
-/* The lines of a literal stand to the right of their parent. */
+/* Writes a literal block; its lines are indented further than their parent. */
 static void
 put_literal(StrBuf *buf, JsonText text, int indent)
 {
@@ -151,7 +151,7 @@ put_string(StrBuf *buf, JsonText text, int indent)
 
 /* --- Values --- */
 
-/* YAML 1.1 takes 1e+21 for a string: its floats have a point. */
+/* Adds a point to numbers such as 1e+21: YAML 1.1 takes floats without a point for strings. */
 static void
 put_number(StrBuf *buf, const JsonNode *node)
 {
@@ -220,7 +220,7 @@ is_block(const JsonNode *node, int depth)
 static void put_array(StrBuf *buf, const JsonNode *node, int indent, int depth);
 static void put_object(StrBuf *buf, const JsonNode *node, int indent, int depth);
 
-/* A value that stays in its line, and the end of the line. */
+/* Writes a scalar and the end of its line. */
 static void
 put_scalar(StrBuf *buf, const JsonNode *node, int indent)
 {
@@ -240,7 +240,7 @@ put_key(StrBuf *buf, JsonText key)
 		put_quoted(buf, key);
 }
 
-/* A key and its value; a sequence stands in the column of its key. */
+/* Writes a key and its value; a sequence is in the column of its key. */
 static void
 put_member(StrBuf *buf, JsonText key, const JsonNode *value, int indent, int depth)
 {
@@ -274,7 +274,7 @@ put_member(StrBuf *buf, JsonText key, const JsonNode *value, int indent, int dep
 		put_object(buf, value, indent + INDENT, depth + 1);
 }
 
-/* These begin where the line stands, in column indent, and end their last line. */
+/* The next functions begin in the present line, in column indent, and end their last line. */
 
 static void
 put_item(StrBuf *buf, const JsonNode *item, int indent, int depth)
@@ -331,7 +331,7 @@ yaml_stream_begin(YamlStream *stream, Arena *arena)
 	strbuf_init(&stream->pending, arena);
 }
 
-/* What is pending, and some more bytes; valid until more becomes pending. */
+/* Returns the pending text followed by bytes; valid until more text becomes pending. */
 static JsonText
 take_pending(YamlStream *stream, const char *bytes, size_t len)
 {
@@ -347,7 +347,7 @@ take_pending(YamlStream *stream, const char *bytes, size_t len)
 	return text;
 }
 
-/* A whole member of the outermost object: "key":value */
+/* Writes a whole member of the outermost object: "key":value */
 static bool
 write_member(JsonText text, StrBuf *out)
 {
@@ -368,7 +368,7 @@ write_member(JsonText text, StrBuf *out)
 	return node != NULL;
 }
 
-/* "key": before an array */
+/* Writes the "key": before an array. */
 static bool
 write_array_key(JsonText text, StrBuf *out)
 {
@@ -400,7 +400,7 @@ is_blank(JsonText text)
 	return true;
 }
 
-/* An element, or the nothing between the brackets of an empty array. */
+/* Writes an element, or the empty text between the brackets of an empty array. */
 static bool
 write_element(YamlStream *stream, JsonText text, StrBuf *out)
 {
@@ -426,7 +426,7 @@ write_element(YamlStream *stream, JsonText text, StrBuf *out)
 bool
 yaml_stream_next(YamlStream *stream, const char *bytes, size_t len, StrBuf *out)
 {
-	size_t		start = 0;		/* of what is not dealt with yet */
+	size_t		start = 0;		/* of the bytes not processed yet */
 
 	for (size_t i = 0; i < len; i++)
 	{
