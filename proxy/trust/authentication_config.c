@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * authentication_config.c
- *	  Whose certificates are believed, and which headers name a user.
+ *	  The CAs whose certificates are trusted, and the headers that name a user.
  *
- * Whatever changes, everything is built anew from the files and from what the
- * ConfigMap said last, and takes the place of the old as a whole or not at all.
+ * After any change, the whole configuration is rebuilt from the files and the
+ * last content of the ConfigMap.  It replaces the old one as a whole or not at
+ * all.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,7 +21,7 @@
 #include "base/watched_file.h"
 
 static AuthenticationConfig *in_force;
-static char *published;			/* canonical JSON of the ConfigMap's data; malloc'ed, NULL: not known */
+static char *published;			/* canonical JSON of the ConfigMap's data; malloc'ed, NULL: unknown */
 static WatchedFile front_proxy_file;
 static WatchedFile clients_file;
 static bool poll_failed;
@@ -54,7 +55,7 @@ load_names(Arena *arena, NameList *list, const JsonNode *data, const char *key, 
 	return false;
 }
 
-/* A bundle of the ConfigMap; one that is absent or empty is none. */
+/* Loads a bundle of the ConfigMap; an absent or empty one leaves *store NULL. */
 static bool
 load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const JsonNode *data,
 					  const char *key, char *why,
@@ -85,7 +86,7 @@ load_front_proxy(AuthenticationConfig *fresh, const JsonNode *data, char *why, s
 	if (!ca_bundle_read(arena, path, &pem, why, why_size) ||
 		!ca_bundle_load(&fresh->front_proxy, fresh->ca_names, pem, path, why, why_size))
 		return false;
-	/* config.c has seen to it that these are lists. */
+	/* config.c has checked that these are lists. */
 	return name_list_split(arena, config.requestheader_allowed_names, &fresh->allowed_names) &&
 		name_list_split(arena, config.requestheader_username_headers, &headers->username) &&
 		name_list_split(arena, config.requestheader_uid_headers, &headers->uid) &&
@@ -105,7 +106,7 @@ load_clients(AuthenticationConfig *fresh, const JsonNode *data, char *why, size_
 		ca_bundle_load(&fresh->clients, fresh->ca_names, pem, path, why, why_size);
 }
 
-/* Builds a configuration of the files and of what was published, and puts it in force; on failure nothing changes. */
+/* Builds a configuration from the files and the ConfigMap and puts it in force; on failure nothing changes. */
 static bool
 renew(const char *from, char *why, size_t why_size)
 {
@@ -131,7 +132,7 @@ renew(const char *from, char *why, size_t why_size)
 	return true;
 }
 
-/* --- What it is made of --- */
+/* --- Sources of the configuration --- */
 
 static bool
 files_changed(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ca_bundle.c
- *	  Files and texts with the certificates of CAs, PEM.
+ *	  CA certificates from files and texts, PEM.
  *
  *-------------------------------------------------------------------------
  */
@@ -75,7 +75,7 @@ ca_bundle_load(X509_STORE * *store, STACK_OF(X509_NAME) * names, JsonText pem, c
 	BIO_free(bio);
 	code = ERR_peek_last_error();
 	ERR_clear_error();
-	/* Where no further certificate begins is the end. */
+	/* PEM_R_NO_START_LINE means the end: no further certificate follows. */
 	if (good && *store != NULL && count > 0 && (code == 0 || ERR_GET_REASON(code) == PEM_R_NO_START_LINE))
 		return true;
 	snprintf(why, why_size, "%s: %s", name,
@@ -84,7 +84,9 @@ ca_bundle_load(X509_STORE * *store, STACK_OF(X509_NAME) * names, JsonText pem, c
 	return false;
 }
 
-/* By the second in which they begin to be valid; those of the same second in some order that everybody has. */
+/*
+ * Orders certificates by the start of their validity, in seconds; equal ones by X509_cmp(), which is the same for all.
+ */
 static int
 compare_ages(const X509 *a, const X509 *b)
 {

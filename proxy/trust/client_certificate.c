@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * client_certificate.c
- *	  The certificate that the peer of a connection proved to have.
+ *	  The client certificate that the peer of a connection has proved to own.
  *
- * It is measured against the front proxy's CAs and against those of ordinary
- * clients, each with a store of its own: a certificate of one kind can never
- * pass for the other, even when the two bundles share names or keys.  What was
- * found is kept while the CAs are the same, and for a second at most, so that a
+ * The certificate is verified against the front proxy's CAs and against the
+ * CAs of ordinary clients, each in its own store: a certificate of one kind
+ * never passes for the other, even when the two bundles share names or keys.
+ * The result is kept while the CAs are the same, at most one second, so that a
  * connection that stays open gains nothing over a new one.
  *
  *-------------------------------------------------------------------------
@@ -20,7 +20,7 @@
 #include "trust/authentication_config.h"
 #include "base/loop.h"
 
-/* What was found about a certificate holds for so long, in milliseconds: certificates expire. */
+/* A verification result is valid for this long, in milliseconds: certificates expire. */
 #define VERDICT_AGE 1000
 
 #define CREDENTIAL_ID "authentication.kubernetes.io/credential-id"
@@ -33,9 +33,9 @@ struct ClientCertificate
 	X509	   *certificate;	/* references */
 				STACK_OF(X509) * chain;
 	int			security_level;
-	unsigned	generation;		/* of the configuration that was measured by; 0: none yet */
+	unsigned	generation;		/* of the configuration used for verification; 0: not verified yet */
 	uint64_t	measured_at;
-	int			front_proxy;	/* X509_V_OK or the reason why not */
+	int			front_proxy;	/* X509_V_OK or the error */
 	int			client;
 };
 
@@ -70,7 +70,7 @@ client_certificate_free(ClientCertificate *certificate)
 
 /* --- The subject --- */
 
-/* The text of a name's entry; NULL when it is not proper text. */
+/* Returns the text of a name's entry; NULL when it is not valid text. */
 static const char *
 entry_text(Arena *arena, X509_NAME_ENTRY * entry)
 {
@@ -93,7 +93,7 @@ is_uid(X509_NAME_ENTRY * entry)
 		strcmp(oid, UID_OID) == 0;
 }
 
-/* False with *why when something is wrong with it. */
+/* Reads the user from the subject; false with *why when the subject is invalid. */
 static bool
 read_subject(X509 *certificate, Arena *arena, User *user, const char **why)
 {
@@ -133,7 +133,7 @@ read_subject(X509 *certificate, Arena *arena, User *user, const char **why)
 	return true;
 }
 
-/* X509SHA256= and the digest of the certificate. */
+/* Adds the credential id: X509SHA256= and the digest of the certificate. */
 static bool
 read_credential_id(X509 *certificate, Arena *arena, User *user)
 {
@@ -159,8 +159,7 @@ read_credential_id(X509 *certificate, Arena *arena, User *user)
 /* --- Verification --- */
 
 /*
- * Verifies for use by a TLS client; X509_V_OK or the reason why not.  store may be NULL: then there is nothing to be
- * trusted by.
+ * Verifies for use by a TLS client; returns X509_V_OK or the error.  store may be NULL: then no certificate is trusted.
  */
 static int
 verify(const ClientCertificate *certificate, X509_STORE * store)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * client_certificate.h
- *	  The certificate that the peer of a connection proved to have.
+ *	  The client certificate that the peer of a connection has proved to own.
  *
- * The handshake proves the private key; whose certificate is good for what is
- * decided when a request asks, by the CAs in force then.
+ * The handshake proves the private key.  The trust in the certificate is
+ * decided when a request asks, by the CAs then in force.
  *
  * Reference: k8s-conformance 4.2, AUTHN-03, AUTHN-11.
  *
@@ -20,29 +20,29 @@
 /* Belongs to the connection. */
 typedef struct ClientCertificate ClientCertificate;
 
-/* Notes what the peer of a handshake sent; shared with OpenSSL, not copied.  NULL when there is no memory. */
+/* Keeps what the peer sent in the handshake; shared with OpenSSL, not copied.  NULL when memory is short. */
 extern ClientCertificate *client_certificate_new(const SSL *ssl, X509 *certificate, STACK_OF(X509) * chain);
 
-/* NULL is fine. */
+/* certificate may be NULL. */
 extern void client_certificate_free(ClientCertificate *certificate);
 
 typedef enum CertificateTrust
 {
-	CERTIFICATE_NO_OPINION,		/* no certificate, or no CAs to measure it by */
+	CERTIFICATE_NO_OPINION,		/* no certificate, or no CAs to verify it */
 	CERTIFICATE_REFUSED,
 	CERTIFICATE_TRUSTED
 } CertificateTrust;
 
 /*
- * Is it the front proxy's?  It chains to the front proxy's CAs and its name is allowed.  certificate may be NULL;
- * *why when refused.
+ * Whether the certificate is the front proxy's: it chains to the front proxy's CAs and its name is allowed.
+ * certificate may be NULL; *why is set when refused.
  */
 extern CertificateTrust client_certificate_front_proxy(ClientCertificate *certificate, Arena *arena, const char **why);
 
 /*
- * Is it that of a client?  Then *user is who: CN (the last one, as Go does), groups are the O values, the uid is that
- * of the OID of Kubernetes, and extra tells which certificate it was.  A certificate without CN is nobody's: no
- * opinion.
+ * Whether the certificate is a client's; then *user is set: the name is the CN (the last one, as in Go), groups are the
+ * O values, the uid is the value of Kubernetes' OID, and extra identifies the certificate.  A certificate without CN:
+ * no opinion.
  */
 extern CertificateTrust client_certificate_user(ClientCertificate *certificate, Arena *arena, User *user,
 												const char **why);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * request_header.c
- *	  The user whom a front proxy names in the headers of a request.
+ *	  The user that a front proxy names in the headers of a request.
  *
- * What is done here with odd input is what kube-apiserver does: of a header
- * that comes twice the first value names the user, an empty one none; a key
- * whose escapes are wrong is taken as it is.  One difference: an escaped NUL
- * counts as a wrong escape, because a key that ends early would be another.
+ * Unusual input is handled as kube-apiserver does: of a repeated header the
+ * first value names the user; an empty first value names no user; a key with
+ * invalid escapes is used as it is.  One difference: an escaped NUL counts as
+ * an invalid escape, because a truncated key would be another key.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 
 #include "engine/base/json_scan.h"
 
-/* The first value of the first header of the list whose first value is not empty; NULL when there is none. */
+/* Returns the first value of the first listed header whose first value is not empty; NULL when there is none. */
 static const char *
 first_value(const NameList *names, const HttpHeader *headers, size_t count)
 {
@@ -51,7 +51,7 @@ take_groups(Arena *arena, const NameList *names, const HttpHeader *headers, size
 	}
 }
 
-/* The key of an extra: in lower case first, then without its escapes, unless one of them is wrong. */
+/* Returns the key of an extra: converted to lower case, then unescaped, unless an escape is invalid. */
 static const char *
 extra_key(Arena *arena, const char *escaped)
 {
@@ -89,7 +89,7 @@ typedef struct ExtraHeader
 	const char *value;
 } ExtraHeader;
 
-/* Takes a key with the values of all headers that have it. */
+/* Collects a key with the values of all headers that have this key. */
 static void
 take_extra_key(Arena *arena, ExtraHeader *headers, size_t count, UserExtra *extra)
 {
@@ -164,7 +164,7 @@ bearer_token(Arena *arena, const char *authorization, bool *spaced)
 		return NULL;
 	len = strcspn(space + 1, " ");
 	*spaced = len == 0 && space[1] == ' ';
-	/* What is trimmed at the end is the header's, not the token's. */
+	/* The trimmed blanks belong to the header, not to the token. */
 	while (len > 0 && isspace((unsigned char) space[len]))
 		len--;
 	return len > 0 ? arena_strndup(arena, space + 1, len) : NULL;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * user.h
- *	  Who asks: the user information of Kubernetes.
+ *	  The user of a request: the user information of Kubernetes.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,14 +22,14 @@ typedef struct UserExtra
 	size_t		value_count;
 } UserExtra;
 
-/* Lives in the arena of whoever made it, strings included. */
+/* The user and its strings live in the arena of their creator. */
 typedef struct User
 {
 	const char *name;
 	const char *uid;			/* NULL or "": none */
 	const char **groups;
 	size_t		group_count;
-	UserExtra  *extra;			/* no key twice */
+	UserExtra  *extra;			/* each key once */
 	size_t		extra_count;
 } User;
 
