@@ -3,17 +3,17 @@
  * pg.c
  *	  Calls of the extension's functions over a pool of connections.
  *
- * Every connection is in libpq's pipeline mode and has a short row of steps,
- * in the order in which they were sent: one for each statement that had to be
- * prepared and one for each call, each between two Syncs of its own.  A CALL
- * that commits inside is therefore alone in its implicit transaction, and an
- * error never reaches the next call.
+ * Each connection is in libpq's pipeline mode and has a short queue of steps,
+ * in the order in which they were sent: one for each statement to prepare and
+ * one for each call.  Each step stands between two Syncs of its own.  So a
+ * CALL that commits inside is alone in its implicit transaction, and an error
+ * never affects the next call.
  *
- * No connection is closed while its results are being handed out: what must
- * go is marked and closed by the sweep, which runs every 100 ms.
+ * No connection is closed while its results are being handed out: a connection
+ * to be closed is marked, and the sweep, which runs every 100 ms, closes it.
  *
- * Two things that libpq does only by blocking are done by threads: resolving
- * host names (pg_resolve.c) and stopping queries (pg_interrupt.c).
+ * Threads do two things that libpq does only by blocking: resolving host names
+ * (pg_resolve.c) and cancelling queries (pg_interrupt.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -31,20 +31,20 @@
 #include "db/pg_pooler.h"
 
 #define QUEUE_LIMIT 1000		/* waiting requests of a pool */
-#define EXEMPT_LIMIT 1000		/* places beyond, for system:masters */
-#define ROOMLESS_LIMIT 250		/* places of those that wait for others to give back what they hold of answers, */
-#define ROOMLESS_MS 10000		/* and how long they wait */
-#define ROOMLESS_LOG_MS 5000	/* a refusal of one is logged at most this often */
+#define EXEMPT_LIMIT 1000		/* additional places, for system:masters */
+#define ROOMLESS_LIMIT 250		/* places for calls that wait for room for their answers, and */
+#define ROOMLESS_MS 10000		/* how long they may wait */
+#define ROOMLESS_LOG_MS 5000	/* their refusals are logged at most this often */
 #define SWEEP_MS 100
 #define AWAY_MS 2000			/* how long a call waits for a connection to come back */
-#define ABANDONED_MS 1000		/* how long the query of an asker who has gone may go on */
-#define INTERRUPT_MS 2000		/* how long it may take to be stopped, before its connection is closed */
-#define READ_LOCK_TIMEOUT "3s"	/* writes have their own in the functions; it is for what comes before them */
+#define ABANDONED_MS 1000		/* how long the query of a caller that has gone may continue */
+#define INTERRUPT_MS 2000		/* how long cancelling may take before the connection is closed */
+#define READ_LOCK_TIMEOUT "3s"	/* the functions have their own for writes; this one is for what precedes them */
 #define WRITE_LOCK_TIMEOUT "5s"
 #define BACK_OFF_MIN_MS 100
 #define BACK_OFF_MAX_MS 2000
-#define BACK_OFF_SETUP_MS 5000	/* where the server has to be set up first */
-#define TROUBLE_LOG_MS 60000	/* between two lines that say the same */
+#define BACK_OFF_SETUP_MS 5000	/* when an operator must first set up the server */
+#define TROUBLE_LOG_MS 60000	/* between two equal lines of the log */
 
 static Pool reads;
 static Pool writes;
@@ -56,7 +56,7 @@ static Pool *const pools[] = {&reads, &writes, &standby};
 static LoopTimer sweep_timer;
 static char trouble[512] = "not connected yet";
 
-/* When reads of objects began to wait for locks in vain; 0: they do not. */
+/* The start of the period in which reads of objects fail with lock time-outs; 0: they do not. */
 static uint64_t blocked_since;
 
 static void connection_writable(void *state);
@@ -146,7 +146,7 @@ call_refuse(PgCall *call, PgOutcome outcome)
 	loop_defer(refused_run, call);
 }
 
-/* Too much is held for clients. */
+/* Refuses a call because too many answer bytes are held for clients. */
 static void
 call_refuse_roomless(PgCall *call)
 {
@@ -173,7 +173,7 @@ dispatch_run(void *state)
 	pool_dispatch(state);
 }
 
-/* Some of what was held of answers has been given back. */
+/* Answer bytes were released: waiting calls may have room now. */
 static void
 dispatch_all(void *state)
 {
@@ -270,8 +270,8 @@ connection_retry(void *state)
 }
 
 /*
- * Ends a connection.  When we closed it ourselves because a call took too long, the brief reads on it that still have
- * time are sent again elsewhere.
+ * Ends a connection.  If this side closed it because a call took too long, its other brief reads with time left are
+ * queued again.
  */
 static void
 connection_end(Connection *connection)
@@ -298,7 +298,7 @@ connection_end(Connection *connection)
 		loop_timer_start(&connection->retry, connection->back_off, connection_retry, connection);
 	}
 
-	/* Backwards, so that they stand in the queue in their old order. */
+	/* Backwards, so that the calls keep their order in the queue. */
 	for (size_t i = count; i-- > 0;)
 	{
 		PgCall	   *call = steps[i].call;
@@ -317,7 +317,7 @@ connection_end(Connection *connection)
 	pool_dispatch(pool);
 }
 
-/* One line of what libpq says: without the place in the server's source. */
+/* Joins libpq's message into one line, without the LOCATION in the server's source. */
 static void
 note_trouble(const char *why)
 {
@@ -334,7 +334,7 @@ note_trouble(const char *why)
 	}
 }
 
-/* Attempts follow each other: what all of them meet is said once a minute. */
+/* Repeated attempts often fail alike: the same message is logged once a minute. */
 static bool
 is_news(const Connection *connection)
 {
@@ -349,7 +349,7 @@ is_news(const Connection *connection)
 	return true;
 }
 
-/* Says why a connection cannot be used; it is closed by the next sweep. */
+/* Records why a connection cannot be used; the next sweep closes it. */
 void
 connection_doom(Connection *connection, const char *why)
 {
@@ -367,7 +367,7 @@ connection_doom(Connection *connection, const char *why)
 	}
 	if (connection->state == CONNECTION_READY)
 	{
-		/* It must not take another call before the sweep comes. */
+		/* The connection must not take another call before the sweep. */
 		metrics_gauge_add(GAUGE_DB_CONNECTIONS, -1);
 		if (--connection->pool->ready == 0)
 			connection->pool->away_since = loop_now();
@@ -437,7 +437,7 @@ connection_send(Connection *connection, PgCall *call)
 		PQpipelineSync(connection->conn) == 1;
 	connection_push_step(connection, call, call->statement);
 
-	/* libpq has its own copy of the parameters now; a brief read keeps them because it may be sent again. */
+	/* libpq has copied the parameters.  A brief read keeps them because it may be sent again. */
 	if (!statement->brief)
 	{
 		free(call->buffer);
@@ -458,7 +458,10 @@ connection_writable(void *state)
 	connection_flush(connection);
 }
 
-/* A lock that somebody holds for long leaves the connection in order, and every read of objects without an answer. */
+/*
+ * Notes whether reads of objects fail with lock time-outs (55P03).  The connection then still works, but these reads
+ * get no answer.
+ */
 static void
 note_blocked(const PGresult *result)
 {
@@ -470,7 +473,7 @@ note_blocked(const PGresult *result)
 		blocked_since = loop_now();
 }
 
-/* The first step has been answered. */
+/* The first step of a connection has been answered. */
 static void
 connection_step_done(Connection *connection)
 {
@@ -486,7 +489,7 @@ connection_step_done(Connection *connection)
 
 	if (step.call == NULL)
 	{
-		/* The call behind a failed preparation fails with 26000, which says nothing. */
+		/* The call after a failed preparation fails with 26000, which does not tell the cause: keep the cause. */
 		if (status != PGRES_COMMAND_OK)
 		{
 			const char *sqlstate = result != NULL ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -497,7 +500,7 @@ connection_step_done(Connection *connection)
 					 sqlstate != NULL ? sqlstate : "XX000");
 			snprintf(connection->unprepared_why, sizeof(connection->unprepared_why), "%s",
 					 message != NULL ? message : "no answer");
-			/* A greeting's own errors say what is to be done. */
+			/* The greeting logs its own errors, with advice. */
 			if (connection->state == CONNECTION_READY)
 				log_line(LOG_ERROR, "database: cannot prepare %s: %s", statement->name, connection->unprepared_why);
 		}
@@ -538,8 +541,8 @@ connection_step_done(Connection *connection)
 		}
 
 		/*
-		 * After an update of the extension a changed function leaves the prepared statement with the old result type,
-		 * or there is another one in its place.  A new connection learns from the greeting what is understood.
+		 * After an update of the extension, a prepared statement may have the old result type, or its function may be
+		 * gone.  A new connection learns the supported protocols in its greeting.
 		 */
 		if (strcmp(error.sqlstate, "26000") == 0)
 			pg_pooler_changed();
@@ -547,7 +550,7 @@ connection_step_done(Connection *connection)
 			strcmp(error.sqlstate, "42883") == 0 || strcmp(error.sqlstate, "26000") == 0)
 			connection_doom(connection, error.message);
 	}
-	/* It was hit in place of the one before it. */
+	/* The cancel request hit this call instead of the previous one: queue it again. */
 	if (connection->interrupted_at != 0 && step.call->done != NULL && statement->brief &&
 		strcmp(error.sqlstate, "57014") == 0)
 	{
@@ -555,7 +558,7 @@ connection_step_done(Connection *connection)
 		PQclear(result);
 		return;
 	}
-	/* What a greeting meets is said by who greets. */
+	/* pg_connect.c logs the failures of a greeting. */
 	if (step.call->done != NULL && !step.call->internal)
 		log_line(LOG_WARNING, "database: %s failed with %s: %s%s%s", statement->name, error.sqlstate, error.message,
 				 error.hint != NULL ? " HINT: " : "", error.hint != NULL ? error.hint : "");
@@ -564,7 +567,7 @@ connection_step_done(Connection *connection)
 	PQclear(result);
 }
 
-/* Hands out everything that has arrived. */
+/* Processes all results that have arrived. */
 static void
 connection_drain(Connection *connection)
 {
@@ -575,8 +578,7 @@ connection_drain(Connection *connection)
 		PGresult   *result = PQgetResult(connection->conn);
 
 		/*
-		 * One NULL ends the results of a statement; a second one means that a broken connection has nothing more to
-		 * give.
+		 * One NULL ends the results of a statement; a second NULL means that a broken connection has no more results.
 		 */
 		if (result == NULL)
 		{
@@ -607,7 +609,7 @@ connection_readable(void *state)
 		return;
 	if (PQconsumeInput(connection->conn) == 0)
 	{
-		/* The reason that the server gave (57P01 and the like) may already be there. */
+		/* The server's reason (such as 57P01) may have arrived already. */
 		connection_drain(connection);
 		connection_doom(connection, PQerrorMessage(connection->conn));
 		return;
@@ -650,7 +652,7 @@ pool_dispatch(Pool *pool)
 		if (call->roomless)
 			continue;
 		connection = pool_choose(pool, rank, &closed);
-		/* All are busy: one more may be opened, for this call or for the next. */
+		/* All connections are busy: open one more, for this call or the next. */
 		if (closed != NULL && pool->ready > 0)
 			connection_open(closed);
 		if (connection != NULL)
@@ -661,7 +663,7 @@ pool_dispatch(Pool *pool)
 			continue;
 		}
 		blocked[rank] = true;
-		/* A list needs an idle connection: brief reads that overtake it would never leave it one. */
+		/* A list needs an idle connection.  If brief reads overtook the list, no connection would become idle. */
 		if (rank == RANK_LASTING && pool_owes_idle(pool))
 			blocked[RANK_BRIEF] = true;
 		if (blocked[RANK_LASTING] && blocked[RANK_BRIEF] && blocked[RANK_URGENT])
@@ -669,7 +671,7 @@ pool_dispatch(Pool *pool)
 	}
 }
 
-/* The asker is told that the time is up; a call that nobody waits for takes its place in the connection. */
+/* Reports PG_EXPIRED to the caller.  A call without a caller takes the place of this call on the connection. */
 static void
 step_expire(Connection *connection, Step *step)
 {
@@ -683,10 +685,10 @@ step_expire(Connection *connection, Step *step)
 	ghost->statement = call->statement;
 	ghost->connection = connection;
 	ghost->queued_at = call->queued_at;
-	/* What is still coming takes its room. */
+	/* The rest of the answer still takes the room of the call. */
 	ghost->holding = call->holding;
 	call->holding.bytes = 0;
-	/* There is nothing more to wait for. */
+	/* 0: the query may be cancelled at once. */
 	ghost->abandoned_at = 0;
 	step->call = ghost;
 	call->connection = NULL;
@@ -703,7 +705,7 @@ interrupt_sent(void *state)
 		pool_dispatch(connection->pool);
 }
 
-/* Stops the call that runs at the server; a second attempt is the end of the connection. */
+/* Cancels the running call at the server.  If that fails, the connection is closed. */
 static void
 connection_interrupt(Connection *connection, PgCall *call)
 {
@@ -727,8 +729,8 @@ connection_interrupt(Connection *connection, PgCall *call)
 }
 
 /*
- * The time of any call may be up, not just of the first: the feeds' stand behind others, and a statement may hang
- * while it is prepared.  An abandoned one costs something only while it runs.
+ * Checks the deadlines of all calls, not only of the first: calls of the feeds wait behind others, and a statement may
+ * hang while it is prepared.  An abandoned call matters only while it runs.
  */
 static void
 connection_check_calls(Connection *connection, uint64_t now)
@@ -745,7 +747,7 @@ connection_check_calls(Connection *connection, uint64_t now)
 		if (runs && step->call->done == NULL && now - step->call->abandoned_at > ABANDONED_MS)
 			connection_interrupt(connection, step->call);
 	}
-	/* What is not stopped after that cannot be stopped. */
+	/* A cancel request that takes longer has failed. */
 	if (connection->interrupt != NULL && connection->victim == NULL && now - connection->interrupted_at > INTERRUPT_MS)
 	{
 		connection_doom(connection, NULL);
@@ -791,7 +793,7 @@ pool_sweep(Pool *pool)
 		queue_remove(pool, call);
 		call_refuse(call, now > call->deadline ? PG_EXPIRED : PG_AWAY);
 	}
-	/* Those that are left ask for room again. */
+	/* The remaining calls ask for room again. */
 	pool_dispatch(pool);
 }
 
@@ -852,7 +854,10 @@ pg_start_worker(int worker)
 	answer_room_on_release(dispatch_all, NULL);
 }
 
-/* What writes is the work of upkeep.c, in small steps of up to some seconds; webhooks and the like are beside it. */
+/*
+ * The connection for writes serves the steps of upkeep.c, which take up to some seconds each.  The one for reads serves
+ * webhooks and the like.
+ */
 void
 pg_start_upkeep(void)
 {

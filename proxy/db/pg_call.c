@@ -3,9 +3,9 @@
  * pg_call.c
  *	  Calls of the extension's functions: statements, parameters, results.
  *
- * Everything travels in binary form, but for the cluster's uuid, which the
- * server parses.  Results are read without trust in their lengths: the
- * functions may be those of another version.
+ * All values are in binary form, except the cluster's uuid, which the server
+ * parses.  The lengths in results are checked: the functions may be those of
+ * another version.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,10 @@
 #define OID_TEXT 25
 
 const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
-	/* Alone and not prepared: behind a pooler of transactions all else would do harm to others. */
+	/*
+	 * Sent alone and not prepared: through a pooler of transactions, other statements would disturb other clients'
+	 * sessions.
+	 */
 	[PG_WHO] = {"who", "SELECT pg_catalog.pg_backend_pid()", 1, true, false, true},
 	[PG_SETTINGS] = {"settings",
 		"SELECT pg_catalog.set_config('application_name', 'kube-reports-proxy', false),"
@@ -63,7 +66,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_BOOKMARK] = {"bookmark",
 	"SELECT kube_reports_internal.api_bookmark($1::uuid, $2::int4, $3::int8, $4::text)", 1, true, false, true},
 	[PG_POLL] = {"poll", "SELECT * FROM kube_reports_internal.api_poll($1::uuid, $2::int4[])", 2, true, false, true},
-	/* The steps of upkeep.c: in its process they have the pool for writes to themselves. */
+	/* The steps of upkeep.c, which are the only users of the pool for writes in its process. */
 	[PG_COUNTS] = {"counts", "SELECT * FROM kube_reports_internal.api_counts($1::uuid)", 3, false, true, false},
 	[PG_RESULT_COUNTS] =
 	{"result_counts", "SELECT * FROM kube_reports_internal.api_result_counts($1::uuid, $2::int4)", 8,
@@ -133,7 +136,7 @@ pg_times(void)
 
 /* ---------- parameters ---------- */
 
-/* Appends to the call's buffer and returns where the new bytes are. */
+/* Extends the call's buffer and returns the address of the new bytes. */
 static char *
 call_extend(PgCall *call, size_t size)
 {
@@ -207,7 +210,7 @@ pg_call_new(PgStatement statement)
 	call->made_at = loop_microseconds();
 	if (statement != PG_WHO && statement != PG_SETTINGS)
 	{
-		/* The only parameter in text form, with its NUL: the server parses the uuid. */
+		/* The only parameter in text form, NUL-terminated: the server parses the uuid. */
 		call_begin_parameter(call, 0);
 		put_bytes(call, config.cluster_id, strlen(config.cluster_id) + 1);
 		call_end_parameter(call);
@@ -376,7 +379,7 @@ pg_result_free(PgResult *result)
 	PQclear((PGresult *) result);
 }
 
-/* Takes 4 bytes from the front; 0 when there are not so many. */
+/* Reads 4 bytes from the front; 0 when fewer bytes remain. */
 static int32_t
 array_take_int4(PgArray *array)
 {

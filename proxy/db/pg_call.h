@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * pg_call.h
- *	  Calls of the extension's functions, as pg.c sees them.
+ *	  Calls of the extension's functions: statements and the state of a call.
  *
- * Private to pg.c, which moves calls over connections, and pg_call.c, which
- * knows the statements and the binary forms of what goes in and comes out.
+ * Private to pg.c, which sends calls over connections, and pg_call.c, which
+ * has the statements and the binary forms of parameters and results.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,9 +17,8 @@
 #define PG_PARAMETERS 8			/* of one statement, at most */
 
 /*
- * Which versions of the extension the statements are for, those too that PROTOCOL_OLDEST stands for: the extension
- * tells which protocols it understands (kube_reports_internal.protocols()).  docs/contributing.md says when there is
- * a new one.
+ * The protocols that the statements of this proxy work with, down to PROTOCOL_OLDEST.  The extension reports the
+ * protocols that it supports (kube_reports_internal.protocols()).  docs/contributing.md says when a new one is needed.
  */
 #define PROTOCOL_NEWEST 1
 #define PROTOCOL_OLDEST 1
@@ -30,7 +29,7 @@ typedef struct PgStatementText
 {
 	const char *name;
 	const char *text;
-	int			columns;		/* at least so many in the answer */
+	int			columns;		/* the answer has at least this many */
 	bool		one_row;
 	bool		writes;			/* goes to the pool for writes */
 	bool		brief;			/* may be pipelined */
@@ -38,26 +37,26 @@ typedef struct PgStatementText
 
 extern const PgStatementText pg_statements[PG_STATEMENT_COUNT];
 
-/* Bytes expected of an answer, where that may be large; else 0. */
+/* The expected size of an answer in bytes if it may be large; else 0. */
 extern const size_t pg_answer_bytes[PG_STATEMENT_COUNT];
 
 struct PgCall
 {
 	PgStatement statement;
-	PgDone		done;			/* NULL when nobody wants the answer any more */
+	PgDone		done;			/* NULL when the answer is no longer wanted */
 	void	   *state;
 	struct PgConnection *connection;	/* NULL while it waits */
 	bool		urgent;
 	bool		standby;		/* goes to the standby's pool */
-	bool		exempt;			/* has further places in the queue */
+	bool		exempt;			/* may use the additional places in the queue */
 	bool		refused;		/* PG_BUSY or PG_AWAY is on its way */
 	bool		internal;		/* part of a connection's greeting: ends with it */
-	bool		roomless;		/* it waits until others give back what they hold of answers */
-	AnswerHolding holding;		/* the room for its answer, while it is on a connection */
-	size_t		room;			/* that it needs; 0: its answer is not counted */
+	bool		roomless;		/* it waits for room for its answer */
+	AnswerHolding holding;		/* the room held for its answer, while it is on a connection */
+	size_t		room;			/* bytes that its answer needs; 0: not counted */
 	uint64_t	queued_at;
-	uint64_t	made_at;		/* these two in microseconds */
-	uint64_t	sent_at;		/* 0: it has not been */
+	uint64_t	made_at;		/* made_at and sent_at are in microseconds */
+	uint64_t	sent_at;		/* 0: not sent yet */
 	uint64_t	deadline;
 	uint64_t	abandoned_at;
 	PgOutcome	outcome;		/* of a refused call */
@@ -72,7 +71,7 @@ struct PgCall
 	size_t		capacity;
 };
 
-/* The call goes to a connection; it has ended, with or without an answer. */
+/* Record the times of a call: it is sent; it has ended, with or without an answer. */
 extern void pg_call_sent(PgCall *call);
 extern void pg_call_ended(const PgCall *call);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_choice.c
- *	  Which connection of a pool a call goes to.
+ *	  Chooses the connection of a pool for a call.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@ call_rank(const PgCall *call)
 	return !pg_statements[call->statement].brief ? RANK_LASTING : call->urgent ? RANK_URGENT : RANK_BRIEF;
 }
 
-/* The lowest rank of the calls on a connection; RANK_COUNT when there are none. */
+/* Returns the lowest rank of the calls on a connection; RANK_COUNT when there are none. */
 static CallRank
 connection_rank(const Connection *connection)
 {
@@ -29,13 +29,10 @@ connection_rank(const Connection *connection)
 	return lowest;
 }
 
-/* A call that is not answered after so long may wait for a lock: others go elsewhere. */
+/* A call that takes longer than this may wait for a lock: other calls avoid its connection. */
 #define SLOW_MS 500
 
-/*
- * Whether another brief read may follow those on a connection: not behind one that nobody waits for, or that takes
- * long.
- */
+/* Whether a connection may take another brief read: not behind a call that was abandoned or is slow. */
 static bool
 connection_takes_more(const Connection *connection)
 {
@@ -57,7 +54,7 @@ connection_up(const Connection *connection)
 	return connection->state == CONNECTION_READY && !connection->doomed;
 }
 
-/* What is sent while a call is being stopped might be stopped in its place. */
+/* While a call is being cancelled, the cancel request might hit the next call instead. */
 static bool
 connection_ready(const Connection *connection)
 {
@@ -65,8 +62,9 @@ connection_ready(const Connection *connection)
 }
 
 /*
- * On how many connections there may be calls of this rank or lower ones.  Lists must not starve gets, and neither of
- * them the feeds, whose answers are what watches and readyz wait for: of those that are up, one is kept for each.
+ * The number of connections that may have calls of this rank or lower ranks.  Lists must not starve gets, and neither
+ * must starve the feeds, on which watches and readyz depend: of the open connections, one is kept for each of these
+ * ranks.
  */
 static int
 rank_limit(const Pool *pool, CallRank rank)
@@ -80,7 +78,7 @@ Connection *
 pool_choose(const Pool *pool, CallRank rank, Connection **closed)
 {
 	Connection *best = NULL;
-	int			taken[RANK_COUNT] = {0};	/* connections with a call of this rank or a lower one */
+	int			taken[RANK_COUNT] = {0};	/* connections that have a call of this rank or a lower one */
 
 	*closed = NULL;
 	for (int i = 0; i < pool->count; i++)
@@ -110,7 +108,7 @@ pool_choose(const Pool *pool, CallRank rank, Connection **closed)
 		}
 		if (rank == RANK_LASTING || lowest == RANK_LASTING || !connection_takes_more(connection))
 			continue;
-		/* The feeds have one of their own, and what is before them on another might hang. */
+		/* An urgent call does not follow slower calls, which might hang: the feeds have a connection of their own. */
 		if (lowest < rank && pool->ready > 1)
 			continue;
 		if (best == NULL || connection->call_count < best->call_count)

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * pg_choice.h
- *	  Which connection of a pool a call goes to.
+ *	  Chooses the connection of a pool for a call.
  *
  * Private to pg.c, which owns pools and connections, pg_connect.c, which opens
- * connections, and pg_choice.c, which changes neither.
+ * connections, and pg_choice.c, which changes neither pools nor connections.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,7 @@
 typedef struct Pool Pool;
 typedef struct PgConnection Connection;
 
-/* What a connection has been asked; the first one is being answered. */
+/* A step of a connection: a call or a preparation.  The server is working on the first one. */
 typedef struct Step
 {
 	PgCall	   *call;			/* NULL: statement is being prepared */
@@ -48,20 +48,20 @@ struct PgConnection
 	LoopSocket *socket;
 	ConnectionState state;
 	bool		doomed;			/* to be closed by the sweep */
-	bool		broken;			/* by the peer, not by us */
+	bool		broken;			/* closed by the peer, not by this side */
 	bool		flushing;		/* waits until the socket takes bytes */
 	bool		wanted;			/* reconnect when closed */
-	bool		misled;			/* the last attempt met a server that has to be set up first */
+	bool		misled;			/* the last attempt failed because the server needs to be set up */
 	bool		prepared[PG_STATEMENT_COUNT];
-	char		unprepared[6];	/* SQLSTATE of a preparation that failed, for the call behind it; "" */
+	char		unprepared[6];	/* SQLSTATE of a failed preparation, for the call after it; "" */
 	char		unprepared_why[256];
 	Step		steps[STEP_LIMIT];
 	size_t		first_step;
 	size_t		step_count;
 	size_t		call_count;		/* steps that are calls */
 	PGresult   *result;			/* of the first step */
-	PgCall	   *victim;			/* the first step's, which is being stopped; NULL: none */
-	PgInterrupt *interrupt;		/* on its way; NULL: none.  What comes next might be hit */
+	PgCall	   *victim;			/* the call of the first step while it is being cancelled; NULL: none */
+	PgInterrupt *interrupt;		/* cancel request in progress; NULL: none.  It may hit the next call */
 	uint64_t	interrupted_at;
 	uint64_t	resolving_since;
 	uint64_t	connect_deadline;
@@ -79,18 +79,18 @@ struct Pool
 	MetricGauge use;
 	Connection *connections;
 	int			count;
-	int			kept;			/* connections that not every call may take: see rank_limit() */
+	int			kept;			/* connections kept from calls of lower ranks: see rank_limit() */
 	int			ready;			/* connections that can take calls */
 	PgCall	   *first;
 	PgCall	   *last;
-	size_t		waiting;		/* calls that count against the limit */
+	size_t		waiting;		/* calls that count for the limit of the queue */
 	uint64_t	away_since;		/* 0 when a connection is ready */
 };
 
-/* Which calls may take the last connections: the higher ones. */
+/* Calls of higher ranks may use connections that are kept from lower ranks. */
 typedef enum CallRank
 {
-	RANK_LASTING,				/* lists, and whatever else is not brief */
+	RANK_LASTING,				/* lists and other calls that are not brief */
 	RANK_BRIEF,
 	RANK_URGENT,				/* brief, and urgent */
 	RANK_COUNT
@@ -99,14 +99,14 @@ typedef enum CallRank
 extern CallRank call_rank(const PgCall *call);
 
 /*
- * The connection for a call of this rank: an idle one, else one that can be given another brief read; NULL when it
- * has to wait.  *closed: one that may be opened because all that the call could have are busy, or NULL.
+ * Returns the connection for a call of this rank: an idle one, else one that can take another brief read; NULL when the
+ * call has to wait.  *closed: a connection to open because all suitable ones are busy, or NULL.
  */
 extern Connection *pool_choose(const Pool *pool, CallRank rank, Connection **closed);
 
 /*
- * Whether a lasting call that has no connection may have one as soon as one is idle: then it waits for others, not
- * for its own kind.
+ * Whether a waiting lasting call may take the next idle connection: then it waits for brief reads, not for other
+ * lasting calls.
  */
 extern bool pool_owes_idle(const Pool *pool);
 

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pg_connect.c
- *	  How a connection to the database comes about.
+ *	  Opens connections to the database.
  *
- * The host's name is resolved, libpq connects, the session is set up, and
- * api_hello() says whether it leads to the store that is served.
+ * Resolves the host's name, lets libpq connect, sets up the session, and asks
+ * api_hello() whether the connection leads to the store that this proxy
+ * serves.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,16 +19,16 @@
 #include "db/pg_pooler.h"
 
 #define CONNECT_MS 10000		/* for connecting, authentication and api_hello */
-#define RESOLVE_MS 1000			/* how long a connection waits for new addresses when there are old ones */
-#define REFUSAL_LOG_MS 60000	/* between two lines about a server that has no room */
+#define RESOLVE_MS 1000			/* how long a connection waits for new addresses while there are old ones */
+#define REFUSAL_LOG_MS 60000	/* between two lines of the log about a server without room */
 
-/* Identity of the store that the primary last showed; "" before. */
+/* Identity of the store that the primary reported last; "": none yet. */
 static char store[40];
 
 bool		pg_announces;
 static char announcement[512];
 
-/* What a greeting met that the log has told of. */
+/* The last trouble of a greeting that was logged. */
 static char told_trouble[512];
 
 static void connection_step(void *state);
@@ -40,7 +41,7 @@ pg_check_connection_string(const char *flag, const char *text)
 	PQconninfoOption *options;
 	char	   *why = NULL;
 
-	/* libpq takes what is neither form for the name of a database. */
+	/* libpq takes a text in neither form for the name of a database. */
 	if (strchr(text, '=') == NULL && strncmp(text, "postgresql://", 13) != 0 && strncmp(text, "postgres://", 11) != 0)
 		return;
 	options = PQconninfoParse(text, &why);
@@ -48,7 +49,7 @@ pg_check_connection_string(const char *flag, const char *text)
 	{
 		if (why != NULL)
 			why[strcspn(why, "\n")] = '\0';
-		/* Without the string: there may be a password in it. */
+		/* The message leaves out the string, which may contain a password. */
 		config_refuse(flag, why != NULL ? why : "out of memory");
 	}
 	PQconninfoFree(options);
@@ -56,7 +57,7 @@ pg_check_connection_string(const char *flag, const char *text)
 
 /* ---------- the greeting ---------- */
 
-/* For the log, once: what the proxy has found. */
+/* Sets the announcement of the database for the log, once. */
 static void
 announce(const Connection *connection, const PgResult *hello)
 {
@@ -78,8 +79,8 @@ pg_announcement(void)
 }
 
 /*
- * Why a greeting failed.  Where the server has to be set up first, the first worker says at once, and once, what is
- * to be done; attempts then come less often.
+ * Returns why a greeting failed.  When an operator must set up the server, this logs the necessary steps, once, and
+ * later attempts are less frequent.
  */
 static const char *
 greeting_trouble(Connection *connection, const PgError *error)
@@ -116,8 +117,8 @@ greeting_trouble(Connection *connection, const PgError *error)
 }
 
 /*
- * Whether a connection leads to the store that is served.  Another server's copy of the reports may look alike and
- * count its versions differently.
+ * Whether a connection leads to the store that this proxy serves.  A copy of the reports on another server may look the
+ * same but count its versions differently.
  */
 static bool
 is_same_store(const Connection *connection, const PgResult *hello)
@@ -132,14 +133,17 @@ is_same_store(const Connection *connection, const PgResult *hello)
 		return true;
 	}
 	same = strcmp(store, shown) == 0;
-	/* Before the primary has answered it is nobody's mistake. */
+	/* Until the primary has answered, a difference is not an error. */
 	if (!same && !told && store[0] != '\0')
 		log_line(LOG_ERROR, "--read-database is no standby of the database: it is not used");
 	told = !same && store[0] != '\0';
 	return same;
 }
 
-/* Whether this proxy and the extension understand each other; otherwise what to do about it, once in the log. */
+/*
+ * Whether this proxy and the extension have a common protocol; otherwise *why says what to do, and the log says it
+ * once.
+ */
 static bool
 is_understood(const PgResult *hello, const char **why)
 {
@@ -158,7 +162,7 @@ is_understood(const PgResult *hello, const char **why)
 			 newest < PROTOCOL_OLDEST ? "new" : "old", PROTOCOL_OLDEST, PROTOCOL_NEWEST, oldest, newest,
 			 newest < PROTOCOL_OLDEST ? "update the extension (ALTER EXTENSION kube_reports UPDATE)" :
 			 "use a newer proxy");
-	/* Each attempt to connect fails alike. */
+	/* Every attempt fails in the same way: log it once. */
 	if (!told)
 		log_line(LOG_ERROR, "%s", refusal);
 	told = true;
@@ -166,7 +170,7 @@ is_understood(const PgResult *hello, const char **why)
 	return false;
 }
 
-/* api_hello has been answered: the role is the right one, the cluster is known. */
+/* api_hello() has answered: the role has its rights and the cluster is known. */
 static void
 connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
@@ -184,7 +188,7 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 		connection_refuse(connection, refusal);
 		return;
 	}
-	/* Its greeting left out what has to come before the first write. */
+	/* On a read-only server, the greeting skipped the steps that must precede the first write. */
 	if (read_only && connection->pool->for_writes)
 	{
 		connection_doom(connection, "the database is read-only");
@@ -207,7 +211,7 @@ connection_greeted(void *state, PgOutcome outcome, PgResult *result, const PgErr
 	pool_dispatch(connection->pool);
 }
 
-/* Says once in the log what is wrong with the pooler; attempts then come less often. */
+/* Logs once what is wrong with the pooler; later attempts are less frequent. */
 static void
 refuse_pooler(Connection *connection)
 {
@@ -228,7 +232,11 @@ static void
 connection_set(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 {
 	pg_result_free(result);
-	/* A session that has just begun has no prepared statement, and keeps what it prepares. */
+
+	/*
+	 * A new session has no prepared statements and keeps those it prepares; these errors mean that the session was
+	 * changed.
+	 */
 	if (error != NULL && (strcmp(error->sqlstate, "26000") == 0 || strcmp(error->sqlstate, "42P05") == 0))
 		refuse_pooler(state);
 	else if (outcome != PG_OK)
@@ -264,8 +272,8 @@ connection_set_up(Connection *connection)
 }
 
 /*
- * It is known which of the server's processes is at the other end: not the one that libpq was told of where a pooler
- * is in between.
+ * The server has returned the process ID of the session.  The ID differs from the one that libpq knows when there is a
+ * pooler in between.
  */
 static void
 connection_identified(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -295,7 +303,7 @@ connection_greet(Connection *connection)
 	greet_with(connection, pg_call_new(PG_WHO), connection_identified);
 }
 
-/* Watches libpq's socket; false when there is no descriptor left for that. */
+/* Watches libpq's socket; false when no descriptor is left. */
 static bool
 connection_watch(Connection *connection, void (*readable) (void *state))
 {
@@ -307,7 +315,7 @@ connection_watch(Connection *connection, void (*readable) (void *state))
 
 /* ---------- connecting ---------- */
 
-/* Every attempt would say it again. */
+/* Counts refusals for lack of room (53300), and logs them at most once a minute. */
 void
 connection_refused(const char *why)
 {
@@ -326,7 +334,7 @@ connection_refused(const char *why)
 			 "are open", config.connections);
 }
 
-/* One step of connecting; libpq may have changed the socket, so it is watched anew. */
+/* One step of connecting.  libpq may have changed the socket, so the loop watches it anew. */
 static void
 connection_poll(Connection *connection)
 {
@@ -359,14 +367,14 @@ connection_step(void *state)
 		connection_poll(connection);
 }
 
-/* What libpq would print: every line of ours is JSON. */
+/* Logs what libpq would print to standard error: every line of the log must be JSON. */
 static void
 connection_notice(void *state, const char *message)
 {
 	log_line(LOG_WARNING, "database: %.*s", (int) strcspn(message, "\n"), message);
 }
 
-/* Begins to connect, to the addresses that are known. */
+/* Begins to connect to the known addresses. */
 static void
 connection_start(Connection *connection)
 {
@@ -381,7 +389,7 @@ connection_start(Connection *connection)
 		keywords[7] = NULL;
 	else if (pg_target_addresses(connection->pool->target, &addresses, &why))
 	{
-		/* Behind the connection string, which they override. */
+		/* Placed after the connection string, these override it. */
 		values[7] = addresses.host;
 		values[8] = addresses.hostaddr;
 		values[9] = addresses.port;
@@ -399,7 +407,7 @@ connection_start(Connection *connection)
 		return;
 	}
 	PQsetNoticeProcessor(connection->conn, connection_notice, NULL);
-	/* Only then is the SQLSTATE of a refusal in the message. */
+	/* Only verbose messages contain the SQLSTATE of a refusal. */
 	PQsetErrorVerbosity(connection->conn, PQERRORS_VERBOSE);
 	if (connection_watch(connection, connection_step))
 		loop_socket_notify_write(connection->socket, connection_step);
@@ -423,8 +431,8 @@ connection_open(Connection *connection)
 }
 
 /*
- * Goes on with the connections of a pool that wait for addresses: with new ones, or when new ones have been waited
- * for long enough.
+ * Continues with the connections of a pool that wait for addresses: with new addresses, or with old ones after waiting
+ * long enough for new ones.
  */
 void
 pool_resolved(Pool *pool, bool fresh)

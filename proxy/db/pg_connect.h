@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_connect.h
- *	  How a connection to the database comes about.
+ *	  Opens connections to the database.
  *
  * Private to pg.c, which owns pools and connections, and pg_connect.c, which
  * opens them.
@@ -13,31 +13,31 @@
 
 #include "db/pg_choice.h"
 
-/* pg_connect.c: begins to open a connection that is closed; it is READY some time later, or doomed. */
+/* pg_connect.c: begins to open a closed connection; later it is READY, or doomed. */
 extern void connection_open(Connection *connection);
 
 /*
- * Goes on with the connections of a pool that wait for addresses: with fresh ones, or when those have been waited for
- * long enough.
+ * Continues with the connections of a pool that wait for addresses: with fresh addresses, or with old ones after
+ * waiting long enough for fresh ones.
  */
 extern void pool_resolved(Pool *pool, bool fresh);
 
 /*
- * Ends the proxy, as a wrong command line does, where libpq does not understand a connection string; what has no "="
- * names a database.
+ * Exits as for a wrong command line when libpq does not understand a connection string.  A text without "=" is the name
+ * of a database.
  */
 extern void pg_check_connection_string(const char *flag, const char *text);
 
-/* Tells an operator, now and then, when the server had no room for a connection; why is what libpq said. */
+/* Logs from time to time that the server had no room for a connection; why is libpq's message. */
 extern void connection_refused(const char *why);
 
-/* Whether this is the process that says what concerns all of the proxy. */
+/* Whether this process logs what concerns the whole proxy. */
 extern bool pg_announces;
 
-/* pg.c: says why a connection cannot be used (NULL: that is known); it is closed by the next sweep. */
+/* pg.c: records why a connection cannot be used (NULL: already recorded); the next sweep closes it. */
 extern void connection_doom(Connection *connection, const char *why);
 
-/* The same for what has been said in the log: readyz says it still. */
+/* The same for a reason that is already in the log; readyz still shows it. */
 extern void connection_refuse(Connection *connection, const char *why);
 extern void connection_send(Connection *connection, PgCall *call);
 extern void connection_readable(void *state);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * pg_interrupt.c
- *	  Queries that nobody waits for any more, stopped at the server.
+ *	  Cancels queries at the server whose answers are no longer wanted.
  *
- * One thread sends one message after the other.  The list is bounded, and a
- * connection does not wait for its turn for long: pg.c then closes it.
+ * One thread sends the cancel requests one after the other.  The list is
+ * bounded.  A connection does not wait long for its turn: pg.c then closes it.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +24,7 @@
 struct PgInterrupt
 {
 	PGcancel   *cancel;
-	void		(*done) (void *state);	/* the loop's own; NULL: nobody asks */
+	void		(*done) (void *state);	/* only the loop uses it; NULL: not wanted any more */
 	void	   *state;
 	PgInterrupt *next;
 };
@@ -35,7 +35,7 @@ static PgInterrupt *first_asked;	/* oldest first */
 static PgInterrupt **last_asked = &first_asked;
 static PgInterrupt *finished;
 static int	done_fd = -1;
-static int	under_way;			/* the loop's own */
+static int	under_way;			/* only the loop uses it */
 
 static void *
 send_interrupts(void *state)
@@ -54,7 +54,7 @@ send_interrupts(void *state)
 			last_asked = &first_asked;
 		pthread_mutex_unlock(&lock);
 
-		/* Whether it was of use shows in the connection. */
+		/* The connection shows whether the request had an effect. */
 		PQcancel(interrupt->cancel, error, sizeof(error));
 		pthread_mutex_lock(&lock);
 		interrupt->next = finished;
@@ -102,7 +102,7 @@ start_thread(void)
 		done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (done_fd < 0)
 		return false;
-	/* Signals are for the thread that has the loop. */
+	/* The new thread blocks all signals: the thread of the loop handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	started = pthread_create(&thread, NULL, send_interrupts, NULL) == 0;

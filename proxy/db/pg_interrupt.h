@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * pg_interrupt.h
- *	  Queries that nobody waits for any more, stopped at the server.
+ *	  Cancels queries at the server whose answers are no longer wanted.
  *
- * Private to pg.c.  A query is stopped by a message over a connection of its
- * own, and libpq's function for that blocks: a thread calls it.
+ * Private to pg.c.  A cancel request needs its own connection, and libpq's
+ * function for it blocks: a thread calls that function.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,12 +16,12 @@
 typedef struct PgInterrupt PgInterrupt;
 
 /*
- * Tells the server to stop what a connection is doing; done runs from the loop when it has been told, or cannot be:
- * then no signal is on its way any more.  NULL when too many are under way.
+ * Asks the server to cancel the query of a connection.  The loop calls done() when the request was sent or has failed:
+ * after that no signal is on its way.  NULL when too many requests are in progress.
  */
 extern PgInterrupt *pg_interrupt(PGconn *conn, void (*done) (void *state), void *state);
 
-/* done will not run. */
+/* done() will not run. */
 extern void pg_interrupt_forget(PgInterrupt *interrupt);
 
 #endif							/* PG_INTERRUPT_H */

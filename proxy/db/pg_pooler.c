@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * pg_pooler.c
- *	  Poolers between the proxy and the database: whether they keep sessions.
+ *	  Finds out whether a pooler between the proxy and the database keeps sessions.
  *
- * A pooler does not say how it pools.  So two connections are made through it,
- * which ask for the process that serves them.  With a session each, they have
- * different ones, and always the same.  Where sessions are handed on between
- * transactions, the second connection gets the session that the first one has
- * just left, or the first one gets another when it comes back: on an idle pooler
- * at once, on a busy one within a few rounds.
+ * A pooler does not tell its mode.  So two test connections through it ask for
+ * the process ID of the server process that serves them.  If each connection
+ * has its own session, the two IDs differ and never change.  If the pooler
+ * reassigns sessions between transactions, the second connection gets the
+ * session that the first one has just left, or the first one gets another
+ * session later: on an idle pooler at once, on a busy one within a few rounds.
  *
- * libpq waits here, on a thread of its own, which ends with the answer.
+ * libpq blocks here, on a separate thread, which ends with the answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,8 +28,8 @@
 
 #define ROUNDS 5
 #define ANSWER_MS 3000			/* for each question */
-#define AGE_MS 4000				/* for how long it is believed that transactions are pooled */
-#define PLACES 4				/* the databases of a proxy are fewer */
+#define AGE_MS 4000				/* how long the mode POOLER_OF_TRANSACTIONS is remembered */
+#define PLACES 4				/* a proxy has fewer databases */
 
 typedef struct Place
 {
@@ -37,7 +37,7 @@ typedef struct Place
 	char		address[64];
 	char		port[16];
 	char	   *database;
-	bool		asking;			/* these two with the lock held */
+	bool		asking;			/* asking, mode and known_at are read and written with the lock held */
 	PoolerMode	mode;
 	uint64_t	known_at;
 } Place;
@@ -52,7 +52,7 @@ connect_to(const Place *place)
 	const char *keywords[] = {"application_name", "connect_timeout", "dbname", "host", "hostaddr", "port", NULL};
 	const char *values[] = {"kube-reports-proxy", "5", place->database, place->host, place->address, place->port, NULL};
 
-	/* A socket's directory has no address. */
+	/* A Unix-domain socket has no address. */
 	if (place->address[0] == '\0')
 	{
 		keywords[4] = "port";
@@ -61,7 +61,7 @@ connect_to(const Place *place)
 	return PQconnectdbParams(keywords, values, 1);
 }
 
-/* The first value of the answer; false when there is none in time. */
+/* Reads the first value of the answer; false when there is no answer in time. */
 static bool
 ask(PGconn *conn, const char *question, char *value, size_t size)
 {
@@ -110,8 +110,8 @@ find_mode(const Place *place)
 		if (!ask(second, "BEGIN", other, sizeof(other)))
 		{
 			/*
-			 * Statements are pooled; or else all sessions that there may be are taken, the first one's being one of
-			 * them.
+			 * An error: the pooler pools statements.  No answer: all sessions are in use, one of them by the first
+			 * connection, so the pooler pools sessions.
 			 */
 			if (PQtransactionStatus(second) != PQTRANS_ACTIVE)
 				mode = POOLER_OF_TRANSACTIONS;
@@ -143,7 +143,7 @@ run(void *state)
 	return NULL;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void
 begin_asking(Place *place)
 {
@@ -151,7 +151,7 @@ begin_asking(Place *place)
 	sigset_t	before;
 	pthread_t	thread;
 
-	/* Signals are for the thread that has the loop. */
+	/* The new thread blocks all signals: the thread of the loop handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	place->asking = pthread_create(&thread, NULL, run, place) == 0;
@@ -160,7 +160,7 @@ begin_asking(Place *place)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The loop's own; the last place is used again when there are too many. */
+/* Only the loop calls this.  Returns the place of a connection, a new one if needed; NULL when there are too many. */
 static Place *
 find_place(const PGconn *conn, const char *database)
 {
@@ -190,7 +190,7 @@ pg_pooler_mode(const PGconn *conn, const char *database)
 	Place	   *place = find_place(conn, database);
 	PoolerMode	mode;
 
-	/* More places than a proxy has: hosts of many names.  What goes wrong then shows in the first call. */
+	/* Too many places, because a name has many hosts: assume sessions.  If that is wrong, the first call fails. */
 	if (place == NULL)
 		return POOLER_OF_SESSIONS;
 	pthread_mutex_lock(&lock);

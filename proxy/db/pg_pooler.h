@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_pooler.h
- *	  Poolers between the proxy and the database: whether they keep sessions.
+ *	  Finds out whether a pooler between the proxy and the database keeps sessions.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,15 +12,18 @@
 
 typedef enum PoolerMode
 {
-	POOLER_NOT_KNOWN,			/* it is being found out: to be asked again soon */
-	POOLER_OF_SESSIONS,			/* a connection has one session of the server for itself, until it ends */
-	POOLER_OF_TRANSACTIONS		/* or of statements: each may be in another session */
+	POOLER_NOT_KNOWN,			/* not known yet: ask again soon */
+	POOLER_OF_SESSIONS,			/* a connection keeps one session of the server until it ends */
+	POOLER_OF_TRANSACTIONS		/* or of statements: each may run in another session */
 } PoolerMode;
 
-/* How a connection is pooled that does not end at the server itself.  database: its connection string. */
+/*
+ * Returns the mode of the pooler of a connection that does not lead to the server directly.  database: its connection
+ * string.
+ */
 extern PoolerMode pg_pooler_mode(const PGconn *conn, const char *database);
 
-/* Something has shown that it is, or may be, another mode by now. */
+/* The mode may have changed: find it out again. */
 extern void pg_pooler_changed(void);
 
 #endif							/* PG_POOLER_H */

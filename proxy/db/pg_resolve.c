@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * pg_resolve.c
- *	  Addresses of the hosts that a connection string names.
+ *	  Resolves the host names of a connection string.
  *
- * Each target has a thread, which is in getaddrinfo() or waits to be asked.
- * What it finds is put down host by host: one whose name hangs does not keep
- * the others from being used.
+ * Each target has a thread, which runs getaddrinfo() or waits for a request.
+ * It stores its results host by host: a name that hangs does not keep the
+ * other hosts from being used.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,12 +41,12 @@ typedef struct Host
 {
 	char		name[HOST_SIZE];
 	char		port[PORT_SIZE];
-	bool		resolve;		/* it is a name */
-	char		given[ADDRESS_SIZE];	/* hostaddr, or the name that is an address; "" for a socket */
+	bool		resolve;		/* the host is a name */
+	char		given[ADDRESS_SIZE];	/* hostaddr, or the name if it is an address; "" for a socket */
 	HostAddresses known;
 } Host;
 
-/* Memory of all processes: the last good addresses of one target, by the place of the host. */
+/* Shared memory of all processes: the last good addresses of one target, indexed by host. */
 typedef struct Board
 {
 	pthread_mutex_t lock;
@@ -56,26 +56,26 @@ typedef struct Board
 struct PgTarget
 {
 	Board	   *board;
-	pthread_mutex_t lock;		/* for what follows */
+	pthread_mutex_t lock;		/* for the members from here to done_fd */
 	pthread_cond_t asked;
-	bool		wanted;			/* the thread has something to do, or does it */
+	bool		wanted;			/* the thread is asked to resolve, or is resolving */
 	Host		hosts[MAX_HOSTS];
 	int			host_count;
-	char		error[512];		/* of the last try; "" when every host was resolved */
+	char		error[512];		/* of the last attempt; "" when every host was resolved */
 	int			done_fd;
 
-	/* The loop's own. */
-	uint64_t	begun;			/* the try that is under way, or the last */
+	/* Only the loop uses the following members. */
+	uint64_t	begun;			/* start of the present or last attempt */
 	void		(*resolved) (void *state);
 	void	   *state;
-	bool		failing;		/* the log says so */
+	bool		failing;		/* the log has reported the failure */
 	char		host[MAX_HOSTS * MAX_ADDRESSES * (HOST_SIZE + 1)];
 	char		hostaddr[MAX_HOSTS * MAX_ADDRESSES * (ADDRESS_SIZE + 1)];
 	char		port[MAX_HOSTS * MAX_ADDRESSES * (PORT_SIZE + 1)];
 	char		why[512];
 };
 
-static Board *boards;			/* of the database, and of the standby */
+static Board *boards;			/* for the database and for the standby */
 
 void
 pg_targets_init(void)
@@ -96,9 +96,11 @@ pg_targets_init(void)
 	pthread_mutexattr_destroy(&robust);
 }
 
-/* ---------- what the connection string says ---------- */
+/* ---------- the connection string ---------- */
 
-/* A keyword of a connection string, with libpq's defaults: the service file and the environment. */
+/*
+ * Returns the value of a keyword of a connection string, or libpq's default from the service file and the environment.
+ */
 static const char *
 option_value(const PQconninfoOption * given, const PQconninfoOption * defaults, const char *keyword)
 {
@@ -120,7 +122,7 @@ count_entries(const char *list)
 	return count;
 }
 
-/* Copies the entry of a list; the only one for any when single.  False when it does not fit. */
+/* Copies the entry of a list with this number; single: the list has one entry for all.  False when it does not fit. */
 static bool
 take_entry(char *target, size_t size, const char *list, int number, bool single)
 {
@@ -148,7 +150,7 @@ is_address(const char *name)
 	return numeric;
 }
 
-/* Reads the hosts; false when there is nothing to resolve. */
+/* Reads the hosts; false when no name has to be resolved. */
 static bool
 read_hosts(PgTarget *target, const char *names, const char *addresses, const char *ports)
 {
@@ -156,7 +158,7 @@ read_hosts(PgTarget *target, const char *names, const char *addresses, const cha
 	int			ports_count = count_entries(ports);
 	bool		resolve = false;
 
-	/* What does not fit together is for libpq to complain about. */
+	/* libpq reports inconsistent lists. */
 	if (names[0] == '\0' || count > MAX_HOSTS || (addresses[0] != '\0' && count_entries(addresses) != count) ||
 		(ports_count != 1 && ports_count != count))
 		return false;
@@ -182,7 +184,7 @@ read_hosts(PgTarget *target, const char *names, const char *addresses, const cha
 static bool
 read_database(PgTarget *target, const char *database)
 {
-	/* Anything else is the name of a database; the rest of libpq's rule. */
+	/* As in libpq, any other text is the name of a database. */
 	bool		is_string = strchr(database, '=') != NULL || strncmp(database, "postgres", 8) == 0;
 	PQconninfoOption *given = is_string ? PQconninfoParse(database, NULL) : NULL;
 	const char *service = option_value(given, NULL, "service");
@@ -191,7 +193,7 @@ read_database(PgTarget *target, const char *database)
 	PQconninfoOption *defaults;
 	bool		resolve;
 
-	/* libpq tells its defaults only for the service of the environment. */
+	/* PQconndefaults() reads only the service that PGSERVICE names. */
 	if (service[0] != '\0')
 		setenv("PGSERVICE", service, 1);
 	defaults = PQconndefaults();
@@ -210,7 +212,7 @@ read_database(PgTarget *target, const char *database)
 
 /* ---------- the thread ---------- */
 
-/* 0, or an error of getaddrinfo(). */
+/* Returns 0 or an error of getaddrinfo(). */
 static int
 resolve_name(const char *name, HostAddresses *result)
 {
@@ -229,7 +231,7 @@ resolve_name(const char *name, HostAddresses *result)
 	return error != 0 ? error : result->count == 0 ? EAI_NONAME : 0;
 }
 
-/* For the processes to come. */
+/* Stores the addresses for other and later processes. */
 static void
 share(PgTarget *target, int number, const HostAddresses *known)
 {
@@ -289,7 +291,7 @@ run_resolver(void *state)
 
 /* ---------- for the loop ---------- */
 
-/* An operator hears once that names cannot be resolved, and once that they can. */
+/* Logs once that names cannot be resolved, and once that they can again. */
 static void
 note_outcome(PgTarget *target)
 {
@@ -317,7 +319,7 @@ on_done(void *state)
 	target->resolved(target->state);
 }
 
-/* What another process found, unless one that is stopped holds the lock. */
+/* Takes the addresses that another process found, unless the lock is held, maybe by a stopped process. */
 static void
 take_shared(PgTarget *target)
 {
@@ -354,7 +356,7 @@ pg_target_new(const char *database, bool standby, void (*resolved) (void *state)
 	pthread_mutex_init(&target->lock, NULL);
 	pthread_cond_init(&target->asked, NULL);
 	target->done_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	/* Signals are for the thread that has the loop. */
+	/* The new thread blocks all signals: the thread of the loop handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (target->done_fd < 0 || loop_socket_open(target->done_fd, on_done, target) == NULL ||

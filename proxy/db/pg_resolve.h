@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * pg_resolve.h
- *	  Addresses of the hosts that a connection string names.
+ *	  Resolves the host names of a connection string.
  *
- * Private to pg.c.  libpq resolves names in the function that begins to
- * connect, and that would stop the loop for as long as DNS hangs.  So a thread
- * resolves them, and libpq is given the addresses beside the names, which it
- * still verifies certificates by.  The last good addresses are kept, in memory that
- * all processes of the proxy share: connections are made while DNS is away, also
- * by a process that takes the place of another.
+ * Private to pg.c.  libpq resolves names when it begins to connect, which
+ * would block the loop as long as DNS hangs.  So a thread resolves them.
+ * libpq gets the addresses together with the names, by which it still verifies
+ * certificates.  The last good addresses are kept in memory that all processes
+ * of the proxy share: so connections can be opened while DNS is down, also by
+ * a process that replaces another.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,10 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What one connection string leads to.  Lives as long as the process. */
+/* The hosts of one connection string.  Lives as long as the process. */
 typedef struct PgTarget PgTarget;
 
-/* For libpq, in place of what the connection string says; lists separated by commas. */
+/* Values for libpq that replace those of the connection string; lists separated by commas. */
 typedef struct PgAddresses
 {
 	const char *host;
@@ -29,23 +29,19 @@ typedef struct PgAddresses
 	const char *port;
 } PgAddresses;
 
-/* Called by the parent before it forks. */
+/* The parent calls this before it forks. */
 extern void pg_targets_init(void);
 
 /*
- * standby: the string is --read-database, else --database.  resolved is called from the loop whenever names have been
- * resolved, or could not be.  NULL when there is nothing to resolve: sockets, addresses, or a string that libpq has
- * to complain about.
+ * standby: the string is --read-database, else --database.  The loop calls resolved() whenever names were resolved or
+ * could not be.  NULL when there is nothing to resolve: sockets, addresses, or a string that libpq will refuse.
  */
 extern PgTarget *pg_target_new(const char *database, bool standby, void (*resolved) (void *state), void *state);
 
-/* Begins to resolve the names anew, unless that is under way; when it began, by loop_now(). */
+/* Begins to resolve the names again, unless this is in progress.  Returns its start, by loop_now(). */
 extern uint64_t pg_target_resolve(PgTarget *target);
 
-/*
- * What is known by now, be it old; false when there is no address, and then *why says why.  Valid until the next
- * call.
- */
+/* Returns the known addresses, even if old; false and *why when there is no address.  Valid until the next call. */
 extern bool pg_target_addresses(PgTarget *target, PgAddresses *addresses, const char **why);
 
 #endif							/* PG_RESOLVE_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_session.c
- *	  One connection to a database, whose answers are waited for: for commands.
+ *	  A blocking connection to a database, for commands.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Five attempts, a second apart: a restart of the server takes no longer. */
+/* Five attempts, one second apart: a restart of the server takes no longer. */
 #define ATTEMPTS 5
 
 #define TEXT_OID 25
@@ -27,7 +27,7 @@ struct PgSession
 	bool		read_only;
 };
 
-/* What libpq and the server say takes several lines. */
+/* Joins a message of libpq or the server into one line. */
 static const char *
 one_line(Arena *arena, const char *text)
 {
@@ -58,7 +58,7 @@ ignore_notice(void *state, const char *message)
 {
 }
 
-/* What a session begins with, also after its connection was made anew. */
+/* Sets up a session, also after its connection was opened again. */
 static bool
 session_prepare(PgSession *session)
 {
@@ -118,7 +118,9 @@ append_int32(StrBuf *buf, size_t value)
 	strbuf_append(buf, (const char *) &network, sizeof(network));
 }
 
-/* A text array in PostgreSQL's binary form: dimensions, nulls, element type, length and lower bound, elements. */
+/*
+ * Builds a text array in PostgreSQL's binary form: dimensions, nulls, element type, length and lower bound, elements.
+ */
 static JsonText
 binary_array(Arena *arena, const JsonText *items, size_t count)
 {
@@ -144,7 +146,8 @@ binary_array(Arena *arena, const JsonText *items, size_t count)
 /* ---------- statements ---------- */
 
 /*
- * Whether the same may go well in a moment: a lost connection, a server that starts or ends, a lock that others hold.
+ * Whether the failure is temporary: a lost connection, a server that starts or stops, a conflict with other
+ * transactions.
  */
 static bool
 is_passing(PGconn *conn, const char *sqlstate)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pg_session.h
- *	  One connection to a database, whose answers are waited for: for commands.
+ *	  A blocking connection to a database, for commands.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,11 +14,11 @@ typedef struct PgSession PgSession;
 
 typedef struct PgFailure
 {
-	char		sqlstate[6];	/* "" when the server did not say one */
-	const char *message;		/* with detail and hint, in one line; in the arena */
+	char		sqlstate[6];	/* "" when the server sent none */
+	const char *message;		/* one line with detail and hint; in the arena */
 } PgFailure;
 
-/* A parameter: a text, or a text array; neither: NULL. */
+/* A parameter: a text or a text array; NULL when neither is set. */
 typedef struct PgParameter
 {
 	const char *text;
@@ -26,10 +26,10 @@ typedef struct PgParameter
 	size_t		count;
 } PgParameter;
 
-/* Rows of an answer, as text; they live until pg_rows_free(). */
+/* Rows of an answer, as text; valid until pg_rows_free(). */
 typedef struct PgRows PgRows;
 
-/* conninfo as libpq takes it, "" for its environment.  NULL with failure when there is no connection. */
+/* conninfo is in libpq's form, "" for its environment.  NULL with *failure when connecting fails. */
 extern PgSession *pg_session_open(Arena *arena, const char *conninfo, bool read_only, PgFailure *failure);
 extern void pg_session_close(PgSession *session);
 
@@ -37,18 +37,22 @@ extern void pg_session_close(PgSession *session);
 extern const char *pg_session_database(PgSession *session);
 
 /*
- * Runs a statement in a transaction of its own; NULL with failure.  After a lost connection, a deadlock and a lock
- * time-out it is run again, a few times, a second apart: callers send what may be sent twice.
+ * Runs a statement in its own transaction; NULL with *failure.  After a temporary failure, such as a lost connection, a
+ * deadlock or a lock time-out, it runs the statement again, a few times, one second apart: callers pass only statements
+ * that may run twice.
  */
 extern PgRows *pg_session_query(PgSession *session, Arena *arena, const char *statement, const PgParameter *parameters,
 								size_t count, PgFailure *failure);
 
 extern int	pg_rows_count(const PgRows *rows);
 
-/* NULL for a null. */
+/* Returns the text of a value; NULL for an SQL null. */
 extern const char *pg_rows_value(const PgRows *rows, int row, int column);
 
-/* A number that counts from 1 to count, less one; what is none of these ends the process: the database is not ours. */
+/*
+ * Returns a number from 1 to count, less one.  Aborts for any other value: then the database is not one of
+ * kube-reports.
+ */
 extern size_t pg_rows_place(const PgRows *rows, int row, int column, size_t count);
 extern void pg_rows_free(PgRows *rows);
 
