@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ask.c
- *	  Requests whose answer is waited for: for commands, never for a worker.
+ *	  Blocking requests: for commands, never for a worker.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,9 +23,9 @@
 
 struct Asker
 {
-	KubeApi    *kube;			/* whose credentials are sent */
-	bool		other;			/* than kube-apiserver: server, ca and connect_to count */
-	Arena		arena;			/* holds those */
+	KubeApi    *kube;			/* provides the credentials */
+	bool		other;			/* another server than kube-apiserver: server, ca and connect_to are used */
+	Arena		arena;			/* holds server, ca and connect_to */
 	const char *server;
 	JsonText	ca;
 	const char *connect_to;
@@ -50,7 +50,7 @@ asker_open(Arena *arena, const char *kubeconfig, const char **why)
 {
 	KubeConfig	tried;
 
-	/* kubeapi_open() would end the process without it. */
+	/* kubeapi_open() would exit without a readable kubeconfig. */
 	if (!kubeconfig_load(arena, kubeconfig, &tried, why))
 		return NULL;
 	return asker_new(kubeapi_open(kubeconfig));
@@ -144,7 +144,7 @@ attempt_run(Asker *asker, const Ask *question, Attempt *attempt, long *retry_aft
 	transfer_run(&kubeconfig, &request);
 }
 
-/* ---------- all of them ---------- */
+/* ---------- all attempts ---------- */
 
 static bool
 is_get(const Ask *question)
@@ -152,7 +152,7 @@ is_get(const Ask *question)
 	return question->method == NULL || strcmp(question->method, "GET") == 0;
 }
 
-/* Whether it is worth another attempt, and whether that is safe. */
+/* Whether another attempt makes sense and is safe. */
 static bool
 is_again(const Ask *question, int status, bool untrusted, long retry_after)
 {
@@ -170,7 +170,7 @@ wait_ms(long milliseconds)
 		continue;
 }
 
-/* What a Status says, or the text of another answer, in one line of moderate length. */
+/* Describes a failure in one line of limited length, with the message of a Status if there is one. */
 static const char *
 explain(Arena *arena, const char *server, const Ask *question, const Attempt *attempt)
 {

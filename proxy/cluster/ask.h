@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * ask.h
- *	  Requests whose answer is waited for: for commands, never for a worker.
+ *	  Blocking requests: for commands, never for a worker.
  *
- * An arena that the caller gives holds the answer; nothing else grows with it.
+ * The caller's arena holds the answer; no other memory grows with the answer.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,18 +12,18 @@
 
 #include "cluster/kubeconfig.h"
 
-/* A server, with the connections to it that are kept.  Lives as long as the process. */
+/* A server and the open connections to it. */
 typedef struct Asker Asker;
 
 /*
- * kube-apiserver by a kubeconfig, as for kubeconfig_load(), which is read anew every minute.  NULL with *why when
- * it cannot be had.
+ * Returns kube-apiserver as given by a kubeconfig, see kubeconfig_load(); it is read again every minute.  NULL with
+ * *why on failure.
  */
 extern Asker *asker_open(Arena *arena, const char *kubeconfig, const char **why);
 
 /*
- * Another server, with the credentials of that one; the CA is PEM.  server is https://host:port; connect_to is the
- * HOST:PORT that stands for it, while the certificate must still be that host's; NULL: the host itself.
+ * Returns another server with the credentials of kube; the CA is PEM.  server is https://host:port.  connect_to is the
+ * HOST:PORT to connect to instead, while the certificate must still be that of server's host; NULL: the host itself.
  * Everything is copied.
  */
 extern Asker *asker_for(Asker *kube, const char *server, JsonText ca, const char *connect_to);
@@ -46,20 +46,20 @@ typedef struct Ask
 
 typedef struct Answer
 {
-	int			status;			/* 0: there was none, and why says so */
-	bool		untrusted;		/* because of the server's certificate */
+	int			status;			/* 0: no answer; why has the reason */
+	bool		untrusted;		/* the server's certificate is not trusted */
 	JsonText	body;			/* NUL-terminated */
 	const char *why;			/* what went wrong, in one line; NULL with a status below 300 */
 } Answer;
 
 /*
- * Asks, and asks again: after 429 and 503 with Retry-After when that says (at most 30 s), after other 429 half a
- * second later and half as long again each time.  After other 5xx or without an answer only a GET is tried again:
- * another request may have been carried out.  Body and why are in the arena.
+ * Sends the request and repeats it if needed.  After 429 and 503 with Retry-After, ask() waits that long (at most 30
+ * s); after other 429 it waits half a second, then half as long again each time.  After other 5xx or without an answer
+ * only a GET is repeated: another request may have been executed.  body and why are in the arena.
  */
 extern Answer ask(Asker *asker, Arena *arena, const Ask *question);
 
-/* The same for JSON; NULL with answer->why where the answer is none, or its status is 300 or above. */
+/* The same for JSON; NULL with answer->why when the answer is not JSON, or on failure. */
 extern const JsonNode *ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer);
 
 #endif							/* ASK_H */

@@ -23,7 +23,7 @@
 #define RETRY_FACTOR 1.5
 #define RETRY_JITTER 0.2
 
-/* Certificates and CAs are renewed long before they end. */
+/* How often a kubeconfig is read again: certificates and CAs are renewed long before they expire. */
 #define RELOAD_MS 60000
 
 struct KubeApi
@@ -44,7 +44,7 @@ struct KubeCall
 	StrBuf		received;
 	int			attempts;
 	double		delay;			/* before the next attempt, without jitter */
-	LoopTimer	timer;			/* the next attempt, or the refusal of a call too many */
+	LoopTimer	timer;			/* the next attempt, or the refusal when there are too many calls */
 	KubeAnswer	answer;
 	void	   *state;
 };

@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * kubeapi_watch.c
- *	  The proxy as a client of kube-apiserver: watches that last.
+ *	  The proxy as a client of kube-apiserver: long-lived watches.
  *
- * A list of the newest state (no resourceVersion: never an old cache), in pages, then a
- * watch from the list's version.  Bookmarks keep that version fresh while nothing
- * happens.  A watch that ends is resumed where it was; when that is too long
- * ago (410), or kube-apiserver says anything else but 200, it begins with a list again.
- * For a handler that asks whether the watch is live it always does: nothing in
- * a watch that is resumed tells when all that was missed has come.
+ * First comes a list of the newest state (no resourceVersion: never an old
+ * cache), in pages, then a watch from the version of the list.  Bookmarks keep
+ * that version fresh while nothing changes.  A watch that ends is resumed at
+ * its version.  When that version is too old (410), or when kube-apiserver
+ * answers anything but 200, a new list comes first.  A handler with live
+ * always gets a new list: a resumed watch does not show when all missed events
+ * have arrived.
  *
- * Memory is bounded by one page or one event: bytes are taken apart as they
- * come, and what is too large ends the transfer.
+ * Memory is limited to one page or one event: bytes are parsed as they arrive,
+ * and a page or an event that is too large ends the transfer.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,12 +31,12 @@
 /* An object of etcd has at most 1.5 MiB. */
 #define EVENT_LIMIT (8 * 1024 * 1024)
 
-/* kube-apiserver ends a watch after a time of this range; a little later we do. */
+/* kube-apiserver ends a watch after a random time in this range; the proxy ends it a little later. */
 #define WATCH_LEAST_S 300
 #define WATCH_SPREAD_S 300
 #define WATCH_GRACE_S 30
 
-/* Before another attempt: doubled each time, until a watch has held for a while. */
+/* The delay before another attempt: doubled each time until a watch has lasted HELD_MS. */
 #define FIRST_DELAY_MS 200
 #define LAST_DELAY_MS 10000
 #define HELD_MS 5000
@@ -48,16 +49,16 @@ typedef struct KubeWatch
 	const KubeWatchHandler *handler;
 	void	   *state;
 	Arena		arena;			/* of the present transfer */
-	StrBuf		received;		/* a page; or lines of a watch that were not looked at yet */
+	StrBuf		received;		/* a page, or lines of a watch not read yet */
 	int			status;			/* of the present answer; 0 before it begins */
 	char	   *version;		/* to watch from; NULL: list first */
-	char	   *next_page;		/* of the list under way; NULL for the first */
-	bool		lost;			/* a watch: its place is gone */
-	bool		live;			/* as the handler was told */
+	char	   *next_page;		/* of the list in progress; NULL for the first page */
+	bool		lost;			/* the watch has lost its position */
+	bool		live;			/* the last value reported to the handler */
 	uint64_t	begun_at;
 	uint64_t	delay;
 	LoopTimer	timer;			/* the next attempt */
-	LoopTimer	lines_timer;	/* lines wait to be looked at */
+	LoopTimer	lines_timer;	/* lines wait to be read */
 } KubeWatch;
 
 static void lines_read(void *state);
@@ -99,7 +100,7 @@ watch_transfer(KubeWatch *watch, const char *path, long timeout_ms,
 static void
 watch_later(KubeWatch *watch)
 {
-	/* Neighbours that lost the same server do not come back all at once. */
+	/* A random delay: clients that lost the same server must not all return at once. */
 	uint64_t	delay = watch->delay + arc4random_uniform((uint32_t) watch->delay / 2 + 1);
 
 	arena_free(&watch->arena);
@@ -169,7 +170,7 @@ page_done(void *state, int status, const char *why)
 	}
 	if (status != 200)
 	{
-		/* Pages expire as well: from the beginning. */
+		/* Pages expire too: begin the list again. */
 		replace(&watch->next_page, NULL);
 		watch_failed(watch, status, status == 0 ? why :
 					 arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
@@ -213,7 +214,7 @@ list_page(KubeWatch *watch)
 
 /* ---------- the watch ---------- */
 
-/* One event: {"type":"ADDED","object":{...}}. */
+/* Reads one event: {"type":"ADDED","object":{...}}. */
 static void
 event_read(KubeWatch *watch, const char *line, size_t len)
 {
@@ -272,7 +273,7 @@ lines_take(KubeWatch *watch)
 	received->len -= from;
 }
 
-/* Not in event_take(): the handler may want to start calls of its own. */
+/* Not called in event_take(), because the handler may start calls of its own. */
 static void
 lines_read(void *state)
 {
@@ -301,13 +302,13 @@ watch_done(void *state, int status, const char *why)
 {
 	KubeWatch  *watch = state;
 
-	/* Also what came before a connection broke. */
+	/* Read also the lines that came before a connection broke. */
 	if (watch->status == 200)
 		lines_take(watch);
 	watch_set_live(watch, false);
 	if (loop_now() - watch->begun_at >= HELD_MS)
 		watch->delay = FIRST_DELAY_MS;
-	/* After anything but an end or a broken connection, the version itself may be what is wrong. */
+	/* After anything but a normal end or a broken connection, the version itself may be invalid. */
 	if (watch->lost || (status != 0 && status != 200) || watch->handler->live != NULL)
 		replace(&watch->version, NULL);
 	if (status == 0)

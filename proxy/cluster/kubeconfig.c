@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * kubeconfig.c
- *	  How to reach kube-apiserver: a kubeconfig file, or what a pod is given.
+ *	  How to reach kube-apiserver: a kubeconfig file, or the service account of a pod.
  *
- * Only what a server needs is understood: certificates and tokens, in the
- * file or beside it.  exec and auth-provider plugins are refused.
+ * Reads only what a server needs: certificates and tokens, in the file or in
+ * other files.  exec and auth-provider plugins are refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,7 +56,7 @@ read_file(Arena *arena, const char *path, JsonText *text, const char **why)
 	return true;
 }
 
-/* Every pod with a service account finds these (Kubernetes: Accessing the API from within a Pod). */
+/* Every pod with a service account has these variables and files (Kubernetes: Accessing the API from within a Pod). */
 static bool
 load_in_cluster(Arena *arena, KubeConfig *kubeconfig, const char **why)
 {
@@ -76,7 +76,7 @@ load_in_cluster(Arena *arena, KubeConfig *kubeconfig, const char **why)
 
 /* ---------- the file ---------- */
 
-/* Scalars are strings: nothing that is looked at in a kubeconfig is of another type. */
+/* Scalars become strings: all values that are read from a kubeconfig are strings. */
 static JsonNode *
 convert(Arena *arena, yaml_document_t * document, int index, int depth)
 {
@@ -132,7 +132,7 @@ parse_yaml(Arena *arena, JsonText text)
 	return root;
 }
 
-/* The value under key of the element of a list that has this name: kubeconfig's way of naming things. */
+/* Returns the value under key of the list element with this name: the way in which kubeconfigs name things. */
 static JsonNode *
 named(const JsonNode *root, const char *list_key, const char *name, const char *key)
 {
@@ -146,7 +146,7 @@ named(const JsonNode *root, const char *list_key, const char *name, const char *
 	return NULL;
 }
 
-/* PEM that stands in the file as base64 under key-data, or in another file named under key. */
+/* Reads PEM: base64 in the file under key-data, or another file named under key. */
 static bool
 read_pem(Arena *arena, const JsonNode *object, const char *key, const char *directory, JsonText *pem, const char **why)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * kubeconfig.h
- *	  How to reach kube-apiserver: a kubeconfig file, or what a pod is given.
+ *	  How to reach kube-apiserver: a kubeconfig file, or the service account of a pod.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,12 +17,12 @@ typedef struct KubeConfig
 	JsonText	certificate;	/* PEM, of the client; empty for none */
 	JsonText	key;
 	const char *token;			/* bearer token; NULL for none */
-	const char *token_file;		/* read anew for every request, because it is rotated; NULL for none */
+	const char *token_file;		/* read for each request, because it is rotated; NULL for none */
 } KubeConfig;
 
 /*
- * Reads the current context of a kubeconfig file (YAML or JSON); path NULL or "": the service account of the pod this
- * process runs in.  False with *why when that cannot be had.
+ * Reads the current context of a kubeconfig file (YAML or JSON); path NULL or "": the service account of this pod.
+ * False with *why on failure.
  */
 extern bool kubeconfig_load(Arena *arena, const char *path, KubeConfig *kubeconfig, const char **why);
 

@@ -1,14 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * registration.c
- *	  APIServices as documents: what one says, and the merge patches that change one.
+ *	  APIServices as documents: their contents, and the merge patches that change them.
  *
- * For a CRD kube-apiserver makes an APIService without a service.  Its label automanaged says who has the last word:
- * while it is "true" the autoregister controller of kube-apiserver puts the CRD's spec back whenever something else is
- * found there, and deletes the APIService when there is no such CRD; with any other value, or without the label, it
- * leaves it alone (kube-aggregator, autoregister_controller.go; "onstart" is for groups that are compiled in).  An
- * applied manifest that does not mention the label keeps it, which is why it has to say "false".  Without an
- * APIService the controller makes one for a CRD at once.
+ * For a CRD, kube-apiserver creates an APIService without a service.  Its
+ * label automanaged decides who controls it.  While the label is "true", the
+ * autoregister controller of kube-apiserver restores the spec of the CRD
+ * whenever it differs, and deletes the APIService when there is no such CRD.
+ * With any other value, or without the label, the controller does not change
+ * the APIService (kube-aggregator, autoregister_controller.go; "onstart" is
+ * for compiled-in groups).  An applied manifest that does not mention the
+ * label keeps it, so the label must be "false".  When a CRD has no APIService,
+ * the controller creates one at once.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +21,7 @@
 
 #define AUTOMANAGED "kube-aggregator.kubernetes.io/automanaged"
 
-/* As kube-apiserver has them for CRDs. */
+/* The values that kube-apiserver uses for CRDs. */
 #define GROUP_PRIORITY 1000
 #define VERSION_PRIORITY 100
 
@@ -137,7 +140,7 @@ set_label(Arena *arena, JsonNode *metadata, const char *value)
 	set_text(arena, set_object(arena, metadata, "labels"), AUTOMANAGED, value);
 }
 
-/* The root of a patch that fits one version alone. */
+/* Returns the root of a patch that applies only to the version that was read. */
 static JsonNode *
 begin_patch(Arena *arena, const Registration *registration)
 {
@@ -147,7 +150,7 @@ begin_patch(Arena *arena, const Registration *registration)
 	return root;
 }
 
-/* The members of a spec that leads to our Service; a merge patch takes away what else stands there. */
+/* Sets the members of a spec that leads to our Service. */
 static JsonNode *
 set_spec(Arena *arena, JsonNode *root, const RegistrationWish *wish)
 {
@@ -178,7 +181,7 @@ registration_create(Arena *arena, const char *group, const char *version, const 
 	set_text(arena, root, "apiVersion", "apiregistration.k8s.io/v1");
 	set_text(arena, root, "kind", "APIService");
 	set_text(arena, metadata, "name", registration_name(arena, group, version));
-	/* A CRD that comes later finds it there. */
+	/* So that a CRD that is created later does not change this APIService. */
 	set_label(arena, metadata, "false");
 	spec = set_spec(arena, root, wish);
 	set_text(arena, spec, "group", group);

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * registration.h
- *	  APIServices as documents: what one says, and the merge patches that change one.
+ *	  APIServices as documents: their contents, and the merge patches that change them.
  *
- * Whoever reads or changes an APIService does so with this file.  Each patch names the version that it was made for,
- * so that a change in between is a conflict (409) and not lost.
+ * All code that reads or changes an APIService uses this file.  Each patch
+ * names the version that it is based on, so that a change in between is a
+ * conflict (409) and is not lost.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,57 +28,56 @@ typedef struct Registration
 	const char *name;			/* version.group */
 	const char *uid;
 	const char *resource_version;
-	bool		is_remote;		/* names a Service; otherwise kube-apiserver serves the group itself, such as from a
-								 * CRD */
+	bool		is_remote;		/* names a Service; else kube-apiserver serves the group itself */
 	ServiceAddress service;		/* of a remote one */
 	const char *ca_bundle;		/* base64; "" for none */
-	bool		insecure;		/* asks for no verification */
-	bool		automanaged;	/* kube-apiserver makes its spec what its CRD wants, at once and without a word */
+	bool		insecure;		/* insecureSkipTLSVerify */
+	bool		automanaged;	/* kube-apiserver restores the spec of its CRD at once, silently */
 	int			group_priority;
 	int			version_priority;
 	bool		available;
-	const char *reason;			/* of that condition; "" where kube-apiserver has not said anything yet */
+	const char *reason;			/* reason of the condition Available; "" when not set yet */
 	const char *message;
 } Registration;
 
-/* Whether the document is an APIService with all that is needed. */
+/* Reads an APIService; false when the document has no name or no resourceVersion. */
 extern bool registration_read(Arena *arena, const JsonNode *document, Registration *registration);
 
-/* Whether a Service is that one, whatever the port. */
+/* Whether two Services are the same; the ports may differ. */
 extern bool service_is(const ServiceAddress *service, const ServiceAddress *other);
 
-/* The path of one, and its name. */
+/* Return the path of an APIService, and its name. */
 extern const char *registration_path(Arena *arena, const char *name);
 extern const char *registration_name(Arena *arena, const char *group, const char *version);
 
-/* What an APIService of ours says. */
+/* The contents that we want in an APIService. */
 typedef struct RegistrationWish
 {
 	ServiceAddress service;
 	const char *ca_bundle;		/* base64 */
-	int			group_priority; /* 0: as it is; 1000, as that of a CRD, where there is none */
-	int			version_priority;	/* 0: as it is; 100 */
+	int			group_priority; /* 0: unchanged; for a new one 1000, as for a CRD */
+	int			version_priority;	/* 0: unchanged; for a new one 100 */
 } RegistrationWish;
 
-/* A new one. */
+/* Returns the document of a new APIService. */
 extern JsonText registration_create(Arena *arena, const char *group, const char *version, const RegistrationWish *wish);
 
-/* Whether there is nothing to change. */
+/* Whether the APIService already has these contents. */
 extern bool registration_is(const Registration *registration, const RegistrationWish *wish);
 
-/* Points one at our Service, and keeps kube-apiserver from undoing that. */
+/* Returns a patch that points an APIService to our Service and keeps kube-apiserver from undoing that. */
 extern JsonText registration_take(Arena *arena, const Registration *registration, const RegistrationWish *wish);
 
-/* The caBundle alone. */
+/* Returns a patch that changes only the caBundle. */
 extern JsonText registration_trust(Arena *arena, const Registration *registration, const char *ca_bundle);
 
-/* Makes the spec and the label again what they were in an older document. */
+/* Returns a patch that restores the spec and the label of an older document. */
 extern JsonText registration_restore(Arena *arena, const Registration *registration, const JsonNode *older);
 
-/* Gives one back to kube-apiserver, which serves the CRD again. */
+/* Returns a patch that gives an APIService back to kube-apiserver, which then serves the CRD again. */
 extern JsonText registration_give_back(Arena *arena, const Registration *registration);
 
-/* The body of a DELETE of exactly this one. */
+/* Returns the body of a DELETE that deletes only this version of the APIService. */
 extern JsonText registration_delete(Arena *arena, const Registration *registration);
 
 #endif							/* REGISTRATION_H */

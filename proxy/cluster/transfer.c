@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * transfer.c
- *	  HTTP requests that this process sends, without libcurl's types.
+ *	  Sends HTTP requests; hides libcurl's types.
  *
- * libcurl does the talking: it is the best-kept HTTP client there is in C.
- * Its multi interface tells which descriptors it waits for and when it wants
- * to be called; both go to the worker's loop.  Connections are kept and used
- * again by whoever comes next from the same budget.
+ * libcurl does the work: it is the best-maintained HTTP client in C.  Its
+ * multi interface reports which descriptors it waits for and when it must be
+ * called; both are passed to the worker's loop.  Connections stay open, and
+ * later requests of the same budget reuse them.
  *
  * HTTP/1.1 throughout, as between our own clients and us: one connection
- * carries one call, so that a stalled one holds up nobody else.
+ * carries one request, so that a stalled request delays no other.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +25,8 @@
 #include "base/loop.h"
 
 /*
- * Connections of each budget: further transfers wait for one of them.  So many stay open while there is nothing to
- * send.
+ * The most connections of each budget: further transfers wait for one of them.  MAX_IDLE_CONNECTIONS of them stay open
+ * while idle.
  */
 static const long most_connections[TRANSFER_BUDGET_COUNT] = {
 	[TRANSFER_OTHER] = 48,[TRANSFER_TOKENS] = 16,[TRANSFER_STRANGE_TOKENS] = 16,[TRANSFER_ACCESS] = 32,
@@ -35,14 +35,14 @@ static const long most_connections[TRANSFER_BUDGET_COUNT] = {
 
 #define MAX_IDLE_CONNECTIONS 8L
 
-/* A peer that is silently gone is noticed after so long, also by a watch that waits. */
+/* A peer that has silently gone is detected after this time, also by an idle watch. */
 #define KEEPALIVE_SECONDS 15
 #define UNACKNOWLEDGED_MS 30000
 
 /* The transfers of one budget. */
 typedef struct Multi
 {
-	CURLM	   *curl;			/* NULL before the first */
+	CURLM	   *curl;			/* NULL before the first transfer */
 	LoopTimer	timer;
 } Multi;
 
@@ -52,8 +52,8 @@ struct Transfer
 	CURL	   *curl;
 	struct curl_slist *headers;
 	struct curl_slist *connect_to;
-	bool		refused;		/* take said no */
-	long	   *retry_after;	/* NULL: nobody asks; likewise the next */
+	bool		refused;		/* take() returned false */
+	long	   *retry_after;	/* retry_after and untrusted: NULL when not wanted */
 	bool	   *untrusted;
 	void		(*begun) (void *state, int status);
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
@@ -62,14 +62,14 @@ struct Transfer
 	char		reason[CURL_ERROR_SIZE];
 };
 
-/* A descriptor of libcurl's that the loop watches. */
+/* A descriptor of libcurl that the loop watches. */
 typedef struct Channel
 {
 	Multi	   *multi;
 	LoopSocket *socket;
 	curl_socket_t fd;
 	bool		wants_write;
-	bool		notified;		/* the loop will call when it can be written to */
+	bool		notified;		/* the loop will call on_writable() */
 } Channel;
 
 static Multi multis[TRANSFER_BUDGET_COUNT];
@@ -101,11 +101,11 @@ take_bytes(char *bytes, size_t size, size_t count, void *state)
 	if (transfer->take(transfer->state, transfer_status(transfer), bytes, size * count))
 		return size * count;
 	transfer->refused = true;
-	/* Taking less than was given ends the transfer. */
+	/* Returning less than the given size ends the transfer. */
 	return 0;
 }
 
-/* Line by line, the empty one last; that of an interim answer (1xx) ends nothing. */
+/* libcurl passes the head line by line, the empty line last.  The head of an interim answer (1xx) does not count. */
 static size_t
 take_header(char *bytes, size_t size, size_t count, void *state)
 {
@@ -123,7 +123,7 @@ set_socket_options(void *state, curl_socket_t fd, curlsocktype purpose)
 	int			seconds = KEEPALIVE_SECONDS;
 	int			most = UNACKNOWLEDGED_MS;
 
-	/* None of them is worth failing for. */
+	/* Failures of these calls are not important. */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
@@ -146,7 +146,7 @@ add_header(Transfer *transfer, const char *header)
 	transfer->headers = need(curl_slist_append(transfer->headers, header));
 }
 
-/* The Authorization header, unless the kubeconfig has no token. */
+/* Adds the Authorization header, unless the kubeconfig has no token. */
 static void
 add_bearer(Transfer *transfer, const KubeConfig *kubeconfig)
 {
@@ -196,7 +196,7 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 		add_header(transfer, request->content_type != NULL ?
 				   arena_printf(&arena, "Content-Type: %s", request->content_type) :
 				   request->patch ? "Content-Type: application/merge-patch+json" : "Content-Type: application/json");
-		/* No asking for leave to send a long body. */
+		/* Do not ask the server for permission to send a long body. */
 		add_header(transfer, "Expect:");
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
@@ -223,7 +223,7 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, request->timeout_ms);
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 10000L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	/* Ending a transfer does not wait for the thread that resolves its host's name. */
+	/* The end of a transfer does not wait for libcurl's resolver thread. */
 	curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
 	curl_easy_setopt(curl, CURLOPT_SOCKOPTFUNCTION, set_socket_options);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, transfer->reason);
@@ -270,7 +270,7 @@ transfer_end(Transfer *transfer, CURLcode code)
 	transfer_free(transfer);
 }
 
-/* ---------- all of them, on the loop ---------- */
+/* ---------- all transfers, on the loop ---------- */
 
 static void
 multi_act(Multi *multi, curl_socket_t fd, int events)
@@ -287,7 +287,7 @@ multi_act(Multi *multi, curl_socket_t fd, int events)
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
-		/* The message is gone with this. */
+		/* This call invalidates the message. */
 		curl_multi_remove_handle(multi->curl, message->easy_handle);
 		transfer_end((Transfer *) transfer, code);
 	}
@@ -324,7 +324,7 @@ on_writable(void *state)
 {
 	Channel    *channel = state;
 
-	/* Asked again before libcurl acts: it may close the channel. */
+	/* Request the next call before libcurl acts: libcurl may close the channel. */
 	channel->notified = channel->wants_write;
 	if (!channel->wants_write)
 		return;
@@ -355,7 +355,7 @@ set_channel(CURL *curl, curl_socket_t fd, int what, void *state, void *socket_st
 		channel->socket = loop_socket_open(fd, on_readable, channel);
 		if (channel->socket == NULL)
 		{
-			/* Out of descriptors: the transfer's time runs out. */
+			/* No descriptor is left: the transfer will time out. */
 			free(channel);
 			return 0;
 		}
@@ -387,7 +387,7 @@ transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request)
 		curl_multi_setopt(multi->curl, CURLMOPT_MAXCONNECTS, MAX_IDLE_CONNECTIONS);
 	}
 	transfer->multi = multi;
-	/* It fails only without memory, or when called by libcurl itself. */
+	/* Fails only without memory, or when called by libcurl itself. */
 	if (curl_multi_add_handle(multi->curl, transfer->curl) != CURLM_OK)
 		abort();
 	return transfer;

@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * transfer.h
- *	  HTTP requests that this process sends, without libcurl's types.
+ *	  Sends HTTP requests; hides libcurl's types.
  *
- * For kubeapi*.c, ask.c and webhook.c alone; who posts to kube-apiserver names a budget.
+ * Only for kubeapi*.c, ask.c and webhook.c.  Callers that post to
+ * kube-apiserver name a budget.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,17 +15,17 @@
 
 typedef struct Transfer Transfer;
 
-/* Connections that are kept between calls of transfer_run(), in the process that opened them. */
+/* Connections kept open between calls of transfer_run(), in the process that opened them. */
 typedef struct TransferConnections TransferConnections;
 
 /*
- * Each budget has connections of its own, so that one kind of transfers never waits for another.  Who is a stranger,
- * review.c says.
+ * Each budget has its own connections, so that one kind of transfer never waits for another.  review.c defines what a
+ * stranger is.
  */
 typedef enum TransferBudget
 {
-	TRANSFER_OTHER,				/* watches, calls, webhooks: nothing that a client can make many of */
-	TRANSFER_TOKENS,			/* TokenReviews of tokens that were good before */
+	TRANSFER_OTHER,				/* watches, calls, webhooks: clients cannot cause many of these */
+	TRANSFER_TOKENS,			/* TokenReviews of tokens that were valid before */
 	TRANSFER_STRANGE_TOKENS,
 	TRANSFER_ACCESS,			/* SubjectAccessReviews of authenticated users */
 	TRANSFER_STRANGE_ACCESS,
@@ -35,44 +36,49 @@ typedef struct TransferRequest
 {
 	TransferBudget budget;
 	const char *path;			/* with its query; escaped */
-	const char *method;			/* NULL: GET, or POST or PATCH where there is a body */
+	const char *method;			/* NULL: GET; with a body POST or PATCH */
 	const char *accept;			/* media type; NULL: application/json */
 	const char *content_type;	/* of the body; NULL: JSON, or a merge patch */
-	const char *body;			/* NULL: none.  Stays the caller's, until the end */
+	const char *body;			/* NULL: none.  Belongs to the caller; must be valid until the end */
 	size_t		body_len;
-	const char *const *headers; /* further ones, "name: value", up to a NULL; NULL: none.  Copied */
-	bool		patch;			/* the body is a merge patch, and no POST */
-	long		timeout_ms;		/* for all of it */
-	/* HOST:PORT that stands for the server's, whose name is verified all the same; NULL: none */
+	const char *const *headers; /* more headers, "name: value", ended by NULL; NULL: none.  Copied */
+	bool		patch;			/* send the body as a merge patch, not by POST */
+	long		timeout_ms;		/* for the whole transfer */
+	/* HOST:PORT to connect to instead of the server, whose name is still verified; NULL: none */
 	const char *connect_to;
-	TransferConnections *connections;	/* for transfer_run(): are kept here; NULL: not at all */
-	/* Set before done; NULL: nobody asks. */
+	TransferConnections *connections;	/* for transfer_run(): keeps connections here; NULL: none are kept */
+	/* Both are set before done() runs; NULL: not wanted. */
 	long	   *retry_after;	/* seconds */
-	bool	   *untrusted;		/* the server's certificate is not that server's, or of no CA that is known */
-	/* The head of the answer has come; NULL: nobody asks.  As for take. */
+	bool	   *untrusted;		/* the server's certificate has another name or an unknown CA */
+	/* The head of the answer has arrived; NULL: not wanted.  The restriction of take applies. */
 	void		(*begun) (void *state, int status);
 
 	/*
-	 * Bytes of the answer; false ends the transfer.  Called by libcurl: nothing of transfer.h may be called from here.
+	 * Bytes of the answer have arrived; false ends the transfer.  libcurl calls this: it must not call functions of
+	 * transfer.h.
 	 */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
-	/* The end, from the loop.  status 0: there was no whole answer, and why says so.  The transfer is gone. */
+
+	/*
+	 * The transfer has ended; called from the loop.  status 0: no complete answer, and why has the reason.  The
+	 * transfer is already freed.
+	 */
 	void		(*done) (void *state, int status, const char *why);
 	void	   *state;
 } TransferRequest;
 
 extern Transfer *transfer_start(const KubeConfig *kubeconfig, const TransferRequest *request);
 
-/* No callback comes afterwards. */
+/* No callback runs afterwards. */
 extern void transfer_cancel(Transfer *transfer);
 
-/* Waits for the end, calling take and done: not in a worker. */
+/* Runs the transfer to its end, calling take() and done(): not in a worker. */
 extern void transfer_run(const KubeConfig *kubeconfig, const TransferRequest *request);
 
 extern TransferConnections *transfer_connections_open(void);
 extern void transfer_connections_close(TransferConnections *connections);
 
-/* Percent-encoded, for a value in a query. */
+/* Returns a text percent-encoded, for a value in a query. */
 extern const char *transfer_escape(Arena *arena, const char *text);
 
 #endif							/* TRANSFER_H */
