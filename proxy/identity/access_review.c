@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * access_review.c
- *	  May the user do that?  SubjectAccessReview by kube-apiserver.
+ *	  Whether the user may send the request: SubjectAccessReview by kube-apiserver.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 #define REMEMBERED_DECISIONS 8192
 #define DECISIONS_UNDER_WAY 200
 
-/* Decisions about longer attributes are not remembered (AUTHZ-11): who asks chooses them. */
+/* Decisions about longer attributes are not kept in the cache (AUTHZ-11): clients choose the attributes. */
 #define ATTRIBUTES_LIMIT 10000
 
 static bool read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why);
@@ -44,7 +44,9 @@ access_reviews_start(KubeApi *api)
 
 /* --- Attributes --- */
 
-/* The value of metadata.name=value in a field selector, "" when there is none that could be a name on a path. */
+/*
+ * Returns the value of metadata.name=value in a field selector, "" when there is none or it cannot be a name in a path.
+ */
 static const char *
 selected_name(Arena *arena, const JsonText *selector)
 {
@@ -103,7 +105,7 @@ access_attributes(Arena *arena, const Route *route, AccessAttributes *attributes
 		 strcmp(route->verb, "deletecollection") != 0))
 		return;
 	attributes->name = selected_name(arena, fields);
-	/* Paths with /watch/ in them take no part in authorization by selectors. */
+	/* Requests with /watch/ in the path are authorized without selectors. */
 	if (route->watch_path)
 		return;
 	attributes->field_selector = parameter_text(arena, fields);
@@ -154,7 +156,10 @@ compare_keys(const void *a, const void *b)
 	return json_text_compare(((const SelectorRequirement *) a)->key, ((const SelectorRequirement *) b)->key);
 }
 
-/* Selectors only narrow: what cannot be said in a review is left out, and the review is about more. */
+/*
+ * Adds the requirements of a label selector.  Selectors only narrow a request: operators that a review does not have
+ * are left out, and the review then covers more objects.
+ */
 static void
 append_labels(Arena *arena, JsonNode *requirements, const char *text)
 {
@@ -281,7 +286,7 @@ access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAtt
 			   waiter, done, state);
 }
 
-/* --- What comes back --- */
+/* --- The answer --- */
 
 static bool
 is_true(const JsonNode *node)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * access_review.h
- *	  May the user do that?  SubjectAccessReview by kube-apiserver.
+ *	  Whether the user may send the request: SubjectAccessReview by kube-apiserver.
  *
  * Reference: k8s-conformance 5.1, 5.2, AUTHZ-01 to AUTHZ-12; upstream's plugin/pkg/authorizer/webhook.
  *
@@ -14,10 +14,10 @@
 #include "http/route.h"
 #include "trust/user.h"
 
-/* What is asked for; strings are never NULL, "" when absent. */
+/* The attributes of a request; strings are never NULL, "" when absent. */
 typedef struct AccessAttributes
 {
-	bool		resource;		/* else path and verb alone count, and verb is the method in lower case */
+	bool		resource;		/* a resource request; else only path and verb (the method in lower case) count */
 	const char *verb;
 	const char *path;
 	const char *group;
@@ -25,8 +25,8 @@ typedef struct AccessAttributes
 	const char *resource_name;
 	const char *subresource;
 	const char *namespace_name;
-	const char *name;			/* also that of fieldSelector=metadata.name=x (AUTHZ-02) */
-	const char *label_selector; /* of a list, watch or deletecollection; as sent, it may be none */
+	const char *name;			/* may come from fieldSelector=metadata.name=x (AUTHZ-02) */
+	const char *label_selector; /* of a list, watch or deletecollection; as sent, maybe invalid */
 	const char *field_selector;
 } AccessAttributes;
 
@@ -35,7 +35,7 @@ extern void access_attributes(Arena *arena, const Route *route, AccessAttributes
 extern void access_reviews_start(KubeApi *api);
 
 /*
- * done is told of a positive answer when it is allowed; the text is the reviewer's reason.  stranger: see
+ * done() gets a positive answer when the request is allowed; the text is the reviewer's reason.  stranger: see
  * review_ask().
  */
 extern void access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * authentication_lookup.c
- *	  What kube-apiserver tells its extension servers about authentication.
+ *	  Looks up what kube-apiserver publishes about authentication for extension servers.
  *
  *-------------------------------------------------------------------------
  */
@@ -50,7 +50,7 @@ authentication_lookup(Arena *arena, const char **why)
 	return LOOKUP_FORBIDDEN;
 }
 
-/* --- Following it --- */
+/* --- Following the ConfigMap --- */
 
 static void
 take(const JsonNode *config_map)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * authentication_lookup.h
- *	  What kube-apiserver tells its extension servers about authentication.
+ *	  Looks up what kube-apiserver publishes about authentication for extension servers.
  *
  * The ConfigMap kube-system/extension-apiserver-authentication.
  *
@@ -14,22 +14,22 @@
 
 #include "cluster/kubeapi.h"
 
-/* Whether the flags leave anything to look up, and somebody to ask. */
+/* Whether the flags leave something to look up, and a kube-apiserver is configured. */
 extern bool authentication_lookup_wanted(void);
 
 typedef enum LookupResult
 {
 	LOOKUP_DONE,				/* also when there is no such ConfigMap yet */
-	LOOKUP_FORBIDDEN,			/* will not get better by trying again */
+	LOOKUP_FORBIDDEN,			/* another attempt would not help */
 	LOOKUP_FAILED
 } LookupResult;
 
-/* Looks once; blocks for at most ten seconds, therefore not in the loop.  *why unless DONE. */
+/* Looks up once.  Blocks for at most ten seconds, therefore not for the loop.  Sets *why unless LOOKUP_DONE. */
 extern LookupResult authentication_lookup(Arena *arena, const char **why);
 
 /*
- * Follows the ConfigMap from the loop, for ever.  When it is deleted, what it said stays in force: kube-apiserver
- * makes it again.
+ * Follows the ConfigMap from the loop, for ever.  When it is deleted, its content stays in force: kube-apiserver
+ * creates it again.
  */
 extern void authentication_lookup_follow(KubeApi *api);
 

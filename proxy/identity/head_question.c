@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * head_question.c
- *	  Who sends a body, asked at the end of the head, before the body is read.
+ *	  Authenticates the sender of a body at the end of the head, before the body is read.
  *
- * Only what would refuse the request anyway is decided here.  The request is
- * authenticated again when it is whole, by what was remembered of the token.
+ * Only refuses requests that would be refused anyway.  The complete request is
+ * authenticated again, from the cached review of its token.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,8 +21,8 @@ struct HeadQuestion
 {
 	ReviewWaiter waiter;
 	Arena		arena;
-	HeadVerdict verdict;		/* HEAD_NOT_ASKED while the review is under way */
-	bool		waits;			/* told is to be called */
+	HeadVerdict verdict;		/* HEAD_NOT_ASKED while the review is in progress */
+	bool		waits;			/* told() must be called */
 	void		(*told) (void *state, HeadVerdict verdict);
 	void	   *state;
 };
@@ -49,7 +49,7 @@ reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 	free_question(question);
 }
 
-/* Whether there is a certificate that says nothing good: then a request without a token is refused. */
+/* Whether the peer has a certificate that is refused: a request without a token is then refused. */
 static bool
 certificate_is_refused(struct ClientCertificate *peer, Arena *arena)
 {

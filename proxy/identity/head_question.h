@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * head_question.h
- *	  Who sends a body, asked at the end of its head: members of HttpListener.
+ *	  Authenticates the sender of a body at the end of its head: members of HttpListener.
  *
  *-------------------------------------------------------------------------
  */

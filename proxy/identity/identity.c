@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * identity.c
- *	  Who asks, and whether that is allowed.
+ *	  Authenticates and authorizes requests.
  *
- * A request is authenticated by the first of these that says who asks: the
- * headers of a front proxy, the certificate of a client, a bearer token.  When
- * none does but one of them had something to refuse, the request is refused;
- * when there was nothing at all, it is anonymous.
+ * These sources name the user of a request; the first one that does so counts:
+ * the headers of a front proxy, the certificate of a client, a bearer token.
+ * If no source names a user but one was refused, the request is refused; if
+ * there was no source at all, the request is anonymous.
  *
- * Nothing is allowed that is not listed here: system:masters everything,
- * everyone the always-allow paths, and the rest as --authorization-mode says.
- * The fixed modes let whoever is authenticated read the discovery documents,
- * as every cluster's RBAC does.
+ * Only this is allowed: everything for system:masters, the always-allow paths
+ * for everyone, and the rest by --authorization-mode.  The fixed modes also
+ * let authenticated users read the discovery documents, as the RBAC of every
+ * cluster does.
  *
  *-------------------------------------------------------------------------
  */
@@ -94,7 +94,7 @@ authenticated(IdentityQuestion *question, User *user)
 	question->authenticated(question->state, AUTHENTICATED, user);
 }
 
-/* A credential is of no use; another may be. */
+/* Notes that a credential is refused; another one may be accepted. */
 static void
 refuse(IdentityQuestion *question, const char *why)
 {
@@ -114,7 +114,7 @@ log_refusal(const char *why)
 	log_line(LOG_WARNING, "unable to authenticate a request: %s", why);
 }
 
-/* Nobody said who asks. */
+/* No credential names a user. */
 static void
 unknown(IdentityQuestion *question)
 {
@@ -238,7 +238,10 @@ identity_impersonates(HttpRequest *request, AccessAttributes *attributes)
 
 /* --- Authorization --- */
 
-/* A comma-separated list of paths, each with or without the slash at its beginning; one that ends in * is a prefix. */
+/*
+ * Whether a path is in a comma-separated list.  The slash at the beginning of an entry is optional; an entry that ends
+ * in * is a prefix.
+ */
 static bool
 path_is_listed(const char *list, const char *path)
 {
@@ -318,7 +321,7 @@ append_quoted(StrBuf *buf, const char *text)
 	quote_text(buf, text, strlen(text));
 }
 
-/* What was asked for must not look like HTML to whoever shows the message. */
+/* Escapes parts of the request, which must not look like HTML in a client that shows the message. */
 static void
 append_harmless(StrBuf *buf, const char *text)
 {

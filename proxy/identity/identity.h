@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * identity.h
- *	  Who asks, and whether that is allowed.
+ *	  Authenticates and authorizes requests.
  *
- * The one place that decides both.  kube-apiserver may have to be asked:
- * therefore both answer through a callback, which may run before the function
- * returns.
+ * All such decisions are made here.  They may need an answer of
+ * kube-apiserver: therefore both functions answer through a callback, which
+ * may run before the function returns.
  *
  * Reference: k8s-conformance 4.2, 5.1, 5.2.
  *
@@ -18,7 +18,7 @@
 #include "http/http.h"
 #include "trust/user.h"
 
-/* Once in a worker, when its loop is there. */
+/* A worker calls this once, when its loop exists. */
 extern void identity_start(void);
 
 typedef enum Authentication
@@ -34,19 +34,19 @@ typedef enum Decision
 {
 	DECISION_ALLOW,
 	DECISION_DENY,
-	DECISION_ERROR,				/* nobody could decide: 500, never allowed */
-	DECISION_BUSY				/* too many reviews are under way: 429 */
+	DECISION_ERROR,				/* no decision was possible: 500, never allowed */
+	DECISION_BUSY				/* too many reviews are in progress: 429 */
 } Decision;
 
 /* reason may be NULL; it is valid during the call. */
 typedef void (*AuthorizeDone) (void *state, Decision decision, const char *reason);
 
-/* A question that waits for its answer; embedded in its owner's struct, zeroed at first.  One at a time. */
+/* A question in progress, embedded in its owner's struct, zeroed at first.  One at a time. */
 typedef struct IdentityQuestion
 {
 	ReviewWaiter waiter;
 	Arena	   *arena;
-	const char *refusal;		/* why credentials were of no use; NULL: none was */
+	const char *refusal;		/* why credentials were refused; NULL: none was refused */
 	IdentityDone authenticated;
 	AuthorizeDone authorized;
 	void	   *state;
@@ -60,23 +60,24 @@ extern void identity_authorize(Arena *arena, const User *user, const AccessAttri
 							   IdentityQuestion *question,
 							   AuthorizeDone done, void *state);
 
-/* Whether nobody knows who that is. */
+/* Whether the user is anonymous, by name or group. */
 extern bool identity_is_anonymous(const User *user);
 
-/* Whether that is a member of system:masters: everything is allowed, and never too much (APF-01). */
+/*
+ * Whether the user is in system:masters: such requests are always allowed and never refused because of load (APF-01).
+ */
 extern bool identity_is_master(const User *user);
 
 /*
- * Whether the request asks to be taken for one of somebody else, which is not offered here: kube-apiserver does it,
- * before it forwards a request.  *attributes are what the user would have to be allowed then; their strings live as
- * long as the request.
+ * Whether the request asks for impersonation, which this server does not offer: kube-apiserver handles it before it
+ * forwards a request.  *attributes are the right that the user would need; their strings live as long as the request.
  */
 extern bool identity_impersonates(HttpRequest *request, AccessAttributes *attributes);
 
-/* No callback comes afterwards. */
+/* No callback runs afterwards. */
 extern void identity_cancel(IdentityQuestion *question);
 
-/* The words of section 5.2: ... is forbidden: User "alice" cannot list resource "reports" in API group ... */
+/* Returns the text of section 5.2: ... is forbidden: User "alice" cannot list resource "reports" in API group ... */
 extern char *identity_denial(Arena *arena, const User *user, const AccessAttributes *attributes, const char *reason);
 
 #endif							/* IDENTITY_H */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * review.c
- *	  Questions that kube-apiserver answers, each asked once and remembered for a while.
+ *	  Reviews by kube-apiserver, each asked once and cached for a while.
  *
  * Answers are found by a keyed digest of the whole document: no two documents
- * share one, nobody can aim at a bucket, and a token is not kept in memory
- * once it has been asked about.
+ * share a digest, no client can choose a bucket, and a token is not kept in
+ * memory after its review.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,13 +22,16 @@
 
 #define DIGEST_SIZE 32
 
-/* A review ends after so long, however often it was tried; milliseconds. */
+/* A review ends after this time, whatever the number of attempts; milliseconds. */
 #define REVIEW_TIMEOUT 10000
 
-/* Larger answers are not remembered, so that the memory of a cache is bounded. */
+/* Larger answers are not cached, so that the memory of a cache is bounded. */
 #define ANSWER_LIMIT 8192
 
-/* Questions that were answered well are told from strangers' for so many digests: a power of two. */
+/*
+ * Number of digests of positively answered documents, which are kept to tell known askers from strangers: a power of
+ * two.
+ */
 #define VOUCHED_SLOTS 8192
 
 /* Failures are logged at most this often, in milliseconds. */
@@ -40,15 +43,15 @@ struct Review
 {
 	ReviewCache *cache;
 	Review	   *next_in_bucket;
-	Review	   *newer;			/* remembered ones, in the order of their last use */
+	Review	   *newer;			/* cached reviews, in the order of their last use */
 	Review	   *older;
 	unsigned char digest[DIGEST_SIZE];
-	KubeCall   *call;			/* NULL: not under way */
+	KubeCall   *call;			/* NULL: not in progress */
 	LoopTimer	timeout;
 	bool		stranger;
 	bool		remember;
-	bool		told;			/* its waiters are being told: it stays */
-	uint64_t	expires_at;		/* of a remembered one */
+	bool		told;			/* its waiters are being told: do not free it */
+	uint64_t	expires_at;		/* of a cached one; 0: not cached */
 	ReviewAnswer answer;		/* text is malloc'ed */
 	ReviewWaiter *waiters;
 };
@@ -62,8 +65,8 @@ struct ReviewCache
 	Review	   *newest;
 	Review	   *oldest;
 	size_t		remembered;
-	size_t		under_way[2];	/* others', and strangers' */
-	uint64_t	vouched[VOUCHED_SLOTS]; /* the beginning of a digest, in the place that it names */
+	size_t		under_way[2];	/* of others, and of strangers */
+	uint64_t	vouched[VOUCHED_SLOTS]; /* the first bytes of a digest, in the slot that they select */
 	uint64_t	failure_logged_at;
 };
 
@@ -99,7 +102,7 @@ review_cache_new(KubeApi *api, const ReviewKind *kind)
 	return cache;
 }
 
-/* --- What is remembered --- */
+/* --- The cache --- */
 
 static Review **
 bucket_of(ReviewCache *cache, const unsigned char *digest)
@@ -132,7 +135,7 @@ link_use(Review *review)
 	cache->remembered++;
 }
 
-/* Takes a review out of its bucket and frees it; nobody waits for it, and it is not remembered. */
+/* Takes a review out of its bucket and frees it.  The review has no waiters and is not cached. */
 static void
 review_free(Review *review)
 {
@@ -178,7 +181,7 @@ keep(Review *review)
 	link_use(review);
 }
 
-/* Longer than an answer is remembered: who was known a moment ago does not wait among strangers. */
+/* These slots outlive the cached answers: an asker known a moment ago does not wait among strangers. */
 static uint64_t *
 vouched_slot(ReviewCache *cache, const unsigned char *digest, uint64_t *number)
 {
@@ -206,7 +209,7 @@ note_vouched(Review *review)
 		*slot = 0;
 }
 
-/* --- Reviews under way --- */
+/* --- Reviews in progress --- */
 
 static void
 log_failure(ReviewCache *cache, const char *why)
@@ -231,7 +234,7 @@ remove_waiter(ReviewWaiter *waiter)
 	waiter->review = NULL;
 }
 
-/* Tells everybody who waits; what they do may cancel others, ask anew, or fill the cache. */
+/* Tells all waiters.  Their callbacks may cancel others, ask again, or fill the cache. */
 static void
 tell(Review *review, ReviewOutcome outcome)
 {
@@ -256,7 +259,7 @@ end_call(Review *review)
 	loop_timer_stop(&review->timeout);
 }
 
-/* Reads the answer into the review; false with *why when there is none. */
+/* Reads the answer into the review; false with *why when it is invalid. */
 static bool
 read_answer(Review *review, Arena *arena, int status, const char *body, size_t len, const char **why)
 {
@@ -354,7 +357,7 @@ review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, 
 	review = find(cache, digest);
 	if (review != NULL && review->call == NULL && (review->expires_at == 0 || review->expires_at <= loop_now()))
 	{
-		/* One that is being told and will not be remembered is not found again. */
+		/* A review that is being told and is not cached does not count. */
 		if (review->expires_at != 0)
 			forget(review);
 		review = NULL;
@@ -364,7 +367,7 @@ review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, 
 		ReviewAnswer answer = review->answer;
 		char		text[ANSWER_LIMIT + 1];
 
-		/* What done does may push the review out. */
+		/* done() may remove the review from the cache. */
 		memcpy(text, answer.text.bytes, answer.text.len + 1);
 		answer.text.bytes = text;
 		unlink_use(review);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * review.h
- *	  Questions that kube-apiserver answers, each asked once and remembered for a while.
+ *	  Reviews by kube-apiserver, each asked once and cached for a while.
  *
- * A review is a document that is posted and comes back with a status: a
- * TokenReview or a SubjectAccessReview.  Equal documents are asked once at a
- * time, however many requests wait for the answer, and not at all while an
- * answer is remembered.  That there was none is never remembered.
+ * A review is a document that is posted and returns with a status: a
+ * TokenReview or a SubjectAccessReview.  Equal documents are posted once at a
+ * time, however many requests wait for the answer, and not at all while the
+ * answer is cached.  A failure is never cached.
  *
  * Reference: k8s-conformance AUTHN-06, AUTHZ-11, AUTHZ-12.
  *
@@ -20,14 +20,14 @@
 typedef enum ReviewOutcome
 {
 	REVIEW_ANSWERED,
-	REVIEW_FAILED,				/* kube-apiserver could not be asked, or its answer made no sense; the log says why */
-	REVIEW_REFUSED				/* too many reviews are under way */
+	REVIEW_FAILED,				/* kube-apiserver gave no valid answer; the log has the reason */
+	REVIEW_REFUSED				/* too many reviews are in progress */
 } ReviewOutcome;
 
 typedef struct ReviewAnswer
 {
 	bool		positive;
-	JsonText	text;			/* what goes with it */
+	JsonText	text;			/* the text of the answer, see the kind */
 } ReviewAnswer;
 
 /* One kind of review. */
@@ -37,15 +37,12 @@ typedef struct ReviewKind
 	const char *path;
 	TransferBudget budget;
 	TransferBudget strange_budget;
-	uint64_t	positive_ms;	/* how long an answer is remembered; 0: not at all */
+	uint64_t	positive_ms;	/* how long an answer is cached; 0: not at all */
 	uint64_t	negative_ms;
-	size_t		capacity;		/* answers remembered; the one not used for longest makes room */
-	size_t		most_under_way; /* reviews beyond that are refused; those of strangers are counted apart */
+	size_t		capacity;		/* answers in the cache; the least recently used one makes room */
+	size_t		most_under_way; /* more reviews in progress are refused; strangers are counted separately */
 
-	/*
-	 * Reads the document that came back; false with *why when it makes no sense.  What answer points to may lie in the
-	 * arena.
-	 */
+	/* Reads the returned document; false with *why when it is invalid.  answer may point into the arena. */
 	bool		(*read) (Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why);
 } ReviewKind;
 
@@ -54,13 +51,13 @@ typedef struct ReviewCache ReviewCache;
 /* Lives as long as the worker; kind is not copied. */
 extern ReviewCache *review_cache_new(KubeApi *api, const ReviewKind *kind);
 
-/* answer is valid during the call; NULL unless ANSWERED. */
+/* answer is valid during the call; NULL unless REVIEW_ANSWERED. */
 typedef void (*ReviewDone) (void *state, ReviewOutcome outcome, const ReviewAnswer *answer);
 
-/* Somebody who waits; embedded in its owner's struct.  Zeroed memory waits for nothing. */
+/* A waiter, embedded in its owner's struct.  Zeroed memory waits for nothing. */
 typedef struct ReviewWaiter
 {
-	struct Review *review;		/* NULL: does not wait */
+	struct Review *review;		/* NULL: not waiting */
 	struct ReviewWaiter *previous;
 	struct ReviewWaiter *next;
 	ReviewDone	done;
@@ -68,16 +65,16 @@ typedef struct ReviewWaiter
 } ReviewWaiter;
 
 /*
- * Asks; done runs once, maybe before this returns, unless the waiter is cancelled.  document is copied where needed.
- * remember: whether the answer may be remembered.  stranger: nobody vouches for the asker.  Such reviews have limits
- * of their own, so that their number delays nobody else, until the same question is answered well: then it is not a
- * stranger's any more.
+ * Asks for a review.  done() runs once, maybe before this returns, unless the waiter is cancelled.  document is copied
+ * if needed.  remember: whether the answer may be cached.  stranger: the asker is not known.  Reviews of strangers have
+ * their own limits, so that their number delays no others.  After a positive answer, the same document no longer counts
+ * as a stranger's.
  */
 extern void review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger,
 					   ReviewWaiter *waiter,
 					   ReviewDone done, void *state);
 
-/* done will not run.  The review goes on: its answer is remembered. */
+/* done() will not run.  The review continues and its answer is cached. */
 extern void review_cancel(ReviewWaiter *waiter);
 
 #endif							/* REVIEW_H */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * token_review.c
- *	  Whose bearer token is it?  TokenReview by kube-apiserver.
+ *	  Finds the user of a bearer token: TokenReview by kube-apiserver.
  *
- * With --api-audiences the token must be meant for one of them: kube-apiserver
- * is asked so, and its answer must name one of them again.
+ * With --api-audiences, the token must be meant for one of them: the
+ * TokenReview names them, and the answer must contain one of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +35,7 @@ static NameList audiences;
 void
 token_reviews_start(KubeApi *api)
 {
-	static Arena arena;			/* holds the audiences for good */
+	static Arena arena;			/* holds the audiences until the process ends */
 
 	arena_init(&arena);
 	name_list_split(&arena, config.api_audiences, &audiences);
@@ -74,9 +74,9 @@ token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDo
 	review_ask(cache, text.bytes, text.len, true, true, waiter, done, state);
 }
 
-/* --- What comes back --- */
+/* --- The answer --- */
 
-/* A string without NUL; absent is "". */
+/* Whether a node is absent, null, or a string without NUL. */
 static bool
 is_text(const JsonNode *node)
 {
@@ -99,7 +99,7 @@ is_text_array(const JsonNode *node)
 	return true;
 }
 
-/* What token_review_user() relies on. */
+/* Checks what token_review_user() relies on. */
 static bool
 is_user(Arena *arena, const JsonNode *user)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * token_review.h
- *	  Whose bearer token is it?  TokenReview by kube-apiserver.
+ *	  Finds the user of a bearer token: TokenReview by kube-apiserver.
  *
  * Reference: k8s-conformance 4.2, AUTHN-04, AUTHN-06; upstream's plugin/pkg/authenticator/token/webhook.
  *
@@ -15,10 +15,10 @@
 
 extern void token_reviews_start(KubeApi *api);
 
-/* False: tokens cannot be reviewed and say nothing. */
+/* False: tokens cannot be reviewed and are ignored. */
 extern bool token_reviews_possible(void);
 
-/* done is told of a positive answer when the token is good; token_review_user() takes the user from it. */
+/* done() gets a positive answer when the token is valid; token_review_user() reads the user from it. */
 extern void token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDone done, void *state);
 extern void token_review_user(Arena *arena, const ReviewAnswer *answer, User *user);
 
