@@ -1,20 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * api_service.c
- *	  The APIServices by which kube-apiserver finds this server.
+ *	  Maintains the caBundle of the APIServices that lead to this server.
  *
  * kube-apiserver verifies our certificate by the caBundle of an APIService, so
- * that whoever makes the certificate has to follow a new CA there (AUTHN-12).
- * Where that is nobody else, --apiservice-ca-file names the CAs and we do: at
- * the start, whenever the file or the certificate changes, and every minute.
+ * the issuer of the certificate must update the caBundle after a change of the
+ * CA (AUTHN-12).  Where nothing else does that, --apiservice-ca-file names the
+ * CAs and the upkeep process does it: at the start, whenever the file or the
+ * certificate changes, and every minute.
  *
- * A caBundle by which the certificate in use can be verified is never touched,
- * nor is one that has a newer CA than the file: of two proxies that change
- * their certificates one after the other, the one that is behind does not
- * undo what the other did.
+ * A caBundle that verifies the certificate in use is never changed, nor is one
+ * with a newer CA than the file: when two proxies change their certificates
+ * one after the other, the slower one does not undo the change of the other.
  *
- * Nor is an APIService whose Service is another server's, such as one that is about to be replaced by this one:
- * ours is what has its name in our certificate.  Taking one over is what commands/api_service_command.c is for.
+ * An APIService is also left alone when its Service belongs to another server,
+ * such as one that this server will replace soon.  A Service is ours when its
+ * name is in our certificate.  commands/api_service_command.c takes
+ * APIServices over.
  *
  * Reference: k8s-conformance AUTHN-12.
  *
@@ -41,11 +43,11 @@
 #define ROUND_MS 60000
 #define READ_TIMEOUT_MS 10000
 
-/* One version of a group that is or was served; lives as long as the process. */
+/* A version of a group that is or was served; lives as long as the process. */
 typedef struct ApiService
 {
 	struct ApiService *next;
-	KubeCall   *call;			/* of its read or patch; NULL: none */
+	KubeCall   *call;			/* its read or patch in progress; NULL: none */
 	char		name[];			/* version.group */
 } ApiService;
 
@@ -60,11 +62,11 @@ static KubeApi *kube_api;
 static ApiService *services;
 static LoopTimer timer;
 static WatchedFile ca_file;
-static SSL_CTX *seen_context;	/* compared alone: its certificate was looked at */
+static SSL_CTX *seen_context;	/* only compared: the context whose certificate was checked last */
 static uint64_t next_round;
-static bool reading;			/* what is served */
+static bool reading;			/* the registry is being read */
 
-/* The CAs of the last round; no store: they are of no use. */
+/* The CAs of the last round; store NULL: they are unusable. */
 static struct
 {
 	Arena		arena;
@@ -74,7 +76,7 @@ static struct
 
 /* ---------- certificates ---------- */
 
-/* Whether the certificate that new connections see chains to one of these CAs, as Go's verification has it. */
+/* Whether the certificate for new connections chains to one of these CAs, by the rules of Go's verification. */
 static bool
 is_verified_by(X509_STORE * store)
 {
@@ -96,7 +98,7 @@ is_verified_by(X509_STORE * store)
 	return good;
 }
 
-/* Reads the file of CAs; false, with a line in the log, when it is of no use for the certificate in use. */
+/* Reads the file of CAs; false, with a line in the log, when it does not verify the certificate in use. */
 static bool
 read_cas(void)
 {
@@ -120,7 +122,7 @@ read_cas(void)
 	return false;
 }
 
-/* Whether a caBundle has to become ours. */
+/* Whether a caBundle must be replaced by ours. */
 static bool
 is_outdated(Arena *arena, const ApiService *service, const char *bundle)
 {
@@ -168,12 +170,12 @@ patch_done(void *state, int status, const char *body, size_t len, const char *wh
 	if (status == 200)
 		log_line(LOG_INFO, "the APIService %s has the CAs of %s now", service->name, config.apiservice_ca_file);
 	else if (status == 409)
-		next_round = 0;			/* somebody else changed it meanwhile */
+		next_round = 0;			/* it was changed in the meantime: read it again */
 	else
 		complain(service, "patched", status, why);
 }
 
-/* Whether kube-apiserver, which asks for the name of the Service, would be content with the certificate in use. */
+/* Whether the certificate in use has the name of the Service, which kube-apiserver requires. */
 static bool
 is_ours(Arena *arena, const Registration *registration)
 {
@@ -192,7 +194,7 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 	Arena		arena;
 
 	service->call = NULL;
-	/* What is not registered is not looked for by anybody. */
+	/* Not registered: no client will ask for it. */
 	if (status == 404)
 		return;
 	if (status != 200)
@@ -204,7 +206,8 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 	document = json_parse(&arena, body, len, NULL, NULL, &error);
 
 	/*
-	 * Without a Service kube-apiserver serves the group itself; another Service has a certificate and CAs of its own.
+	 * Without a Service, kube-apiserver serves the group itself.  Another server's Service has its own certificate and
+	 * CAs.
 	 */
 	if (registration_read(&arena, document, &registration) && registration.is_remote && !registration.insecure &&
 		cas.store != NULL && is_ours(&arena, &registration) && is_outdated(&arena, service, registration.ca_bundle))
@@ -217,9 +220,9 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 	arena_free(&arena);
 }
 
-/* ---------- all of them ---------- */
+/* ---------- all APIServices ---------- */
 
-/* Looks after one, unless that is under way. */
+/* Checks one APIService, unless a call for it is in progress. */
 static void
 look_after(const char *name)
 {

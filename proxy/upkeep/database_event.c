@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * database_event.c
- *	  Kubernetes Events about the database, for whoever runs the cluster.
+ *	  Creates Kubernetes Events about the database, for the operators of the cluster.
  *
- * Whoever looks at the pods of a proxy does not read its log first.  When the
- * database has refused connections for want of room (53300), an Event of the
+ * Operators look at the pods of a proxy before they read its log.  When the
+ * database has refused connections for lack of room (53300), an Event of the
  * pod says so, and what can be done.  All processes count refusals in shared
- * memory (metrics.c); the upkeep process, which needs no database for this,
- * tells of them, at most once in EVENT_MS for all that came meanwhile.
+ * memory (metrics.c).  The upkeep process needs no database to report them: at
+ * most one Event in EVENT_MS, for all refusals since the last one.
  *
- * Without the right to create Events the log says so once.
+ * A proxy that may not create Events logs that once.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,11 +33,11 @@
 
 static KubeApi *kube_api;
 static LoopTimer timer;
-static uint64_t told;			/* refusals that an Event has told of */
+static uint64_t told;			/* refusals that Events have reported */
 static uint64_t told_at;		/* 0: none yet */
 static bool sending;
 
-/* The namespace of this pod; outside of a cluster, the one that every cluster has. */
+/* Returns the namespace of this pod; outside of a cluster, a namespace that every cluster has. */
 static const char *
 pod_namespace(void)
 {
@@ -57,7 +57,7 @@ pod_namespace(void)
 	return name[0] != '\0' ? name : "default";
 }
 
-/* The host's name is the pod's unless the pod has the host's network. */
+/* Returns POD_NAME or the host name, which is the pod's name unless the pod uses the host's network. */
 static const char *
 pod_name(void)
 {
@@ -86,7 +86,7 @@ answered(void *state, int status, const char *body, size_t len, const char *why)
 	sending = false;
 	if (status == 201)
 		return;
-	/* It is tried again with the next refusals. */
+	/* The next refusals cause another attempt. */
 	if (!warned)
 		log_line(LOG_ERROR, "no Event of refused database connections could be created (code %d%s%s): "
 				 "the service account needs to create events", status, why != NULL ? ", " : "", why != NULL ? why : "");
@@ -152,7 +152,7 @@ database_events_start(void)
 	if (!config_has_kubeapi(config.authentication_kubeconfig))
 		return;
 	kube_api = kubeapi_open(config.authentication_kubeconfig);
-	/* An upkeep process that takes the place of another tells of what comes from now on. */
+	/* A new upkeep process reports only refusals from now on. */
 	told = metrics_total(COUNTER_DB_REFUSALS);
 	loop_timer_start(&timer, LOOK_MS, look, NULL);
 }

@@ -1,33 +1,39 @@
 /*-------------------------------------------------------------------------
  *
  * policies.c
- *	  Which policies the cluster has, for the database that merges reports.
+ *	  Tells the database which policies the cluster has; it needs them to merge reports.
  *
- * A result that is dropped for want of its policy is gone for good.  So the worker that merges
- * does so only while it has the whole view: while it can say of every kind of policy that can have
- * results which ones there are now, and the database has been told.  Otherwise merging
- * rests, and what the database was told stays.
+ * A result that is dropped because its policy is missing is lost for good.  So
+ * a proxy merges only while its view is complete: while it knows, for every
+ * kind of policy that can have results, which policies exist now, and has told
+ * the database.  Otherwise merging pauses, and the set in the database stays
+ * as it is.
  *
- * A kind that is served is listed and watched.  Its part of the view holds while
- * kube-apiserver keeps that watch open; when it ends, however it ends, there is
- * a list before the next one.
+ * A kind that is served is listed and watched.  Its part of the view is valid
+ * while kube-apiserver keeps that watch open.  When the watch ends, for any
+ * reason, a list precedes the next watch.
  *
- * Which kinds are served says discovery, and because nothing tells when one comes, it is asked
- * every other second: a kind counts as absent as of the last look, and the view holds
- * only while that look is young.  That is also how a kube-apiserver that silently went
- * out of reach is noticed.  Kyverno takes longer than that from the definition of a kind to the first result,
- * so that kube-reports may be there first.
+ * Discovery shows which kinds are served.  No event announces a new kind, so
+ * discovery is read every two seconds.  A kind counts as absent as of the last
+ * look, and the view is valid only while that look is recent.  This also
+ * detects a kube-apiserver that has silently become unreachable.  Kyverno
+ * takes longer than these two seconds from the definition of a kind to the
+ * first result, so kube-reports usually knows the kind first.
  *
- * A kind may be missing for a moment, while a kube-apiserver starts or a definition is
- * replaced.  It counts as absent, and its policies as gone, when every look of a while
- * has missed it; until then nothing is known of it, and merging rests.
+ * A kind may be missing for a moment, while a kube-apiserver starts or a
+ * definition is replaced.  It counts as absent, and its policies as gone, when
+ * every look during ABSENT_MS has missed it.  Until then the kind is unknown,
+ * and merging pauses.
  *
- * Each proxy has a view of its own, those of different moments differ, and what is told may
- * be late.  So the database gives what is stored a version, each merge names that of what this
- * proxy has told, and is refused when another set is stored (sql/aggregation/policy_view.sql).
- * It is told again every few seconds: sets that agree have one version.
+ * Each proxy has its own view.  Views of different moments differ, and a view
+ * may reach the database late.  So the database gives the stored set a
+ * version.  Each merge names the version of the set that this proxy has sent,
+ * and is refused when another set is stored (sql/aggregation/policy_view.sql).
+ * Each proxy sends its set again every few seconds: equal sets have the same
+ * version.
  *
- * Nothing is told unless the kube-apiserver is this cluster's, by the uid of kube-system.
+ * Nothing is sent unless the uid of kube-system shows that the kube-apiserver
+ * belongs to this cluster.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,15 +52,15 @@
 
 #define SYSTEM_NAMESPACE "/api/v1/namespaces/kube-system"
 
-/* Changes come together, such as the lists at the start. */
+/* Changes within COLLECT_MS are sent together, such as the lists at the start. */
 #define COLLECT_MS 200
 #define AGAIN_MS 5000
 #define TELL_TIMEOUT_MS 30000
 #define TELL_AGAIN_MS 5000
 
 /*
- * Between two looks at what is served; how long one counts, from its beginning; how long a kind is missed before it
- * is absent.
+ * The interval between two looks at discovery; how long a look is valid, from its beginning; how long a kind must be
+ * missing before it counts as absent.
  */
 #define LOOK_MS 2000
 #define LOOK_HOLDS_MS 6000
@@ -65,7 +71,7 @@
 typedef struct PolicyGroup
 {
 	const char *name;
-	const char *versions[VERSIONS]; /* whichever is served, the first ones rather; the others NULL */
+	const char *versions[VERSIONS]; /* in order of preference; unused ones NULL */
 } PolicyGroup;
 
 static const PolicyGroup groups[] = {
@@ -80,7 +86,7 @@ typedef struct PolicyKind
 {
 	const PolicyGroup *group;
 	const char *plural;
-	const char *source;			/* as results name it; "" for those with rules */
+	const char *source;			/* the source in results; "" for policies with rules */
 } PolicyKind;
 
 static const PolicyKind kinds[] = {
@@ -103,25 +109,25 @@ static const PolicyKind kinds[] = {
 typedef struct Policy
 {
 	struct Policy *next;
-	unsigned	list;			/* the last list that had it */
-	char	   *active;			/* what is told of it; NULL: nothing */
+	unsigned	list;			/* number of the last list with this policy */
+	char	   *active;			/* what is sent about it; NULL: nothing */
 	char		uid[];
 } Policy;
 
 typedef struct PolicyWatch
 {
 	const PolicyKind *kind;
-	bool		watched;		/* it is served, as far as is known, and followed */
-	bool		live;			/* what was told of it is how things are */
-	bool		absent;			/* every look of ABSENT_MS has missed it */
-	bool		asked;			/* the look under way asks for it */
-	uint64_t	missed_since;	/* the first look that did; 0: none */
-	unsigned	served;			/* versions that the look under way has found, by their bits */
+	bool		watched;		/* it is served and followed */
+	bool		live;			/* its policies are up to date */
+	bool		absent;			/* every look during ABSENT_MS has missed it */
+	bool		asked;			/* the look in progress asks for it */
+	uint64_t	missed_since;	/* start of the first look that missed it; 0: none */
+	unsigned	served;			/* versions found by the look in progress, as bits */
 	unsigned	list;
 	Policy	   *policies;
 } PolicyWatch;
 
-/* The resources of a group in one version, as discovery has them. */
+/* A discovery document: the resources of one version of a group. */
 typedef struct Document
 {
 	const PolicyGroup *group;
@@ -131,25 +137,25 @@ typedef struct Document
 static PolicyWatch watches[KINDS];
 static KubeApi *api;
 static bool following;
-static bool wanted;				/* the database does not merge without */
-static bool telling;			/* a call is under way */
-static bool telling_change;		/* and what it tells is not what was told before */
-static bool changed = true;		/* there is something to tell */
-static int64_t stored_version;	/* of what was told last */
+static bool wanted;				/* the database needs the policies to merge */
+static bool telling;			/* a call is in progress */
+static bool telling_change;		/* the call in progress sends a changed set */
+static bool changed = true;		/* the set has changed since it was last sent */
+static int64_t stored_version;	/* version of the set that was sent last */
 static LoopTimer tell_timer;
 static LoopTimer tell_again_timer;
 static LoopTimer begin_timer;
 
 static Document documents[GROUPS][VERSIONS];
 static LoopTimer look_timer;
-static size_t look_asked;		/* documents that the look under way waits for */
+static size_t look_asked;		/* documents that the look in progress waits for */
 static bool look_failed;
 static uint64_t look_begun;
-static uint64_t looked_at;		/* when the last look began that was answered; 0: none was */
+static uint64_t looked_at;		/* start of the last complete look; 0: none, or it failed */
 
 static const char not_told[] = "kube-apiserver does not tell of the policies";
 
-/* Why merging rests, as the log has it: the first cause, and the next one when that is mended. */
+/* Why merging pauses, as reported in the log: the first cause; when that is solved, the next one. */
 static bool resting;
 static const void *blamed;
 static int	blamed_status;
@@ -179,7 +185,7 @@ view_whole(void)
 	return look_holds();
 }
 
-/* After the view has become better, or another one. */
+/* Called when the view has become complete or has changed. */
 static void
 tell_soon(void)
 {
@@ -197,8 +203,8 @@ note_change(void)
 /* ---------- the log ---------- */
 
 /*
- * Merging rests because of something, any pointer that tells it from others.  An operator hears it once, and again
- * when the same is answered otherwise.
+ * Notes why merging pauses.  because: any pointer that identifies the cause.  The log reports a cause once, and again
+ * when its status changes.
  */
 static void
 note_rest(const void *because, int status, const char *what, const char *why)
@@ -223,7 +229,7 @@ note_mended(const void *cause)
 		blamed = NULL;
 }
 
-/* ---------- what is known ---------- */
+/* ---------- the policies ---------- */
 
 static bool
 same_text(const char *a, const char *b)
@@ -244,7 +250,7 @@ policy_remove(Policy **where)
 	free(gone);
 }
 
-/* Told by uid: a name that comes again is another policy. */
+/* Finds a policy by its uid: a new policy may have an old name. */
 static Policy **
 policy_find(PolicyWatch *watch, const char *uid)
 {
@@ -295,7 +301,7 @@ policy_note(PolicyWatch *watch, const JsonNode *object, bool gone)
 	arena_free(&arena);
 }
 
-/* ---------- telling ---------- */
+/* ---------- sending ---------- */
 
 static void
 told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -312,7 +318,7 @@ told(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
 		loop_timer_start(&tell_timer, AGAIN_MS, tell, NULL);
 		return;
 	}
-	/* What was told before is told again anyway. */
+	/* An unchanged set is sent again anyway. */
 	if (outcome == PG_OK)
 		note_mended(&telling);
 	tell_soon();
@@ -325,7 +331,7 @@ tell(void *state)
 	Arena		arena;
 	StrBuf		text;
 
-	/* What others have told may be better; it is told when the view is whole again. */
+	/* Another proxy may know better.  This proxy sends its set when its view is complete again. */
 	if (!view_whole())
 		return;
 	call = pg_call_new(PG_ACTIVE_POLICIES);
@@ -348,7 +354,7 @@ tell(void *state)
 	pg_send(call, false, TELL_TIMEOUT_MS, told, NULL);
 }
 
-/* Somebody else may have told what he knew before. */
+/* Another proxy may have sent an older set. */
 static void
 tell_again(void *state)
 {
@@ -373,7 +379,7 @@ list_item(void *state, const JsonNode *object)
 	policy_note(state, object, false);
 }
 
-/* What the last list did not have is gone. */
+/* Removes the policies that were not in the last list. */
 static void
 list_end(void *state)
 {
@@ -414,7 +420,7 @@ on_live(void *state, bool live)
 	}
 }
 
-/* It was there a moment ago: the next looks tell. */
+/* The kind existed a moment ago: the next looks decide. */
 static void
 on_absence(void *state)
 {
@@ -438,7 +444,7 @@ static const KubeWatchHandler handler = {
 	.absent = on_absence,
 };
 
-/* ---------- which kinds there are ---------- */
+/* ---------- the kinds that are served ---------- */
 
 static void look(void *state);
 
@@ -479,7 +485,7 @@ look_end(void)
 	uint64_t	took = loop_now() - look_begun;
 
 	loop_timer_start(&look_timer, took < LOOK_MS ? LOOK_MS - took : 0, look, NULL);
-	/* What took long to be answered says little of now. */
+	/* A look that took too long is not valid any more. */
 	if (took > LOOK_HOLDS_MS)
 		look_failed = true;
 	looked_at = look_failed ? 0 : look_begun;
@@ -549,7 +555,7 @@ look_wanted(const PolicyGroup *group)
 	return false;
 }
 
-/* Only where kinds are missing, but one document always: kube-apiserver answers. */
+/* Reads the groups with missing kinds, and always the first group, to see that kube-apiserver answers. */
 static void
 look(void *state)
 {
@@ -622,7 +628,7 @@ begin(void *state)
 	kubeapi_get(api, SYSTEM_NAMESPACE, begin_answered, NULL);
 }
 
-/* ---------- for the others ---------- */
+/* ---------- for other files ---------- */
 
 static bool
 can_ask(void)

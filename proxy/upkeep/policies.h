@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * policies.h
- *	  Which policies the cluster has, for the database that merges reports.
+ *	  Tells the database which policies the cluster has; it needs them to merge reports.
  *
  * Reference: reports-server 5.3, rules 4 and 9.
  *
@@ -14,15 +14,15 @@
 #include <stdint.h>
 
 /*
- * What the database says of them, to be called again and again.  by_proxies: proxies are to tell which are active:
- * they are followed from the first time on, if there is a kube-apiserver.  stored: it has been told already, by
- * whomever; if not, it is told again.
+ * The caller passes on, again and again, what the database says about the policies.  by_proxies: proxies must report
+ * the active policies; from the first such call on, this proxy follows them if there is a kube-apiserver.  stored: a
+ * proxy has already reported them; if false, this proxy sends them again.
  */
 extern void policies_follow(bool by_proxies, bool stored);
 
 /*
- * Whether this proxy knows which policies the cluster has now, and has told, or there is nobody to ask: reports may
- * be merged by the set of *version, as the database gave it (0: by any).
+ * Whether reports may be merged: this proxy knows the present policies and has sent them, or has no kube-apiserver to
+ * ask.  *version is the version of its set in the database (0: any set).
  */
 extern bool policies_known(int64_t *version);
 

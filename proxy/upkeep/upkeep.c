@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * upkeep.c
- *	  The upkeep process: what the store and the cluster need besides answers.
+ *	  The upkeep process: background work for the store and the cluster.
  *
  * The steps of this file are small calls, one after the other, on the
- * connection that is for such work; webhooks and everything else that must not
- * wait for them have the other one (pg.c).
+ * connection for such work.  Webhooks and other work that must not wait for
+ * the steps use the other connection (pg.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -21,15 +21,17 @@
 #include "api/result_metrics.h"
 #include "upkeep/webhook.h"
 
-/* How often the change log is seen to and the objects are counted; other steps follow while there is more to do. */
+/* How often maintenance runs and the objects are counted.  While there is more to do, further steps follow. */
 #define MAINTAIN_MS 60000
-#define MAINTAIN_STEPS 100		/* then objects are counted; it goes on when there is more to do */
+#define MAINTAIN_STEPS 100		/* then the objects are counted; maintenance goes on when there is more to do */
 #define STEP_TIMEOUT_MS 30000
 
-/* How often it is looked at what waits, for metrics; beside the steps. */
+/* How often waiting work is measured, for metrics; beside the steps. */
 #define PENDING_MS 15000
 
-/* How often counts of results are folded (readers add up what has not been), and reports merged that are due. */
+/*
+ * How often counts of results are folded (readers add the counts that are not folded yet), and due reports are merged.
+ */
 #define CATCH_UP_MS 1000
 
 static LoopTimer maintain_timer;
@@ -112,7 +114,7 @@ maintained(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 	pg_result_free(result);
 	if (outcome == PG_OK)
 		metrics_maintained();
-	/* Between steps it rests for as long as one took: clients' writes have the other half of a processor at least. */
+	/* The pause between steps is as long as the last step: so clients' writes have at least half of a processor. */
 	if (more && ++maintain_steps < MAINTAIN_STEPS)
 		step_later(&maintain_timer, loop_now() - maintain_step_begun, maintain_step);
 	else if (!ending)
@@ -154,7 +156,7 @@ caught_up(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	int64_t		version;
 
 	steps_under_way--;
-	/* However much there is to catch up with, merges have their turn. */
+	/* Merge reports even when there is much to catch up with. */
 	catch_up_more = outcome == PG_OK && pg_bool(result, 0, 0);
 	pg_result_free(result);
 	if (ending)
@@ -173,7 +175,7 @@ catch_up_begin(void *state)
 	step_send(pg_call_new(PG_CATCH_UP), caught_up);
 }
 
-/* ---------- what waits ---------- */
+/* ---------- waiting work ---------- */
 
 static void
 pending_known(void *state, PgOutcome outcome, PgResult *result, const PgError *error)

@@ -3,17 +3,17 @@
  * webhook.c
  *	  Sends new failures to the targets of add_webhook().
  *
- * The database says what is to be sent where and keeps the place
- * (sql/export/outgoing.sql); this file signs it, sends it with libcurl, and tells
- * the database what became of it, again and again while the target is still
- * this sender's: an acknowledgement that is lost costs a repetition.
+ * The database says which events to send to which target and keeps the
+ * position (sql/export/outgoing.sql).  This file signs a batch, sends it with
+ * libcurl, and reports the outcome to the database, repeatedly while this
+ * sender still holds the target: a lost acknowledgement costs a repetition.
  *
- * Requests are those of the Standard Webhooks convention: webhook-id,
+ * Requests follow the Standard Webhooks convention: webhook-id,
  * webhook-timestamp and, with a key, webhook-signature.  Tokens, keys and CAs
- * are files in --webhook-directory, read for each batch; a batch whose file
- * cannot be read is not sent, and the target left to other proxies for a
- * while: what one proxy lacks is not the target's failure.  Redirects are not followed: any code but 200
- * to 299 is a failure.
+ * are files in --webhook-directory, which are read for each batch.  A batch
+ * whose file cannot be read is not sent, and the target is left to other
+ * proxies for a while: a missing file of one proxy is not a failure of the
+ * target.  Redirects are not followed: any code but 200 to 299 is a failure.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,26 +34,29 @@
 #include "db/pg.h"
 #include "cluster/transfer.h"
 
-/* How often the database is asked when there was nothing to send, and for the metrics. */
+/* How often the database is asked for batches when there was nothing to send, and for the metrics. */
 #define LOOK_MS 1000
 #define STATES_MS 15000
 #define PG_TIMEOUT_MS 10000
 
-/* At most so many batches are under way. */
+/* The most batches in progress. */
 #define MAX_DELIVERIES 16
 
-/* What api_webhook_next() gives a sender above the target's time; an outcome is told again for so long. */
+/*
+ * The time that api_webhook_next() gives a sender beyond the target's time-out: the outcome is reported again that
+ * long.
+ */
 #define NOTE_MS 5000
 #define NOTE_AGAIN_MS 250
 
 #define MAX_FILE (64 * 1024)
 
-/* For so long a target is left to others whose files this proxy cannot use: doubled each time. */
+/* How long a target whose files this proxy cannot use is left to others: doubled each time. */
 #define LEFT_FIRST_MS 500
 #define LEFT_LAST_MS (5 * 60 * 1000)
-#define MAX_LEFT 64				/* then the one that is looked at again soonest is forgotten */
+#define MAX_LEFT 64				/* at the limit, the target whose delay ends first is forgotten */
 
-/* Of an answer, so much is read that the connection can be kept; behind that its code must do. */
+/* This much of an answer is read, so that the connection can be reused; of longer answers only the code counts. */
 #define MAX_ANSWER (64 * 1024)
 
 /* Columns of api_webhook_next(). */
@@ -73,21 +76,21 @@ enum
 	COLUMN_HOLDER
 };
 
-/* A batch, from the database's answer until its outcome is noted. */
+/* A batch, from the answer of the database until its outcome is noted. */
 typedef struct Delivery
 {
 	PgResult   *batch;
 	Arena		arena;
 	KubeConfig	target;
 	uint64_t	held_until;
-	int			code;			/* of an answer that is being read */
+	int			code;			/* of the answer that is being read */
 	size_t		answer_len;
-	const char *failure;		/* NULL: it was acknowledged */
-	bool		not_sent;		/* the failure is this proxy's, not the target's */
-	LoopTimer	timer;			/* tells the outcome again */
+	const char *failure;		/* NULL: the batch was acknowledged */
+	bool		not_sent;		/* this proxy failed, not the target */
+	LoopTimer	timer;			/* reports the outcome again */
 } Delivery;
 
-/* A target that this proxy cannot send to for now. */
+/* A target to which this proxy cannot send for now. */
 typedef struct LeftTarget
 {
 	char		name[64];		/* "" for none */
@@ -112,7 +115,7 @@ delivery_text(const Delivery *delivery, int column)
 	return pg_text(delivery->batch, 0, column).bytes;
 }
 
-/* ---------- targets that are left to others ---------- */
+/* ---------- targets left to other proxies ---------- */
 
 static LeftTarget *
 left_target(const char *name)
@@ -155,8 +158,8 @@ take_target(const char *name)
 /* ---------- files ---------- */
 
 /*
- * A file of --webhook-directory, without the newline at its end; bytes NULL when it cannot be had, and then the
- * delivery says why.
+ * Reads a file of --webhook-directory, without the newline at its end; bytes NULL on failure, and delivery->failure has
+ * the reason.
  */
 static JsonText
 read_file(Delivery *delivery, int column)
@@ -167,7 +170,7 @@ read_file(Delivery *delivery, int column)
 	FILE	   *file;
 	size_t		len;
 
-	/* The database lets no such name through; but it is not its directory. */
+	/* The database refuses such names, but the directory belongs to this proxy: check again. */
 	if (config.webhook_directory[0] == '\0' || strchr(name, '/') != NULL || name[0] == '.')
 	{
 		delivery->failure = "files need --webhook-directory";
@@ -192,7 +195,7 @@ read_file(Delivery *delivery, int column)
 	return text;
 }
 
-/* The bytes of a key: whsec_ and base64, or the file's own. */
+/* Returns the bytes of a key: whsec_ and base64, or the bytes of the file. */
 static JsonText
 key_bytes(Delivery *delivery, JsonText text)
 {
@@ -229,7 +232,7 @@ signature_header(Delivery *delivery, JsonText key, const char *id, const char *t
 						base64_encode(&delivery->arena, (JsonText) {(const char *) digest, digest_len}));
 }
 
-/* What the target answers besides its code is of no interest. */
+/* Only the code of the answer matters; the body is ignored. */
 static bool
 answer_taken(void *state, int status, const char *bytes, size_t len)
 {
@@ -254,7 +257,7 @@ delivered(void *state, int status, const char *why)
 	note_outcome(delivery);
 }
 
-/* Sends the batch, unless something that it needs is missing. */
+/* Sends the batch, unless something that it needs is missing or invalid. */
 static void
 deliver(Delivery *delivery)
 {
@@ -274,7 +277,7 @@ deliver(Delivery *delivery)
 	if (delivery->failure == NULL && !pg_is_null(delivery->batch, 0, COLUMN_TOKEN_FILE))
 	{
 		delivery->target.token = read_file(delivery, COLUMN_TOKEN_FILE).bytes;
-		/* It would end the header and begin another. */
+		/* A line break would end the header and begin another. */
 		if (delivery->target.token != NULL && strpbrk(delivery->target.token, "\r\n") != NULL)
 			delivery->failure = "the token has more than one line";
 	}
@@ -307,7 +310,7 @@ deliver(Delivery *delivery)
 				   });
 }
 
-/* ---------- what became of it ---------- */
+/* ---------- the outcome ---------- */
 
 static void
 outcome_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
@@ -356,7 +359,7 @@ note_outcome(void *state)
 	pg_send(call, false, PG_TIMEOUT_MS, outcome_noted, delivery);
 }
 
-/* ---------- what there is to do ---------- */
+/* ---------- finding work ---------- */
 
 static void
 looked(void *state, PgOutcome outcome, PgResult *result, const PgError *error)

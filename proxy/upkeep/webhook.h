@@ -3,10 +3,10 @@
  * webhook.h
  *	  Sends new failures to the targets of add_webhook().
  *
- * At least once: a batch counts as sent when its target has answered with a
- * code from 200 to 299, and the database knows.  One batch of a target is
- * under way at a time, whatever the number of proxies, and the next one
- * follows it in history.
+ * Delivers at least once: a batch counts as sent when its target has answered
+ * with a code from 200 to 299 and the database has noted that.  For each
+ * target one batch is in progress at a time, whatever the number of proxies;
+ * the next batch follows it in history.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,13 +15,13 @@
 
 #include <stdbool.h>
 
-/* For the upkeep process; nothing happens with --webhooks=false. */
+/* Starts webhooks in the upkeep process; does nothing with --webhooks=false. */
 extern void webhooks_start(void);
 
-/* Begins no more batches; what is under way is finished. */
+/* Starts no more batches; batches in progress are finished. */
 extern void webhooks_end(void);
 
-/* Whether a batch is under way, or its outcome not noted yet. */
+/* Whether a batch is in progress or its outcome is not noted yet. */
 extern bool webhooks_under_way(void);
 
 #endif							/* WEBHOOK_H */
