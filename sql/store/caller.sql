@@ -1,19 +1,19 @@
 -- caller.sql
---	  Who calls a function that runs as the owner.
+--	  The role that calls a function which runs as the owner.
 --
--- Inside a SECURITY DEFINER function current_user is its owner.  session_user
--- is no substitute: it is whoever logged in, also while code of somebody else
--- runs that the server keeps to its own rights: expressions of an index during
--- ANALYZE, REINDEX and autovacuum, materialized views, SECURITY DEFINER
--- functions of others.  Such code would act with the rights of the session.
+-- Inside a SECURITY DEFINER function current_user is the function's owner.
+-- session_user is no substitute: it stays the role that logged in, even while
+-- the server runs code of another role: index expressions during ANALYZE,
+-- REINDEX and autovacuum, materialized views, SECURITY DEFINER functions of
+-- other owners.  Such code would act with the rights of the session.
 --
--- So the caller's name comes from outside of the function: from the view caller,
--- which is read with the rights of whoever calls, where current_user is the
--- role that the server checks everything else by; after SET ROLE, that one.  It
--- comes under a seal that only this store can make.  Functions for proxies have
--- it as their last argument, whose default is evaluated by the caller.  A seal
--- holds in one transaction: what has been revoked since is of no use to one that
--- was kept.
+-- So the caller's name comes from outside the function.  The view caller is
+-- read with the rights of the caller.  There current_user is the role that the
+-- server checks all other rights by: after SET ROLE, the new role.  The view
+-- adds a seal that only this store can make.  Functions for proxies take the
+-- row of the view as their last argument, whose default the caller evaluates.
+-- A seal is valid in one transaction only: a seal that was kept is useless
+-- after a right was revoked.
 
 CREATE VIEW kube_reports_internal.caller WITH (security_barrier) AS
 	SELECT c.role, sha256(s.secret || sha256(s.secret
@@ -23,7 +23,7 @@ COMMENT ON VIEW kube_reports_internal.caller
 	IS 'whoever reads the view, and the seal that proves it to functions of the same transaction; hashed twice, '
 		'because of one hash a longer name''s could be computed';
 
--- PL/pgSQL: its plan is kept.
+-- PL/pgSQL, because it keeps the plan.
 CREATE FUNCTION kube_reports_internal.this_caller() RETURNS kube_reports_internal.caller
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp

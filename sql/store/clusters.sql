@@ -1,10 +1,10 @@
 -- clusters.sql
---	  Removing a cluster, with everything that is of it.
+--	  Removing a cluster with everything that belongs to it.
 --
--- First it is marked: from then on nobody may act for it, so that nothing of it
--- comes any more.  What there is goes in steps, each a transaction, so that
--- writers of other clusters wait for none of them for long.  The mark stays
--- until the end: whoever calls again goes on, and so does upkeep.
+-- The cluster is marked first: from then on nobody may act for it, so that it
+-- gets no new rows.  Then its rows are deleted in steps.  Each step is a
+-- transaction, so that writers of other clusters never wait long.  The mark
+-- stays until the end: another call continues the removal, and so does upkeep.
 
 CREATE FUNCTION kube_reports_internal.mark_cluster(cluster uuid, force boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -16,7 +16,7 @@ DECLARE
 	held		record;
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	-- Every write that is under way is waited for.
+	-- Wait for every write in progress.
 	PERFORM kube_reports_internal.lock_store();
 	SELECT c.* INTO leaving FROM kube_reports.cluster c WHERE c.uid = mark_cluster.cluster;
 	IF leaving.id IS NULL THEN
@@ -73,14 +73,14 @@ DECLARE
 	ids			bigint[];
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
-	-- One at a time: others then find the next piece, or nothing left to do.
+	-- One session at a time: the next one then finds the next piece, or nothing left to do.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.removal_lock());
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id AND c.removing) THEN
 		RETURN false;
 	END IF;
 	IF NOT kube_reports_internal.has_rows(cluster_id) THEN
 		PERFORM kube_reports_internal.lock_store();
-		-- What somebody made again meanwhile goes with its lane and its cluster.
+		-- Rows that were added meanwhile are deleted with their lane and cluster.
 		DELETE FROM kube_reports_internal.lane l WHERE l.cluster_id = remove_cluster_step.cluster_id;
 		DELETE FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id;
 		RETURN false;
@@ -137,7 +137,7 @@ BEGIN
 		RETURN true;
 	END IF;
 
-	-- What somebody folds just now is not to appear afterwards.
+	-- Wait for a fold in progress: its counts must not appear afterwards.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = remove_cluster_step.cluster_id;
 	SELECT array_agg(r.id) INTO ids
@@ -203,8 +203,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_marked_clusters()
 	IS 'goes on with the removal of a cluster that nobody goes on with; false: there is none';
 
--- Commits inside: such a procedure can neither be SECURITY DEFINER nor have a SET clause, so that it does nothing
--- itself.
+-- The procedure commits: it can neither be SECURITY DEFINER nor have a SET clause.  So functions do the work.
 CREATE PROCEDURE kube_reports.unregister_cluster(cluster uuid, force boolean DEFAULT false)
 LANGUAGE plpgsql
 AS $$

@@ -2,21 +2,21 @@
 --	  Copies of the objects of a cluster, or of a reports-server.
 --
 -- "kube-reports-proxy import" reads objects in batches and hands them to
--- api_import(), which stores them as they are: uid, creation time, generation,
+-- api_import(), which stores them unchanged: uid, creation time, generation,
 -- owners and managed fields are the source's.  Everything else is as in any
 -- write: schema, versions, log, results, watchers.
 --
--- Table imported says which object of the source a copy is of, and which
--- version it got here.  From that follows what may be done without losing a
--- change: a copy that has still that version was not changed here, and follows
--- the source; one that has another version is newer than the source.  A copy
--- that is gone was deleted here, and comes back only when the source has
--- changed since.  "cleanup" deletes in the source only what has the
--- resourceVersion that was copied and verified.
+-- Table imported notes for each copy its object in the source and the version
+-- that the copy got here.  This tells what may be done without losing a
+-- change.  A copy that still has that version was not changed here and follows
+-- the source.  A copy with another version is newer than the source.  A copy
+-- that no longer exists was deleted here, and is stored again only when the
+-- source has changed since.  "cleanup" deletes an object in the source only if
+-- it has the resourceVersion that was copied and verified.
 --
 -- Documents come in two parts, metadata without resourceVersion and the rest,
--- canonical JSON as the engine writes it: what is stored is compared with them
--- byte by byte.
+-- as the canonical JSON that the engine writes.  Stored documents are compared
+-- with them byte by byte.
 
 CREATE FUNCTION kube_reports_internal.import_target(cluster uuid, "group" text, version text, resource text,
 		caller kube_reports_internal.caller, OUT lane integer, OUT cluster_id integer, OUT type_id integer,
@@ -55,7 +55,7 @@ CREATE TYPE kube_reports_internal.importing AS (
 COMMENT ON TYPE kube_reports_internal.importing
 	IS 'an object that is imported, as it would be stored; refused: why it cannot be';
 
--- A subtransaction that writes nothing costs little.
+-- The EXCEPTION clause costs little: its subtransaction writes nothing.
 CREATE FUNCTION kube_reports_internal.import_admit(definition_id bigint, definition kube_reports.report,
 	mapping_id bigint,
 		mapping kube_reports.report, fill_summary boolean, metadata text, body text)
@@ -95,7 +95,7 @@ CREATE FUNCTION kube_reports_internal.import_object(lane integer, cluster_id int
 		item kube_reports_internal.importing, source_version text, overwrite boolean, OUT outcome text, OUT reason text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- The plans are kept by a session that begins with empty tables.
+-- A session keeps these plans, perhaps from when the tables were empty: force index scans.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -148,7 +148,7 @@ BEGIN
 				stored.version, stored.metadata, stored.body);
 	ELSE
 		outcome := CASE WHEN stored.version IS NULL THEN 'imported' ELSE 'updated' END;
-		-- An object of the same name with another uid is another object: the old one goes first.
+		-- An object of the same name with another uid is another object: delete the old one first.
 		IF stored.version IS NOT NULL THEN
 			PERFORM kube_reports_internal.import_removal(lane, cluster_id, type_id, written_at, item.namespace,
 				item.name);
@@ -200,7 +200,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.import_removal(integer, integer, integer, timestamptz, text, text)
 	IS 'deletes a copy here; the caller holds the lane''s lock';
 
--- Results, history, counts and merges follow what was logged above a version.
+-- Updates results, history, counts and merges from the changes that were logged above a version.
 CREATE FUNCTION kube_reports_internal.import_derive(lane integer, mapped boolean, aggregated boolean, before bigint)
 	RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -246,7 +246,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.commit_durably();
 	SELECT * INTO target FROM kube_reports_internal.import_target(cluster, "group", version, resource, caller);
-	-- What costs much comes before the lock.
+	-- The expensive work is done before the lock is taken.
 	FOR n IN 1 .. cardinality(metadatas) LOOP
 		items[n] := kube_reports_internal.import_admit(target.definition_id, target.definition, target.mapping_id,
 			target.mapping,
@@ -266,7 +266,7 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 	PERFORM set_config('kube_reports_internal.api_write', '', true);
-	-- A sequence that was restarted or restored: a version must never go back.
+	-- Detects a sequence that was restarted or restored: a version must never go back.
 	given := (SELECT s.last_value FROM kube_reports_internal.version_seq s);
 	IF given < newest THEN
 		RAISE EXCEPTION 'version % is not above % in lane %', given, newest, target.lane
@@ -282,7 +282,7 @@ COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, tex
 		'it and the rest of its document. One row for each, see import_object(); one that is refused stops no other. '
 		'overwrite: also what was changed or deleted here';
 
--- In a transaction of its own, after that of api_import(): what is compared is what was committed.
+-- Called in a transaction of its own, after that of api_import(), to compare what was committed.
 CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
 		namespaces text[], names text[], hashes text[],
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

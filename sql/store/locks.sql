@@ -1,12 +1,13 @@
 -- locks.sql
---	  Who may write when.
+--	  Locks: the order of writers.
 --
 -- Order of locks: the store (shared by API writes, exclusive for DML, registry
--- and upkeep), then lanes in id order.  A lane's lock is taken before its next
--- version is drawn and held until the change is visible, so that versions of a
--- lane become visible in their order.  Locks are advisory locks of a class of
--- our own.  Keys above 0 are lanes; the others have names below, with what each
--- holder may wait for.  docs/architecture/store.md, "Locks", has all of it.
+-- and upkeep), then lanes in id order.  A writer locks the lane before it
+-- draws the lane's next version and holds the lock until the change is
+-- visible, so that versions of a lane become visible in their order.  The
+-- locks are advisory locks of one class.  Keys above 0 are lanes.  The other
+-- keys are named below, with the locks that each holder may wait for.
+-- docs/architecture/store.md, "Locks", describes all of them.
 
 CREATE FUNCTION kube_reports_internal.lock_class() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -21,52 +22,52 @@ RETURN 0;
 COMMENT ON FUNCTION kube_reports_internal.store_lock()
 	IS 'second key of the lock of the store: shared by API writes, alone for DML, registry and upkeep; taken first';
 
--- Only tried: who does not get it goes away.
+-- Only tried: a session that does not get the lock returns at once.
 CREATE FUNCTION kube_reports_internal.compaction_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -1;
 COMMENT ON FUNCTION kube_reports_internal.compaction_lock() IS 'second key of the lock of whoever compacts the log';
 
--- Taken before the store's and lanes'.
+-- Taken before the locks of the store and the lanes.
 CREATE FUNCTION kube_reports_internal.sweep_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -2;
 COMMENT ON FUNCTION kube_reports_internal.sweep_lock()
 	IS 'second key of the lock of whoever deletes the objects of a namespace that is gone';
 
--- Tried by who folds, who waits for nothing with it but, in a writer's transaction, for that writer's further lanes;
--- waited for by who deletes a cluster and by who puts counts right.
+-- Folding only tries the lock.  A session that folds waits for no other lock, except in a writer's transaction for
+-- further lanes of that writer.  Deleting a cluster and correcting counts wait for the lock.
 CREATE FUNCTION kube_reports_internal.folding_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -3;
 COMMENT ON FUNCTION kube_reports_internal.folding_lock() IS 'second key of the lock of whoever folds counts';
 
--- Taken after lanes', by the first event of a month: what comes next is seen by whoever has waited.
+-- Taken after the lanes' locks, by the first event of a month.  A session that waited for it finds the partition.
 CREATE FUNCTION kube_reports_internal.history_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -4;
 COMMENT ON FUNCTION kube_reports_internal.history_lock()
 	IS 'second key of the lock of whoever makes a month of history';
 
--- Only tried, and before the folding lock, which is tried as well.
+-- Only tried, before the folding lock, which is only tried as well.
 CREATE FUNCTION kube_reports_internal.garbage_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -5;
 COMMENT ON FUNCTION kube_reports_internal.garbage_lock() IS 'second key of the lock of whoever collects garbage';
 
--- Only tried; waits for no table.
+-- Only tried.  The holder waits for no table.
 CREATE FUNCTION kube_reports_internal.analyze_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -6;
 COMMENT ON FUNCTION kube_reports_internal.analyze_lock() IS 'second key of the lock of whoever analyzes tables';
 
--- Taken before the store's and the folding lock, by a step of removing a cluster; upkeep only tries.
+-- A step of removing a cluster takes it before the store lock and the folding lock.  Upkeep only tries it.
 CREATE FUNCTION kube_reports_internal.removal_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -7;
 COMMENT ON FUNCTION kube_reports_internal.removal_lock() IS 'second key of the lock of whoever removes a cluster';
 
--- Tried by who merges, before the store's and lanes'; waited for by who changes options or active policies.
+-- A merge tries it before the locks of the store and the lanes.  Changes of options or active policies wait for it.
 CREATE FUNCTION kube_reports_internal.aggregation_lock(cluster_id integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN -16 - cluster_id;
@@ -104,7 +105,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	-- First, because a new incarnation takes the lock alone.
+	-- First, because a new incarnation takes the lock exclusively.
 	PERFORM kube_reports_internal.require_incarnation();
 	PERFORM pg_advisory_xact_lock_shared(kube_reports_internal.lock_class(), kube_reports_internal.store_lock());
 END
@@ -139,7 +140,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.lock_lanes(integer)
 	IS 'takes the locks of all lanes of a cluster, in their order: every write that is under way is waited for';
 
--- A lock taken by a statement is worth nothing to a snapshot that is older than the lock.
+-- A lock does not protect a transaction whose snapshot is older than the lock.
 CREATE FUNCTION kube_reports_internal.require_read_committed() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -171,8 +172,8 @@ COMMENT ON FUNCTION kube_reports.lock_writes()
 	IS 'keeps everybody else from writing until the transaction ends: a transaction of many writes that begins with '
 		'this meets no 40P01. Raises 0A000 unless the transaction is READ COMMITTED';
 
--- Commits are refused in a transaction block, and where the caller is a function; in a block with an EXCEPTION clause
--- always, with other words for COMMIT than for ROLLBACK, unless they would have been refused anyway.
+-- In a block with an EXCEPTION clause COMMIT always fails, and its message differs from that of ROLLBACK.  In a
+-- transaction block, or when a function is the caller, both fail for that reason and have the same message.
 CREATE PROCEDURE kube_reports_internal.require_own_transactions(procedure text)
 LANGUAGE plpgsql
 AS $$
@@ -202,8 +203,8 @@ COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
 	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it '
 		'cannot commit';
 
--- What is visible before it is durable may be gone after a crash, and the sequence with it: its versions would be given
--- again.
+-- A change that is visible before it is durable may be lost in a crash, and the state of the sequence with it.  Then
+-- the same versions would be given again.
 CREATE FUNCTION kube_reports_internal.commit_durably() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -217,12 +218,12 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.commit_durably()
 	IS 'makes this transaction durable before anybody sees it, also where synchronous_commit is off';
 
--- The newest version of a lane: that of the log's last change, or the floor when the log is empty.  Exact in one
+-- The newest version of a lane: the version of the log's last change, or the floor when the log is empty.  Exact in one
 -- snapshot, because versions become visible in order.
 CREATE FUNCTION kube_reports_internal.lane_version(lane integer) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than the planner's statistics: force an index lookup of its end.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -237,12 +238,12 @@ COMMENT ON FUNCTION kube_reports_internal.lane_version(integer)
 	IS 'newest version of a lane in this snapshot; null when there is no such lane';
 
 
--- A clock that was set back must not leave history out of order.  By more than a day it is believed: what was written
--- before was wrong.
+-- A clock that was set back must not put history out of order.  A clock that was set back by more than a day is
+-- trusted: then the earlier times were wrong.
 CREATE FUNCTION kube_reports_internal.lane_time(lane integer) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than the planner's statistics: force an index lookup of its end.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

@@ -1,34 +1,37 @@
 -- namespaces.sql
---	  Which namespaces the objects belong to, and what happens when one is gone.
+--	  The namespaces that objects belong to, and their deletion.
 --
 -- All objects under a namespace's name belong to the namespace with the uid in
--- table namespace.  A create of a proxy that knows namespaces carries the uid
--- that the proxy saw, and goes through only while that very uid is active
--- there.  Objects of a dead namespace are deleted; then its row goes, and
--- whoever creates in the next namespace of that name begins with nothing.
+-- table namespace.  A create from a proxy that knows namespaces carries the
+-- uid that the proxy saw, and succeeds only while the namespace with that uid
+-- is active.  When a namespace is dead, its objects are deleted, then its row.
+-- So the next namespace of that name starts empty.
 --
--- Why nothing is left behind: namespace, then lane.  A namespace is marked dead in
--- a transaction of its own, and the sweep takes a lane's lock afterwards.  A
--- create looks at the mark under the same lock: either it came before, and the sweep
--- sees its object, or it sees the mark.
+-- Why no object is left behind: the namespace is marked first, then the lane
+-- is locked.  A namespace is marked dead in a transaction of its own, and the
+-- sweep takes a lane's lock afterwards.  A create checks the mark under the
+-- same lock.  Either the create came before the mark, and the sweep sees its
+-- object, or the create sees the mark.
 --
--- Why nothing else is deleted: uids never come back.  A proxy reads the row,
--- then asks kube-apiserver for that one namespace, and only an answer with
--- another uid, or that there is none, marks the row, if it still has
--- the uid that was read.  Nothing follows from what somebody does not know.
+-- Why no other object is deleted: uids are never used again.  A proxy reads
+-- the row, then asks kube-apiserver for that one namespace.  The row is marked
+-- only if the answer has another uid or says that the namespace does not
+-- exist, and only if the row still has the uid that was read.  Without an
+-- answer nothing is marked.
 --
--- A namespace is terminating before it is gone, and the namespace controller then
--- has its content deleted here, which makes the proxy note that it is terminating: from
--- then on nothing is created with its uid.  Where nobody noted it, a proxy whose
--- watch is behind may have created objects with the old uid when the next namespace was there
--- already.  They are the next one's, and are told from the others by their time of creation, to the second, as far as
+-- A namespace is terminating before it is gone.  The namespace controller then
+-- deletes its content here, which makes the proxy note that it is terminating:
+-- from then on nothing is created with its uid.  If no proxy noted it, a proxy
+-- whose watch is behind may have created objects with the old uid when the
+-- next namespace already existed.  These objects belong to the next namespace.
+-- Their time of creation tells them from the others, to the second, as far as
 -- the clocks of the two servers agree.
 
--- The names under which there are objects: one probe of the primary key for each type and name.
+-- The names of the namespaces that contain objects: one probe of the primary key for each type and name.
 CREATE FUNCTION kube_reports_internal.used_namespaces(cluster_id integer) RETURNS SETOF text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- A session keeps this plan for weeks, perhaps from when the tables were empty: force index scans.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -57,7 +60,7 @@ CREATE FUNCTION kube_reports_internal.namespace_objects(cluster_id integer, name
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- A session keeps this plan for weeks, perhaps from when the tables were empty: force index scans.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -129,7 +132,7 @@ BEGIN
 			USING ERRCODE = 'insufficient_privilege', HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	IF old_uid = new_uid AND terminating THEN
-		-- Creates that are under way are waited for: whoever deletes the content next sees what they made.
+		-- Wait for creates in progress: the deletion of the content, which comes next, then sees their objects.
 		IF EXISTS (SELECT FROM kube_reports_internal.namespace n
 				WHERE n.cluster_id = served AND n.name = api_namespace.name AND n.uid = old_uid
 					AND n.state = 'active') THEN
@@ -162,9 +165,9 @@ COMMENT ON FUNCTION kube_reports_internal.api_namespace(uuid, text, text, text, 
 		'with old_uid (empty: no row); does nothing when the row has another uid by now. Returns the row as it then '
 		'is; nulls: none';
 
--- The finalizers of a dead namespace's objects are not waited for: a namespace goes when nothing is left in it, so that
--- whoever was to remove them has had his time, and kube-apiserver would let nobody finish in a namespace that does not
--- exist.
+-- The sweep does not wait for the finalizers of a dead namespace's objects.  A namespace is gone only when nothing is
+-- left in it, so controllers had time to remove their finalizers.  kube-apiserver would not let them finish in a
+-- namespace that does not exist.
 CREATE FUNCTION kube_reports_internal.sweep_piece(cluster uuid, name text, dead_uid text, new_uid text,
 	new_created timestamptz,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -185,7 +188,7 @@ BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	SELECT c.id INTO served FROM kube_reports.cluster c WHERE c.uid = cluster
 		AND kube_reports_internal.may_serve(c.id, caller);
-	-- One at a time: others then find the next piece, or nothing left to do.
+	-- One session at a time: the next one then finds the next piece, or nothing left to do.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.sweep_lock());
 	SELECT CASE WHEN n.orderly OR new_uid = '' THEN 'infinity' ELSE new_created END INTO born_before
 		FROM kube_reports_internal.namespace n
@@ -220,7 +223,7 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- Nothing to be seen.  Creates that are under way and came before the mark hold their lanes: they are waited for.
+	-- No object is visible.  Creates in progress that came before the mark hold their lanes: wait for them.
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lanes(served);
 	IF EXISTS (SELECT FROM kube_reports_internal.namespace_objects(served, name, born_before, 1)) THEN

@@ -1,7 +1,9 @@
 -- proxy.sql
---	  What a proxy asks besides reports: who it is, what is served, upkeep.
+--	  Requests of a proxy besides reports: its introduction, the types that
+--	  are served, upkeep.
 
--- Of all versions alike, or a proxy could not learn that it is too old: what an answer has more stands at its end.
+-- The call is the same in all versions, so that a proxy can learn that it is too old.  New columns of the answer are
+-- added at its end.
 CREATE FUNCTION kube_reports_internal.api_hello(cluster uuid, name text, protocol integer DEFAULT 1,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT generation bigint, OUT store text, OUT oldest_protocol integer, OUT newest_protocol integer)
@@ -16,8 +18,8 @@ BEGIN
 				HINT = kube_reports_internal.serve_hint(caller, cluster);
 	END IF;
 	SELECT p.oldest, p.newest INTO oldest_protocol, newest_protocol FROM kube_reports_internal.protocols() p;
-	-- A standby, or a server that somebody made read-only, can be read; a connection for writes is not taken before it
-	-- may write.  A proxy that does not understand this version will go.
+	-- A standby, or a server that was made read-only, can be read.  A proxy uses a connection for writes only when the
+	-- connection may write.  A proxy that does not understand this version will disconnect.
 	IF NOT current_setting('transaction_read_only')::boolean AND protocol >= oldest_protocol THEN
 		PERFORM kube_reports_internal.finish_update();
 		IF NOT kube_reports_internal.finish_restore() THEN
@@ -95,7 +97,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.api_counts(uuid, kube_reports_internal.caller)
 	IS 'stored objects of each type, for metrics';
 
--- What is left out are series of results that pass or are skipped, as long as there are any.
+-- Series of passed and skipped results are left out first.
 CREATE FUNCTION kube_reports_internal.api_result_counts(cluster uuid, max_rows integer,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT namespace text, OUT policy text, OUT status text, OUT severity text, OUT category text, OUT source text,
@@ -149,7 +151,7 @@ BEGIN
 				AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
-	-- Connections of proxies may be older than the update: no other function is called that often.
+	-- A connection of a proxy may be older than the update, and no other function is called as often.
 	IF kube_reports_internal.finish_update() THEN
 		RETURN true;
 	END IF;

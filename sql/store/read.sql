@@ -1,11 +1,11 @@
 -- read.sql
 --	  Get and list.
 --
--- A list is read in pieces, each a short query of its own at one version, so
--- that neither a slow client nor a page that is continued an hour later holds
--- a snapshot.  The state at version R is what is stored now with a version of
--- at most R, and for every key that changed after R the state before its first
--- such change.
+-- A list is read in pieces.  Each piece is a short query of its own at the
+-- same version, so that neither a slow client nor a page that is continued an
+-- hour later holds a snapshot.  The state at version R consists of the objects
+-- that are stored now with a version of at most R and, for every key that
+-- changed after R, of its state before the first such change.
 
 CREATE FUNCTION kube_reports_internal.version_too_large(asked bigint, current bigint) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -22,7 +22,7 @@ CREATE FUNCTION kube_reports_internal.api_get(cluster uuid, request text,
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[], OUT body bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- A session keeps this plan for weeks, perhaps from when the tables were empty: force index scans.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -69,9 +69,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_get(uuid, text, kube_reports_internal.caller) IS 'answers a get';
 
--- Of the next max_rows keys, those that are of the state.  Documents stay as they are stored until one is rendered.
--- One plan serves every walk along the key; a search by labels or by name is planned with its values at hand, because
--- only they tell whether the index of labels helps.
+-- Returns those of the next max_rows keys that belong to the state.  Documents stay in stored form until they are
+-- rendered.  A generic plan serves every walk along the key.  A search by labels or by name gets a custom plan, because
+-- only the values tell whether the index of labels helps.
 CREATE FUNCTION kube_reports_internal.list_window(target_cluster integer, target_type integer,
 	target_lane integer, needs_body boolean,
 		at_version bigint, changed boolean, only_namespace text, only_name text, after_namespace text, after_name text,
@@ -87,7 +87,7 @@ SET work_mem = '32MB'
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- Behind every name of a namespace in byte order.
+	-- Sorts after every name of a namespace in byte order.
 	last_namespace CONSTANT text := coalesce(only_namespace, '~');
 	found_rows	integer;
 	edge_namespace text;
@@ -95,7 +95,7 @@ DECLARE
 BEGIN
 	PERFORM set_config('plan_cache_mode',
 		CASE WHEN terms = '{}' AND only_name IS NULL THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true);
-	-- What most lists are: everything, as it is stored now.
+	-- The most frequent list: everything, as it is stored now.
 	IF NOT changed AND terms = '{}' AND label_selector = '' AND field_selector = '' THEN
 		RETURN QUERY
 		SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END
@@ -112,8 +112,8 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- Where this window ends is asked first, so that it bounds the walk through the log; without a search the index
-	-- alone tells.
+	-- Find the end of this window first, so that it bounds the scan of the log.  Without a search the index alone is
+	-- enough.
 	IF terms = '{}' AND only_name IS NULL THEN
 		SELECT o.namespace, o.name INTO edge_namespace, edge_name
 			FROM kube_reports.object o
@@ -230,10 +230,10 @@ BEGIN
 		after_name := place->>'name';
 	ELSIF pg_is_in_recovery() AND (CASE WHEN plan.has_continue THEN plan.continue_version < 0 ELSE plan.match = 'r' END)
 		THEN
-		-- What a standby has is not everything that was answered.
+		-- A standby may lack writes that were already answered: ask for the largest version, which leads to code 504.
 		at_version := 9223372036854775807;
 	ELSE
-		-- A token leads nowhere but into the namespace of its request.
+		-- A continue token leads only into the namespace of its request.
 		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace, '');
 		after_name := CASE WHEN plan.has_continue THEN plan.continue_name ELSE '' END;
 		at_version := CASE
@@ -241,8 +241,8 @@ BEGIN
 			WHEN plan.match = 'e' THEN plan.version
 			ELSE newest END;
 	END IF;
-	-- Also of a list that has begun: on a standby any version may still be to come, and one that was a standby may
-	-- never get it.
+	-- Also checked for a list that has begun: a standby may get the version later, and a promoted standby may never get
+	-- it.
 	IF greatest(at_version, plan.version) > newest THEN
 		code := 504;
 		retry_after := 1;
@@ -252,7 +252,7 @@ BEGIN
 	END IF;
 	IF at_version < target.floor OR target.lost @> at_version THEN
 		IF place IS NOT NULL THEN
-			-- The answer has begun: it can only be cut.
+			-- The answer has begun: it can only be cut off.
 			RAISE EXCEPTION 'version % of the list is gone', at_version USING ERRCODE = 'KR410';
 		END IF;
 		code := 410;
@@ -276,7 +276,7 @@ BEGIN
 	retry_after := NULL;
 	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
 	separated := items_before > 0 AND NOT plan.initial_events;
-	-- One below the largest number: one more is asked for than is shown.
+	-- One below the largest bigint: one item more is asked for than is shown.
 	most_items := CASE WHEN plan.max_items > 0 THEN least(plan.max_items, 9223372036854775806) - items_before
 		ELSE 9223372036854775806 END;
 	LOOP
@@ -287,7 +287,7 @@ BEGIN
 				plan.terms, plan.label_selector, plan.field_selector,
 					least(window_rows, fitting_rows, most_items - items + 1)::integer) w
 		LOOP
-			-- A full page ends at its last item, wherever the window does.
+			-- A full page ends at its last item, even within a window.
 			IF items = most_items OR bytes >= piece_bytes THEN
 				more := true;
 				EXIT;
@@ -301,7 +301,7 @@ BEGIN
 					stored.metadata, stored.body, stored.version);
 				RETURN NEXT;
 				IF items = 0 THEN
-					-- The first event of a table brings its columns.
+					-- Only the first event of a table has its columns.
 					transform := replace(plan.transform, '+columns', '');
 					separated := NOT plan.initial_events;
 				END IF;
@@ -312,7 +312,7 @@ BEGIN
 			END IF;
 		END LOOP;
 		EXIT WHEN NOT more OR items = most_items OR bytes >= piece_bytes;
-		-- Small objects, or few that match: look at more of them at a time.
+		-- Small objects or few matches: make the window larger.
 		IF bytes < piece_bytes / 2 THEN
 			window_rows := least(window_rows * 2, 16000);
 		END IF;
@@ -331,7 +331,7 @@ BEGIN
 	IF plan.initial_events THEN
 		RETURN;
 	END IF;
-	-- A full page goes on when any object is behind it, matching or not; a list of one name has one page.
+	-- A full page has a continue token if any object follows, matching or not.  A list of one name has one page.
 	IF items = most_items AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
 		remaining := kube_reports_internal.count_after(target.cluster_id, target.type_id, target.lane, at_version,
 			asked->>'namespace', after_namespace, after_name);
@@ -370,14 +370,15 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.continue_expired(text)
 	IS 'the Status for a continue token that is too old, with one to go on with';
 
--- Objects of the state at a version behind a key: those stored now, less those that came later, plus those that went.
--- The API may leave the number out, and does when counting would cost more than the page: beyond 2,000.
+-- Counts the objects of the state at a version behind a key: those stored now, minus those created later, plus those
+-- deleted later.  The API allows leaving the number out.  This is done beyond 2,000, where counting would cost more
+-- than the page.
 CREATE FUNCTION kube_reports_internal.count_after(target_cluster integer, target_type integer,
 	target_lane integer, at_version bigint,
 		only_namespace text, after_namespace text, after_name text) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than the planner's statistics: force an index lookup of its end.
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET max_parallel_workers_per_gather = 0

@@ -1,7 +1,8 @@
 -- registry.sql
 --	  Types: registering, unregistering, lanes.
 
--- Every cluster has a lane for every type; a new lane begins at a version of its own, so that an empty list has one.
+-- Every cluster has a lane for every type.  A new lane begins at a version of its own, so that an empty list has a
+-- version.
 CREATE FUNCTION kube_reports_internal.make_lanes() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -38,7 +39,7 @@ BEGIN
 	SELECT * INTO known FROM kube_reports_internal.known_mapping k
 		WHERE k."group" = defined->>'group' AND k.plural = defined->>'plural';
 	results := coalesce(results, stored.results, known.results, 'none');
-	-- Nobody may set that of a built-in type.
+	-- The mapping of a built-in type cannot be set.
 	new_mapping := CASE WHEN builtin THEN known.mapping ELSE coalesce(stored.mapping, known.mapping) END;
 	IF results <> 'none' AND new_mapping IS NULL THEN
 		RAISE EXCEPTION 'it is not known where the results of type "%.%" stand', defined->>'plural', defined->>'group'
@@ -74,7 +75,7 @@ BEGIN
 				mapping = new_mapping
 			WHERE t.id = stored.id;
 		IF results <> stored.results OR mapped_anew AND results <> 'none' THEN
-			-- That of an update must not hold up the first proxy.
+			-- Only later for a built-in type: an update must not hold up the first proxy.
 			PERFORM kube_reports_internal.remake_results(stored.id, at_once => NOT builtin);
 		END IF;
 		DELETE FROM kube_reports_internal.resource_version v WHERE v.resource_type = stored.id;
@@ -123,7 +124,7 @@ COMMENT ON FUNCTION kube_reports.register_crd(jsonb, text)
 		'Operator), else none. Raises KR422 with the JSON path of what is wrong or not supported; a WARNING names the '
 		'CEL rules, which are not evaluated';
 
--- Results of what is stored already are made at once: nobody writes meanwhile.
+-- Makes the results of stored objects at once: the lock keeps writers out meanwhile.
 CREATE FUNCTION kube_reports.set_results_mapping(type text, mapping jsonb, results text DEFAULT 'current') RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -199,7 +200,7 @@ COMMENT ON FUNCTION kube_reports.unregister(text, boolean)
 	IS 'stops serving a type, named <plural>.<group>; refuses while objects of it are stored unless told to delete '
 		'them; returns how many were deleted';
 
--- What is stored stays as it is where nothing is new: whoever has compiled a definition finds it by its id.
+-- Keeps the stored rows if nothing changed: sessions find compiled definitions by their ids.
 CREATE FUNCTION kube_reports_internal.renew_type(type_id integer, results text, crd kube_reports.report,
 	builtin boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -228,7 +229,7 @@ COMMENT ON FUNCTION kube_reports_internal.renew_type(integer, text, kube_reports
 	IS 'store_type() where this version makes something else of the type than what is stored; true when it did; the '
 		'caller holds the store lock';
 
--- A type that this version cannot serve is left as it is, and does not keep the others from being served.
+-- A type that this version cannot serve is left unchanged, and does not prevent the others from being served.
 CREATE FUNCTION kube_reports_internal.renew_types() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -294,7 +295,7 @@ COMMENT ON FUNCTION kube_reports.register_cluster(uuid, text, jsonb, jsonb)
 	IS 'makes a cluster known by the uid of its namespace kube-system; returns its id here; known already: changes '
 		'nothing. Raises 55006 when it is being removed';
 
--- What a user has most likely meant: a type by its kind, singular, short name or plural, or nearly its name.
+-- Names the types that a user may have meant: by kind, singular, short name, or plural in any group.
 CREATE FUNCTION kube_reports_internal.type_hint(type text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
 -- replication.sql
 --	  Subscribers of logical replication.
 --
--- A subscriber is a store that CREATE EXTENSION has made and that nobody
--- writes but the subscription: see docs/operations.md.  Rows that the script
--- makes in every store would collide with those of the publisher.
+-- A subscriber is a store that CREATE EXTENSION has made and that only the
+-- subscription writes to: see docs/operations.md.  The script inserts some
+-- rows into every store.  They would collide with the publisher's rows.
 
 CREATE FUNCTION kube_reports.prepare_subscriber(first_month timestamptz DEFAULT now() - interval '25 months',
 		last_month timestamptz DEFAULT now() + interval '12 months') RETURNS void
@@ -25,7 +25,7 @@ BEGIN
 	DELETE FROM kube_reports_internal.store;
 	DELETE FROM kube_reports_internal.caller_secret;
 	DELETE FROM kube_reports_internal.rollup_mark;
-	-- Partitions are no rows: a subscription makes none.
+	-- Logical replication does not create partitions.
 	PERFORM kube_reports.make_history(m.month) FROM generate_series(first_month,
 		last_month + interval '1 month', interval '1 month') m(month);
 END

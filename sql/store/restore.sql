@@ -1,17 +1,18 @@
 -- restore.sql
---	  Loading a dump: how it begins, and foreign keys meanwhile.
+--	  Loading a dump: how a restore begins, and foreign keys during it.
 --
--- pg_restore with several jobs loads tables in any order, and knows of no
--- foreign keys between tables of an extension.  So those between tables that
--- are dumped are not there while a dump is loaded: after_restore() makes them,
--- and an incomplete dump is refused there.  Keys of tables that are never
--- dumped are in their definitions.
+-- pg_restore with several jobs loads tables in any order, and ignores foreign
+-- keys between tables of an extension.  So foreign keys between dumped tables
+-- do not exist while a dump is loaded: after_restore() makes them and refuses
+-- an incomplete dump.  Foreign keys of tables that are never dumped are in the
+-- definitions of the tables.
 --
--- A restore begins with CREATE EXTENSION in a session of pg_dump's script or of
--- pg_restore, or with begin_restore().  No row begins one by its contents, but
--- rows of clusters and lanes that only a dump has: see store/triggers.sql.
+-- A restore begins with CREATE EXTENSION in a session of pg_dump's script or
+-- of pg_restore, or with begin_restore().  The content of a row never begins a
+-- restore.  Rows of clusters and lanes that only a dump can contain do: see
+-- store/triggers.sql.
 
--- Every dump sets row_security off at its head.  check_function_bodies says nothing: CREATE EXTENSION sets it off.
+-- Every dump sets row_security off at its head.  check_function_bodies proves nothing: CREATE EXTENSION sets it off.
 CREATE FUNCTION kube_reports_internal.loads_dump() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -49,7 +50,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.dumped_references()
 	IS 'the foreign keys between tables that are dumped; none of them is there while a dump is loaded';
 
--- The owner's rights: whoever else finishes a restore may not alter tables.
+-- SECURITY DEFINER: other roles that finish a restore may not alter tables.
 CREATE FUNCTION kube_reports_internal.make_references() RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -122,7 +123,7 @@ AS $$
 			('kube_reports_internal.aggregation_queue_id_seq', (SELECT max(q.id)
 				FROM kube_reports_internal.aggregation_queue q))) s(name, used)
 	WHERE s.used > coalesce(pg_sequence_last_value(s.name), 0);
-	-- What is beyond the limit was set by hand; new_incarnation() goes on from the clock.
+	-- A value beyond the limit was set by hand: go on from the clock, as new_incarnation() does.
 	SELECT setval('kube_reports_internal.version_seq', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 		FROM kube_reports_internal.version_seq s WHERE s.last_value > kube_reports_internal.version_limit();
 $$;
@@ -130,7 +131,7 @@ COMMENT ON FUNCTION kube_reports_internal.raise_sequences()
 	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a '
 		'subscriber takes over';
 
--- In the session of a dump the rows follow; in any other there is nothing to restore.
+-- In the session of a dump the rows come next.  In any other session there is nothing to restore.
 UPDATE kube_reports_internal.store SET restore_pending = kube_reports_internal.loads_dump();
 SELECT kube_reports_internal.make_references() WHERE NOT kube_reports_internal.loads_dump();
 

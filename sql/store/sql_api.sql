@@ -1,8 +1,8 @@
 -- sql_api.sql
 --	  Writing and reading reports from SQL.
 --
--- The same writes as through the API, with errors raised instead of answered:
--- SQLSTATE KR and the HTTP code, e.g. KR409 for a conflict.
+-- Writes work as through the API, but errors are raised instead of answered.
+-- The SQLSTATE is KR and the HTTP code, e.g. KR409 for a conflict.
 
 CREATE FUNCTION kube_reports_internal.raise_status(code integer, reply bytea) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
@@ -18,7 +18,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.raise_status(integer, bytea) IS 'raises a Kubernetes Status as an error';
 
--- The type of a document, by its apiVersion and kind.
+-- Finds the type of a document by its apiVersion and kind.
 CREATE FUNCTION kube_reports_internal.request_for(cluster uuid, verb text, document kube_reports.report) RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp

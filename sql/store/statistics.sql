@@ -1,17 +1,17 @@
 -- statistics.sql
---	  Statistics for the planner, of tables that autovacuum does not analyze.
+--	  Planner statistics of tables that autovacuum does not analyze.
 --
--- Autovacuum analyzes a table when 50 rows and a tenth of it have changed: small
--- tables, which stand in every join, never get there, and partitioned tables
--- have no rows of their own to count.  Of a table that was never analyzed the
--- planner expects many rows, and of a query over several such tables millions,
--- which it compiles for seconds.
+-- Autovacuum analyzes a table when 50 rows and a tenth of it have changed.
+-- Small tables, which are part of every join, never get there, and partitioned
+-- tables have no rows of their own to count.  The planner expects many rows of
+-- a table that was never analyzed.  It expects millions of rows of a query
+-- over several such tables, and spends seconds on compiling the query.
 
 CREATE FUNCTION kube_reports_internal.unanalyzed() RETURNS TABLE (name regclass, pages bigint, partitioned boolean)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- Rows come and go in queues: what they have been once is as good as what they are.
+	-- Rows come and go in queues: statistics from any time are as good as current ones.
 	SELECT c.oid::regclass, pg_relation_size(c.oid) / current_setting('block_size')::bigint, false
 	FROM pg_class c
 		CROSS JOIN LATERAL (SELECT greatest(pg_stat_get_last_analyze_time(c.oid),
@@ -39,9 +39,9 @@ COMMENT ON FUNCTION kube_reports_internal.unanalyzed()
 	IS 'tables of kube_reports that have rows and were never analyzed, or of which much has changed since, and how '
 		'large they are';
 
--- As the owner: nobody else may. Small tables first, as many as half a second allows. With a partitioned table its
--- partitions are analyzed again, all of them together by about as many rows as one large table. Who holds a table is
--- not waited for.
+-- SECURITY DEFINER: only the owner may analyze.  Small tables come first, as many as half a second allows.  ANALYZE of
+-- a partitioned table also analyzes its partitions again: the target is lowered, so that all of them together read
+-- about as many rows as one large table.  A locked table is skipped.
 CREATE FUNCTION kube_reports_internal.analyze_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

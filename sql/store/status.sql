@@ -1,9 +1,9 @@
 -- status.sql
---	  How the store is: for administrators, and in numbers for metrics.
+--	  The state of the store, for administrators and for metrics.
 --
--- Everything here is looked up when it is asked for; nothing is counted while
--- reports are written.  A column of status that is not selected costs nothing:
--- sizes and counts are subqueries of their own.
+-- All values are computed when they are queried.  Nothing is counted while
+-- reports are written.  A column of view status that is not selected costs
+-- nothing: sizes and counts are subqueries of their own.
 
 CREATE VIEW kube_reports.status AS
 	SELECT (SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'kube_reports') AS version,
@@ -43,7 +43,7 @@ CREATE VIEW kube_reports.status AS
 	FROM kube_reports_internal.store s;
 COMMENT ON VIEW kube_reports.status IS 'how this store is: one row';
 
--- Versions are those of the log: what is not in it any more may have been the newest.
+-- Versions and times come from the log, which may have lost its newest change to compaction.
 CREATE VIEW kube_reports.lane_status AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, t.plural || '.' || t."group" AS type,
 		l.floor, kube_reports_internal.lane_version(l.id) AS newest,
@@ -62,7 +62,7 @@ COMMENT ON VIEW kube_reports.lane_status
 		'change in it were made; log_bytes: as upkeep measured last; after_failover: versions that a failed '
 		'server may have given get 410; lane: its number in lock_status and in the locks of the server';
 
--- Counting ends at a number that says enough.
+-- Counting stops at 100000.
 CREATE VIEW kube_reports.pending AS
 	SELECT 'merges' AS what, c.uid AS cluster, c.name AS cluster_name, q.waiting, least(q.oldest, now()) AS oldest,
 		q.failed

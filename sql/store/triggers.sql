@@ -1,11 +1,11 @@
 -- triggers.sql
 --	  Writes by the owner's DML, and rows of a dump.
 --
--- DML excludes API writers for the rest of its transaction: the store lock is
--- taken before the statement's first row, row triggers take no lock.  While a
--- dump is loaded (store.restore_pending), a row of object that has a version is
--- the dump's: it is stored as it is, and after_restore() has to follow.  At any
--- other time a version that an INSERT brings is ignored, as one in an UPDATE is.
+-- DML excludes API writers for the rest of its transaction: the statement
+-- takes the store lock before its first row, and row triggers take no lock.
+-- While a dump is loaded (store.restore_pending), a row of object that has a
+-- version comes from the dump.  It is stored unchanged, and after_restore()
+-- must follow.  At any other time a version in an INSERT or UPDATE is ignored.
 
 CREATE FUNCTION kube_reports_internal.dml_begins() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
@@ -20,8 +20,8 @@ BEGIN
 	IF NOT kube_reports_internal.is_restoring() THEN
 		PERFORM kube_reports_internal.require_incarnation();
 	END IF;
-	-- A sequence that was set back or restored: a version must never go back.  While a dump is loaded, no version is
-	-- given.
+	-- Detects a sequence that was set back or restored: a version must never go back.  While a dump is loaded, no
+	-- version is given.
 	SELECT l.id INTO behind FROM kube_reports_internal.lane l
 		WHERE NOT kube_reports_internal.is_restoring()
 			AND kube_reports_internal.lane_version(l.id) > (SELECT s.last_value
@@ -30,7 +30,7 @@ BEGIN
 		RAISE EXCEPTION 'the next version is not above % in lane %', kube_reports_internal.lane_version(behind), behind
 			USING ERRCODE = 'data_corrupted', HINT = 'Call kube_reports.new_incarnation().';
 	END IF;
-	-- Once in a transaction: a statement may have several parts, of which one begins when another has written already.
+	-- Set once in a transaction: one part of a statement may begin when another part has already written.
 	IF coalesce(current_setting('kube_reports_internal.recorded', true), '') = '' THEN
 		PERFORM set_config('kube_reports_internal.recorded',
 			(SELECT s.last_value FROM kube_reports_internal.version_seq s)::text, true);
@@ -40,12 +40,12 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_begins() IS 'trigger: DML waits for API writers and keeps them out';
 
--- What this transaction has logged is what has a version above that at its beginning, or at the end of its last
--- statement: nobody else writes.
+-- The changes of this transaction are those above the version at its beginning, or at the end of its last statement:
+-- nobody else writes meanwhile.
 CREATE FUNCTION kube_reports_internal.record_dml() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than the planner's statistics: force an index lookup of its end.
 SET enable_seqscan = off
 SET jit = off
 AS $$
@@ -98,7 +98,7 @@ DECLARE
 	restoring	boolean;
 	leaving		uuid;
 BEGIN
-	-- The lane of a dump's row may come after it.
+	-- A dump may load the row before its lane.
 	SELECT l.id, s.restore_pending OR l.id IS NOT NULL
 		AND l.store IS DISTINCT FROM s.identity, CASE WHEN c.removing THEN c.uid END
 		INTO change_lane, restoring, leaving
@@ -117,7 +117,7 @@ BEGIN
 		END IF;
 		RETURN NEW;
 	END IF;
-	-- What refers to nothing can be taken out of a dump that is not whole.
+	-- Rows of an incomplete dump that refer to nothing can be deleted.
 	IF TG_OP = 'DELETE' AND restoring AND change_lane IS NULL THEN
 		RETURN OLD;
 	END IF;
@@ -169,8 +169,7 @@ BEGIN
 	NEW.version := nextval('kube_reports_internal.version_seq');
 	NEW.evaluated_at := kube_reports_internal.evaluated_at(served.mapping_id, served.mapping, NEW.metadata, NEW.body);
 	IF TG_OP = 'INSERT' THEN
-		-- With ON CONFLICT, a row that is there already stays (nothing happens) or is updated (this trigger is called
-		-- again).
+		-- With ON CONFLICT, an existing row stays (nothing happens) or is updated (this trigger is called again).
 		INSERT INTO kube_reports_internal.change (lane, version, operation, namespace, name, at, actor)
 			SELECT change_lane, NEW.version, 'A', NEW.namespace, NEW.name,
 				kube_reports_internal.lane_time(change_lane), session_user
@@ -213,7 +212,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_restored()
 	IS 'trigger: a lane that no function of ours made comes from a dump';
 
--- Lanes of a dump's cluster are the dump's.
+-- A cluster of a dump gets its lanes from the dump.
 CREATE FUNCTION kube_reports_internal.dml_registered() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -233,7 +232,7 @@ COMMENT ON FUNCTION kube_reports_internal.dml_registered()
 	IS 'trigger: a cluster that DML makes known gets its lanes, as from register_cluster(); where a dump is loaded, '
 		'they follow';
 
--- Its readers, the role of its proxies and its webhooks are gone, and much else.
+-- A cluster that is being removed has already lost its readers, the role of its proxies, its webhooks and more.
 CREATE FUNCTION kube_reports_internal.dml_removing() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -254,7 +253,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_removing()
 	IS 'trigger: the removal of a cluster is begun by unregister_cluster() alone, and not taken back';
 
--- Its objects and lanes are gone already: they refer to it.
+-- The objects and lanes of the cluster are already deleted: they refer to it.
 CREATE FUNCTION kube_reports_internal.dml_removed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -282,7 +281,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_removed() IS 'trigger: history and counts go with their cluster';
 
--- Nobody can watch it any more, and nobody else would ever remove what it says.
+-- Nobody can watch a removed lane, and nothing else would ever delete its log.
 CREATE FUNCTION kube_reports_internal.dml_lane_removed() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -295,7 +294,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.dml_lane_removed() IS 'trigger: the log goes with its lane';
 
--- While the extension itself writes, kube_reports_internal.api_write is on and these have nothing to do.
+-- While the extension itself writes, kube_reports_internal.api_write is on and these triggers do nothing.
 CREATE TRIGGER dml_begins BEFORE INSERT OR UPDATE OR DELETE ON kube_reports.object
 	FOR EACH STATEMENT WHEN (current_setting('kube_reports_internal.api_write', true)
 		IS DISTINCT FROM 'on') EXECUTE FUNCTION kube_reports_internal.dml_begins();

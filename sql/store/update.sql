@@ -1,10 +1,10 @@
 -- update.sql
---	  What follows ALTER EXTENSION UPDATE: rows become those of the new version.
+--	  After ALTER EXTENSION UPDATE: rows become those of the new version.
 --
--- The script of an update writes no row, because it may run as a superuser
--- over what belongs to the owner.  These functions belong to the owner.  They
--- go by what the rows are, not by the version that they come from, so that
--- they serve as well for the rows of a dump.
+-- The script of an update writes no row, because it may run as a superuser on
+-- objects of the owner.  These functions belong to the owner.  They look at
+-- the rows, not at the version that the rows come from, so that they also work
+-- for rows of a dump.
 
 CREATE FUNCTION kube_reports_internal.protocols(OUT oldest integer, OUT newest integer)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -24,7 +24,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.is_updating()
 	IS 'whether the extension was updated and its rows are still those of another version';
 
--- What update scripts leave out: see owner.sql.
+-- Makes the grants that update scripts leave out: see owner.sql.
 CREATE FUNCTION kube_reports_internal.grant_functions_in_c() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -59,7 +59,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.grant_functions_in_c()
 	IS 'lets proxies, readers and administrators use the functions in C that came with an update';
 
--- Many connections notice at once.
+-- Many connections notice an update at once, so the second check is made under the lock.
 CREATE FUNCTION kube_reports_internal.finish_update() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -91,7 +91,7 @@ DECLARE
 	finished	boolean := kube_reports_internal.finish_update();
 	added		record;
 BEGIN
-	-- The script adds them without looking at rows.
+	-- The script adds constraints without checking rows.
 	FOR added IN SELECT c.conrelid::regclass AS relation, c.conname FROM pg_constraint c
 		WHERE c.connamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND NOT c.convalidated

@@ -33,7 +33,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.default_setting(text)
 	IS 'the default of a setting. Raises 42704 for a name that no setting has';
 
--- The owner's rights: readers may know how long history is kept.
+-- SECURITY DEFINER: readers may know how long history is kept.
 CREATE FUNCTION kube_reports.setting(name text) RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -65,7 +65,7 @@ BEGIN
 			WHEN set_setting.name = 'text_search' THEN value IN ('on', 'off')
 			WHEN set_setting.name = 'log_bytes' THEN value::bigint >= 0
 			WHEN set_setting.name = 'settle_window' THEN value::interval BETWEEN '0' AND '1 day'
-			-- now() less this is to be a time.
+			-- now() minus the value must be a valid time.
 			ELSE value::interval BETWEEN '0' AND '1000 years' END;
 	EXCEPTION WHEN data_exception THEN
 		possible := false;
@@ -87,7 +87,7 @@ COMMENT ON FUNCTION kube_reports.set_setting(text, text)
 		'the indexes of enable_text_search(). Null: the default. Raises 42704 for a name that no setting has, 22023 '
 		'for a value that it cannot have';
 
--- What an entry of the log counts for: its documents as they are stored, and the row around them.
+-- The size of an entry of the log: its documents as they are stored, and the row around them.
 CREATE FUNCTION kube_reports_internal.change_size(metadata kube_reports.report, body kube_reports.report) RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -96,7 +96,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.change_size(kube_reports.report, kube_reports.report)
 	IS 'bytes that an entry of the log counts for';
 
--- Each entry is looked at once: in a lane, what becomes visible later has a larger version.
+-- Reads each entry once: in a lane, an entry that becomes visible later has a larger version.
 CREATE FUNCTION kube_reports_internal.measure_log() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -114,9 +114,9 @@ AS $$
 $$;
 COMMENT ON FUNCTION kube_reports_internal.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
 
--- Where there is not room for all, nobody who has less than the others gives anything: what a lane may have at most is
--- such that, with the lanes that have less, it comes to log_bytes.  A lane can always have its share, the room divided
--- by the lanes that have anything.
+-- When the log is too large, only the lanes with the largest logs lose entries.  The result is the most that a lane may
+-- keep, such that all lanes together come to log_bytes.  A lane can always keep its fair share: log_bytes divided by
+-- the number of lanes that have entries.
 CREATE FUNCTION kube_reports_internal.log_share() RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -130,13 +130,15 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.log_share()
 	IS 'how many bytes of the log a lane may have: more than any has, unless all together are beyond log_bytes';
 
--- A step deletes at most max_rows changes of each lane and raises the floor with them, in one transaction: a reader
--- sees both or neither.  Rows are deleted, never truncated away under a reader's snapshot.  What goes for want of room
--- is the oldest of lanes that have more than their share: who writes much shortens nobody else's log.  What results
--- still have to be made from stays.  Age is what the clock says, and that may have jumped: what goes for its age in a
--- minute is a small part of a lane's log, though four times what a minute brings when the log is as long as it is to
--- be.  So watchers that are behind have a quarter of an hour or so.  The settings hold for measure_log(), too: for a
--- range of versions the planner would read the whole of a large log.
+-- A step deletes at most max_rows changes of each lane and raises the floor in the same transaction: a reader sees both
+-- or neither.  Rows are deleted, not truncated, because a reader's snapshot may need them.  For want of space a step
+-- deletes the oldest changes of lanes that have more than their share: a lane with many writes does not shorten another
+-- lane's log.  Changes that results still have to be made from stay.
+--
+-- The age of a change comes from the clock, which may have jumped.  So a step deletes only a small part of a lane's log
+-- for its age in a minute, though four times what a minute adds to a log of full length.  This leaves watchers that are
+-- behind about a quarter of an hour.  The settings also hold for measure_log(): for a range of versions the planner
+-- would read the whole of a large log.
 CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -197,15 +199,15 @@ COMMENT ON FUNCTION kube_reports_internal.compact(integer)
 	IS 'one step of removing changes that are older than log_retention, a part of them each minute, or the oldest of '
 		'lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
--- Versions are microseconds of a clock: this is the year 2112.  Above it there is room for as many again, so that no
--- version that is let in is the last one.
+-- Versions are microseconds of a clock: this is the year 2112.  Above the limit there is room for as many versions
+-- again, so that no accepted version is the last one.
 CREATE FUNCTION kube_reports_internal.version_limit() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 4503599627370496;
 COMMENT ON FUNCTION kube_reports_internal.version_limit() IS 'the highest version that a row of a dump may have';
 
--- Where a role may not read the control file (some managed services), both are null and new_incarnation() is called by
--- hand.
+-- Where a role may not read the control file (some managed services), both are null and new_incarnation() must be
+-- called by hand.
 CREATE FUNCTION kube_reports.server_identity(OUT system_identifier bigint, OUT timeline bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -233,7 +235,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store();
-	-- Where the log is given up anyway, versions that no store of ours can have given do not count.
+	-- If the log is given up anyway, ignore versions above the limit: no store can have given them.
 	SELECT max(v.version), max(v.version) FILTER (WHERE v.version <= highest) INTO given, base
 		FROM (SELECT s.last_value FROM kube_reports_internal.version_seq s
 			UNION ALL SELECT unnest(ARRAY[max(o.version), max(o.version) FILTER (WHERE o.version <= highest)])
@@ -254,7 +256,7 @@ BEGIN
 		PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 		UPDATE kube_reports.object o SET version = base WHERE o.version > highest;
 		PERFORM set_config('kube_reports_internal.api_write', '', true);
-		-- Results that were to follow can only be made again.
+		-- Pending results can only be made again from the documents.
 		INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT DISTINCT p.lane
 			FROM kube_reports_internal.result_pending p
 			ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
@@ -262,8 +264,8 @@ BEGIN
 		DELETE FROM kube_reports_internal.change;
 		DELETE FROM kube_reports_internal.log_size;
 	ELSE
-		-- Clients and this log agree up to its newest version; what lies between that and the base was given by another
-		-- server.
+		-- Clients and this log agree up to its newest version.  Another server gave the versions between that and the
+		-- base.
 		UPDATE kube_reports_internal.lane l
 			SET lost = l.lost + int8multirange(int8range(kube_reports_internal.lane_version(l.id), base, '()'));
 	END IF;
@@ -304,9 +306,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.check_incarnation()
 	IS 'calls new_incarnation() when system identifier or timeline of the server changed; true when it did';
 
--- After a promotion the first writer may be anybody.  A session that has written does so on the server and the timeline
--- that it began on: neither changes under a backend that may write, so that one look is enough.  It is forgotten with
--- the transaction that looked, if that is rolled back.
+-- After a promotion any session may be the first writer.  One check in a session is enough: server and timeline never
+-- change under a backend that may write.  If the transaction of the check is rolled back, the check is made again.
 CREATE FUNCTION kube_reports_internal.require_incarnation() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -320,7 +321,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.require_incarnation()
 	IS 'to be called before a version is drawn: check_incarnation(), once in a session';
 
--- Results are not in a dump, their counts are, with what had not been folded.
+-- A dump contains no results, but it contains their counts, including those that were not folded yet.
 CREATE FUNCTION kube_reports.after_restore(recompute boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -346,7 +347,7 @@ COMMENT ON FUNCTION kube_reports.after_restore(boolean)
 		'results to upkeep (recompute => false). Makes the foreign keys that were left out for the restore. Older '
 		'versions get 410. Returns the base of new versions. Raises 23503 when the dump was not whole';
 
--- Restoring with triggers disabled notes nothing, but brings lanes of another store.
+-- A restore with triggers disabled does not set restore_pending, but it brings lanes of another store.
 CREATE FUNCTION kube_reports_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -357,7 +358,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.is_restoring()
 	IS 'whether a dump was loaded and after_restore() has not run yet';
 
--- Many connections notice at once; a second incarnation would take the log of the first from its clients.
+-- Many connections notice a restore at once: a second incarnation would take the log of the first from its clients.
 CREATE FUNCTION kube_reports_internal.finish_restore() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
 -- watch.sql
---	  Watches: where they start, what happened since.
+--	  Watches: where they start, and the changes since then.
 
 CREATE FUNCTION kube_reports_internal.api_watch(cluster uuid, request text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -42,8 +42,8 @@ BEGIN
 	END IF;
 	version := CASE WHEN plan.initial_events OR plan.from_now THEN newest ELSE plan.version END;
 	IF version < target.floor OR target.lost @> version THEN
-		-- As kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's RetryWatcher asks for
-		-- ever.
+		-- An event with code 200, as kube-apiserver does: after an HTTP 410 kube-rs never lists again, and client-go's
+		-- RetryWatcher retries for ever.
 		reply := '{"type":"ERROR","object":'::bytea || rtrim(kube_reports_internal.status_document(410, 'Expired',
 			format('too old resource version: %s (%s)', version, target.floor), NULL), '\x0a'::bytea) || '}\012'::bytea;
 		RETURN;
@@ -55,7 +55,7 @@ BEGIN
 	field_selector := plan.field_selector;
 	bookmarks := plan.bookmarks;
 	timeout_seconds := least(plan.timeout_seconds, 2147483647);
-	-- A representation names the served version and the transform; the first event of a table brings its columns.
+	-- A representation names the served version and the transform.  Only the first event of a table has its columns.
 	first_representation := concat_ws(' ', asked->>'version', plan.transform);
 	representation := concat_ws(' ', asked->>'version', replace(plan.transform, '+columns', ''));
 	IF plan.initial_events THEN
@@ -80,7 +80,7 @@ CREATE FUNCTION kube_reports_internal.api_changes(cluster uuid, lane integer, af
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than the planner's statistics: force an index lookup of its end.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -92,7 +92,7 @@ BEGIN
 	SELECT l.id, l.cluster_id, l.resource_type, l.floor, l.lost INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.cluster c ON c.id = l.cluster_id
 		WHERE l.id = api_changes.lane AND c.uid = api_changes.cluster AND kube_reports_internal.may_serve(c.id, caller);
-	-- A lane that is gone (its type was unregistered) has lost every position.
+	-- A lane that was deleted (its type was unregistered) has lost every position.
 	IF NOT FOUND OR after_version < target.floor OR target.lost @> after_version THEN
 		RETURN QUERY SELECT coalesce(target.floor, 0), 'X'::"char", ''::text, ''::text, now(),
 			NULL::text[], NULL::text[], NULL::bytea[], NULL::bytea[];
@@ -109,7 +109,7 @@ BEGIN
 			CASE WHEN n.found THEN n.old_metadata ELSE o.metadata END AS metadata,
 			CASE WHEN n.found THEN n.old_body ELSE o.body END AS body
 		FROM happened h
-			-- The state after a change is what the next change of the key found, or what is stored now.
+			-- The state after a change is the old state in the key's next change, or the stored object.
 			LEFT JOIN LATERAL (SELECT true AS found, n.old_metadata, n.old_body FROM kube_reports_internal.change n
 				WHERE n.lane = target.id AND n.namespace = h.namespace AND n.name = h.name AND n.version > h.version
 				ORDER BY n.version LIMIT 1) n ON h.operation <> 'D'
@@ -177,7 +177,7 @@ CREATE FUNCTION kube_reports_internal.api_poll(cluster uuid, lanes integer[],
 		OUT generation bigint, OUT versions bigint[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than the planner's statistics: force an index lookup of its end.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off

@@ -1,7 +1,8 @@
 -- write.sql
 --	  Writes through the API: one batch, one lane, one transaction.
 
--- Until after_restore() has moved versions on, the next ones were given before, by the store that the dump is of.
+-- Before after_restore() raises the versions, the next versions may already have been given by the store that was
+-- dumped.
 CREATE FUNCTION kube_reports_internal.refuse_restoring() RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -16,8 +17,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.refuse_restoring()
 	IS 'raises the error of whoever reads or writes reports between the loading of a dump and after_restore()';
 
--- What a request is about.  One row, or none when the type or the version is not served, or the caller may not act for
--- the cluster.
+-- Resolves a request.  Returns one row, or none when the type or the version is not served, or the caller may not act
+-- for the cluster.
 CREATE FUNCTION kube_reports_internal.resolve(cluster uuid, "group" text, version text, resource text,
 	caller kube_reports_internal.caller,
 		OUT cluster_id integer, OUT type_id integer, OUT namespaced boolean, OUT lane integer,
@@ -63,7 +64,7 @@ CREATE TYPE kube_reports_internal.admitted AS (
 );
 COMMENT ON TYPE kube_reports_internal.admitted IS 'what write_admit() says of a request';
 
--- What is larger takes its turn alone, and its results follow after the lane has been given on: see
+-- A larger document is written in a batch of its own, and its results follow after the lane is released: see
 -- docs/architecture/writes.md, "Fairness".
 CREATE FUNCTION kube_reports_internal.costly_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -71,10 +72,10 @@ RETURN 262144;
 COMMENT ON FUNCTION kube_reports_internal.costly_bytes()
 	IS 'documents that are larger cost much: nobody else''s write waits for them';
 
--- Everything is decided before the lane is locked, on the state that there is then; under the lock, whose holder keeps
--- all other writers of the lane waiting, it is only looked whether that state is still there.  Who has lost it is
--- decided on again.  Plans are made once per session, perhaps while the tables are empty, and must stay good when they
--- are large: hence the settings.
+-- All decisions are made before the lane is locked, on the state at that time.  The lock keeps all other writers of the
+-- lane waiting, so under the lock only this is checked: whether the state is still the same.  A request whose object
+-- has changed is decided again.  Plans are made once per session, perhaps while the tables are empty, and must stay
+-- good when the tables are large: hence the settings.
 CREATE FUNCTION kube_reports_internal.write_batch(cluster uuid, requests text[], bodies bytea[],
 	attempts integer DEFAULT 8,
 		alone boolean DEFAULT NULL, caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -93,7 +94,8 @@ DECLARE
 	first		jsonb := requests[1]::jsonb;
 	costly CONSTANT integer := kube_reports_internal.costly_bytes();
 	target		record;
-	-- Of each request: what was decided, on which version (null: there was no object), and the time of its results.
+	-- For each request: the decision, the version that it is based on (null: there was no object), and the time of its
+	-- results.
 	outcomes	kube_reports_internal.admitted[];
 	definitions	bigint[];
 	bases		bigint[];
@@ -121,8 +123,8 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document;
-	-- conditions stand inside and are kept there by OFFSET, so that functions are not called in vain.
+	-- A batch may mix versions of the type.  A create is admitted first, because its name may be in its document.
+	-- OFFSET 0 keeps conditions inside their subqueries, so that functions are not called in vain.
 	SELECT array_agg(CASE WHEN c.costs THEN ROW('n', -1, k.namespace, k.name, NULL, NULL, NULL, false, ''::bytea, '', 0,
 		NULL, NULL)::kube_reports_internal.admitted
 				WHEN d.action IS NULL THEN ROW(a.*)::kube_reports_internal.admitted
@@ -160,13 +162,13 @@ BEGIN
 		RAISE EXCEPTION 'a batch must be of one type' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 
-	-- What stores nothing waits for nobody.
+	-- A batch that stores nothing takes no lock.
 	IF EXISTS (SELECT FROM unnest(outcomes) o WHERE o.action <> 'n') THEN
 		PERFORM kube_reports_internal.lock_store_shared();
 		PERFORM kube_reports_internal.lock_lane(target.lane);
 		SELECT max(c.version) INTO newest FROM kube_reports_internal.change c WHERE c.lane = target.lane;
 		written_at := kube_reports_internal.lane_time(target.lane);
-		-- Between statements of DML in one transaction: each records its own, and nothing twice.
+		-- Between statements of DML in one transaction: record their changes now, so that nothing is recorded twice.
 		recorded := nullif(current_setting('kube_reports_internal.recorded', true), '')::bigint;
 		IF recorded IS NOT NULL THEN
 			PERFORM kube_reports_internal.record_dml();
@@ -174,7 +176,7 @@ BEGIN
 	END IF;
 	PERFORM set_config('kube_reports_internal.api_write', 'on', true);
 
-	-- A row that was found stays in its place: nobody else writes to the lane while its lock is held.
+	-- The ctid of a row stays valid: nobody else writes to the lane while its lock is held.
 	WITH item AS MATERIALIZED (
 		SELECT i.position, i.request, i.document, i.definition_id, v.definition,
 			i.action, i.code, i.namespace, i.name, i.uid, i.metadata, i.body, i.versioned, i.status, i.transform,
@@ -214,9 +216,8 @@ BEGIN
 				i.definition, i.request, i.document,
 					i.old_metadata, i.old_body, i.old_version, target.fill_summary)
 				WHERE i.lost AND (alone IS NULL OR i.costs IS NOT TRUE) OFFSET 0) d ON true
-			-- What has lost and costs much is not decided on here.
-			-- The sweep of a dead namespace takes the lane's lock after the namespace was marked: see
-			-- store/namespaces.sql.
+			-- An expensive request whose object has changed is not decided here.  The sweep of a dead namespace takes
+			-- the lane's lock after the namespace was marked: see store/namespaces.sql.
 			LEFT JOIN LATERAL (SELECT CASE WHEN i.lost AND d.action IS NULL THEN -1 ELSE 0 END AS code
 				WHERE i.lost AND d.action IS NULL
 					OR coalesce(d.action, i.action) = 'i' AND i.request::jsonb ? 'namespaceUid'
@@ -247,8 +248,8 @@ BEGIN
 					n.old_metadata, n.old_body
 			FROM numbered n WHERE n.action <> 'n'
 	)
-	-- The object that an update lets go is shown as it was last; the Status of a deletion tells the deletion's version
-	-- (DEL-11).
+	-- When an update removes the last finalizer and so deletes the object, the answer shows the object's last version.
+	-- The Status of a deletion has the version of the deletion (DEL-11).
 	SELECT array_agg(n.code ORDER BY n.position),
 			array_agg('application/json'::text ORDER BY n.position),
 			array_agg(coalesce(n.retry_after, 0) ORDER BY n.position),
@@ -284,7 +285,7 @@ BEGIN
 			(SELECT max(v.version) FROM unnest(versions) v(version)))::text, true);
 	END IF;
 
-	-- A generated name that was taken is not the client's fault: another one is tried.
+	-- A generated name that was taken is not the client's fault: try another name.
 	IF 409 = ANY (codes) AND attempts > 1 THEN
 		SELECT array_agg(a.position ORDER BY a.position) INTO taken
 			FROM unnest(inserting) WITH ORDINALITY a(inserting, position)
@@ -313,8 +314,8 @@ COMMENT ON FUNCTION kube_reports_internal.write_batch(uuid, text[], bytea[], int
 		'api_namespace(). attempts: how many generated names are tried. alone: see api_write(); null: everything is '
 		'done at once, with all results';
 
--- Commits inside: a client that dies between execute and sync must not keep the lane's lock.  Such a procedure can
--- neither be SECURITY DEFINER nor have a SET clause, so that it does nothing itself and every name is qualified.
+-- The procedure commits, so that a client that dies between execute and sync does not keep the lane's lock.  It can
+-- neither be SECURITY DEFINER nor have a SET clause.  So a function does the work, and every name is qualified.
 CREATE PROCEDURE kube_reports_internal.api_write(cluster uuid, requests text[], bodies bytea[], alone boolean,
 		INOUT codes integer[], INOUT content_types text[], INOUT retry_afters integer[], INOUT warnings text[],
 		INOUT replies bytea[], INOUT versions bigint[])
@@ -334,15 +335,15 @@ COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], bool
 		'what somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see '
 		'catch_up()';
 
--- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.
--- The plan is made for the request: of a namespace or all, by labels or not.
+-- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.  The plan is made for each request: one
+-- namespace or all, with or without labels.
 CREATE FUNCTION kube_reports_internal.delete_piece(cluster uuid, request text, document bytea, cursor text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
 			OUT reply bytea, OUT next_cursor text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- In the order of keys, whatever the labels: each piece would read all objects again.
+-- Walk in the order of keys, also with labels: otherwise each piece would read all objects again.
 SET plan_cache_mode = force_custom_plan
 SET enable_seqscan = off
 SET jit = off
@@ -379,7 +380,7 @@ BEGIN
 		RETURN;
 	END IF;
 
-	-- Of a list that is continued, what comes before is not asked for.
+	-- A continue token skips the objects before it.
 	IF cursor IS NULL AND plan.has_continue THEN
 		after_namespace := coalesce(asked->>'namespace', plan.continue_namespace);
 		after_name := plan.continue_name;
@@ -398,7 +399,7 @@ BEGIN
 		END IF;
 	END IF;
 
-	-- The options of the deletion are looked at once before anything is deleted.
+	-- Check the options of the deletion once, before anything is deleted.
 	SELECT a.code, a.status, a.retry_after INTO refused
 		FROM kube_reports_internal.write_admit(target.definition_id, target.definition, request, document, false) a
 			WHERE a.action = 'n';
@@ -431,7 +432,7 @@ BEGIN
 	IF found_count > 0 THEN
 		SELECT * INTO written
 			FROM kube_reports_internal.write_batch(cluster, requests, array_fill(document, ARRAY[found_count]));
-		-- An object that vanished meanwhile is none of ours; anything else ends the request.
+		-- Ignore an object that vanished meanwhile.  Any other error ends the request.
 		SELECT min(position) INTO failed FROM unnest(written.codes) WITH ORDINALITY w(code, position)
 			WHERE w.code >= 400 AND w.code <> 404;
 		IF failed IS NOT NULL THEN
@@ -446,7 +447,7 @@ BEGIN
 		next_cursor := jsonb_build_object('namespace', last_namespace, 'name', last_name, 'deleted', deleted)::text;
 		reply := ''::bytea;
 	ELSE
-		-- In the order that every Status has.
+		-- The fields are in the order that every Status has.
 		reply := convert_to(
 			format(E'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"group":%s,"kind":%s}}\n',
 			asked->'group', asked->'resource'), 'UTF8');
