@@ -1,17 +1,19 @@
 -- alone.sql
---	  The beginning of install and update scripts: from here on nobody else
---	  makes anything that a name in the script could be resolved to.
+--	  The beginning of install and update scripts.  From here on no other
+--	  session can create an object that a name in the script might resolve
+--	  to.
 --
--- In a trusted extension the scripts run as the bootstrap superuser, called by a
--- role that is none and that has other sessions.  The guards behind this part
--- look at what stands in the schemas.  They must see all of it, and it must stay
--- so until the script ends:
+-- In a trusted extension the scripts run as the bootstrap superuser.  The
+-- caller is a role that is no superuser and that has other sessions.  The
+-- guards after this part look at the objects in the schemas.  They must see
+-- all objects, and no object may be added until the script ends:
 --
--- Catalogs are locked, so that nobody makes or renames a function, a type or a
--- schema.  But the server lets go of a catalog before a transaction ends: what
--- others have made and not committed is seen by no query, and could be resolved
--- to as soon as it is.  So their transactions are waited for.  Each query of the
--- script has a snapshot of its own.
+-- Catalogs are locked, so that no other session creates or renames a function,
+-- a type or a schema.  But the server releases its lock on a catalog before a
+-- transaction ends.  No query sees an object of another transaction that is
+-- not committed, but names could resolve to it after its commit.  So the
+-- script waits for these transactions.  Each query of the script has a
+-- snapshot of its own.
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION kube_reports" or "ALTER EXTENSION kube_reports UPDATE" to load this file. \quit
@@ -29,7 +31,7 @@ BEGIN
 		RAISE EXCEPTION 'the extension is made and updated in READ COMMITTED transactions only'
 			USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Use BEGIN ISOLATION LEVEL READ COMMITTED.';
 	END IF;
-	-- Whoever is no superuser goes on with no more than his own rights.
+	-- A role that is no superuser continues with no more than its own rights.
 	IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
 		RETURN;
 	END IF;

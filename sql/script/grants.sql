@@ -1,9 +1,9 @@
 -- grants.sql
---	  Roles.  The script makes none: they are global to a server.  A DBA makes
---	  them and calls these functions.
+--	  Roles.  The script creates no role, because roles are global to a
+--	  server.  A DBA creates them and calls these functions.
 
--- What each kind of roles may use.  Update scripts ask these as well, for what is new: they read the server's catalogs
--- alone.
+-- Objects that each kind of role may use.  Update scripts call these functions as well, for new objects: they read only
+-- the server's catalogs.
 
 CREATE FUNCTION kube_reports_internal.proxy_objects() RETURNS TABLE (kind text, object text, privileges text)
 LANGUAGE sql STABLE
@@ -49,7 +49,7 @@ CREATE FUNCTION kube_reports_internal.reader_objects() RETURNS TABLE (kind text,
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- No view without the barrier is for readers, and every view with it is.
+	-- Readers may select from every view with a security barrier, and from no other view.
 	SELECT 'TABLE', c.oid::regclass::text, 'SELECT' FROM pg_class c
 		WHERE c.relnamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND c.relkind = 'v' AND 'security_barrier=true' = ANY (c.reloptions)
@@ -57,7 +57,7 @@ AS $$
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.prokind IN ('f', 'a') AND p.proname IN (
-			-- What views and searches are made of.
+			-- Used by views and searches.
 			'total', 'status_name', 'excluded_from_score', 'string_at', 'value_at', 'is_report', 'checked_filter',
 				'filter_strings', 'filter_words',
 			'status_words', 'severity_words', 'check_rows', 'warn_pending', 'find_results', 'find_resources',
@@ -67,7 +67,7 @@ AS $$
 			'results', 'summary', 'new_failures', 'transitions', 'fix_time', 'flapping', 'status_at',
 				'compliance_score', 'framework_score', 'severity_weight',
 			'fleet_score', 'find_vulnerabilities', 'worst_vulnerabilities', 'dashboard', 'dashboard_html', 'setting',
-			-- What the page is made of.
+			-- Used by the page.
 			'html_text', 'html_number', 'html_counted', 'html_value', 'html_age', 'html_namespace', 'html_rows',
 				'chart_top', 'chart_path', 'chart_trend',
 			'chart_spark', 'chart_bar', 'chart_ring', 'dashboard_style', 'dashboard_tiles', 'dashboard_trends',
@@ -98,7 +98,7 @@ BEGIN
 	IF cluster IS NOT NULL THEN
 		granted_cluster := kube_reports_internal.known_cluster(cluster);
 	END IF;
-	-- What another role of that name had is not for this one.
+	-- Grants of an earlier role of that name are not for this role.
 	DELETE FROM kube_reports_internal.reader_grant g
 		WHERE g.role = add_reader.role AND NOT EXISTS (SELECT FROM kube_reports_internal.held_grant h
 			WHERE h.role = g.role);
@@ -116,8 +116,8 @@ COMMENT ON FUNCTION kube_reports_internal.add_reader(name, uuid, text)
 		'privileges loses grants that it had by name, as after a dump that was restored without them. Raises 42704 '
 		'for an unknown role or cluster';
 
--- jit: views of a store whose tables nobody has analyzed look expensive to the planner.  Compiling them then takes
--- seconds, and running them milliseconds; and where they do read millions of rows, compiled code gains little.
+-- jit: the planner overestimates views of a store whose tables were never analyzed.  Compilation then takes seconds,
+-- and execution milliseconds.  Compiled code gains little even where the views read millions of rows.
 CREATE FUNCTION kube_reports_internal.reader_settings() RETURNS TABLE (name text, value text)
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -134,7 +134,7 @@ DECLARE
 	setting		record;
 BEGIN
 	FOR setting IN SELECT r.name, r.value FROM kube_reports_internal.reader_settings() r
-		-- Nobody's own choice is changed.
+		-- A value that was chosen for a role is not changed.
 		WHERE NOT EXISTS (SELECT FROM pg_db_role_setting s, unnest(s.setconfig) c(setting)
 			WHERE s.setrole IN (0, to_regrole(quote_ident(role)))
 				AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
@@ -228,7 +228,7 @@ BEGIN
 		END LOOP;
 		EXECUTE format('REVOKE ALL ON kube_reports.status FROM %I', role);
 		EXECUTE format('REVOKE USAGE ON SCHEMA kube_reports, kube_reports_internal FROM %I', role);
-		-- A proxy's role still needs what both have.
+		-- A proxy's role still needs the privileges that readers and proxies share.
 		SELECT c.uid INTO served FROM kube_reports_internal.proxy_role p
 			JOIN kube_reports.cluster c ON c.id = p.cluster_id
 			WHERE p.role = revoke_reader.role;
@@ -259,9 +259,8 @@ CREATE FUNCTION kube_reports_internal.admin_objects() RETURNS TABLE (kind text, 
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: rows that are referred to cannot be
-	-- deleted.  Who sees and serves what is for the owner to say; with the secret of seals nobody is to make those of
-	-- others.
+	-- No TRIGGER: a trigger's function would run as the owner.  No REFERENCES: referenced rows cannot be deleted.  Only
+	-- the owner decides which role sees and serves what.  Nobody may read the secret, which makes seals of other roles.
 	SELECT 'TABLE', c.oid::regclass::text,
 			CASE WHEN c.relname IN ('reader_grant', 'proxy_role') THEN 'SELECT'
 				ELSE 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE' END
@@ -273,12 +272,12 @@ AS $$
 	SELECT 'SEQUENCE', c.oid::regclass::text, 'ALL' FROM pg_class c
 		WHERE c.relnamespace = 'kube_reports_internal'::regnamespace AND c.relkind = 'S'
 	UNION ALL
-	-- Not those of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL
+	-- No functions of the type itself: nobody calls them, and a dump with grants on them would not restore into the SQL
 	-- variant.
 	SELECT 'ROUTINE', p.oid::regprocedure::text, 'EXECUTE' FROM pg_proc p
 		WHERE p.pronamespace IN ('kube_reports'::regnamespace, 'kube_reports_internal'::regnamespace)
 			AND p.proname NOT IN ('report_in', 'report_out', 'report_recv', 'report_send',
-				-- Nor what takes the owner's rights: it would fail half-way, and say nothing of why.
+				-- No functions that need the owner's rights: they would fail half-way, without a useful message.
 				'grant_proxy', 'grant_reader', 'grant_cluster', 'grant_namespace', 'grant_admin', 'revoke_reader',
 					'add_reader', 'limit_reader',
 				'unregister_cluster', 'mark_cluster', 'after_update', 'enable_text_search', 'prepare_subscriber')

@@ -1,25 +1,26 @@
 -- owner.sql
 --	  Ownership and privileges of everything above.
 --
--- In a trusted extension the script runs as the bootstrap superuser and what it
--- makes belongs to that role: the role that ran CREATE EXTENSION could neither
--- write nor dump it.  Everything goes to that role, and no SECURITY DEFINER
--- function belongs to a superuser.
+-- In a trusted extension the script runs as the bootstrap superuser and its
+-- objects belong to that role: the role that ran CREATE EXTENSION could
+-- neither write nor dump them.  So this part gives all objects to the role
+-- that ran CREATE EXTENSION, and no SECURITY DEFINER function belongs to a
+-- superuser.
 --
--- All but functions in C.  Their owner could have them called with nulls that
--- they do not look for (CALLED ON NULL INPUT), or from parallel workers.  The
--- role may call them and let others do so.
+-- Functions in C stay with the superuser.  An owner could declare them CALLED
+-- ON NULL INPUT, though they do not check for nulls, or let parallel workers
+-- call them.  The role may call them and let others call them.
 --
--- The owner is looked up: inside quotes, what CREATE EXTENSION puts for its owner
--- placeholder would be quoted once only.
+-- The script looks the owner up.  Inside quotes, the text that CREATE
+-- EXTENSION puts for its owner placeholder would be quoted once only.
 --
--- An update script ends with this, too.  What was there before it keeps its
--- grants; what is new gets those of the routines or the relation of its name,
--- and what else grant_proxy(), grant_reader() and grant_admin() would give.
+-- An update script ends with this part, too.  Old objects keep their grants.
+-- A new object gets the grants of the routines or the relation of its name,
+-- and those that grant_proxy(), grant_reader() and grant_admin() would give.
 
 DO $$
 DECLARE
-	-- What update_preamble.sql found; null in an install script, where everything is new.
+	-- The findings of update_preamble.sql; null in an install script, where everything is new.
 	before		jsonb := nullif(current_setting('kube_reports_internal.updating', true), '')::jsonb;
 	receiver	oid := (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'kube_reports');
 	member		record;
@@ -38,7 +39,7 @@ BEGIN
 					FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
 						WHERE d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 				UNION ALL
-				-- Neither arrays nor the types of tables' rows.
+				-- No arrays, and no row types of tables.
 				SELECT CASE t.typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, t.oid::regtype::text, t.typowner, false
 					FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
 					WHERE d.classid = 'pg_type'::regclass AND t.oid = d.objid AND t.typcategory <> 'A'
@@ -53,8 +54,8 @@ BEGIN
 		WHERE d.refclassid = 'pg_extension'::regclass AND e.extname = 'kube_reports' AND d.deptype = 'e'
 	LOOP
 		IF member.in_c THEN
-			-- It was not in C before.  Grants of the owner's would become the superuser's, and the owner could not take
-			-- them back.
+			-- The function was not in C before.  Grants by the owner would become grants by the superuser, and the
+			-- owner could not revoke them.
 			IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = member.owner) THEN
 				FOR given IN SELECT a.grantee::regrole AS grantee FROM pg_proc p, aclexplode(p.proacl) a
 						WHERE p.oid = member.objid AND a.grantee NOT IN (0, p.proowner)
@@ -74,7 +75,7 @@ BEGIN
 		END IF;
 	END LOOP;
 
-	-- What the default privileges of whoever runs the script gave to others.
+	-- Revoke the grants to other roles by default privileges of the role that runs the script.
 	FOR given IN
 		SELECT DISTINCT o.object, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
 		FROM (SELECT 'pg_class'::regclass AS classid,
@@ -95,7 +96,7 @@ BEGIN
 		EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', given.object, given.grantee);
 	END LOOP;
 
-	-- Nothing is for everybody but the types and what works on a document alone.
+	-- PUBLIC may use only the types and the functions that work on a document alone.
 	FOR given IN SELECT to_regprocedure(f.signature) AS function FROM unnest(ARRAY[
 			'kube_reports_internal.report_from_text(text)',
 			'kube_reports_internal.report_to_jsonb(kube_reports.report)',
@@ -115,7 +116,7 @@ BEGIN
 	IF before IS NULL THEN
 		RETURN;
 	END IF;
-	-- Functions in C are left to after_update(): what is theirs the owner is to grant, and to be able to take back.
+	-- after_update() grants functions in C: the owner must be the grantor, to be able to revoke the grants.
 	FOR given IN
 		WITH role_grant AS (
 			SELECT g.value->>0 AS kind, g.value->>1 AS name, g.value->>2 AS grantee,

@@ -1,19 +1,21 @@
 -- preamble.sql
---	  Guards of the install script: against whatever stands in the schema
---	  already, and a database of another encoding.
+--	  Guards of the install script: against objects that are already in the
+--	  schema, and against a database of another encoding.
 --
--- In a trusted extension this script runs as the bootstrap superuser, called by
--- a role that is none.  So no name may resolve to anything of that role:
+-- In a trusted extension this script runs as the bootstrap superuser, called
+-- by a role that is no superuser.  So no name may resolve to an object of that
+-- role:
 --
--- The path holds nothing but what comes with the server.  Where the script
--- names an object of its own, it names the schema.
+-- The search_path holds only the server's own schema.  Where the script names
+-- an object of its own, it names the schema.
 --
--- A function is also chosen by its arguments, among all of its name in the
--- schema.  So the schema is empty, nobody else may create in it, and until the
--- script ends nobody can make a function (alone.sql): the schema may have been
--- there before, and whoever owns it has other sessions.
+-- The server chooses a function also by its arguments, among all functions of
+-- that name in the schema.  So the schema must be empty, no other role may
+-- create in it, and no session can create a function until the script ends
+-- (alone.sql): the schema may be older than the extension, and its owner has
+-- other sessions.
 --
--- Update scripts have guards of their own: update_preamble.sql.
+-- Update scripts have their own guards: update_preamble.sql.
 
 DO $$
 DECLARE
@@ -32,7 +34,7 @@ BEGIN
 				HINT = format('Install as the owner of the schema (pg_restore --role), or first: '
 					'ALTER SCHEMA kube_reports OWNER TO %s.', extension.extowner::regrole);
 	END IF;
-	-- Whatever stands in a schema depends on it; default privileges as well.
+	-- Every object in a schema depends on it; default privileges do, too.
 	SELECT string_agg(o.name, ', ' ORDER BY o.name) INTO found
 		FROM (SELECT pg_describe_object(d.classid, d.objid, d.objsubid) AS name FROM pg_depend d
 			WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = extension.extnamespace
@@ -53,7 +55,7 @@ BEGIN
 				HINT = 'CREATE SCHEMA IF NOT EXISTS kube_reports, then: '
 					'REVOKE CREATE ON SCHEMA kube_reports FROM each of them.';
 	END IF;
-	-- The script makes this schema itself: nobody else has made anything in it.
+	-- The script creates this schema itself, so it holds no object of another role.
 	IF to_regnamespace('kube_reports_internal') IS NOT NULL THEN
 		RAISE EXCEPTION 'schema kube_reports_internal exists already'
 			USING ERRCODE = 'duplicate_schema',
@@ -70,7 +72,8 @@ $$;
 
 COMMENT ON SCHEMA kube_reports IS 'Kubernetes policy reports: reading and writing them, analytics, administration';
 
--- What users need not know, so that lists of the other schema show what they can use.  It may change with each version.
+-- Objects that users need not know are in a schema of their own, so that lists of the other schema show what users can
+-- use.  It may change with each version.
 CREATE SCHEMA kube_reports_internal;
 COMMENT ON SCHEMA kube_reports_internal IS
 	'the inside of kube_reports: its tables, and what its functions and its proxies call';

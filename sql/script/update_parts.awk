@@ -1,13 +1,15 @@
 # update_parts.awk
-#	  From an install script, or its parts: what an update script says again.
+#	  Selects the statements of an install script, or of its parts, that an
+#	  update script repeats.
 #
-# Functions, procedures, aggregates, views and triggers are made anew in the
-# place of what is there, and comments are written again.  Tables and whatever
-# else holds rows or is referred to by its number are left to migrations, and
-# rows to after_update().
+# Functions, procedures, aggregates, views and triggers are replaced, and
+# comments are written again.  Tables, and other objects that hold rows or that
+# are referred to by their OIDs, are left to migrations; rows are left to
+# after_update().
 #
-# A statement begins in the first column.  Whatever else stands there is inside
-# of a statement, between dollar quotes, or is a clause that is known here.
+# A statement begins in the first column.  Any other text in the first column
+# is inside a statement, between dollar quotes, or is a clause that is known
+# here.
 
 function flush()
 {

@@ -1,26 +1,27 @@
 -- update_preamble.sql
---	  Guards of every update script, and what it has to know of before.
+--	  Guards of every update script, and what it must know about the state
+--	  before the update.
 --
 -- In a trusted extension this script runs as the bootstrap superuser, called
--- by a role that is none, and what it finds in the schemas is that role's, who
--- may have changed it, dropped it, or put something in its place.  So the
--- script looks at the server's catalogs and at nothing else, until they are
--- known to hold nothing that would run as that superuser:
+-- by a role that is no superuser.  The objects in the schemas belong to that
+-- role, which may have changed, dropped or replaced them.  So the script looks
+-- only at the server's catalogs, until it knows that the schemas hold nothing
+-- that would run as that superuser:
 --
--- It reads no row, writes no row, rewrites no table and validates no
--- constraint.  after_update(), which belongs to the owner, does that.  Of the
--- schema's functions it calls three, proxy_objects(), reader_objects() and
--- admin_objects(), which it has made itself just before, and which read
--- catalogs alone.
+-- The script reads no row, writes no row, rewrites no table and validates no
+-- constraint.  after_update(), which belongs to the owner, does that.  The
+-- script calls only three functions of the schema: proxy_objects(),
+-- reader_objects() and admin_objects().  It has just made them itself, and
+-- they read only catalogs.
 --
--- What it says is parsed.  A function is chosen by its arguments, and a literal
--- is read by the type of the column or the argument that it meets: the type of
--- a row that has a domain in it runs the domain's checks.  So every column and
--- every argument in the schemas is of a type whose input function is the
--- server's, or of rows of such.
+-- The server parses the script's statements.  It chooses a function by its
+-- arguments, and reads a literal by the type of the column or the argument
+-- that the literal meets: the type of a row that contains a domain runs the
+-- domain's checks.  So every column and every argument in the schemas has a
+-- type whose input function is the server's, or a row type of such types.
 --
 -- A server also evaluates constants in the key of a partitioned table whenever
--- somebody opens it.  So there are no expressions in keys.
+-- a session opens the table.  So keys must not contain expressions.
 
 DO $$
 DECLARE
@@ -34,14 +35,14 @@ BEGIN
 	SELECT e.oid, e.extowner, e.extnamespace, r.rolsuper INTO extension
 		FROM pg_extension e JOIN pg_roles r ON r.oid = e.extowner WHERE e.extname = 'kube_reports';
 	IF (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
-		-- It takes no superuser, and its type report is a domain.
+		-- This variant needs no superuser, and its type report is a domain.
 		IF NOT in_c AND NOT extension.rolsuper THEN
 			RAISE EXCEPTION 'the variant without C is updated by its owner'
 				USING ERRCODE = 'object_not_in_prerequisite_state',
 					HINT = format('SET ROLE %s', extension.extowner::regrole);
 		END IF;
 	END IF;
-	-- The script finds schemas by their names, whatever the extension's is called now.
+	-- The script finds schemas by their names, even if the extension's schema was renamed.
 	IF extension.extnamespace IS DISTINCT FROM to_regnamespace('kube_reports') THEN
 		RAISE EXCEPTION 'schema kube_reports is not the one that the extension made'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -69,7 +70,7 @@ BEGIN
 				HINT = 'REVOKE CREATE ON SCHEMA kube_reports, kube_reports_internal FROM each of them.';
 	END IF;
 
-	-- The type of documents: only a superuser can have made a base type, and the functions that read it.
+	-- The type of documents: only a superuser can have made a base type and the functions that read it.
 	IF in_c AND NOT EXISTS (SELECT FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput
 				JOIN pg_roles r ON r.oid = p.proowner JOIN pg_language l ON l.oid = p.prolang
 			WHERE t.typnamespace = extension.extnamespace AND t.typname = 'report' AND t.typtype = 'b'
@@ -78,7 +79,7 @@ BEGIN
 			USING ERRCODE = 'object_not_in_prerequisite_state',
 				HINT = 'Dump the reports, drop the extension and restore the dump.';
 	END IF;
-	-- Types of ours and of the server's.  The array of a type counts as the type.
+	-- Types of the extension and of the server.  The array of a type counts as the type.
 	WITH allowed AS (
 		SELECT t.oid, t.typtype FROM pg_type t
 			WHERE t.typnamespace = 'pg_catalog'::regnamespace
@@ -116,8 +117,9 @@ BEGIN
 				HINT = 'Move them to another schema.';
 	END IF;
 
-	-- Whoever waits for the store's secret has nothing else yet: proxies end what they are at, and wait with the next.
-	-- No LOCK TABLE for the view before it, through which they read it: that would lock the server's catalogs as well.
+	-- Lock the secret first: a proxy that waits for the secret holds no other lock yet.  So proxies finish their
+	-- current request, and wait with the next one.  No LOCK TABLE for the view before it, through which proxies read
+	-- the secret: that would lock the server's catalogs as well.
 	ALTER VIEW kube_reports_internal.caller SET (security_barrier = true);
 	SELECT string_agg('ONLY ' || c.oid::regclass, ', ' ORDER BY c.relname <> 'caller_secret', c.oid) INTO found
 		FROM pg_depend d JOIN pg_class c ON c.oid = d.objid
@@ -125,7 +127,7 @@ BEGIN
 			AND d.refobjid = extension.oid AND d.deptype = 'e' AND c.relkind IN ('r', 'p');
 	EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', found);
 
-	-- For owner.sql: what is there, and who may use it.
+	-- For owner.sql: the existing objects and their grants.
 	SELECT jsonb_agg(d.classid::oid || '.' || d.objid) INTO members
 		FROM pg_depend d
 		WHERE d.refclassid = 'pg_extension'::regclass AND d.refobjid = extension.oid AND d.deptype = 'e';

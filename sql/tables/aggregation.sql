@@ -1,8 +1,8 @@
 -- aggregation.sql
---	  What the aggregation of reports is told, and what waits for it.
+--	  Options of the aggregation of reports, and its queue.
 --
--- Nothing here is on unless somebody turns it on.  Options are dumped; the
--- queue is not: after a restore it is made again from the objects, so that
+-- No option is on unless a user turns it on.  Options are dumped.  The queue
+-- is not dumped: after a restore it is made again from the objects, so that
 -- nothing is merged twice or forgotten.
 
 CREATE TABLE kube_reports_internal.summary_type (
@@ -42,7 +42,8 @@ COMMENT ON COLUMN kube_reports_internal.aggregation.forms
 
 ---- which policies are active ----
 
--- Not dumped: what was active then says nothing of now, and a result is dropped by it for good.
+-- Not dumped: policies that were active at the time of the dump may not be active now, and a result that is dropped
+-- because of them is lost for good.
 CREATE TABLE kube_reports_internal.active_policy_set (
 	cluster_id	integer PRIMARY KEY REFERENCES kube_reports.cluster ON DELETE CASCADE,
 	changed_at	timestamptz NOT NULL
@@ -67,13 +68,13 @@ COMMENT ON COLUMN kube_reports_internal.active_policy.rules
 	IS 'names of its rules, those too that are made for pod controllers; null: any';
 COMMENT ON COLUMN kube_reports_internal.active_policy.version IS 'its resourceVersion, for labels';
 
----- what waits ----
+---- the queue ----
 
 CREATE SEQUENCE kube_reports_internal.aggregation_queue_id_seq AS bigint CACHE 32;
 COMMENT ON SEQUENCE kube_reports_internal.aggregation_queue_id_seq
 	IS 'tells rows of aggregation_queue from each other; never dumped';
 
--- Writers only append, whatever is there already: no row is waited for.  Whoever merges takes all rows of a group at
+-- Writers only append, whatever the queue contains: they never wait for a row.  A merge takes all rows of a group at
 -- once.
 CREATE TABLE kube_reports_internal.aggregation_queue (
 	cluster_id	integer NOT NULL,
@@ -103,7 +104,7 @@ CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue 
 CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 	WHERE attempts > 0;
 
----- what pg_dump takes along ----
+---- tables that pg_dump dumps ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.summary_type', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.aggregation', '');

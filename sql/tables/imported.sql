@@ -1,5 +1,5 @@
 -- imported.sql
---	  What "kube-reports-proxy import" has copied.
+--	  Objects that "kube-reports-proxy import" has copied.
 --
 -- Never dumped: after a restore the next import compares every document anyway
 -- and writes these rows again.

@@ -1,9 +1,9 @@
 -- outgoing.sql
---	  Where new failures are sent, and how far that has come.
+--	  Webhooks that new failures are sent to, and their progress.
 --
--- What the owner says and what senders note are two tables, so that neither
--- waits for the other.  No secret is here: tokens, keys and CAs are files of
--- the proxies, which are named.
+-- The owner writes one table and senders write the other, so that neither
+-- waits for the other.  The tables hold no secret: tokens, keys and CAs are
+-- files of the proxies, and a row has only their names.
 
 CREATE TABLE kube_reports_internal.webhook (
 	cluster_id	integer NOT NULL,

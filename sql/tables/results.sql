@@ -1,18 +1,18 @@
 -- results.sql
---	  Typed results, their history, their counts.
+--	  Typed results, their history and their counts.
 --
--- A text that many results share is stored once: criterion, subject, detail
--- and actor are found by a hash of what they hold (field_hash()), so that a
--- writer knows their ids before it has looked, ids survive a dump, and both
--- variants give the same.  origin stands for a report by a number that
--- outlives the report: what is deleted and made again is the same origin.
+-- A text that many results share is stored once: the id of a criterion,
+-- subject, detail or actor is a hash of its fields (field_hash()).  So a
+-- writer knows the ids without a lookup, ids survive a dump, and both variants
+-- give the same ids.  origin gives a report a number that outlives the report:
+-- a report that is deleted and created again has the same origin.
 --
--- There are no foreign keys: each row of results would lock the rows it
--- refers to, and every writer refers to the same ones.  Rows that nothing
--- refers to any more are removed while no writer is at work (see
--- collect_garbage()); verify() finds what does not fit.
+-- There are no foreign keys: each row of results would lock the rows it refers
+-- to, and every writer refers to the same rows.  Rows that nothing refers to
+-- any more are removed while no writer is active (see collect_garbage()).
+-- verify() finds inconsistent rows.
 
----- what results say, each thing once ----
+---- contents of results, each stored once ----
 
 CREATE SEQUENCE kube_reports_internal.origin_id_seq AS bigint;
 COMMENT ON SEQUENCE kube_reports_internal.origin_id_seq IS 'ids of origins';
@@ -111,25 +111,25 @@ COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empt
 COMMENT ON COLUMN kube_reports_internal.result.native_status
 	IS 'the source''s own word where it is another one, such as MANUAL; else empty';
 
--- Few distinct keys in each: equal ones share an entry.
+-- Each of these indexes has few distinct keys: equal keys share an entry.
 CREATE INDEX result_criterion ON kube_reports_internal.result (criterion, status, cluster_id, namespace);
 CREATE INDEX result_subject ON kube_reports_internal.result (subject);
 CREATE INDEX result_detail ON kube_reports_internal.result (detail, criterion);
 CREATE INDEX result_open ON kube_reports_internal.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
--- In the order of searches, for what few sources give.
+-- In the column order of searches.  Few sources give scores.
 CREATE INDEX result_scored ON kube_reports_internal.result (criterion, status, cluster_id, namespace) WHERE score > 0;
--- The expression is that of column score of readers' views, so that their conditions find this index; no other index
--- has its predicate.
+-- The expression is that of column score in the readers' views, so that their conditions find this index.  No other
+-- index has this predicate.
 CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), criterion)
 	WHERE nullif(score, 0) IS NOT NULL;
--- The reports with high scores in their own order.
+-- For reports with high scores, in the order of the reports.
 CREATE INDEX result_report_score ON kube_reports_internal.result (origin, score) WHERE score > 0;
 CREATE INDEX result_namespace_score ON kube_reports_internal.result (cluster_id, namespace, score) WHERE score > 0;
--- How many results have which scores.  ANALYZE would learn it of the rows of the index alone, and take it for that of
--- all.
+-- The distribution of scores.  From the partial index ANALYZE would learn only the distribution in its rows, and take
+-- it for that of all rows.
 CREATE STATISTICS kube_reports_internal.result_scores ON (nullif(score, 0)) FROM kube_reports_internal.result;
 ALTER INDEX kube_reports_internal.result_score ALTER COLUMN 1 SET STATISTICS 0;
--- Rows come in the order of their times; the few that have changed since do not spoil a range of pages.
+-- Rows are added in the order of their times.  The few rows that change later do not spoil a range of pages.
 CREATE INDEX result_time ON kube_reports_internal.result
 	USING brin (since timestamptz_minmax_multi_ops, first_seen timestamptz_minmax_multi_ops)
 	WITH (pages_per_range = 32, autosummarize = on);
@@ -150,7 +150,7 @@ CREATE TABLE kube_reports_internal.result_since (
 COMMENT ON TABLE kube_reports_internal.result_since
 	IS 'times of current results that are not those of their origin: what documents do not hold, and a dump must';
 
--- Results that have to be made again, lane by lane: after a restore, after rebuild().
+-- Results that must be made again, lane by lane: after a restore and after rebuild().
 CREATE TABLE kube_reports_internal.result_rebuild (
 	lane		integer PRIMARY KEY,
 	namespace	text COLLATE "C" NOT NULL DEFAULT '',
@@ -162,7 +162,7 @@ COMMENT ON TABLE kube_reports_internal.result_rebuild
 COMMENT ON COLUMN kube_reports_internal.result_rebuild.restoring
 	IS 'the results are not new: no day''s counts change by them';
 
--- Results that follow their documents: what costs much is not done while everybody waits for the lane.
+-- Results that follow their documents later: expensive work is not done while other writers wait for the lane.
 CREATE TABLE kube_reports_internal.result_pending (
 	lane		integer NOT NULL REFERENCES kube_reports_internal.lane ON DELETE CASCADE,
 	namespace	text COLLATE "C" NOT NULL,
@@ -184,7 +184,7 @@ COMMENT ON COLUMN kube_reports_internal.result_pending.part
 COMMENT ON COLUMN kube_reports_internal.result_pending.parts IS 'how many parts there are, each a transaction';
 CREATE INDEX result_pending_first ON kube_reports_internal.result_pending (first);
 
--- The time that what is being written is of, while a state of the past is imported.
+-- While a state of the past is imported: the time of that state.
 CREATE TABLE kube_reports_internal.import_time (
 	lane		integer PRIMARY KEY,
 	at			timestamptz NOT NULL
@@ -194,8 +194,9 @@ COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of
 
 ---- history ----
 
--- Partitions by month are made by make_history() and are no members of the extension: as such pg_dump would pass over
--- them.  Neither key nor index here: pg_restore would make them a second time.
+-- make_history() makes the partitions, one for each month.  They are not members of the extension, because pg_dump
+-- would then skip them.  The table has neither key nor index, because pg_restore would create those of the partitions a
+-- second time.
 CREATE TABLE kube_reports_internal.result_change (
 	at			timestamptz NOT NULL,
 	version		bigint NOT NULL,
@@ -213,8 +214,8 @@ CREATE TABLE kube_reports_internal.result_change (
 	old_since	timestamptz,
 	settles_at	timestamptz
 ) PARTITION BY RANGE (at);
--- A key of its own would be an index that only subscribers need; rows are seldom deleted, and never updated but by
--- rebuild().
+-- A primary key would be an index that only subscribers need.  Rows are seldom deleted, and only rebuild() updates
+-- them.
 ALTER TABLE kube_reports_internal.result_change REPLICA IDENTITY FULL;
 COMMENT ON TABLE kube_reports_internal.result_change
 	IS 'history: every appearance, change of status and disappearance of a result; partitioned by month';
@@ -249,10 +250,10 @@ CREATE TABLE kube_reports_internal.rollup (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE kube_reports_internal.rollup
 	IS 'how many results there are of each kind, up to the fold mark; current_rollup adds what came later';
--- In the order of result_criterion: which of its entries are worth looking at.
+-- In the order of result_criterion: tells which of its entries are worth reading.
 CREATE INDEX rollup_cell ON kube_reports_internal.rollup (criterion, status, cluster_id, namespace);
 
--- The same where all but namespace, policy and status is added up: far fewer rows, for what is asked most often.
+-- The same counts by namespace, policy and status only: far fewer rows, for the most frequent queries.
 CREATE TABLE kube_reports_internal.rollup_policy (
 	policy		bigint NOT NULL,
 	criterion	bigint NOT NULL,
@@ -272,7 +273,7 @@ CREATE INDEX rollup_policy_criterion ON kube_reports_internal.rollup_policy (cri
 COMMENT ON COLUMN kube_reports_internal.rollup_policy.criterion
 	IS 'one of the policy''s criteria, whichever came first: all of them say the same of it';
 
--- Writers only append; one of them folds now and then.  xid says which rows are folded: all below the mark.
+-- Writers only append.  Now and then one of them folds the rows.  All rows with an xid below the mark are folded.
 CREATE SEQUENCE kube_reports_internal.rollup_delta_id_seq AS bigint CACHE 32;
 COMMENT ON SEQUENCE kube_reports_internal.rollup_delta_id_seq
 	IS 'tells rows of rollup_delta from each other; never dumped';
@@ -366,7 +367,7 @@ CREATE VIEW kube_reports_internal.current_rollup AS
 COMMENT ON VIEW kube_reports_internal.current_rollup
 	IS 'how many results there are of each kind, exact in the transaction that asks';
 
----- what upkeep has seen of the tables ----
+---- progress of garbage collection ----
 
 CREATE TABLE kube_reports_internal.garbage_sweep (
 	what		text PRIMARY KEY,
@@ -388,12 +389,12 @@ COMMENT ON COLUMN kube_reports_internal.garbage_sweep.changes
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.hurry
 	IS 'the last whole pass removed much, or much was changed meanwhile: this one is not to rest';
 COMMENT ON COLUMN kube_reports_internal.garbage_sweep.due_at IS 'when the next step is to be taken';
--- Each after those whose rows keep it.
+-- Each table comes after the tables that refer to it.
 INSERT INTO kube_reports_internal.garbage_sweep (what)
 	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'),
 		('criterion'), ('actor');
 
----- what pg_dump takes along ----
+---- tables and sequences that pg_dump dumps ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.origin_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.rollup_id_seq', '');

@@ -1,15 +1,16 @@
 -- store.sql
---	  What is stored.
+--	  Tables of the store.
 --
--- Table definitions use nothing that needs C beyond type report, so that a
--- dump of one variant restores into the other.  Tables that hold the truth are
--- registered with pg_extension_config_dump(); what can be recomputed is not.
+-- Table definitions need no C beyond type report, so that a dump of one
+-- variant restores into the other.  Tables with original data are registered
+-- with pg_extension_config_dump(); tables that can be recomputed are not.
 -- Foreign keys between dumped tables are in references.sql.
 
----- numbers ----
+---- sequences ----
 
--- Versions are larger than any that an earlier life of this database can have given: below one million writes a second
--- on average, microseconds do not catch up, and they stay below 2^53 (JavaScript's integers) until the year 2255.
+-- Versions begin at the microseconds of the clock.  So they are larger than any version that an earlier life of this
+-- database gave: below one million writes a second on average, versions do not overtake the clock.  They stay below
+-- 2^53 (JavaScript's integers) until the year 2255.
 DO $$
 BEGIN
 	EXECUTE format(
@@ -26,7 +27,7 @@ CREATE SEQUENCE kube_reports_internal.cluster_id_seq AS integer;
 COMMENT ON SEQUENCE kube_reports_internal.cluster_id_seq IS 'ids of clusters';
 CREATE SEQUENCE kube_reports_internal.lane_id_seq AS integer;
 COMMENT ON SEQUENCE kube_reports_internal.lane_id_seq IS 'ids of lanes';
--- The numbers below are the built-in types'.
+-- Built-in types have smaller ids.
 CREATE SEQUENCE kube_reports_internal.resource_type_id_seq AS integer START WITH 1000;
 COMMENT ON SEQUENCE kube_reports_internal.resource_type_id_seq IS 'ids of resource types that users register';
 
@@ -200,7 +201,7 @@ COMMENT ON COLUMN kube_reports_internal.log_size.aging
 	IS 'how many bytes may still go for their age in the minute that began at aging_at';
 COMMENT ON COLUMN kube_reports_internal.log_size.aging_at IS 'when that minute began';
 
--- lz4 prints documents three times as fast as pglz; a server built without it falls back.
+-- Documents are read three times as fast with lz4 as with pglz.  A server built without lz4 uses pglz.
 DO $$
 BEGIN
 	ALTER TABLE kube_reports.object ALTER COLUMN metadata SET COMPRESSION lz4, ALTER COLUMN body SET COMPRESSION lz4;
@@ -259,7 +260,7 @@ CREATE TABLE kube_reports_internal.caller_secret (
 COMMENT ON TABLE kube_reports_internal.caller_secret IS 'one row: what seals of callers are made with; never dumped';
 INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;
 
----- what pg_dump takes along ----
+---- tables and sequences that pg_dump dumps ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.version_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.definition_id_seq', '');

@@ -1,12 +1,13 @@
 -- functions_c.sql
---	  Type report and everything that is written in C.
+--	  Type report and all functions that are written in C.
 --
--- This is the only file that names the module.  types/functions_sql.sql declares
--- the same names and signatures without C.  None of these functions reads or
--- writes a table: each works on the documents it is handed.
+-- This is the only file that names the module.  types/functions_sql.sql
+-- declares the same names and signatures without C.  None of these functions
+-- reads or writes a table: each works only on its arguments.
 --
--- A function that takes (definition_id, definition) compiles the definition once per session and finds it again by
--- the id: an id never stands for two definitions.
+-- A function that takes (definition_id, definition) compiles the definition
+-- once per session and finds it again by the id: an id never means two
+-- definitions.
 
 ---- type report: a JSON object as text ----
 
@@ -47,7 +48,7 @@ CREATE CAST (text AS kube_reports.report) WITH FUNCTION kube_reports_internal.re
 CREATE CAST (json AS kube_reports.report) WITH INOUT;
 CREATE CAST (jsonb AS kube_reports.report) WITH FUNCTION kube_reports_internal.report_from_jsonb(jsonb);
 
----- what indexes and selectors need ----
+---- functions for indexes and selectors ----
 
 CREATE FUNCTION kube_reports.label_terms(metadata kube_reports.report) RETURNS text[]
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

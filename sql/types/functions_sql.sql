@@ -1,9 +1,9 @@
 -- functions_sql.sql
---	  The twin of types/functions_c.sql for servers that load no foreign module:
---	  the same names and signatures in SQL and PL/pgSQL.
+--	  The counterpart of types/functions_c.sql for servers that load no
+--	  foreign module: the same names and signatures in SQL and PL/pgSQL.
 --
--- Type report is a domain over text here, so that what one variant dumps the
--- other restores.  A function that has not been written in SQL yet raises
+-- Type report is a domain over text here, so that each variant restores dumps
+-- of the other.  A function that has not been written in SQL yet raises
 -- feature_not_supported.
 
 CREATE FUNCTION kube_reports_internal.is_report(document text) RETURNS boolean

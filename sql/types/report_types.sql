@@ -1,7 +1,7 @@
 -- report_types.sql
---	  The report types of SQL: a domain for each built-in kind.
+--	  The report types for SQL: a domain for each built-in kind.
 
--- SECURITY DEFINER: who uses the domains need not be able to read the registry.
+-- SECURITY DEFINER: users of the domains need not be able to read the registry.
 CREATE FUNCTION kube_reports.conforms(document kube_reports.report, api_version text, kind text) RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
