@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * api_service_command.c
- *	  kube-reports-proxy apiservice: takes groups over from CRDs, and gives them back.
+ *	  kube-reports-proxy apiservice: takes API groups over from CRDs, and gives them back.
  *
- * Each command may be run again; what is as it should be is left alone.
+ * Each command may be run again: it leaves APIServices alone that are already right.
  *
  *-------------------------------------------------------------------------
  */
@@ -96,7 +96,7 @@ static const FlagSet status_set = {
 
 /* ---------- command lines ---------- */
 
-/* Whether a text may stand in a path as it is: a DNS name. */
+/* Whether a text is a DNS name, which needs no escaping in a path. */
 static bool
 is_name(const char *text)
 {
@@ -209,7 +209,7 @@ enable(int argc, char **argv)
 
 /* ---------- disable and status ---------- */
 
-/* The targets are all that lead to the Service. */
+/* Makes all APIServices that lead to the Service the targets. */
 static bool
 find_all(Run *run)
 {

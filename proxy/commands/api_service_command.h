@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api_service_command.h
- *	  kube-reports-proxy apiservice: takes groups over from CRDs, and gives them back.
+ *	  kube-reports-proxy apiservice: takes API groups over from CRDs, and gives them back.
  *
  *-------------------------------------------------------------------------
  */

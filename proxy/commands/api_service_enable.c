@@ -3,11 +3,12 @@
  * api_service_enable.c
  *	  Taking API groups over from their CRDs.
  *
- * The command looks at everything first and changes nothing when something of it is wrong: the Service has a ready
- * endpoint, its certificate is of the CA and has the name that kube-apiserver verifies, it serves the group and
- * version, and nothing that a CRD of the cluster serves there would be missing.  Then each APIService is changed with
- * the version that was looked at, and it is waited until kube-apiserver calls it available.  One that does not become
- * so gets back what it had: an APIService that does not answer blocks the deletion of every namespace.
+ * The command first checks everything, and changes nothing if a check fails: the Service has a ready endpoint, its
+ * certificate is from the CA and has the name that kube-apiserver verifies, it serves the group and version, and no
+ * type that a CRD of the cluster serves there would be missing.  Then it changes each APIService, provided that the
+ * APIService still has the version that was checked, and waits until kube-apiserver calls it available.  If one does
+ * not become available, all get back their former content: an APIService that does not answer blocks the deletion of
+ * every namespace.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +23,7 @@
 #include "commands/command.h"
 #include "trust/ca_bundle.h"
 
-/* ---------- looking ---------- */
+/* ---------- checks ---------- */
 
 static bool
 read_ca_file(Run *run)
@@ -41,7 +42,7 @@ read_ca_file(Run *run)
 	return true;
 }
 
-/* HOST:PORT of a ready endpoint; NULL, told, when there is none in time. */
+/* HOST:PORT of a ready endpoint.  If none is ready in time, prints an error and returns NULL. */
 static const char *
 wait_for_endpoint(Run *run)
 {
@@ -74,7 +75,10 @@ wait_for_endpoint(Run *run)
 	}
 }
 
-/* Asks the server what it serves; false, told, when its certificate is not good, or only it was to be asked. */
+/*
+ * Asks the server what it serves.  Prints an error and returns false if its certificate is invalid, or if it does not
+ * answer and no database can be asked instead.
+ */
 static bool
 ask_server(Run *run, Asker *server, const Target *target, NameList *plurals)
 {
@@ -117,7 +121,7 @@ ask_database(Run *run, const Target *target, NameList *plurals)
 	return false;
 }
 
-/* Whether a group and version can be taken over without losing anything; what stands against it is told. */
+/* Whether a group and version can be taken over without losing a type; prints what prevents it. */
 static bool
 look_at_served(Run *run, Asker *server, const Target *target)
 {
@@ -145,7 +149,7 @@ look_at_served(Run *run, Asker *server, const Target *target)
 	return good;
 }
 
-/* Whether an APIService may be taken; the reason is told. */
+/* Whether an APIService may be taken over; prints the reason if not. */
 static bool
 is_free(const Run *run, const Registration *registration)
 {
@@ -178,7 +182,7 @@ look_at_all(Run *run)
 
 	if (address == NULL || !read_crds(run))
 		return false;
-	/* The name is that which kube-apiserver verifies. */
+	/* kube-apiserver verifies this name. */
 	server = asker_for(run->kube, arena_printf(&run->arena, "https://%s.%s.svc:%d", run->service.name,
 											   run->service.namespace, run->service.port), run->ca,
 					   run->options.connect_to[0] != '\0' ? run->options.connect_to : address);
@@ -188,9 +192,9 @@ look_at_all(Run *run)
 	return good;
 }
 
-/* ---------- changing ---------- */
+/* ---------- changes ---------- */
 
-/* The caBundle that is to stand there: one of ours with newer CAs than the file stays, as in upkeep/api_service.c. */
+/* The caBundle to write.  A caBundle of ours with newer CAs than the file stays, as in upkeep/api_service.c. */
 static const char *
 bundle_for(Run *run, Arena *arena, const Registration *registration)
 {
@@ -210,7 +214,7 @@ bundle_for(Run *run, Arena *arena, const Registration *registration)
 	return newer ? registration->ca_bundle : run->ca_bundle;
 }
 
-/* One attempt: looks, and changes what was looked at. */
+/* One attempt: reads the APIService, and changes the version that was read. */
 static Sent
 try_take(Run *run, Arena *arena, Target *target)
 {
@@ -224,7 +228,7 @@ try_take(Run *run, Arena *arena, Target *target)
 	const JsonNode *document;
 	Sent		sent;
 
-	/* It is kept: it may have to be restored. */
+	/* In the run's arena: the document may be needed for a restore. */
 	switch (read_api_service(run, &run->arena, target->name, &document, &registration))
 	{
 		case FOUND_ERROR:
@@ -251,7 +255,7 @@ try_take(Run *run, Arena *arena, Target *target)
 	sent = send_patch(run, arena, target->name, registration_take(arena, &registration, &wish));
 	if (sent != SENT)
 		return sent;
-	/* What led here before is not made worse by this run: it is not restored. */
+	/* An APIService that led here before is not restored: this run does not make it worse. */
 	if (registration.is_remote && service_is(&registration.service, &run->service))
 	{
 		command_tell("%s: leads to %s/%s as before, with what was asked for", target->name, run->service.namespace,
@@ -280,7 +284,7 @@ try_restore(Run *run, Arena *arena, Target *target)
 	return send_patch(run, arena, target->name, registration_restore(arena, &registration, target->before));
 }
 
-/* An APIService that does not answer is worse than none. */
+/* Restores one target: an APIService that does not answer is worse than none. */
 static void
 take_back(Run *run, Target *target)
 {
@@ -292,7 +296,7 @@ take_back(Run *run, Target *target)
 		command_error("%s: is not what it was; kube-reports-proxy apiservice disable mends it", target->name);
 }
 
-/* All that this run changed. */
+/* Restores all APIServices that this run changed. */
 static void
 take_all_back(Run *run)
 {
@@ -310,7 +314,7 @@ api_service_enable(Run *run)
 		command_error("nothing was changed");
 		return false;
 	}
-	/* A job that is out of time is ended so. */
+	/* A Job that exceeds its deadline is ended by a signal. */
 	stop_waiting_at_signals();
 	for (size_t i = 0; good && i < run->count; i++)
 		good = repeat(run, &run->targets[i], try_take);

@@ -10,7 +10,7 @@
 
 #include "commands/api_service_run.h"
 
-/* Takes the targets over, all or none; false, told, when that failed. */
+/* Takes over all targets or none.  On failure it prints an error and returns false. */
 extern bool api_service_enable(Run *run);
 
 #endif							/* API_SERVICE_ENABLE_H */

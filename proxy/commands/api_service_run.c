@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api_service_run.c
- *	  What the commands of kube-reports-proxy apiservice have in common.
+ *	  Common parts of the commands of kube-reports-proxy apiservice.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 #include "commands/crds.h"
 
 #define POLL_MS 500
-/* How often somebody else may be faster. */
+/* Attempts before giving up when others change the APIService meanwhile. */
 #define MOST_CONFLICTS 10
 
 void

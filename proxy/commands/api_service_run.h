@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * api_service_run.h
- *	  What the commands of kube-reports-proxy apiservice have in common.
+ *	  Common parts of the commands of kube-reports-proxy apiservice.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +17,7 @@
 
 #define MOST_TARGETS 100
 
-/* The flags of all of them. */
+/* The flags of all these commands. */
 typedef struct ApiServiceOptions
 {
 	const char *kubeconfig;
@@ -39,13 +39,13 @@ typedef struct Target
 {
 	const char *group;
 	const char *version;
-	const char *name;			/* of its APIService */
+	const char *name;			/* of the APIService */
 	bool		created;		/* by this run */
-	bool		given_back;		/* likewise */
-	const JsonNode *before;		/* what this run took over; NULL: nothing, or created */
+	bool		given_back;		/* by this run */
+	const JsonNode *before;		/* APIService before this run; NULL: not taken over, or created */
 } Target;
 
-/* What a run knows. */
+/* The state of a run. */
 typedef struct Run
 {
 	const FlagSet *set;
@@ -63,17 +63,17 @@ typedef struct Run
 	Target		targets[MOST_TARGETS];
 } Run;
 
-/* An answer that says no; of 403 also what is missing. */
+/* Prints a refusal; for code 403 also where to find the rights that are missing. */
 extern void tell_refused(const char *name, const Answer *answer);
 
 extern void pause_for_poll(void);
 
-/* Whether the time is over, or a signal has ended it. */
+/* Whether the deadline has passed, or a signal has ended waiting. */
 extern bool is_late(const Run *run);
 
 /*
- * From here on the first SIGTERM or SIGINT ends waiting, so that what was changed can be taken back; the second one
- * ends the process.
+ * From here on the first SIGTERM or SIGINT ends waiting, so that changes can be undone.  The second signal ends the
+ * process.
  */
 extern void stop_waiting_at_signals(void);
 
@@ -81,7 +81,7 @@ typedef enum Found
 {
 	FOUND,
 	FOUND_NONE,
-	FOUND_ERROR					/* told */
+	FOUND_ERROR					/* an error was printed */
 } Found;
 
 extern Found read_api_service(Run *run, Arena *arena, const char *name, const JsonNode **document,
@@ -90,25 +90,25 @@ extern Found read_api_service(Run *run, Arena *arena, const char *name, const Js
 typedef enum Sent
 {
 	SENT,
-	SENT_CONFLICT,				/* somebody else was faster: look again */
-	SENT_ERROR					/* told */
+	SENT_CONFLICT,				/* it was changed meanwhile: read it again */
+	SENT_ERROR					/* an error was printed */
 } Sent;
 
-/* method POST: a new one; content_type NULL: JSON. */
+/* method POST: creates the APIService; content_type NULL: JSON. */
 extern Sent send_change(Run *run, Arena *arena, const char *name, const char *method, const char *content_type,
 						JsonText body);
 extern Sent send_patch(Run *run, Arena *arena, const char *name, JsonText patch);
 
-/* Repeats an attempt until nobody else was faster; false, told, when it failed. */
+/* Repeats an attempt while it ends with SENT_CONFLICT.  On failure prints an error and returns false. */
 extern bool repeat(Run *run, Target *target, Sent (*attempt) (Run *run, Arena *arena, Target *target));
 
 /*
- * Waits for the condition Available with a reason that is, or is not, kube-apiserver's own: "Local" is what it says
- * of a group that it serves itself, also for a while after that has changed.
+ * Waits for the condition Available with the reason "Local" (local), or with another reason (not local).
+ * kube-apiserver gives the reason "Local" for a group that it serves itself, also for a while after that has changed.
  */
 extern bool wait_available(Run *run, const char *name, bool local);
 
-/* Reads run->crds, and the plural names of those of a target; false, told. */
+/* Read run->crds, and the plural names of a target's CRDs.  On failure they print an error and return false. */
 extern bool read_crds(Run *run);
 extern bool crds_of_target(Run *run, const Target *target, NameList *plurals);
 

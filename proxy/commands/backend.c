@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * backend.c
- *	  The Service that an APIService is to name: whether it is ready, and what it serves.
+ *	  The Service that an APIService will name: whether it is ready, and what it serves.
  *
  * Reference: k8s-conformance 1.1, and kube-aggregator's remote_available_controller.go.
  *
@@ -14,7 +14,7 @@
 
 #include "cluster/transfer.h"
 
-/* A server that has hundreds of endpoints has them in slices of at most 1000. */
+/* A Service with hundreds of endpoints has them in slices of at most 1000. */
 #define SLICES_LIMIT ((size_t) 16 * 1024 * 1024)
 
 static const JsonNode *
@@ -31,7 +31,7 @@ is_integer(const JsonNode *node, int value)
 
 /* ---------- endpoints ---------- */
 
-/* Whether a port of a Service or of a slice has that name; no name is "". */
+/* Whether a port of a Service or of a slice has that name; "": no name. */
 static bool
 has_name(const JsonNode *port, const char *name)
 {
@@ -42,7 +42,7 @@ has_name(const JsonNode *port, const char *name)
 	return json_is_string(node, name);
 }
 
-/* The port of a Service; NULL when it does not have it. */
+/* The port of a Service with that number, or NULL. */
 static const JsonNode *
 port_of(const JsonNode *service, int number)
 {
@@ -55,7 +55,7 @@ port_of(const JsonNode *service, int number)
 	return NULL;
 }
 
-/* HOST:PORT of an endpoint of a slice that is ready; NULL for none. */
+/* HOST:PORT of a ready endpoint of a slice, or NULL. */
 static const char *
 ready_in(Arena *arena, const JsonNode *slice, const char *port_name)
 {
@@ -75,7 +75,7 @@ ready_in(Arena *arena, const JsonNode *slice, const char *port_name)
 		const JsonNode *ready = json_path(endpoint, "conditions", "ready", NULL);
 		const JsonNode *address = item_of(json_get(endpoint, "addresses"), 0);
 
-		/* Unknown counts as ready. */
+		/* An unknown state counts as ready. */
 		if ((ready != NULL && ready->kind == JSON_BOOL && !ready->u.boolean) || address == NULL ||
 			address->kind != JSON_STRING)
 			continue;
@@ -134,7 +134,10 @@ backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const cha
 		*why = answer.why;
 		return BACKEND_WRONG;
 	}
-	/* Such a Service has no endpoints, and kube-apiserver asks its name at the port that the APIService says. */
+
+	/*
+	 * A Service of type ExternalName has no endpoints: kube-apiserver connects to its name and the APIService's port.
+	 */
 	external = json_get_cstring(arena, json_get(document, "spec"), "externalName");
 	if (json_is_string(json_path(document, "spec", "type", NULL), "ExternalName") && external != NULL)
 	{

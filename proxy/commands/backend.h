@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * backend.h
- *	  The Service that an APIService is to name: whether it is ready, and what it serves.
+ *	  The Service that an APIService will name: whether it is ready, and what it serves.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,23 +16,23 @@ typedef enum BackendState
 {
 	BACKEND_READY,
 	BACKEND_NOT_YET,			/* worth waiting for */
-	BACKEND_WRONG				/* not worth it */
+	BACKEND_WRONG				/* not worth waiting for */
 } BackendState;
 
 /*
- * Looks as kube-apiserver does before it calls an APIService available: the Service has the port, and an endpoint of
- * it is ready.  *address is that endpoint's HOST:PORT.  Otherwise *why.
+ * Makes the same checks as kube-apiserver before it calls an APIService available: the Service has the port, and one
+ * of its endpoints is ready.  Sets *address to that endpoint's HOST:PORT, otherwise *why.
  */
 extern BackendState backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const char **address,
 								 const char **why);
 
-/* What a server serves of a group and version: plural names; none: nothing.  False with answer->why. */
+/* The plural names of the types of a group and version that a server serves.  On failure false and answer->why. */
 extern bool backend_served(Asker *server, Arena *arena, const char *group, const char *version, NameList *plurals,
 						   Answer *answer);
 
 /*
- * The same out of the database that the servers of a cluster have, by a connection string; "" leaves all of it to
- * libpq's environment.  False with *why.
+ * The same, from the database of a cluster's servers.  database is a connection string; with "" libpq takes all
+ * parameters from the environment.  On failure false and *why.
  */
 extern bool backend_registered(Arena *arena, const char *database, const char *cluster, const char *group,
 							   const char *version, NameList *plurals, const char **why);

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * cleanup_command.c
- *	  kube-reports-proxy cleanup: deletes from etcd what was moved into the database.
+ *	  kube-reports-proxy cleanup: deletes from etcd the reports that were moved into the database.
  *
- * First everything is looked at and shown, then it asks, then it deletes.
+ * The command first checks all objects and prints a table, then asks for confirmation, then deletes.
  *
  *-------------------------------------------------------------------------
  */
@@ -97,7 +97,7 @@ run_list(Session *session, const CleanupKind *kind, bool deletes, bool tells, Cl
 	return done;
 }
 
-/* What there is, type by type. */
+/* Counts the objects of each type. */
 static void
 survey(Session *session)
 {
@@ -153,7 +153,7 @@ ask_for(const char *group)
 	return strcmp(line, group) == 0;
 }
 
-/* Each group once; those whose name is not typed stay. */
+/* Asks once for each group.  A group whose name the user does not type stays. */
 static void
 confirm(Session *session)
 {
@@ -214,7 +214,7 @@ show_metrics(Session *session, const EtcdMetrics *before)
 				 "defragmented");
 }
 
-/* True when everything that was to go is gone. */
+/* True if all objects that were to be deleted are gone. */
 static bool
 delete_all(Session *session)
 {

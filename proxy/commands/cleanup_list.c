@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * cleanup_list.c
- *	  The objects of a type that etcd holds, with what the database says of each.
+ *	  The objects of a type in etcd, and whether the database has each of them.
  *
- * The database is asked about every object right before it is deleted.  The
- * deletion names the uid and the resourceVersion that the answer was about:
- * kube-apiserver refuses it when the object has changed in between.
+ * The command asks the database about every object right before it deletes
+ * the object.  The deletion names the uid and the resourceVersion that the
+ * database was asked about: kube-apiserver refuses the deletion if the object
+ * has changed meanwhile.
  *
- * An APIService stands for one version of a group.  While ours is served by
- * proxies, another version of the same CustomResourceDefinition still reaches
- * the objects in etcd, by the same names, uids and resourceVersions.
+ * An APIService is for one version of a group.  While proxies serve our
+ * version, another version of the same CustomResourceDefinition still reaches
+ * the objects in etcd, with the same names, uids and resourceVersions.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,10 +23,10 @@
 #include "commands/command.h"
 #include "commands/crd_list.h"
 
-/* The names of objects that the database is asked about at a time. */
+/* Objects in one query to the database. */
 #define CLEANUP_BATCH 200
 
-/* So many lines about objects that are refused; the table has their number. */
+/* The most lines about refused objects; the table has their number. */
 #define REFUSED_TOLD 50
 
 typedef struct CleanupItem
@@ -111,7 +112,7 @@ item_name(Arena *arena, const CleanupItem *item)
 						item->namespace_name.len > 0 ? "/" : "", (int) item->name.len, item->name.bytes);
 }
 
-/* True when it is gone afterwards. */
+/* True if the object is gone afterwards. */
 static bool
 delete_item(Cleanup *cleanup, Arena *arena, const CleanupItem *item)
 {
@@ -173,7 +174,7 @@ forget_items(Cleanup *cleanup, Arena *arena, const CleanupItem *items, size_t co
 	rows = pg_session_query(cleanup->store->session, arena,
 							"SELECT kube_reports_internal.api_cleanup_done(" REPORT_STORE_TYPE ", $5, $6, $7)",
 							parameters, 7, &failure);
-	/* What is left there says nothing of the objects, and the next run takes it away. */
+	/* A failure does no harm: the next run deletes these rows. */
 	if (rows != NULL)
 		pg_rows_free(rows);
 }
@@ -203,7 +204,7 @@ is_deletable(Cleanup *cleanup, Arena *arena, const CleanupItem *item, const char
 	return false;
 }
 
-/* Asks the database about some objects, and deletes those that it has. */
+/* Asks the database about some objects, and deletes those whose copies it has. */
 static bool
 look_at(Cleanup *cleanup, Arena *arena, const CleanupItem *items, size_t count)
 {

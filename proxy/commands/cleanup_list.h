@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cleanup_list.h
- *	  The objects of a type that etcd holds, with what the database says of each.
+ *	  The objects of a type in etcd, and whether the database has each of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,8 +15,8 @@
 typedef struct CleanupCounts
 {
 	size_t		found;			/* in etcd */
-	size_t		verified;		/* may be deleted: the database has them */
-	size_t		gone;			/* were imported, and have been deleted in the database since */
+	size_t		verified;		/* may be deleted: the database has copies */
+	size_t		gone;			/* were imported, and then deleted in the database */
 	size_t		refused;
 	size_t		deleted;
 	size_t		failed;			/* could not be deleted */
@@ -27,21 +27,22 @@ typedef struct Cleanup
 	const ReportStore *store;
 	Asker	   *kube;
 	const ReportKind *kind;
-	const char *version;		/* by which etcd is reached */
+	const char *version;		/* that reaches etcd */
 	int			page_size;
-	bool		deletes;		/* false: only looks */
+	bool		deletes;		/* false: only counts */
 	bool		also_gone;
-	bool		tells;			/* of each object that is refused */
+	bool		tells;			/* prints each object that is refused */
 	CleanupCounts counts;
 	Progress	progress;
 } Cleanup;
 
-/* Goes through all objects; false when that failed, which has been told. */
+/* Goes through all objects.  On failure it prints an error and returns false. */
 extern bool cleanup_list(Cleanup *cleanup);
 
 /*
- * A version by which kube-apiserver reaches etcd: the type's own, or another one of the CustomResourceDefinition
- * (wanted, "" any). NULL when there is none, which has been told; *absent: because there is no such type.
+ * A version for which kube-apiserver reads from etcd: the type's own version, or another version of the
+ * CustomResourceDefinition (wanted; "": any).  If there is none, returns NULL, and either prints an error or sets
+ * *absent: the type does not exist.
  */
 extern const char *cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *wanted, bool *absent);
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * cluster_id_command.c
- *	  kube-reports-proxy cluster-id: says which cluster this is.
+ *	  kube-reports-proxy cluster-id: prints the uid of this cluster.
  *
- * grant_proxy() takes the uid before the first proxy can connect, and what
- * sets a database up in a cluster has no other client of kube-apiserver.
+ * grant_proxy() needs the uid before the first proxy can connect, and a Job
+ * that sets a database up in a cluster has no other client of kube-apiserver.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cluster_id_command.h
- *	  kube-reports-proxy cluster-id: says which cluster this is.
+ *	  kube-reports-proxy cluster-id: prints the uid of this cluster.
  *
  *-------------------------------------------------------------------------
  */

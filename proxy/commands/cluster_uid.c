@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cluster_uid.c
- *	  Which cluster a command works for.
+ *	  The cluster that a command works for.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@ cluster_uid(Asker *kube, Arena *arena, const char *given)
 		return given;
 	document = ask_document(kube, arena, &question, &answer);
 	uid = json_get_cstring(arena, json_get(document, "metadata"), "uid");
-	/* Who may not read the namespace says which cluster it is. */
+	/* A user who may not read the namespace must name the cluster. */
 	if (uid == NULL && given[0] != '\0' && answer.status == 403)
 		return given;
 	if (uid == NULL)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * cluster_uid.h
- *	  Which cluster a command works for.
+ *	  The cluster that a command works for.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,8 +11,8 @@
 #include "cluster/ask.h"
 
 /*
- * The uid of the namespace kube-system; given is what --cluster-id says, "" nothing: kube-apiserver is asked, and has
- * to agree. kube NULL: nobody is asked.  NULL when it cannot be had, which has been told.
+ * The uid of the namespace kube-system.  kube-apiserver is asked (kube NULL: not asked), and must agree with given,
+ * the value of --cluster-id ("": none).  If the uid cannot be found out, prints an error and returns NULL.
  */
 extern const char *cluster_uid(Asker *kube, Arena *arena, const char *given);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * command.c
- *	  What kube-reports-proxy does besides serving, and how.
+ *	  The commands of kube-reports-proxy besides serving.
  *
  *-------------------------------------------------------------------------
  */
@@ -54,7 +54,7 @@ command_run(const char *program, const Command *table, int argc, char **argv)
 	{
 		if (strcmp(command->name, argv[1]) != 0)
 			continue;
-		/* A server that hangs up is an error of the request alone. */
+		/* A server that closes a connection makes only the request fail. */
 		signal(SIGPIPE, SIG_IGN);
 		return command->run(argc - 1, argv + 1);
 	}
@@ -62,7 +62,7 @@ command_run(const char *program, const Command *table, int argc, char **argv)
 	return COMMAND_USAGE;
 }
 
-/* ---------- what a command says ---------- */
+/* ---------- output ---------- */
 
 void
 command_tell(const char *format,...)
@@ -87,7 +87,7 @@ command_error(const char *format,...)
 	fputc('\n', stderr);
 }
 
-/* ---------- what several need ---------- */
+/* ---------- common parts ---------- */
 
 Asker *
 command_kube(Arena *arena, const char *kubeconfig)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * command.h
- *	  What kube-reports-proxy does besides serving, and how.
+ *	  The commands of kube-reports-proxy besides serving.
  *
- * A command is one run in the foreground: it asks, decides, changes, tells
- * and ends.  What it does goes to standard error line by line; what was asked
- * for (a table, a document) goes to standard output.
+ * A command is one run in the foreground.  It reports what it does on standard
+ * error, line by line.  Its result (a table, a document) goes to standard
+ * output.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,33 +24,34 @@ typedef struct Command
 {
 	const char *name;
 	const char *summary;		/* for the help, in a few words */
-	/* argv[0] is the name, argv[argc] NULL; gives the exit code. */
+	/* argv[0] is the name, argv[argc] is NULL; returns the exit code. */
 	int			(*run) (int argc, char **argv);
 } Command;
 
-/* The commands, up to one without a name. */
+/* The commands; the last entry has no name. */
 extern const Command commands[];
 
 /*
- * Runs one of a table that ends with one without a name; program is what stands before the names, and argv[1] is
- * the name. Without a name the help and code 2, with --help the help, with a name that is not in the table code 2.
+ * Runs the command argv[1] of a table, whose last entry has no name.  program is the text before the command's name.
+ * Without a name it prints the help and returns code 2; with --help it prints the help; for an unknown name it returns
+ * code 2.
  */
 extern int	command_run(const char *program, const Command *table, int argc, char **argv);
 
-/* For the help of the server. */
+/* Prints the commands, for the help of the server. */
 extern void commands_print(void);
 
-/* ---------- what a command says ---------- */
+/* ---------- output ---------- */
 
-/* A line on standard error. */
+/* Prints a line on standard error. */
 extern void command_tell(const char *format,...) __attribute__((format(printf, 1, 2)));
 
-/* The same, as an error. */
+/* Prints an error on standard error. */
 extern void command_error(const char *format,...) __attribute__((format(printf, 1, 2)));
 
-/* ---------- what several need ---------- */
+/* ---------- common parts ---------- */
 
-/* A flag that names the kubeconfig, and the server that it leads to; an error is told, and NULL given. */
+/* The flag for the kubeconfig, and its server.  On failure command_kube() prints an error and returns NULL. */
 #define COMMAND_KUBECONFIG_FLAG(target) \
 	{"kubeconfig", FLAG_FILE, target, "", 0, 0, \
 	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"}

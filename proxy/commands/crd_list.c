@@ -3,11 +3,12 @@
  * crd_list.c
  *	  The objects of a CustomResourceDefinition in a cluster, page by page.
  *
- * A list of many pages takes longer than etcd keeps the state that it began
- * with (five minutes, usually).  Then kube-apiserver answers 410 and offers a
- * token that goes on behind the last object with the present state: every
- * object that was there all the time is seen, and what was changed meanwhile
- * is for another run.  Without such a token the list begins anew.
+ * A list of many pages can take longer than etcd keeps the state at its
+ * beginning (usually five minutes).  Then kube-apiserver answers 410 and offers
+ * a token that continues after the last object with the current state.  So the
+ * list has every object that existed all the time, and another run is needed
+ * for objects that changed meanwhile.  Without such a token the list begins
+ * anew.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,7 +57,7 @@ keep_token(CrdList *list, const char *token)
 		abort();
 }
 
-/* After a 410: the token that it offers, or the beginning. */
+/* After a 410: continues with the token that it offers, or begins anew. */
 static CrdStep
 go_on(CrdList *list, Arena *arena, JsonText body)
 {

@@ -2,7 +2,7 @@
  *
  * crd_list.h
  *	  The objects of a CustomResourceDefinition in a cluster, page by page, and
- *	  whether kube-apiserver gives them at all.
+ *	  whether kube-apiserver serves them at all.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,13 +12,13 @@
 #include "cluster/ask.h"
 #include "commands/report_store.h"
 
-/* Where kube-apiserver sends requests for a group and version. */
+/* Where kube-apiserver sends requests for a group and version to. */
 typedef enum CrdReach
 {
-	CRD_STORED,					/* to its own storage: there is a CustomResourceDefinition */
-	CRD_SERVED,					/* to an aggregated server, which hides what is stored; why names its service */
+	CRD_STORED,					/* its own storage: a CustomResourceDefinition exists */
+	CRD_SERVED,					/* an aggregated server, which hides the stored objects; *why: its Service */
 	CRD_ABSENT,					/* nowhere */
-	CRD_UNKNOWN					/* it does not say; why */
+	CRD_UNKNOWN					/* it does not tell; *why */
 } CrdReach;
 
 extern CrdReach crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, const char **why);
@@ -27,11 +27,11 @@ typedef enum CrdStep
 {
 	CRD_PAGE,					/* a page; more follow */
 	CRD_LAST,					/* the last page */
-	CRD_RESTART,				/* the list was lost (410): the next call begins it anew */
-	CRD_FAILED					/* why */
+	CRD_RESTART,				/* the list has expired (410): the next call begins it anew */
+	CRD_FAILED					/* *why */
 } CrdStep;
 
-/* Begins zeroed, with kube to page_size. */
+/* The caller sets kube to page_size, and the other members to zero. */
 typedef struct CrdList
 {
 	Asker	   *kube;
@@ -40,13 +40,13 @@ typedef struct CrdList
 	const char *resource;
 	bool		metadata_only;
 	int			page_size;
-	char	   *token;			/* where it goes on; allocated */
-	bool		moved;			/* a part of it is of a later state of the cluster than the part before (410) */
+	char	   *token;			/* where the list continues; allocated */
+	bool		moved;			/* the list continued with a later state of the cluster (410) */
 	int			restarts;
-	size_t		total;			/* of the whole list, as the first page said; 0: unknown */
+	size_t		total;			/* objects of the whole list, from the first page; 0: unknown */
 } CrdList;
 
-/* The items of the next page, in the arena; status: that of a failure. */
+/* Returns the items of the next page, in the arena; *status: the code of a failure. */
 extern CrdStep crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, const char **why);
 extern void crd_list_end(CrdList *list);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * crds.c
- *	  The CustomResourceDefinitions of a cluster, as far as commands ask.
+ *	  The CustomResourceDefinitions of a cluster, as the commands need them.
  *
  * The list asks for metadata alone: the definitions of a large cluster are tens of megabytes.
  *
@@ -15,10 +15,10 @@
 
 #define COLLECTION "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 #define METADATA_ALONE "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-/* One can be half a megabyte even so, with what kubectl apply and managedFields add. */
+/* Even the metadata can be half a megabyte, with the annotation of kubectl apply and managedFields. */
 #define PAGE_SIZE 20
 #define PAGE_LIMIT ((size_t) 64 * 1024 * 1024)
-/* More than kube-apiserver can bear. */
+/* More than kube-apiserver can handle. */
 #define MOST_CRDS 100000
 
 static void
@@ -28,7 +28,7 @@ add_name(Arena *arena, NameList *list, size_t *capacity, const char *name)
 	list->names[list->count++] = name;
 }
 
-/* Adds the names of a page; the position of the next one, NULL after the last. */
+/* Adds the names of a page.  Returns the position of the next page, NULL after the last. */
 static const char *
 take_page(Arena *arena, const JsonNode *page, NameList *names, size_t *capacity)
 {

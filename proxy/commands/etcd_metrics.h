@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * etcd_metrics.h
- *	  What kube-apiserver's metrics say of etcd: its size, and how many objects of a type it holds.
+ *	  Data about etcd from kube-apiserver's metrics: its size, and the number of objects of a type.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,13 +12,13 @@
 
 typedef struct EtcdMetrics
 {
-	const char *why;			/* NULL: they could be read */
+	const char *why;			/* error; NULL: the metrics were read */
 	JsonText	text;
 } EtcdMetrics;
 
 extern EtcdMetrics etcd_metrics_read(Asker *kube, Arena *arena);
 
-/* Below 0: not said. */
+/* Below 0: unknown. */
 extern double etcd_metrics_size(const EtcdMetrics *metrics);
 extern double etcd_metrics_objects(const EtcdMetrics *metrics, const char *group, const char *resource);
 

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * import_batch.c
- *	  Objects on their way into the database: in batches, each verified after its commit.
+ *	  Writes objects into the database in batches, and verifies each batch after its commit.
  *
- * The database says what became of each object; then what it has committed
- * is compared with what was read, by a hash of the canonical JSON, which both
- * sides write with the same code.  An object that cannot be stored is told and
- * counted, and stops no other.
+ * The database returns the outcome of each object.  Then the committed objects
+ * are compared with the source, by a hash of the canonical JSON, which both
+ * sides write with the same code.  An object that cannot be stored is printed
+ * and counted, and the others are stored.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,10 +18,10 @@
 
 #include "commands/command.h"
 
-/* So many lines about objects that are newer in the database; the table has their number. */
+/* The most lines about objects that are newer in the database; the table has their number. */
 #define KEPT_TOLD 20
 
-/* The same for objects that are stored as other documents: usually all for the same reason. */
+/* The same for objects that are stored as different documents, usually all for the same reason. */
 #define ALTERED_TOLD 100
 
 #define HASH_BYTES 32
@@ -43,7 +43,7 @@ import_batch_end(ImportBatch *batch)
 	arena_free(&batch->arena);
 }
 
-/* ---------- what differs ---------- */
+/* ---------- differences ---------- */
 
 static const char *
 difference_at(Arena *arena, const char *path, const JsonNode *source, const JsonNode *stored)
@@ -161,7 +161,7 @@ hash_of(Arena *arena, const ImportItem *item)
 	return (JsonText) {text, HASH_BYTES * 2};
 }
 
-/* Reads again what was stored, and compares. */
+/* Reads the stored objects again, and compares them. */
 static bool
 verify_items(ImportBatch *batch, ImportItem *items, size_t count)
 {
@@ -223,7 +223,7 @@ verify_items(ImportBatch *batch, ImportItem *items, size_t count)
 	return true;
 }
 
-/* An error of the whole batch is that of one object, perhaps: then each goes alone. */
+/* One object may cause the error of a whole batch: then each object is sent alone. */
 static bool
 send_items(ImportBatch *batch, ImportItem *items, size_t count)
 {
@@ -258,7 +258,7 @@ send_items(ImportBatch *batch, ImportItem *items, size_t count)
 		}
 		return true;
 	}
-	/* Of a single object: privileges, space and connections concern all others, too. */
+	/* Errors about privileges, space and connections concern all other objects, too. */
 	if (rows == NULL && (failure.sqlstate[0] == '\0' || strncmp(failure.sqlstate, "42", 2) == 0 ||
 						 strncmp(failure.sqlstate, "53", 2) == 0 || strncmp(failure.sqlstate, "55", 2) == 0 ||
 						 strncmp(failure.sqlstate, "57", 2) == 0 || strncmp(failure.sqlstate, "25", 2) == 0))
@@ -323,7 +323,7 @@ import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document)
 	item->source_version = copied(&batch->arena, json_get(metadata, "resourceVersion"));
 	json_remove(metadata, "resourceVersion");
 	json_remove(metadata, "selfLink");
-	/* Objects from before Kubernetes 1.11 and some of a reports-server have none; every object here has one. */
+	/* Objects from before Kubernetes 1.11, and some of a reports-server, have none.  Every stored object has one. */
 	if (json_get(metadata, "generation") == NULL)
 		json_set(arena, metadata, "generation", json_new_integer(arena, 1));
 	item->namespace_name = copied(&batch->arena, json_get(metadata, "namespace"));

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * import_batch.h
- *	  Objects on their way into the database: in batches, each verified after its commit.
+ *	  Writes objects into the database in batches, and verifies each batch after its commit.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,18 +11,18 @@
 #include "commands/progress.h"
 #include "commands/report_store.h"
 
-/* Objects of one type by what became of them. */
+/* Objects of one type by their outcome. */
 typedef struct ImportCounts
 {
 	size_t		read;
 	size_t		imported;
 	size_t		updated;
 	size_t		unchanged;
-	size_t		kept;			/* what is stored is newer */
-	size_t		refused;		/* invalid, or of a namespace that is being deleted */
-	size_t		altered;		/* stored, but not as the same document */
-	size_t		verified;		/* read again after the commit, and the same document */
-	size_t		gone;			/* copies of what the source has no more */
+	size_t		kept;			/* the stored object is newer */
+	size_t		refused;		/* invalid, or its namespace is being deleted */
+	size_t		altered;		/* stored as a different document */
+	size_t		verified;		/* read again after the commit: the same document */
+	size_t		gone;			/* copies of objects that the source no longer has */
 } ImportCounts;
 
 typedef struct ImportItem
@@ -36,7 +36,7 @@ typedef struct ImportItem
 } ImportItem;
 
 /*
- * At most so many objects, or so many bytes, in a transaction: other writers of the type wait for one of these at most.
+ * Limits of a transaction, in objects and in bytes: other writers of the type wait for one transaction at most.
  */
 #define IMPORT_BATCH_OBJECTS 64
 #define IMPORT_BATCH_BYTES ((size_t) 2 * 1024 * 1024)
@@ -57,12 +57,12 @@ typedef struct ImportBatch
 
 extern void import_batch_begin(ImportBatch *batch, const ReportStore *store, const ReportKind *kind, bool overwrite);
 
-/* Takes an object, whose tree is changed.  False when the database cannot be written to, which has been told. */
+/* Adds an object and changes its tree.  If the database cannot be written to, prints an error and returns false. */
 extern bool import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document);
 extern bool import_batch_flush(ImportBatch *batch);
 extern void import_batch_end(ImportBatch *batch);
 
-/* The path of the first member in which two documents differ, NULL when they do not. */
+/* The path of the first member in which two documents differ; NULL: they are equal. */
 extern const char *import_difference(Arena *arena, const JsonNode *source, const JsonNode *stored);
 
 #endif							/* IMPORT_BATCH_H */

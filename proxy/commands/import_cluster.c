@@ -9,7 +9,7 @@
 
 #include "commands/crd_list.h"
 
-/* What can be done about a group that is served already. */
+/* Tells the user what to do about a group that is already served. */
 static void
 explain_served(Progress *progress, const ReportKind *kind, const char *version, const char *service)
 {
@@ -36,7 +36,7 @@ reach(ImportBatch *batch, Asker *kube, const char *version)
 	return found == CRD_STORED ? IMPORT_WHOLE : found == CRD_ABSENT ? IMPORT_ABSENT : IMPORT_FAILED;
 }
 
-/* A list that begins anew is counted anew. */
+/* A list that begins anew is counted from zero. */
 static void
 begin_again(ImportBatch *batch)
 {

@@ -3,9 +3,9 @@
  * import_command.c
  *	  kube-reports-proxy import: copies reports into the database.
  *
- * The source is only read.  Every run looks at every object: what is stored
- * already is compared, not written again, so that a run that was ended in the
- * middle is followed by another one, without anything to take up or to clean.
+ * The source is only read.  Every run reads every object.  Objects that are
+ * already stored are compared, not written again.  So after an interrupted run
+ * the command is simply run again: no state has to be resumed or cleaned up.
  *
  *-------------------------------------------------------------------------
  */
@@ -78,7 +78,7 @@ typedef struct Import
 	ImportCounts sum;
 } Import;
 
-/* ---------- what the source has no more ---------- */
+/* ---------- objects that the source no longer has ---------- */
 
 static const char *
 database_time(Import *import)
@@ -149,7 +149,7 @@ add_counts(ImportCounts *sum, const ImportCounts *counts)
 	sum->gone += counts->gone;
 }
 
-/* False: nothing more can be stored. */
+/* Returns false if nothing more can be stored. */
 static bool
 import_kind(Import *import, const ReportKind *kind, ImportCounts *counts, ImportEnd *end)
 {

@@ -3,9 +3,9 @@
  * import_reports_server.c
  *	  import --from-reports-server: the tables of kyverno/reports-server.
  *
- * Each type has a table of its plural name, with the columns name, namespace
- * (where the type has one), report (jsonb) and cluster_id.  Pages follow its
- * primary key.  Nothing is written there.
+ * The table of each type has the type's plural name, and the columns name,
+ * namespace (of namespaced types), report (jsonb) and cluster_id.  Pages follow
+ * its primary key.  The tables are only read.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,17 +16,17 @@
 
 #include "commands/command.h"
 
-/* What reports-server puts on every object, and what is not true any more. */
+/* An annotation that reports-server adds to every object, and that is no longer true. */
 #define SERVED_BY "kyverno.reports-server.io/served-by"
 
-/* Rows from before it knew of clusters: the next one that starts takes them. */
+/* Rows from before reports-server knew clusters: the next reports-server that starts takes them. */
 #define UNCLAIMED "00000000-0000-0000-0000-000000000000"
 
 typedef struct ServerTable
 {
 	const char *name;			/* of the type */
 	const char *count;
-	const char *page;			/* of a cluster, behind a name and a namespace */
+	const char *page;			/* rows of a cluster after a name and a namespace */
 } ServerTable;
 
 #define PAGE_OF(table) \
@@ -90,7 +90,7 @@ import_reports_server_check(PgSession *source, Arena *arena, const char *cluster
 	return known;
 }
 
-/* Its documents have what a Go program prints of an object: the key columns are the truth. */
+/* The documents are printed by a Go program: name and namespace are taken from the key columns. */
 static void
 tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_name)
 {
@@ -125,11 +125,11 @@ take_row(ImportBatch *batch, Arena *arena, const PgRows *rows, int row)
 	return import_batch_add(batch, arena, document);
 }
 
-/* All rows of a cluster. */
+/* Reads all rows of a cluster. */
 static ImportEnd
 read_table(ImportBatch *batch, PgSession *source, const ServerTable *table, const char *cluster, int page_size)
 {
-	Arena		last;			/* the key behind which the next page begins */
+	Arena		last;			/* the key after which the next page begins */
 	PgParameter parameters[4] = {{.text = cluster}, {.text = ""}, {.text = ""}};
 	ImportEnd	end = IMPORT_WHOLE;
 	int			count;
@@ -174,7 +174,7 @@ read_table(ImportBatch *batch, PgSession *source, const ServerTable *table, cons
 	return end;
 }
 
-/* False: there is no such table. */
+/* Returns false if the table does not exist. */
 static bool
 count_table(ImportBatch *batch, PgSession *source, const ServerTable *table, const char *cluster)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * import_source.h
- *	  Where import reads from: kube-apiserver, or the database of a reports-server.
+ *	  The sources of import: kube-apiserver, or the database of a reports-server.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,19 +15,19 @@ typedef enum ImportEnd
 {
 	IMPORT_WHOLE,				/* everything was read */
 	IMPORT_ABSENT,				/* the source has no such type */
-	IMPORT_FAILED,				/* this type could not be read, which has been told */
-	IMPORT_STOPPED				/* nothing more can be stored, which has been told */
+	IMPORT_FAILED,				/* this type could not be read; an error was printed */
+	IMPORT_STOPPED				/* nothing more can be stored; an error was printed */
 } ImportEnd;
 
 /*
- * Reads all objects of the batch's type into it; by another version of the CustomResourceDefinition than the type's
- * own, unless version is "".
+ * Reads all objects of the batch's type into the batch, in this version of the CustomResourceDefinition; "": the
+ * type's own version.
  */
 extern ImportEnd import_from_cluster(ImportBatch *batch, Asker *kube, const char *version, int page_size);
 
 /*
- * The same of a reports-server's PostgreSQL.  Its rows of this cluster are read, and those that no cluster has claimed
- * yet.
+ * The same from the PostgreSQL of a reports-server: reads the rows of this cluster and those that no cluster has
+ * claimed yet.
  */
 extern bool import_reports_server_check(PgSession *source, Arena *arena, const char *cluster);
 extern ImportEnd import_from_reports_server(ImportBatch *batch, PgSession *source, int page_size);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * progress.c
- *	  How far a long command has come.
+ *	  The progress of a long command.
  *
  *-------------------------------------------------------------------------
  */
@@ -79,7 +79,7 @@ progress_tell(Progress *progress, const char *format,...)
 	if (len < 0)
 		abort();
 	fprintf(stderr, "%s: ", progress->what);
-	/* What a document says must not steer a terminal. */
+	/* Text from a document must not control a terminal. */
 	for (int i = 0; i < len; i++)
 		fputc((unsigned char) text[i] < ' ' || text[i] == 0x7f ? '?' : text[i], stderr);
 	fputc('\n', stderr);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * progress.h
- *	  How far a long command has come: a line that changes on a terminal,
- *	  a line now and then elsewhere.
+ *	  The progress of a long command: a line that changes on a terminal,
+ *	  otherwise a line now and then.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,9 +16,9 @@
 typedef struct Progress
 {
 	const char *what;
-	size_t		total;			/* as far as it is known; 0: it is not */
+	size_t		total;			/* 0: unknown */
 	bool		terminal;
-	bool		shown;			/* a line stands on the terminal */
+	bool		shown;			/* the terminal shows a line */
 	uint64_t	began_at;		/* milliseconds */
 	uint64_t	shown_at;
 } Progress;
@@ -26,10 +26,10 @@ typedef struct Progress
 extern void progress_begin(Progress *progress, const char *what);
 extern void progress_step(Progress *progress, size_t done);
 
-/* A line of its own, above the one that changes; control characters become question marks. */
+/* Prints a line above the one that changes.  Control characters become question marks. */
 extern void progress_tell(Progress *progress, const char *format,...) __attribute__((format(printf, 2, 3)));
 
-/* The last word: how many in what time. */
+/* Prints the final line: the number of objects and the time. */
 extern void progress_end(Progress *progress, size_t done);
 
 #endif							/* PROGRESS_H */

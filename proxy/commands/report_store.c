@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * report_store.c
- *	  The database that reports are moved into, for import and cleanup.
+ *	  The database that import writes to and cleanup compares etcd with.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 #include "base/name_list.h"
 #include "commands/command.h"
 
-/* What is said to the extension as a proxy: see docs/contributing.md. */
+/* The protocol version between proxy and extension: see docs/contributing.md. */
 #define PROTOCOL "1"
 
 static const char *
@@ -41,7 +41,7 @@ refuse(ReportStore *store, const char *what, const PgFailure *failure)
 	return false;
 }
 
-/* Which of the names mean a type; counts what was found of each. */
+/* Whether one of the names means this type; counts the matches of each name. */
 static bool
 is_wanted(const NameList *names, size_t *found, const ReportKind *kind)
 {
@@ -57,7 +57,7 @@ is_wanted(const NameList *names, size_t *found, const ReportKind *kind)
 	return wanted;
 }
 
-/* A type has a row for each version, the one that it is stored by first. */
+/* A type has a row for each version; the version that it is stored in comes first. */
 static bool
 choose_kinds(ReportStore *store, Arena *arena, const PgRows *rows, const char *kinds)
 {

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * report_store.h
- *	  The database that reports are moved into, for import and cleanup.
+ *	  The database that import writes to and cleanup compares etcd with.
  *
- * The functions called are those of sql/store/import.sql.
+ * The callers use the functions of sql/store/import.sql.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,7 @@
 
 #include "db/pg_session.h"
 
-/* A type that is served, in the version that it is stored by. */
+/* A served type, in the version that it is stored in. */
 typedef struct ReportKind
 {
 	const char *group;
@@ -30,15 +30,14 @@ typedef struct ReportStore
 } ReportStore;
 
 /*
- * Connects, introduces itself as a proxy does, and reads which types are served; kinds names those that are wanted, by
- * resource or resource.group, separated by commas, "" all.  False when that cannot be done, which has been told.
+ * Connects, introduces itself like a proxy, and reads which types are served.  kinds names the wanted types by resource
+ * or resource.group, separated by commas; "": all.  On failure prints an error and returns false.
  */
 extern bool report_store_open(ReportStore *store, Arena *arena, const char *database, const char *cluster,
 							  const char *kinds);
 
 /*
- * One call; rows NULL: it failed, with the failure.  The first four parameters are those of every function: see
- * report_store_name().
+ * The first four parameters of every function; report_store_name() sets them.
  */
 #define REPORT_STORE_TYPE "$1::uuid, $2::text, $3::text, $4::text"
 extern void report_store_name(const ReportStore *store, const ReportKind *kind, PgParameter *parameters);

@@ -104,7 +104,7 @@ CREATE INDEX aggregation_queue_group ON kube_reports_internal.aggregation_queue 
 CREATE INDEX aggregation_queue_failed ON kube_reports_internal.aggregation_queue (cluster_id, stage, namespace, key)
 	WHERE attempts > 0;
 
----- tables that pg_dump dumps ----
+---- what pg_dump takes along ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.summary_type', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.aggregation', '');

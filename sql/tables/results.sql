@@ -394,7 +394,7 @@ INSERT INTO kube_reports_internal.garbage_sweep (what)
 	VALUES ('detail'), ('origin'), ('subject'), ('rollup_daily'), ('score_daily'), ('rollup_policy'), ('rollup'),
 		('criterion'), ('actor');
 
----- tables and sequences that pg_dump dumps ----
+---- what pg_dump takes along ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.origin_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.rollup_id_seq', '');

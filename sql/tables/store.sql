@@ -260,7 +260,7 @@ CREATE TABLE kube_reports_internal.caller_secret (
 COMMENT ON TABLE kube_reports_internal.caller_secret IS 'one row: what seals of callers are made with; never dumped';
 INSERT INTO kube_reports_internal.caller_secret DEFAULT VALUES;
 
----- tables and sequences that pg_dump dumps ----
+---- what pg_dump takes along ----
 
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.version_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.definition_id_seq', '');
