@@ -282,7 +282,7 @@ COMMENT ON FUNCTION kube_reports_internal.api_import(uuid, text, text, text, tex
 		'it and the rest of its document. One row for each, see import_object(); one that is refused stops no other. '
 		'overwrite: also what was changed or deleted here';
 
--- Called in a transaction of its own, after that of api_import(), to compare what was committed.
+-- Called in a transaction of its own, after the transaction of api_import(), to compare the committed objects.
 CREATE FUNCTION kube_reports_internal.api_import_verify(cluster uuid, "group" text, version text, resource text,
 		namespaces text[], names text[], hashes text[],
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),

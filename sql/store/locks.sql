@@ -14,7 +14,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1802661986;
 COMMENT ON FUNCTION kube_reports_internal.lock_class() IS 'first key of all advisory locks of kube_reports';
 
----- second keys; those of lanes are their ids ----
+---- second keys; the second key of a lane is its id ----
 
 CREATE FUNCTION kube_reports_internal.store_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

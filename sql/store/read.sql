@@ -95,7 +95,7 @@ DECLARE
 BEGIN
 	PERFORM set_config('plan_cache_mode',
 		CASE WHEN terms = '{}' AND only_name IS NULL THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true);
-	-- The most frequent list: everything, as it is stored now.
+	-- The most frequent list: all objects, as stored now.
 	IF NOT changed AND terms = '{}' AND label_selector = '' AND field_selector = '' THEN
 		RETURN QUERY
 		SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN needs_body THEN o.body END

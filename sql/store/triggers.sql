@@ -267,7 +267,7 @@ BEGIN
 	DELETE FROM kube_reports_internal.result_change c WHERE c.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.origin g WHERE g.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.subject s WHERE s.cluster_id = OLD.id;
-	-- What somebody folds just now is not to appear afterwards.
+	-- Wait for a fold in progress: its counts must not appear afterwards.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.folding_lock());
 	DELETE FROM kube_reports_internal.rollup_delta d WHERE d.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.rollup_daily d USING kube_reports_internal.rollup r

@@ -1,5 +1,5 @@
 -- update.sql
---	  After ALTER EXTENSION UPDATE: rows become those of the new version.
+--	  After ALTER EXTENSION UPDATE: bringing rows to the new version.
 --
 -- The script of an update writes no row, because it may run as a superuser on
 -- objects of the owner.  These functions belong to the owner.  They look at

@@ -115,8 +115,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.measure_log() IS 'brings log_size up to date; the bytes of the whole log';
 
 -- When the log is too large, only the lanes with the largest logs lose entries.  The result is the most that a lane may
--- keep, such that all lanes together come to log_bytes.  A lane can always keep its fair share: log_bytes divided by
--- the number of lanes that have entries.
+-- keep, such that all lanes together have log_bytes.  A lane can always keep its fair share: log_bytes divided by the
+-- number of lanes that have entries.
 CREATE FUNCTION kube_reports_internal.log_share() RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -133,12 +133,12 @@ COMMENT ON FUNCTION kube_reports_internal.log_share()
 -- A step deletes at most max_rows changes of each lane and raises the floor in the same transaction: a reader sees both
 -- or neither.  Rows are deleted, not truncated, because a reader's snapshot may need them.  For want of space a step
 -- deletes the oldest changes of lanes that have more than their share: a lane with many writes does not shorten another
--- lane's log.  Changes that results still have to be made from stay.
+-- lane's log.  Changes that pending results are made from are kept.
 --
--- The age of a change comes from the clock, which may have jumped.  So a step deletes only a small part of a lane's log
--- for its age in a minute, though four times what a minute adds to a log of full length.  This leaves watchers that are
--- behind about a quarter of an hour.  The settings also hold for measure_log(): for a range of versions the planner
--- would read the whole of a large log.
+-- The age of a change comes from the clock, which may have jumped.  So the changes that are deleted for their age in
+-- one minute are limited to a small part of a lane's log.  This limit is four times what a minute adds to a log of full
+-- length.  It leaves watchers that are behind about a quarter of an hour.  The settings also hold for measure_log():
+-- for a range of versions the planner would read the whole of a large log.
 CREATE FUNCTION kube_reports_internal.compact(max_rows integer DEFAULT 5000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -199,8 +199,8 @@ COMMENT ON FUNCTION kube_reports_internal.compact(integer)
 	IS 'one step of removing changes that are older than log_retention, a part of them each minute, or the oldest of '
 		'lanes that have more than log_share(); true when there is more to do; one caller at a time';
 
--- Versions are microseconds of a clock: this is the year 2112.  Above the limit there is room for as many versions
--- again, so that no accepted version is the last one.
+-- Versions are microseconds of a clock: this is the year 2112.  The sequence has as many versions again above the
+-- limit, so that no accepted version is the last one.
 CREATE FUNCTION kube_reports_internal.version_limit() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 4503599627370496;

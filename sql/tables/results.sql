@@ -118,8 +118,8 @@ CREATE INDEX result_detail ON kube_reports_internal.result (detail, criterion);
 CREATE INDEX result_open ON kube_reports_internal.result (cluster_id, namespace, since) WHERE status IN ('w', 'f', 'e');
 -- In the column order of searches.  Few sources give scores.
 CREATE INDEX result_scored ON kube_reports_internal.result (criterion, status, cluster_id, namespace) WHERE score > 0;
--- The expression is that of column score in the readers' views, so that their conditions find this index.  No other
--- index has this predicate.
+-- The expression is the same as for column score in the readers' views, so that their conditions find this index.  No
+-- other index has this predicate.
 CREATE INDEX result_score ON kube_reports_internal.result ((nullif(score, 0)), criterion)
 	WHERE nullif(score, 0) IS NOT NULL;
 -- For reports with high scores, in the order of the reports.
@@ -195,8 +195,8 @@ COMMENT ON TABLE kube_reports_internal.import_time IS 'lanes to which a state of
 ---- history ----
 
 -- make_history() makes the partitions, one for each month.  They are not members of the extension, because pg_dump
--- would then skip them.  The table has neither key nor index, because pg_restore would create those of the partitions a
--- second time.
+-- would then skip them.  The table has neither key nor index: pg_restore would create them on the partitions a second
+-- time.
 CREATE TABLE kube_reports_internal.result_change (
 	at			timestamptz NOT NULL,
 	version		bigint NOT NULL,
