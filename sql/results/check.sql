@@ -1,11 +1,11 @@
 -- check.sql
 --	  Comparing results, history and counts with the documents.
 --
--- verify() tells, rebuild() mends (results/upkeep.sql); both ask the same
--- functions what is wrong with the counts.
+-- verify() reports differences, rebuild() repairs them (results/upkeep.sql).  Both find wrong counts with the same
+-- functions.
 
--- Counts are compared with the results in one snapshot: what is not folded counts for now, and where it has a day for
--- its day.
+-- Counts are compared with the results in one snapshot.  Unfolded deltas belong to the current counts and, if they have
+-- a day, to the counts of that day.
 CREATE FUNCTION kube_reports_internal.wrong_counts()
 	RETURNS TABLE (cluster_id integer, namespace text, criterion bigint, kind text, status "char", native_status text,
 		expected bigint, found bigint, daily bigint)
@@ -35,7 +35,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_counts()
 	IS 'counts that are not those of the results: of now (found), and of the last day (daily), with what is not folded';
 
--- By the criterion, whatever policy a row says it is of: where they differ verify() tells of the row.
+-- The policy is taken from the criterion, not from the row.  verify() reports rows whose policy differs.
 CREATE FUNCTION kube_reports_internal.wrong_policies()
 	RETURNS TABLE (cluster_id integer, namespace text, policy bigint, criterion bigint, status "char",
 		expected bigint, found bigint)
@@ -117,7 +117,7 @@ AS $$
 DECLARE
 	begins		timestamptz := kube_reports_internal.history_begins();
 BEGIN
-	-- What is still to follow its document is not wrong.
+	-- Reports with pending results are not wrong.
 	RETURN QUERY
 	WITH pending AS MATERIALIZED (
 		SELECT l.cluster_id, l.resource_type, p.namespace, p.name
@@ -172,7 +172,7 @@ BEGIN
 				e(evaluated_at)
 		WHERE o.evaluated_at IS DISTINCT FROM e.evaluated_at;
 
-	-- Of a result's times in the row, in result_since (or the origin) and in history, two that agree are right: see
+	-- A result's times stand in the row, in result_since (or the origin) and in history.  Two that agree are right: see
 	-- mend_rows().
 	RETURN QUERY
 	WITH newest AS MATERIALIZED (
@@ -198,7 +198,7 @@ BEGIN
 				('result_since', t.witnessed AND (t.first_seen, t.since) <> (t.noted_first_seen, t.noted_since),
 					jsonb_build_object('first_seen', t.first_seen, 'since', t.since),
 					jsonb_build_object('first_seen', t.noted_first_seen, 'since', t.noted_since)),
-				-- What was dropped with its month is not missed.
+				-- Events of dropped months are not missing.
 				('result_change', t.status IS DISTINCT FROM t.new_status AND (t.at IS NOT NULL OR t.since >= begins),
 					CASE WHEN t.stored THEN jsonb_build_object('status', t.status, 'since', t.since) END,
 					CASE WHEN t.at IS NOT NULL THEN jsonb_build_object('status', t.new_status, 'since', t.at) END))

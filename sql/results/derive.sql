@@ -1,28 +1,29 @@
 -- derive.sql
 --	  Keeps results, history and counts in step with the documents.
 --
--- Every way of writing (the API, DML by the owner, unregister(), sweeps) logs
--- into change, and calls record_results() in the same transaction for what it
--- has logged: the log has the documents from before, object those of now, and
--- C gives the difference.  A caller holds the lane's lock, or the store's, so
--- that nobody else touches results of the lane's reports.  Results of large
--- reports written through the API follow in transactions of their own
--- (result_pending): who brings them up to date holds the report's row there,
--- and no lane.
+-- Every writer (the API, DML by the owner, unregister(), sweeps) logs into
+-- change and then calls record_results() in the same transaction.  The log has
+-- the old documents, object has the new ones, and the C function computes the
+-- difference.  The caller holds the lane's lock or the store's lock, so that no
+-- other transaction changes results of the lane's reports.  Results of large
+-- reports written through the API follow in later transactions
+-- (result_pending).  Such a transaction locks the report's row of
+-- result_pending and no lane.
 --
--- What lanes share is inserted in one order: actor, detail, subject, criterion,
--- and by ids in each.  Of one statement PostgreSQL runs parts that nobody reads
--- from last to first: new_criterion stands first in each.  So two writers wait
--- for each other only while both are the first to say the same thing, and not in
--- a circle while each writes one batch in its transaction.
+-- Rows shared by lanes are inserted in one order to avoid deadlocks: actor,
+-- detail, subject, criterion, and by id in each.  PostgreSQL runs
+-- data-modifying WITH parts that the statement does not read from last to
+-- first, so new_criterion stands first in each statement.  With one batch in
+-- each transaction, writers that insert the same new row wait for each other,
+-- but never in a circle.
 --
--- A transaction that goes on to write another batch may meet 40P01.  No order of
--- locks forbids that: nobody knows what it will say next, and who says something
--- for the first time in its first batch holds it until it commits.  A lock that
--- all who say something new share would make writers of all lanes one queue,
--- because nearly each report has a new subject.  So it is tried again, by proxies
--- and by merges as well; a transaction that begins with lock_store(), as DML
--- does, keeps every other writer out and never meets it.
+-- A transaction that writes a second batch may fail with 40P01.  No lock order
+-- prevents that: the contents of the second batch are unknown while the first
+-- batch's new rows stay locked until commit.  A common lock for all writers of
+-- new rows would put the writers of all lanes into one queue, because nearly
+-- each report has a new subject.  So proxies and merges retry.  A transaction
+-- that begins with lock_store(), as DML does, excludes every other writer and
+-- never gets 40P01.
 
 ---- history's partitions ----
 
@@ -39,7 +40,8 @@ BEGIN
 		RETURN;
 	END IF;
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.history_lock());
-	-- Read, not looked up by name: an advisory lock lets no cache learn that there was none a moment ago.
+	-- Read pg_class instead of to_regclass(): an advisory lock does not invalidate the catalog cache, which may still
+	-- say that the partition does not exist.
 	IF EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'kube_reports_internal'::regnamespace
 		AND c.relname = partition) THEN
 		RETURN;
@@ -47,10 +49,10 @@ BEGIN
 	EXECUTE format('CREATE TABLE kube_reports_internal.%I (LIKE kube_reports_internal.result_change)', partition);
 	EXECUTE format('ALTER TABLE kube_reports_internal.%I REPLICA IDENTITY FULL', partition);
 	EXECUTE format('COMMENT ON TABLE kube_reports_internal.%I IS %L', partition, 'history of one month (UTC)');
-	-- Rows of one transaction share at, those of one report its origin and mostly its subject: equal keys share an
-	-- entry.
+	-- Rows of one transaction have the same at; rows of one report have the same origin and mostly the same subject.
+	-- Equal keys share an index entry.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, namespace, at)', partition);
-	-- In the order of versions for those who follow history; they come in that order, too.
+	-- For followers of history, which read in the order of versions.  Rows are also inserted in that order.
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (cluster_id, version)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (origin)', partition);
 	EXECUTE format('CREATE INDEX ON kube_reports_internal.%I (subject)', partition);
@@ -73,10 +75,10 @@ RETURN CASE status WHEN 'p' THEN 'pass' WHEN 'w' THEN 'warn' WHEN 'f' THEN 'fail
 COMMENT ON FUNCTION kube_reports_internal.status_name("char")
 	IS 'a status by its letter: pass, warn, fail, error, skip; null for none';
 
--- The reports are given by their keys.  first and last versions are those of their changes; null: nothing changed,
--- their results are to be made again from the documents, and history stays as it is.
--- One statement: it sees one state, and what it learns of the documents is at hand for every table.  Rows are probed
--- for one by one (LATERAL ... LIMIT 1) whatever the statistics say, because the plan is kept.
+-- The arguments give the keys of the reports, and the first and last versions of their changes.  A null version means
+-- that nothing changed: the results are made again from the documents, and history stays as it is.  One statement sees
+-- one snapshot and can use the extracted results for every table.  Because the plan is kept, stored rows are probed one
+-- by one (LATERAL ... LIMIT 1) whatever the statistics say.
 CREATE FUNCTION kube_reports_internal.apply_results(lane integer, namespaces text[], names text[],
 	firsts bigint[], lasts bigint[],
 		least_key bigint DEFAULT -9223372036854775808, greatest_key bigint DEFAULT 9223372036854775807) RETURNS void
@@ -96,7 +98,7 @@ DECLARE
 			kube_reports_internal.lane_time(apply_results.lane));
 	today		date := (written_at AT TIME ZONE 'UTC')::date;
 	settle_window interval := kube_reports.setting('settle_window')::interval;
-	-- Rows that are not there yet may go all the same, and those that come back are not new.
+	-- After a restore, results without a row may disappear, and results that come back are not new.
 	restoring	boolean := (SELECT b.restoring FROM kube_reports_internal.result_rebuild b
 		WHERE b.lane = apply_results.lane);
 	target		record;
@@ -122,7 +124,8 @@ BEGIN
 				WHERE c.lane = apply_results.lane AND c.version = k.first LIMIT 1) b ON true
 			LEFT JOIN LATERAL (SELECT c.actor FROM kube_reports_internal.change c
 				WHERE c.lane = apply_results.lane AND c.version = k.last LIMIT 1) w ON true
-			-- The state at the last version is what the next change of the report has found, if there is one by now.
+			-- If the report has changed after the last version, the state at that version is the old document of the
+			-- next change.
 			LEFT JOIN LATERAL (SELECT true AS found, c.old_metadata, c.old_body FROM kube_reports_internal.change c
 				WHERE c.lane = apply_results.lane AND c.namespace = k.namespace
 					AND c.name = k.name AND c.version > k.last
@@ -143,7 +146,7 @@ BEGIN
 	), difference AS NOT MATERIALIZED (
 		SELECT d.* FROM whole_difference d WHERE d.key BETWEEN least_key AND greatest_key
 	), wanted AS MATERIALIZED (
-		-- What the documents want, and beside it the row that there is.
+		-- The results that the documents want, each with its stored row, if any.
 		SELECT d.origin, d.known, d.again, d.origin_first_seen, d.namespace, d.origin_name, d.version, d.actor_id,
 			d.deleted, d.key, d.wanted,
 			d.old_status, d.criterion, d.subject, d.kind, d.status, d.native_status, d.score, d.detail,
@@ -156,7 +159,7 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r
 				WHERE d.known AND r.origin = d.origin AND r.key = d.key LIMIT 1) r ON true
 		UNION ALL
-		-- Made again, the documents say everything: rows that they do not want are too many.
+		-- When results are made again, stored rows that the documents do not have are surplus.
 		SELECT e.origin, true, true, e.origin_first_seen, e.namespace, e.name, NULL, 0, e.body IS NULL, r.key, false,
 			NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 			r.ctid, r.criterion, r.subject, r.status, r.native_status, r.first_seen, r.since, true
@@ -200,8 +203,8 @@ BEGIN
 					AND s.key = w.key LIMIT 1) s ON true
 		WHERE coalesce(w.wanted, false)
 	), staying AS MATERIALIZED (
-		-- Of which subjects a report that some results leave still says something: what did not change, and what the
-		-- document wants.
+		-- The subjects that a report still has results of, for reports that lose results: unchanged results, and those
+		-- that the document wants.
 		SELECT DISTINCT r.origin, r.subject
 		FROM (SELECT DISTINCT w.origin FROM wanted w WHERE w.known AND NOT w.wanted AND NOT w.again AND NOT w.deleted) w
 			CROSS JOIN LATERAL (SELECT r.origin, r.subject, r.key FROM kube_reports_internal.result r
@@ -351,14 +354,15 @@ COMMENT ON FUNCTION kube_reports_internal.apply_results(integer, text[], text[],
 	IS 'brings results, history and counts of some reports of a lane into step with their documents at their last '
 		'versions: those whose keys are in a range';
 
--- A dump has brought counts by day, but not the results.  One that a write changes or removes before it has been made
--- again has never been added to the counts of now, and so nothing is to be taken from them; from those of the day it
--- is.
+-- A dump restores counts by day, but not the results.  A restored result that a write changes or removes before the
+-- result has been made again is not in the current counts, so it must not be subtracted from them.  It is subtracted
+-- only from the counts of the day.
 CREATE FUNCTION kube_reports_internal.count_restored(lane integer, namespaces text[], names text[], firsts bigint[])
 	RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
+-- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
+-- rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -397,13 +401,14 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.count_restored(integer, text[], text[], bigint[])
 	IS 'takes results that a dump has brought, and that changed before they were made again, from the counts of the day';
 
--- What most writes are: reports that were never there, so that every result appears, none has a row or a past.  The
--- same rows as apply_results() would make, without looking for what is not there.
+-- Most writes create reports.  Then all results are new and have no rows and no history.  This function makes the same
+-- rows as apply_results(), without the lookups of old rows.
 CREATE FUNCTION kube_reports_internal.apply_new_results(lane integer, namespaces text[], names text[],
 	versions bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
+-- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
+-- rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -510,7 +515,7 @@ CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version
 	RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -534,7 +539,7 @@ BEGIN
 	END IF;
 	postpone := postpone AND NOT target.restoring;
 	LOOP
-		-- A report that one statement changed twice changed once: from what it was before the first to what it is now.
+		-- Several changes of one report count as one change: from the state before the first to the current state.
 		WITH changed AS (
 			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last,
 				bool_and(c.operation = 'A') AS created,
@@ -553,7 +558,7 @@ BEGIN
 					WHERE postpone AND o.cluster_id = target.cluster_id AND o.resource_type = target.resource_type
 						AND o.namespace = c.namespace AND o.name = c.name LIMIT 1) o ON true
 		), sorted AS (
-			-- Small ones that are many in one batch are not small.
+			-- Many small reports in one batch cost as much as a large report.
 			SELECT s.*, s.waits OR s.size > costly OR sum(s.size) OVER (ORDER BY s.last) > 4 * costly AS later
 				FROM sized s
 		)
@@ -593,7 +598,8 @@ BEGIN
 		END IF;
 		after_version := step.last;
 	END LOOP;
-	-- Proxies fold once a second; without one, what is left to readers to add up must not grow for ever.
+	-- Proxies fold once a second.  Without a proxy, fold here: readers add up unfolded counts, which must not grow
+	-- forever.
 	IF after_version / 8192 <> first_version / 8192 THEN
 		PERFORM kube_reports_internal.fold_rollups();
 	END IF;
@@ -607,13 +613,14 @@ COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolea
 
 ---- results that follow ----
 
--- What a report is the first to say is said in a short transaction of its own: whoever says the same meanwhile waits
--- for its end, perhaps with a lane locked.
+-- New criteria, subjects and details of a report are inserted in a short transaction, because other writers of the same
+-- rows wait for its end, perhaps with a lane locked.
 CREATE FUNCTION kube_reports_internal.announce_pending(lane integer, namespace text, name text, first bigint,
 	last bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
+-- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
+-- rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -631,7 +638,7 @@ DECLARE
 BEGIN
 	SELECT c.actor, c.at INTO written FROM kube_reports_internal.change c
 		WHERE c.lane = announce_pending.lane AND c.version = last;
-	-- So is the first event of a month.
+	-- The partition of a new month is also made in a short transaction.
 	IF to_regclass('kube_reports_internal.result_change_' || to_char(written.at AT TIME ZONE 'UTC', 'YYYY_MM'))
 		IS NULL THEN
 		PERFORM kube_reports.make_history(written.at);
@@ -690,7 +697,7 @@ BEGIN
 			ON CONFLICT ON CONSTRAINT actor_pkey DO UPDATE SET last_used = now()
 				WHERE o.last_used < date_trunc('month', now()) RETURNING 1
 	)
-	-- These are run in the order in which they are read, which is to be that of every writer.
+	-- PostgreSQL runs these parts in the order in which this query reads them: the lock order of every writer.
 	SELECT (SELECT count(*) FROM new_actor) + (SELECT count(*) FROM new_detail) + (SELECT count(*) FROM new_subject)
 			+ (SELECT count(*) FROM new_criterion)
 		INTO announced;
@@ -701,12 +708,12 @@ COMMENT ON FUNCTION kube_reports_internal.announce_pending(integer, text, text, 
 	IS 'stores what a report is the first to say of criteria, subjects and details, some thousand of each, and makes '
 		'the month of their history; how many there were';
 
--- One part of what a report's results lack.  Of the report there is one part at a time, because its row is locked; in
--- parts of a megabyte of documents, so that none takes long.
+-- Applies one part of a report's pending results.  The row lock allows one part of a report at a time.  A part is about
+-- a megabyte of documents, so that none takes long.
 CREATE FUNCTION kube_reports_internal.apply_pending(lane integer, namespace text, name text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -727,7 +734,7 @@ BEGIN
 		RETURN false;
 	END IF;
 	IF pending.last IS NULL THEN
-		-- The first change that is not in the results, and the last one there is by now.
+		-- The first change that is not in the results, and the report's newest change.
 		SELECT min(c.version), max(c.version) INTO pending.first, pending.last FROM kube_reports_internal.change c
 			WHERE c.lane = apply_pending.lane AND c.namespace = apply_pending.namespace AND c.name = apply_pending.name
 				AND c.version >= pending.first;
@@ -773,7 +780,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_pending(integer, text, text)
 	IS 'brings a part of a report''s results into step with its document; false: there was nothing left to do';
 
--- Whether everything that a row of result_pending stands for has been done.
+-- Whether the results have all changes that a row of result_pending stands for.
 CREATE FUNCTION kube_reports_internal.is_applied(pending kube_reports_internal.result_pending) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -2,14 +2,15 @@
 --	  Retention of history and of counts by day, and removal of rows that
 --	  nothing refers to.
 --
--- Time alone removes nothing in large pieces: the clock may have jumped ahead.
--- What is too old is seen from now and from the newest month that has events,
--- and goes in steps that are small next to what is kept, one in a day or more.
+-- The clock may have jumped ahead, so time alone never removes much at once.
+-- Age is measured both from now and from the newest month that has events.
+-- Expired data is removed in steps that are small compared with the data kept,
+-- with about a day or more between two steps.
 --
--- Garbage is found by walking through each table, some blocks at a time.  Where
--- a pass finds much, or many results were changed since it began, the next steps
--- follow at once, so that garbage goes as fast as it is made; else a pass takes
--- hours.
+-- Garbage collection walks through each table, some blocks at a time.  If a
+-- pass finds much garbage, or many results have changed since the pass began,
+-- the next steps follow at once, so that garbage is removed as fast as it
+-- appears.  Otherwise a pass takes hours.
 
 ---- retention ----
 
@@ -36,9 +37,9 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.history_ends()
 	IS 'the end of the newest month that has events; null: there are none';
 
--- Dropping a partition waits for readers of the history and keeps others waiting meanwhile: not for long, another time
--- will do. How old a month is, is not for the clock alone to say, which may have jumped ahead: it is compared with the
--- newest month that has events.
+-- Dropping a partition waits for readers of history and blocks new readers meanwhile.  So it waits only briefly and is
+-- retried later.  The clock may have jumped ahead, so the age of a month is also measured from the newest month that
+-- has events.
 CREATE FUNCTION kube_reports_internal.expired_history() RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -74,7 +75,7 @@ COMMENT ON FUNCTION kube_reports_internal.expire_history()
 	IS 'drops the oldest month of history when all of it is older than history_retention, seen from now and from the '
 		'newest month that has events; true when it did';
 
--- Days are few in each series, and carry forward: rows go when collect_garbage() comes to them.
+-- Each series has few days, and their counts carry forward.  collect_garbage() removes the rows later.
 CREATE FUNCTION kube_reports_internal.expire_days(max_days integer DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -120,8 +121,8 @@ COMMENT ON PROCEDURE kube_reports.expire()
 		'daily_retention, which upkeep does in small steps: for whoever needs the room. Raises 55P03 when history that '
 		'is to go is being read, 25001 in a transaction block';
 
--- After a jump of the clock the first new event would be the end of all that is older. A twenty-fifth of what there is
--- goes in a day, which is a month of two years: that leaves time to notice.
+-- After a jump of the clock, the first new event would expire all older data at once.  So at most a twenty-fifth of the
+-- data is removed a day (of two years, one month).  That leaves time to notice the wrong clock.
 CREATE FUNCTION kube_reports_internal.expire_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -133,7 +134,7 @@ DECLARE
 	expired		boolean := false;
 BEGIN
 	SELECT s.* INTO past FROM kube_reports_internal.store s;
-	-- A time that is still to come was noted by a clock that was ahead.
+	-- A time in the future was stored while the clock was ahead.
 	IF (past.history_expired_at BETWEEN now() - interval '25 days' / greatest(months, 1)
 		AND now() + interval '1 day') IS NOT TRUE
 			AND kube_reports_internal.expire_history() THEN
@@ -155,9 +156,9 @@ COMMENT ON FUNCTION kube_reports_internal.expire_step()
 
 ---- what nothing refers to ----
 
--- Of rows that writers refer to, candidates are looked for without a lock; what is left of them is removed while no
--- writer is at work that might just have found them. Nobody but who folds writes counts. Each function returns how many
--- rows it looked at and removed.
+-- For rows that writers refer to: candidates are found without a lock.  They are checked again and removed under the
+-- store's lock, so that no writer can start to use them meanwhile.  For counts: only the holder of the folding lock writes them.
+-- Each function returns the numbers of rows that it looked at and removed.
 
 CREATE FUNCTION kube_reports_internal.collect_details(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
@@ -254,9 +255,9 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid)
 	IS 'removes subjects in a range of places that neither results nor history refer to';
 
--- History has no index by criterion, which every write would pay for. Each event comes with counts, so that the last of
--- a criterion's counts goes after its last event: when history has nothing of that time any more, it does not name the
--- criterion. The month more is for clocks that were set back.
+-- History has no index by criterion, because every write would pay for the index.  Each event comes with counts, so a
+-- criterion's last count is removed after its last event.  When history has dropped the month of that removal, no event
+-- refers to the criterion.  The additional month allows for clocks that were set back.
 CREATE FUNCTION kube_reports_internal.collect_criteria(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -298,7 +299,7 @@ COMMENT ON FUNCTION kube_reports_internal.collect_criteria(tid, tid)
 	IS 'removes criteria in a range of places that neither results nor counts refer to, and that history cannot refer '
 		'to';
 
--- Who writes notes each month that it does.  The month more is for clocks that were set back.
+-- Writers update last_used once a month.  The additional month allows for clocks that were set back.
 CREATE FUNCTION kube_reports_internal.collect_actors(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -322,8 +323,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_actors(tid, tid)
 	IS 'removes actors in a range of places that history cannot refer to any more';
 
--- A row says that a count has changed on a day: the first one that says 0, and one that says what the row before says,
--- say nothing. Two statements: what the first one has removed is nobody's row before.
+-- A row says that a count has changed on a day.  A first row with 0 and a row that repeats the row before say nothing.
+-- This takes two statements, so that the second one does not compare with rows that the first one has removed.
 CREATE FUNCTION kube_reports_internal.collect_days(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -474,7 +475,7 @@ BEGIN
 		RETURN 0;
 	END IF;
 	SELECT s.* INTO next FROM kube_reports_internal.garbage_sweep s ORDER BY s.due_at, s.what LIMIT 1;
-	-- Of these every month of history is asked.
+	-- These lookups probe every month of history.
 	IF next.what IN ('origin', 'subject') THEN
 		max_rows := greatest(1, max_rows / 4);
 	END IF;
@@ -511,7 +512,7 @@ BEGIN
 			WHEN 'actor' THEN step := kube_reports_internal.collect_actors(first, behind);
 		END CASE;
 	EXCEPTION WHEN lock_not_available THEN
-		-- Writers come first; another time.
+		-- Writers have priority: try again later.
 		UPDATE kube_reports_internal.garbage_sweep s SET due_at = clock_timestamp() + interval '10 seconds'
 			WHERE s.what = next.what;
 		RETURN 0;
@@ -520,7 +521,7 @@ BEGIN
 	next.looked_at := next.looked_at + step.looked_at;
 	next.removed := next.removed + step.removed;
 	next.place := next.place + blocks;
-	-- History keeps the others; and the server begins to count anew after a crash.
+	-- History keeps rows of the other tables in use.  The server's statistics restart at 0 after a crash.
 	much := next.what NOT IN ('origin', 'subject', 'criterion', 'actor')
 		AND (changed < next.changes OR changed - next.changes > 2 * busy * live);
 	IF next.place >= pages THEN
@@ -530,7 +531,7 @@ BEGIN
 		next.looked_at := 0;
 		next.removed := 0;
 	END IF;
-	-- What could not be done in time is made up for, but not that of a whole night.
+	-- Steps that are late catch up, but by at most ten minutes.
 	next.due_at := CASE WHEN step.removed > busy * step.looked_at OR next.hurry OR much THEN clock_timestamp()
 		ELSE CASE WHEN next.due_at > '-infinity' THEN greatest(next.due_at, clock_timestamp() - interval '10 minutes')
 			ELSE clock_timestamp() END
@@ -540,7 +541,7 @@ BEGIN
 			hurry = next.hurry,
 			due_at = next.due_at
 		WHERE s.what = next.what;
-	-- Counts that are 0 stay as long as days tell of them.
+	-- Counts of 0 stay as long as they have rows in rollup_daily.
 	IF next.what = 'rollup_daily' AND step.removed > 0 THEN
 		UPDATE kube_reports_internal.garbage_sweep s
 			SET hurry = s.hurry OR step.removed > busy * step.looked_at, due_at = least(s.due_at, clock_timestamp())
@@ -557,7 +558,7 @@ CREATE FUNCTION kube_reports_internal.garbage_due() RETURNS boolean
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-	-- A time far ahead was noted by a clock that was ahead.
+	-- A time far ahead was stored while the clock was ahead.
 	SELECT EXISTS (SELECT FROM kube_reports_internal.garbage_sweep s
 		WHERE s.due_at <= clock_timestamp() OR s.due_at > clock_timestamp() + interval '1 hour')
 $$;

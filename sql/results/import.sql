@@ -1,16 +1,16 @@
 -- import.sql
---	  States of reports as they were at times of the past.
+--	  Import of past states of reports.
 --
--- A state is written as every other one, and its results, history and counts
--- are derived by the same functions; these take the time that import_time has
--- for the lane in place of the log's.  So verify() finds nothing that it would
--- not find of a report that was written then.  What is of now stays of now:
--- versions, the log, metadata.
+-- A past state is written like any other state, and the same functions derive
+-- its results, history and counts.  They use the lane's time in import_time in
+-- place of the log's time.  So verify() finds no other differences than for a
+-- report that was written at that time.  Versions, the log and metadata are
+-- those of the import.
 --
--- The row of import_time is there while one state is written, and nobody but
--- its transaction sees it.  The lane's lock is held meanwhile.
+-- The row of import_time exists while one state is written, and only the
+-- writing transaction sees it.  That transaction holds the lane's lock.
 
--- The lane of a type, locked, with the time noted: what is written next is of then.
+-- Locks the lane of a type and stores the past time for the next write.
 CREATE FUNCTION kube_reports_internal.begin_import(cluster uuid, type text, namespace text, name text, at timestamptz)
 	RETURNS integer
 LANGUAGE plpgsql VOLATILE

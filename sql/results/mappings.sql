@@ -1,9 +1,8 @@
 -- mappings.sql
---	  Where the results of the types that are known stand in their documents.
+--	  The mappings of known types: where results stand in their documents.
 --
--- docs/architecture/results.md, "Mappings", describes the language.  What stands here
--- is used for the built-in types, and for a CustomResourceDefinition of one
--- of the others as soon as it is registered.
+-- docs/architecture/results.md, "Mappings", describes the language.  The mappings here apply to the built-in types, and
+-- to the other types once their CustomResourceDefinitions are registered.
 
 CREATE VIEW kube_reports_internal.known_mapping AS
 	-- Kyverno, Trivy's adapter, Falco, kube-bench and others: the report formats of the policy working group.
@@ -80,7 +79,7 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
-	-- Trivy: vulnerabilities of an image; each is a failure of the policy that is its CVE.
+	-- Trivy: vulnerabilities of an image.  Each is a failure of a policy that has the name of the CVE.
 	SELECT t."group", t.plural, 'current', m.mapping::kube_reports.report
 	FROM (VALUES
 		('aquasecurity.github.io', 'vulnerabilityreports'),
@@ -125,7 +124,7 @@ CREATE VIEW kube_reports_internal.known_mapping AS
 	]
 }$mapping$)) m(mapping)
 	UNION ALL
-	-- Trivy: checks of a resource, under the names that Trivy's adapter gives its sources.
+	-- Trivy: checks of a resource.  Sources have the names that Trivy's adapter gives them.
 	SELECT t."group", t.plural, 'current', (m.mapping
 		|| jsonb_build_object('source', jsonb_build_object('value', t.source)))::kube_reports.report
 	FROM (VALUES

@@ -1,18 +1,17 @@
 -- upkeep.sql
---	  Folding counts, making results again and mending them.
+--	  Folding counts, making results again and repairing them.
 --
--- Each is a small step that proxies take in turn (see maintain()); who finds
--- somebody else at it goes away.
+-- Each is a small step that proxies take in turn (see maintain()).  A proxy skips a step that another one is taking.
 
 ---- counts ----
 
--- What is visible is folded: deltas go and the base grows in one transaction, so that a reader counts each delta once,
--- whatever else runs.  The mark tells readers where to begin to look for what is left: it is never above a transaction
--- that still runs.
+-- Visible deltas are folded: one transaction removes them and adds them to the base, so that readers always count each
+-- delta once.  Readers look for the remaining deltas from the mark on.  The mark is never above the xid of a running
+-- transaction.
 CREATE FUNCTION kube_reports_internal.fold_rollups(max_counts bigint DEFAULT 100000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- Deltas are newer than any statistics: one pass over them by xid, and hash tables, however many there are.
+-- Deltas are newer than any statistics: read them in one pass by xid, and use hash tables for any number of them.
 SET enable_seqscan = off
 SET enable_hashjoin = on
 SET enable_nestloop = off
@@ -23,7 +22,7 @@ DECLARE
 	old_mark	xid8;
 	new_mark	xid8;
 	bound		xid8;
-	-- A row of each for every count and day; null: no day's.
+	-- One element of each for every count and day.  A null day: a delta without a day.
 	rollups		bigint[];
 	counts		bigint[];
 	days		date[];
@@ -39,7 +38,7 @@ BEGIN
 			FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark) d
 		WHERE d.counts > max_counts ORDER BY d.xid LIMIT 1;
 	IF FOUND THEN
-		-- A transaction is folded whole.
+		-- Fold all deltas of a transaction together.
 		new_mark := least(new_mark, (bound::text::bigint + 1)::text::xid8);
 	ELSIF NOT EXISTS (SELECT FROM kube_reports_internal.rollup_delta d WHERE d.xid >= old_mark) THEN
 		RETURN false;
@@ -71,7 +70,7 @@ BEGIN
 	PERFORM kube_reports_internal.add_policies(rollups, counts);
 	UPDATE kube_reports_internal.rollup_mark SET mark = new_mark;
 
-	-- One day after the other: around midnight there are two.
+	-- Fold one day after the other: around midnight, deltas have two days.
 	FOR today IN SELECT DISTINCT d.day FROM unnest(days) d(day) WHERE d.day IS NOT NULL ORDER BY d.day LOOP
 		PERFORM kube_reports_internal.add_daily(today,
 			ARRAY(SELECT r.id FROM unnest(rollups, days) r(id, day) WHERE r.day = today),
@@ -87,7 +86,7 @@ COMMENT ON FUNCTION kube_reports_internal.fold_rollups(bigint)
 CREATE FUNCTION kube_reports_internal.add_policies(rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- Of the table, which may be large, what the arrays name; nobody tells the planner how long they are.
+-- Look the arrays' counts up by index: the table may be large, and the planner does not know the arrays' lengths.
 SET enable_seqscan = off
 SET jit = off
 AS $$
@@ -113,9 +112,8 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.add_policies(bigint[], bigint[])
 	IS 'adds to the counts by policy; used by fold_rollups() only';
 
--- What a day changed holds on all later days too, and a day without a row begins with the count of the day before.
--- Each count is looked up by itself: the planner knows little of tables that may have grown a thousandfold since it was
--- last told.
+-- A change on one day also holds on all later days.  A day without a row begins with the count of the day before.  Each
+-- count is looked up on its own: the tables may have grown a thousandfold since the last ANALYZE.
 CREATE FUNCTION kube_reports_internal.add_daily(day date, rollups bigint[], counts bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -189,14 +187,15 @@ COMMENT ON FUNCTION kube_reports_internal.add_daily(date, bigint[], bigint[])
 
 ---- making results again ----
 
--- apply_results() takes rows that are there for what their ids say, as every write does.  When they are made again
--- nothing is taken for granted: what is stored once, whose a row is, its times, whose an event is.
--- A row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two that agree
--- are right; the row alone is not.
+-- apply_results(), like every write, trusts that stored rows match their ids.  When results are made again, everything
+-- is checked: the shared rows, the report that a row belongs to, its times, the report that an event belongs to.  A
+-- row's times stand in three places: the row itself, result_since (or the origin), the newest event.  Two places that
+-- agree are right.  Without agreement, the row is wrong.
 CREATE FUNCTION kube_reports_internal.mend_rows(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
+-- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
+-- rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -213,7 +212,7 @@ BEGIN
 			WHERE l.id = mend_rows.lane;
 	origins := kube_reports_internal.origins_of(target.cluster_id, target.resource_type, namespaces, names);
 
-	-- No writer waits for these rows, because nobody inserts what is there; of two who rebuild, both lock them in one
+	-- No writer waits for these rows, because writers do not insert existing rows.  Two rebuilds lock them in one
 	-- order.
 	WITH said AS MATERIALIZED (
 		SELECT g.id AS origin, d.*
@@ -273,7 +272,8 @@ BEGIN
 		FROM kube_reports_internal.result_change c WHERE c.origin = ANY (origins)
 		ORDER BY c.origin, c.key, c.version DESC, c.at DESC
 	)
-	-- The document and its row agree about the status and since when: so it is the event that is wrong.
+	-- The status of the document and of the row agree, and so do the times of the row and of the event.  So the status
+	-- of the event is wrong.
 	UPDATE kube_reports_internal.result_change c SET new_status = w.status
 		FROM (SELECT n.partition, n.place, r.status
 			FROM newest n JOIN said d ON d.origin = n.origin AND d.key = n.key
@@ -325,13 +325,14 @@ COMMENT ON FUNCTION kube_reports_internal.mend_rows(integer, text[], text[])
 	IS 'puts right what apply_results() takes for granted of some reports of a lane: what is stored once, whose rows '
 		'and events are, since when results have been there. The caller holds the lane''s lock';
 
--- What history lacks is what lies between its newest event of a result and the result: one event, of a version of its
--- own, so that those who follow history get it.  It is dated by the result's own time where that is known to be later,
--- else by now; nobody is known to have written it.  Events that were dropped with their month are not missed.
+-- If the newest event of a result does not match the result, history lacks one event.  The added event has its own
+-- version, so that followers of history get it.  Its time is the result's own time if that is known to be later,
+-- otherwise now.  It has no actor.  Events of dropped months are not added.
 CREATE FUNCTION kube_reports_internal.mend_history(lane integer, namespaces text[], names text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps of an empty store: stored rows are probed by indexes, what the statement makes is hashed.
+-- The plan is kept and may have been made for an empty store: probe stored rows by index, hash the statement's own
+-- rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -381,7 +382,7 @@ BEGIN
 		UPDATE kube_reports_internal.result r SET since = written_at FROM lacking l
 			WHERE r.ctid = l.place AND l.at = written_at
 	), last_named AS (
-		-- No count goes with these events: see collect_criteria().
+		-- These events come without counts: see collect_criteria().
 		UPDATE kube_reports_internal.criterion k SET last_counted = greatest(k.last_counted, written_at)
 			FROM (SELECT DISTINCT l.criterion FROM lacking l WHERE l.new_status IS NULL ORDER BY l.criterion) l
 			WHERE k.id = l.criterion
@@ -411,7 +412,7 @@ CREATE FUNCTION kube_reports_internal.origins_of(cluster_id integer, type_id int
 	RETURNS bigint[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
@@ -426,7 +427,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.origins_of(integer, integer, text[], text[])
 	IS 'the origins of reports of a cluster and type, of those that have one';
 
--- Rows of origins that there are not: no report will ever find them.
+-- Removes rows whose origin does not exist: no report refers to them.
 CREATE FUNCTION kube_reports_internal.remove_strays() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -445,7 +446,7 @@ COMMENT ON FUNCTION kube_reports_internal.remove_strays()
 CREATE FUNCTION kube_reports_internal.rebuild_step(lane integer, max_objects integer DEFAULT 100) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -457,7 +458,7 @@ DECLARE
 	done		record;
 	step		record;
 BEGIN
-	-- What another one has mended while this one waited has to be seen.
+	-- The snapshot must show what another session has repaired while this one waited.
 	PERFORM kube_reports_internal.require_read_committed();
 	PERFORM kube_reports_internal.lock_store_shared();
 	PERFORM kube_reports_internal.lock_lane(rebuild_step.lane);
@@ -470,7 +471,7 @@ BEGIN
 		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
-	-- Reports that are stored, and those that are not but have left results behind.
+	-- Stored reports, and deleted reports that have left results behind.
 	SELECT array_agg(k.namespace) AS namespaces, array_agg(k.name) AS names, count(*) AS count,
 			(array_agg(k.namespace ORDER BY k.namespace DESC, k.name DESC))[1] AS last_namespace,
 			(array_agg(k.name ORDER BY k.namespace DESC, k.name DESC))[1] AS last_name
@@ -490,11 +491,11 @@ BEGIN
 		DELETE FROM kube_reports_internal.result_rebuild b WHERE b.lane = rebuild_step.lane;
 		RETURN false;
 	END IF;
-	-- Who brings results of a large report into step is waited for.
+	-- Wait for sessions that apply pending results of a large report.
 	PERFORM FROM kube_reports_internal.result_pending p
 		WHERE p.lane = rebuild_step.lane AND p.namespace = ANY (step.namespaces) AND p.name = ANY (step.names)
 			ORDER BY p.namespace, p.name FOR UPDATE;
-	-- What a dump has brought is as right as the store that it is of, and history goes on where that ended.
+	-- Restored rows are as right as those of the dumped store, and history continues where the dump ended.
 	IF NOT done.restoring THEN
 		PERFORM kube_reports_internal.mend_rows(rebuild_step.lane, step.namespaces, step.names);
 	END IF;
@@ -522,10 +523,10 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.rebuild_step(integer, integer)
 	IS 'makes the results of the next reports of a lane again, as one write of the lane; false when the lane is done';
 
--- Counts are compared with the results in one state of everything, whatever is being written and whatever has not been
--- folded.  What the counts of now lack is appended like any other delta, but for no day: the counts by day have
--- differences of their own, and are put right where their last day stands.  Nobody folds meanwhile, and of two who
--- rebuild the second one finds nothing.
+-- Counts, with the unfolded deltas, are compared with the results in one snapshot, also while others write.
+-- Differences of the current counts are appended as deltas without a day.  The counts by day have differences of their
+-- own, which are corrected in the rows of their last day.  The folding lock is held meanwhile, so that of two
+-- concurrent rebuilds the second one finds no differences.
 CREATE FUNCTION kube_reports_internal.rebuild_counts() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -547,7 +548,7 @@ BEGIN
 			FROM wrong w WHERE w.expected <> w.found
 			GROUP BY w.cluster_id, w.namespace, w.kind
 	), base AS (
-		-- Each needs an id, folded or not.
+		-- Each count needs an id, also if it has never been folded.
 		INSERT INTO kube_reports_internal.rollup AS r (cluster_id, namespace, criterion, kind,
 			status, native_status, count)
 			SELECT w.cluster_id, w.namespace, w.criterion, w.kind, w.status, w.native_status, 0 FROM wrong w
@@ -562,7 +563,7 @@ BEGIN
 			LEFT JOIN LATERAL (SELECT d.day, d.count FROM kube_reports_internal.rollup_daily d WHERE d.rollup = b.id
 				ORDER BY d.day DESC LIMIT 1) l ON true
 		ON CONFLICT ON CONSTRAINT rollup_daily_pkey DO UPDATE SET count = excluded.count;
-	-- Of what they counted nothing is known any more.
+	-- Without the row of rollup, it is unknown what these rows counted.
 	DELETE FROM kube_reports_internal.rollup_daily d
 		WHERE NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.id = d.rollup);
 
@@ -616,7 +617,7 @@ COMMENT ON FUNCTION kube_reports_internal.rebuild_counts()
 	IS 'makes the counts of now and those of today what the results say, each table where it is wrong; waits for who '
 		'folds until that transaction ends, and for no other writer';
 
--- All of it in this transaction; for callers that hold the store's lock.
+-- Rebuilds everything in this transaction.  For callers that hold the store's lock.
 CREATE FUNCTION kube_reports_internal.rebuild_queued() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -650,8 +651,8 @@ COMMENT ON FUNCTION kube_reports_internal.remake_results(integer, boolean)
 	IS 'makes the results of a type again after its mapping changed, at once or step by step by upkeep; the caller '
 		'holds the store lock';
 
--- The rows that a dump has brought: what had not been folded still counts for its day, and the counts begin anew with
--- the results.
+-- Prepares restored rows: unfolded deltas are added to the counts of their day.  The current counts restart at 0,
+-- because the results are made again.
 CREATE FUNCTION kube_reports_internal.restore_results() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -660,8 +661,7 @@ DECLARE
 	today		date;
 	unfolded	record;
 BEGIN
-	-- Whether any result or delta of this server is there already: triggers may have been at work on a part of the
-	-- rows.
+	-- Delete also results and deltas of this server: triggers may have made them from a part of the restored rows.
 	DELETE FROM kube_reports_internal.result;
 	DELETE FROM kube_reports_internal.result_pending;
 	UPDATE kube_reports_internal.rollup_mark SET mark = '0';
@@ -704,8 +704,8 @@ DECLARE
 	next_lane	integer := 0;
 BEGIN
 	CALL kube_reports_internal.require_own_transactions('rebuild');
-	-- Lanes of other types, too: no row may be left of them.  Who makes results again with the whole store locked has
-	-- its rows.
+	-- Lanes of types without results too: none of their rows may be left.  A session that makes results again with the
+	-- store locked holds rows of result_rebuild.
 	PERFORM kube_reports_internal.lock_store_shared();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
@@ -775,11 +775,11 @@ AS $$
 DECLARE
 	waiting		integer;
 BEGIN
-	-- A dump may have been loaded under the connections of proxies.
+	-- A dump may have been loaded while proxies were connected.
 	IF kube_reports_internal.finish_restore() THEN
 		RETURN true;
 	END IF;
-	-- One thing at a time where locks are waited for.
+	-- A step that waits for locks is the only one of its transaction.
 	SELECT min(b.lane) INTO waiting FROM kube_reports_internal.result_rebuild b;
 	IF waiting IS NOT NULL THEN
 		PERFORM kube_reports_internal.rebuild_step(waiting);
@@ -791,12 +791,13 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.remake_step()
 	IS 'finishes a restore, or makes the next results that wait to be made again; false when there was nothing to do';
 
--- Whoever waits longest is next, and goes to the end when more has been written of the report meanwhile.  No lane is
--- locked but to take away rows that are done: then nobody adds to what a row stands for.
+-- The report that has waited longest is next.  If it has been written again meanwhile, it moves to the end of the
+-- queue.  A lane is locked only to remove finished rows, so that no writer adds changes to them meanwhile.
 CREATE FUNCTION kube_reports_internal.pending_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- The queue and the log grow faster than statistics follow; joining them would read the log from its beginning.
+-- The queue and the log grow faster than their statistics are updated.  A join of the two would read the log from its
+-- beginning.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -839,7 +840,7 @@ BEGIN
 		RETURN true;
 	END IF;
 	more := kube_reports_internal.pending_step();
-	-- Last: who deletes a cluster waits for whoever folds.
+	-- Fold last: cluster deletion waits for the folding lock.
 	RETURN kube_reports_internal.fold_rollups() OR more;
 END
 $$;
@@ -857,7 +858,7 @@ BEGIN
 	IF kube_reports_internal.remake_step() THEN
 		RETURN true;
 	END IF;
-	-- What may be much takes every other turn, in transactions of its own.
+	-- Work that may be large runs in every other call on average, in transactions of its own.
 	IF random() < 0.5 THEN
 		IF kube_reports_internal.remove_marked_clusters() THEN
 			RETURN true;
@@ -871,7 +872,7 @@ BEGIN
 	PERFORM kube_reports.make_history(now() + interval '5 days');
 	more := kube_reports_internal.expire_step() OR more;
 	more := more OR kube_reports_internal.garbage_due() OR EXISTS (SELECT FROM kube_reports.cluster c WHERE c.removing);
-	-- Last: nobody else folds until this transaction ends, and who deletes a cluster waits for that.
+	-- Fold last: the folding lock is held until the end of this transaction, and cluster deletion waits for it.
 	RETURN kube_reports_internal.fold_rollups() OR more;
 END
 $$;
