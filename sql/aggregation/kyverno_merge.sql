@@ -1,17 +1,14 @@
 -- kyverno_merge.sql
---	  Kyverno's merges: which results of which reports make which report.
+--	  Kyverno's merges: which results of which reports go into which report.
 --
--- Written after Kyverno's controllers, so that it makes no difference which of
--- the two has merged, or in what order: a merge over what the other has merged changes
--- nothing.  A result is told by source, policy and rule; the one with
--- the larger timestamp.seconds counts, among equals that which was there
--- first: the merged report comes before the others, these in the order of
--- their names.  Results of policies and rules that are not active are dropped.
--- What is left is sorted by policy, rule and source, which tells all results of one
--- resource apart.
+-- The rules are those of Kyverno's controllers: a merge gives the same result whether Kyverno or this code merges, and
+-- in any order.  A merge of reports that the other has merged changes nothing.  Source, policy and rule identify a
+-- result.  Of several, the one with the larger timestamp.seconds counts; among equals, the first one: the merged report
+-- comes before the others, which are in the order of their names.  Results of inactive policies and rules are dropped.
+-- The remaining results are sorted by policy, rule and source, which identify all results of one resource.
 --
--- Reading happens under the locks of the lanes that are written: nobody else
--- can have written what a merge replaces or deletes.
+-- A merge reads while it holds the locks of the lanes that it writes, so that no other writer can change the reports
+-- that the merge replaces or deletes.
 
 CREATE FUNCTION kube_reports_internal.result_group(source text, policy text, rule text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -43,7 +40,7 @@ RETURN (SELECT format('{"error":%s,"fail":%s,"pass":%s,"skip":%s,"warn":%s}', co
 		FROM unnest(statuses) s);
 COMMENT ON FUNCTION kube_reports_internal.summary_text(text[]) IS 'the summary of results with these outcomes, as JSON';
 
--- Who merges is told from who has written what is merged.
+-- Requests of merges have a user of their own, different from the writers of the merged reports.
 CREATE FUNCTION kube_reports_internal.merge_request(type_id integer, verb text, namespace text, name text,
 	namespace_uid text DEFAULT NULL) RETURNS text
 LANGUAGE sql STABLE
@@ -107,7 +104,7 @@ BEGIN
 		WHEN stage = 'o' AND options.policy_reports <> 'off' THEN
 			PERFORM kube_reports_internal.delete_former(cluster, options, afters[1]);
 		ELSE
-			-- It was turned off meanwhile.
+			-- Aggregation was turned off meanwhile.
 			PERFORM kube_reports_internal.take_groups(options.cluster_id, stage, namespaces, keys, afters);
 	END CASE;
 END
@@ -148,7 +145,7 @@ CREATE FUNCTION kube_reports_internal.take_groups(cluster_id integer, stage "cha
 	afters text[]) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-	-- Looked up one by one: a queue that has just been filled has no statistics to tell that this is better.
+	-- Look the rows up one by one: without statistics of a newly filled queue, the planner would choose a worse way.
 	DELETE FROM kube_reports_internal.aggregation_queue q
 		WHERE q.ctid = ANY (ARRAY(SELECT w.place FROM unnest(namespaces, keys, afters) k(namespace, key, after)
 			CROSS JOIN LATERAL (SELECT w.ctid AS place FROM kube_reports_internal.aggregation_queue w
@@ -176,7 +173,7 @@ CREATE FUNCTION kube_reports_internal.merge_resources(cluster uuid, cluster_id i
 		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -272,8 +269,9 @@ COMMENT ON FUNCTION kube_reports_internal.merge_resources(uuid, integer, integer
 	IS 'merges the ephemeral reports of some resources, named by namespace and uid, into their policy reports, and '
 		'deletes those that Kyverno manages; afters: of each resource those of larger names';
 
--- As Kyverno does when it starts with another group.  In one group reports of policies are told from those of resources
--- by their names, which are uids; those of resources merge_namespace() deletes, as whatever else is not its own.
+-- Deletes former reports, as Kyverno does when it starts with another group.  Within one group, reports of resources
+-- have uids as names, which distinguishes them from reports of policies.  merge_namespace() deletes reports of
+-- resources, like all other reports that it does not make.
 CREATE FUNCTION kube_reports_internal.delete_former(cluster uuid, options kube_reports_internal.aggregation, after text,
 	max_reports integer DEFAULT 500) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -289,7 +287,7 @@ DECLARE
 BEGIN
 	PERFORM kube_reports_internal.lock_types(options.cluster_id, types);
 	PERFORM kube_reports_internal.take_groups(options.cluster_id, 'o', '{""}', '{""}', ARRAY[after]);
-	-- A step is of one type, as every batch of writes.
+	-- A step has one type, like every batch of writes.
 	WITH piece AS MATERIALIZED (
 		SELECT o.resource_type, o.namespace, o.name
 		FROM kube_reports.object o JOIN kube_reports.resource_type t ON t.id = o.resource_type
@@ -340,7 +338,7 @@ BEGIN
 	END IF;
 	IF requests IS NOT NULL THEN
 		SELECT * INTO written FROM kube_reports_internal.write_batch(cluster, requests, documents);
-		-- Code 0: the namespace has gone.
+		-- Code 0: the namespace does not exist any more.
 		done := done || ARRAY(SELECT u.n FROM unnest(groups, written.codes) u(n, code)
 			WHERE u.code BETWEEN 200 AND 299);
 		PERFORM kube_reports_internal.warn_of_refusals(written.codes, written.replies);
@@ -360,8 +358,8 @@ COMMENT ON FUNCTION kube_reports_internal.write_merge(uuid, text[], bytea[], big
 		'that there was nothing to write for (unchanged): what could not be written keeps what it was made of; '
 		'returns the groups that are done';
 
--- A controller's write of more than 3 MiB is refused (--max-request-body-bytes): of such a report nobody could ever
--- write what it made of it.
+-- The proxy refuses requests of more than 3 MiB (--max-request-body-bytes): controllers could not write a larger report
+-- back.
 CREATE FUNCTION kube_reports_internal.merge_max_bytes() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 3000000;
@@ -373,8 +371,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 100;
 COMMENT ON FUNCTION kube_reports_internal.merge_limit() IS 'how many reports of one resource are merged in a step';
 
--- What was merged may be there still, not managed by Kyverno or held by a finalizer: only its name tells where to go
--- on, and that the end will come.
+-- Merged reports may still exist, if Kyverno does not manage them or a finalizer holds them.  So the next step
+-- continues after the last name, which also ensures that the merge ends.
 CREATE FUNCTION kube_reports_internal.queue_rest(cluster_id integer, stage "char", namespaces text[], keys text[],
 	unfinished bigint[], last_names text[],
 		done bigint[]) RETURNS void

@@ -1,24 +1,20 @@
 -- kyverno_namespace_merge.sql
---	  The merges of Kyverno 1.8 to 1.10: admission reports of a resource, and
---	  policy reports of a namespace.
+--	  The merges of Kyverno 1.8 to 1.10: admission reports of a resource, and policy reports of a namespace.
 --
--- Short-lived admission reports of one resource become one aggregated report,
--- named after the resource's uid.  Whose it is, only its owner tells: where no
--- report of the resource has one, all are left to Kyverno, which asks for the
--- resource.  (It deletes what is short-lived as soon as there is an aggregated report, and
--- merges it only into one with an owner.)  Admission reports that Kyverno does
--- not manage are nobody's business here.
+-- Short-lived admission reports of one resource become one aggregated report, named after the resource's uid.  Only the
+-- owner reference names the resource.  If no report of the resource has one, all are left to Kyverno, which reads the
+-- resource.  (Kyverno deletes short-lived reports as soon as an aggregated report exists, and merges them only into a
+-- report with an owner.) Admission reports that Kyverno does not manage are ignored.
 --
--- Aggregated admission reports and background scan reports of a namespace
--- become policy reports, one for each policy, in chunks.  There a result is told by
--- policy, rule and resource.
+-- Aggregated admission reports and background scan reports of a namespace become policy reports, one for each policy,
+-- in chunks.  There, policy, rule and resource identify a result.
 
 CREATE FUNCTION kube_reports_internal.merge_admission(cluster uuid, cluster_id integer, written_type integer,
 	background_type integer, namespaces text[], keys text[],
 		afters text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
@@ -43,7 +39,7 @@ BEGIN
 					AND o.namespace = k.namespace AND o.name = k.key
 				LIMIT 1) o ON true
 	), report AS MATERIALIZED (
-		-- The aggregated one comes first.
+		-- The aggregated report comes first.
 		SELECT w.n, w.namespace, o.name, o.body, o.labels, o.name = w.key AS aggregated,
 			row_number() OVER (PARTITION BY w.n ORDER BY o.name <> w.key, o.name) AS place
 		FROM wanted w
@@ -55,7 +51,7 @@ BEGIN
 				ORDER BY o.name <> w.key, o.name LIMIT kube_reports_internal.merge_limit()) o
 		WHERE w.managed
 	), owned AS MATERIALIZED (
-		-- The aggregated report's own owner, or that of any report of the resource, however many there are.
+		-- The aggregated report's own owner, or the owner of any report of the resource.
 		SELECT w.n, w.namespace, w.key, w.stored, f.owner IS NOT NULL AS knows_owner,
 			coalesce(f.owner, (SELECT f.owner
 				FROM (SELECT o.resource_type, o.name, o.metadata FROM kube_reports.object o
@@ -82,7 +78,7 @@ BEGIN
 		FROM newest n GROUP BY n.n
 	), decided AS (
 		SELECT o.n, o.namespace, o.key, o.owner, o.knows_owner, m.content, s.uid AS namespace_uid,
-			-- What is known of the resource besides its uid.
+			-- The labels that describe the resource, besides its uid.
 			(SELECT string_agg(',' || to_json(split_part(l.label, '=', 1)) || ':'
 				|| to_json(substr(l.label, strpos(l.label, '=') + 1)), '' ORDER BY l.label)
 				FROM (SELECT r.labels FROM report r WHERE r.n = o.n ORDER BY r.place LIMIT 1) f,
@@ -104,7 +100,7 @@ BEGIN
 					format('"app.kubernetes.io/managed-by":"kyverno","audit.kyverno.io/report.aggregate":%s%s',
 						to_json(d.key), d.labels), d.owner, NULL,
 					format('"spec":{"owner":%s,%s}', d.owner, d.content))
-				-- What it is, only its label says to others, and whose, only its owner.
+				-- Other clients recognize an aggregated report by its label, and its resource by its owner.
 				WHEN 'patch' THEN
 					format('{"metadata":{"labels":{"audit.kyverno.io/report.aggregate":%s}%s},"spec":{%s}}',
 					to_json(d.key),
@@ -132,7 +128,8 @@ COMMENT ON FUNCTION kube_reports_internal.merge_admission(uuid, integer, integer
 	IS 'merges those admission reports of some resources, named by namespace and uid, that Kyverno manages into one '
 		'for each, and deletes the others; afters: of each resource those of larger names';
 
--- Policies that are named after a namespace are those of Policy; a name with more slashes is nobody's.
+-- A name with one slash (namespace/name) belongs to a Policy, a name without slashes to a ClusterPolicy.  No policy has
+-- a name with more slashes.
 CREATE FUNCTION kube_reports_internal.policy_report_name(policy text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN CASE length(policy) - length(replace(policy, '/', '')) WHEN 0 THEN 'cpol-' || policy
@@ -145,7 +142,7 @@ CREATE FUNCTION kube_reports_internal.merge_namespace(cluster uuid, options kube
 		background_type integer, namespace text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- A kept plan, perhaps made while the tables were empty, must stay right for weeks: by indexes.
+-- The plan is kept for weeks and may have been made while the tables were empty: use indexes.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_mergejoin = off
@@ -184,14 +181,15 @@ BEGIN
 		WINDOW policy AS (PARTITION BY n.name ORDER BY n.policy COLLATE "C", n.rule COLLATE "C",
 			n.uid COLLATE "C", n.seconds)
 	), numbered AS (
-		-- Neither too many results in a chunk, nor too large ones.
+		-- A chunk is limited both in its number of results and in bytes.
 		SELECT p.*, dense_rank() OVER (PARTITION BY p.name
 			ORDER BY p.place / options.chunk_size, div(p.bytes, kube_reports_internal.merge_max_bytes() / 2)) - 1 AS
 			number
 		FROM placed p
 	), chunk AS (
 		SELECT CASE WHEN c.number = 0 THEN c.name
-				-- It may be called as another policy's first: no policy's begins so.
+				-- The usual name may be that of another policy's first report.  No policy's first report begins with
+				-- "chunk-".
 				WHEN EXISTS (SELECT FROM active a WHERE a.name = c.name || '-' || c.number) THEN 'chunk-'
 					|| c.number || '-' || c.name
 				ELSE c.name || '-' || c.number END AS name, c.content, c.policies
@@ -208,7 +206,7 @@ BEGIN
 	), decided AS (
 		SELECT coalesce(c.name, s.name) AS name, c.content, w.uid AS namespace_uid,
 			CASE WHEN c.name IS NULL THEN 'delete' WHEN s.name IS NOT NULL THEN 'patch' ELSE 'create' END AS verb,
-			-- The policies' versions; what else is there goes.
+			-- The labels with the policies' versions.  Other labels are removed.
 			(SELECT string_agg(to_json(coalesce(n.key, o.key)) || ':' || coalesce(to_json(n.value)::text, 'null'), ',')
 				FROM (SELECT 'app.kubernetes.io/managed-by' AS key, 'kyverno' AS value
 						UNION ALL

@@ -1,11 +1,12 @@
 -- policy_view.sql
 --	  Which proxy may merge by the active policies that are stored.
 --
--- They are one set for all proxies of a cluster, and each tells what it has
--- seen itself.  Such views differ for moments, and what is told may come late:
--- an older one may be stored after a newer one.  So a proxy is given the version
--- of the set that it told, and merges only by that.  By another one it does not
--- before it has told again, which it does every few seconds.
+-- All proxies of a cluster share one stored set.  Each proxy stores the set
+-- that it has seen itself.  The proxies' sets differ for moments, and an older
+-- set may be stored after a newer one.  So a proxy gets the version of the set
+-- that it has stored, and merges only while that version is the stored one.
+-- With another version it merges again only after it has stored its own set
+-- again, which it does every few seconds.
 
 CREATE FUNCTION kube_reports_internal.policy_set_version(cluster uuid) RETURNS bigint
 LANGUAGE sql STABLE
@@ -51,7 +52,7 @@ BEGIN
 	IF told = 0 THEN
 		RETURN true;
 	END IF;
-	-- Until the transaction ends nobody changes the set.
+	-- The lock keeps the set unchanged until the transaction ends.
 	IF told IS NULL OR served IS NULL OR NOT pg_try_advisory_xact_lock(kube_reports_internal.lock_class(),
 		kube_reports_internal.aggregation_lock(served)) THEN
 		RETURN false;

@@ -1,14 +1,12 @@
 -- queue.sql
 --	  Aggregation: options, the queue, active policies, summaries.
 --
--- Whoever logs a change of a report that is to be merged calls
--- queue_aggregation() in the same transaction, as record_results() for
--- results.  A delay later one of the proxies takes it from the queue, merges
--- and writes, all in one transaction (aggregation/kyverno_merge.sql): a crash leaves
--- the queue as it was.
+-- A writer that logs a change of a report to be merged calls queue_aggregation() in the same transaction, as it calls
+-- record_results() for results.  After a delay, a proxy takes the entry from the queue, merges and writes, all in one
+-- transaction (aggregation/kyverno_merge.sql): a crash leaves the queue as it was.
 --
--- Locks: merges of a cluster are kept apart by an advisory lock that is only
--- tried; then store and lanes as every writer takes them.
+-- Locks: an advisory lock, which is only tried, allows one merge of a cluster at a time.  Then a merge locks the store
+-- and the lanes, as every writer does.
 
 ---- summaries ----
 
@@ -58,7 +56,7 @@ BEGIN ATOMIC
 		JOIN kube_reports.object o ON o.resource_type = s.resource_type
 		CROSS JOIN LATERAL kube_reports_internal.count_summary(o.body) c
 	WHERE EXISTS (SELECT FROM jsonb_each(c.counted::jsonb) e WHERE e.value <> coalesce(c.found::jsonb->e.key, '0'))
-		-- An empty one was left out, and is filled in by the next write.
+		-- An empty summary was left out by its writer.  The next write fills it in.
 		AND c.found::jsonb <> '{}';
 END;
 COMMENT ON FUNCTION kube_reports_internal.wrong_summaries()
@@ -80,7 +78,7 @@ RETURN (options)."group" || '/' || (options).policy_reports;
 COMMENT ON FUNCTION kube_reports_internal.present_form(kube_reports_internal.aggregation)
 	IS 'what the policy reports are that are merged by these options: see the column forms';
 
--- The same reports as delete_former() and merge_namespace() will find.
+-- Counts the reports that delete_former() and merge_namespace() will find.
 CREATE FUNCTION kube_reports_internal.count_former(options kube_reports_internal.aggregation) RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -132,7 +130,7 @@ BEGIN
 		RAISE EXCEPTION 'chunk_size cannot be %', chunk_size USING ERRCODE = 'check_violation',
 			HINT = 'A report has at least 1 result.';
 	END IF;
-	-- No step goes on by options of before.
+	-- Wait for running steps, so that none continues with the old options.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	SELECT * INTO before FROM kube_reports_internal.aggregation a WHERE a.cluster_id = served;
 	BEGIN
@@ -158,7 +156,7 @@ BEGIN
 			former := kube_reports_internal.count_former(stored);
 		END IF;
 		IF dry_run THEN
-			-- Takes back what was written; variables keep what they have learned.
+			-- Roll the writes back.  Variables keep their values.
 			RAISE EXCEPTION 'dry run' USING ERRCODE = 'KR000';
 		END IF;
 	EXCEPTION WHEN SQLSTATE 'KR000' THEN
@@ -193,8 +191,9 @@ RETURN (SELECT substr(l, length(key) + 2) FROM unnest(labels) l WHERE starts_wit
 COMMENT ON FUNCTION kube_reports_internal.label_value(text[], text)
 	IS 'the value of a label among those of an object; null without it';
 
--- To which groups a report belongs.  What is gone is in none any more but that of its namespace; an admission report
--- that was merged is none that waits, and a background scan report tells whose those are that do.
+-- The groups that a report belongs to.  A deleted report is only in the group of its namespace.  An aggregated
+-- admission report is not in the group of reports that wait to be aggregated.  A background scan report is in that
+-- group, because it may name the resource's owner.
 CREATE FUNCTION kube_reports_internal.aggregation_groups(cluster_id integer, type_id integer, labels text[],
 	old_labels text[], metadata kube_reports.report)
 	RETURNS TABLE (stage "char", key text)
@@ -226,7 +225,7 @@ COMMENT ON FUNCTION kube_reports_internal.aggregation_groups(integer, integer, t
 CREATE FUNCTION kube_reports_internal.queue_aggregation(lane integer, after_version bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- The log grows faster than statistics follow: its end is looked up by the index.
+-- The log grows faster than its statistics are updated: find its end by the index.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET jit = off
@@ -281,8 +280,8 @@ DECLARE
 	last		json := coalesce(nullif(after, ''), '[0, "", ""]');
 	step		record;
 BEGIN
-	-- Writers that do not know the options yet are waited for once: what they wrote is found, what comes later is
-	-- queued.
+	-- Wait once for writers that do not see the options yet: their reports are found here.  Later writers queue their
+	-- reports.
 	IF after = '' THEN
 		PERFORM kube_reports_internal.lock_store();
 	END IF;
@@ -328,9 +327,10 @@ COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
 	IS 'whether results of this source come from policies of a kind of their own, which have one result for a '
 		'resource whatever its rule is called; all others come from ClusterPolicy and Policy';
 
--- Reports of resources are made of what was deleted: only what they have can go.  While results are made again after a
--- restore they do not tell, and all reports are looked at.  Reports of namespaces are made of what is still there: all
--- are made again.
+-- A merge deletes the sources of a resource's report, so a policy change can only remove results from that report:
+-- reports with results of inactive policies are queued.  While results are made again after a restore, they are
+-- incomplete, so all reports are queued.  The sources of a namespace's reports still exist, so all of these are merged
+-- again.
 CREATE FUNCTION kube_reports_internal.queue_for_policies(cluster_id integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -358,7 +358,7 @@ BEGIN
 				AND o.labels @> '{app.kubernetes.io/managed-by=kyverno}'
 		WHERE a.cluster_id = queue_for_policies.cluster_id AND a.policy_reports = 'resource'
 		UNION ALL
-		-- There may be nothing left of what a report was made of.
+		-- Include namespaces with only merged reports: the sources of these reports may be gone.
 		SELECT DISTINCT a.cluster_id, 'p'::"char", o.namespace, ''
 		FROM kube_reports_internal.aggregation a
 			JOIN kube_reports.resource_type t ON t."group" = 'kyverno.io' OR t."group" = a."group"
@@ -381,7 +381,7 @@ DECLARE
 	changes		bigint;
 	step		bigint;
 BEGIN
-	-- A merge under way sees either all of it or nothing.
+	-- A running merge sees either the old set or the whole new one.
 	PERFORM pg_advisory_xact_lock(kube_reports_internal.lock_class(), kube_reports_internal.aggregation_lock(served));
 	IF policies IS NULL THEN
 		DELETE FROM kube_reports_internal.active_policy_set s WHERE s.cluster_id = served;
@@ -392,8 +392,8 @@ BEGIN
 		RAISE EXCEPTION 'active policies are an array' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	SELECT e.policy INTO wrong FROM jsonb_array_elements(policies) e(policy)
-		-- A member that is none of these is one of them misspelled, and results would be dropped for it; a version
-		-- becomes a label's value.
+		-- Refuse unknown members: a misspelled member would make merges drop results.  A version becomes a label's
+		-- value.
 		WHERE CASE WHEN jsonb_typeof(e.policy) <> 'object' THEN true
 			ELSE e.policy - '{policy,source,rules,version}'::text[] <> '{}' END
 			OR jsonb_typeof(e.policy->'policy') IS DISTINCT FROM 'string'
@@ -432,7 +432,7 @@ BEGIN
 	), there AS (
 		INSERT INTO kube_reports_internal.active_policy (cluster_id, source, policy, rules, version)
 			SELECT served, w.source, w.policy, w.rules, w.version FROM wanted w
-				-- Proxies tell again what they have told: rows that stay are not even locked.
+				-- Proxies repeat their sets: unchanged rows are not even locked.
 				WHERE NOT EXISTS (SELECT FROM kube_reports_internal.active_policy a
 					WHERE (a.cluster_id, a.source, a.policy) = (served, w.source, w.policy)
 					AND (a.rules, a.version) IS NOT DISTINCT FROM (w.rules, w.version))
@@ -458,8 +458,8 @@ COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
 
 ---- taking turns ----
 
--- What failed is tried alone, so that it takes nothing else along, and what comes for it meanwhile waits with it.
--- Of a group one step at a time, that which has waited longest.
+-- A group that has failed is retried alone, so that it cannot make others fail.  New entries of the group wait with it.
+-- A group takes one step at a time, its oldest entry first.
 CREATE FUNCTION kube_reports_internal.due_groups(cluster_id integer, due timestamptz, max_groups integer,
 		OUT stage "char", OUT namespaces text[], OUT keys text[], OUT afters text[])
 LANGUAGE sql STABLE
@@ -510,7 +510,8 @@ CREATE FUNCTION kube_reports.aggregate(cluster uuid, at_once boolean DEFAULT fal
 	RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
--- For all that it calls: a step takes a few rows of tables that change faster than statistics follow.
+-- These settings also hold for the functions that it calls: a step reads a few rows of tables that change faster than
+-- their statistics are updated.
 SET enable_seqscan = off
 SET jit = off
 SET lock_timeout = '2s'
@@ -526,7 +527,7 @@ BEGIN
 		kube_reports_internal.aggregation_lock(options.cluster_id)) THEN
 		RETURN false;
 	END IF;
-	-- They may have changed before the lock was there.
+	-- The options may have changed before the lock was taken.
 	SELECT a.* INTO options FROM kube_reports_internal.aggregation a WHERE a.cluster_id = options.cluster_id;
 	SELECT * INTO groups FROM kube_reports_internal.due_groups(options.cluster_id,
 		CASE WHEN at_once THEN 'infinity' ELSE clock_timestamp() - options.delay END, max_groups);
@@ -551,18 +552,18 @@ BEGIN
 	RETURN true;
 EXCEPTION
 	WHEN lock_not_available OR transaction_rollback THEN
-		-- Writers come first, and what needs the same lanes would wait in vain as well.
+		-- Writers have priority.  Defer all groups of the same lanes, which would wait in vain as well.
 		UPDATE kube_reports_internal.aggregation_queue q SET queued_at = greatest(q.queued_at, clock_timestamp())
 			WHERE q.cluster_id = options.cluster_id AND q.stage = merge_or_defer.stage
 				AND (q.namespace = '') = (namespaces[1] = '');
 		RETURN false;
 	WHEN insufficient_resources OR operator_intervention OR system_error THEN
-		-- Perhaps one of them is too large for the server as it is now.
+		-- One of the groups may be too large for the server's present resources.
 		RAISE WARNING 'reports could not be merged for now: %', SQLERRM USING ERRCODE = SQLSTATE;
 		PERFORM kube_reports_internal.defer_groups(options.cluster_id, stage, namespaces, keys);
 		RETURN false;
 	WHEN others THEN
-		-- One by one, so that none stands in the way of the others.
+		-- Retry the groups one by one, so that a failing group does not block the others.
 		IF cardinality(keys) > 1 THEN
 			FOR n IN 1 .. cardinality(keys) LOOP
 				PERFORM kube_reports_internal.merge_or_defer(cluster, options, stage, namespaces[n : n],
@@ -604,7 +605,7 @@ BEGIN
 		SELECT false, false, false INTO more, follow_policies, policies_stored;
 		RETURN;
 	END IF;
-	-- What the last proxy knew may be long out of date, and a result that is dropped is lost.
+	-- Without known policies do not merge: the stored set may be long out of date, and dropped results are lost.
 	more := (policies_known OR NOT follow_policies) AND kube_reports.aggregate(cluster);
 END
 $$;

@@ -1,17 +1,18 @@
 -- access.sql
 --	  Which clusters and namespaces a reader sees.
 --
--- Readers have no privilege on tables.  They read security_barrier views,
--- which keep rows of others from whatever a reader's predicate does, and call
--- functions over these views.  Row-level security would do the same for the
--- views but not for searches: operators of jsonb, arrays and trigrams are not
--- leakproof, and would be evaluated row by row after the policy.  A search
--- therefore runs as the owner of the extension, resolves its caller to the
--- clusters and namespaces granted, and applies these beside fixed operators.
+-- Readers have no privilege on tables.  They read security_barrier views, which
+-- hide rows of others from the reader's predicates, and call functions over
+-- these views.  Row-level security would do the same for the views but not for
+-- searches: operators of jsonb, arrays and trigrams are not leakproof, so that
+-- PostgreSQL would evaluate them row by row after the policy and use no index.
+-- A search therefore runs as the owner of the extension, resolves its caller to
+-- the clusters and namespaces granted, and applies these beside fixed
+-- operators.
 --
--- Who calls is current_user where a view is read.  The callers of searches read
--- their own name from the view caller, under a seal, and the search checks it:
--- see store/caller.sql.
+-- In a view, current_user is the caller.  The callers of searches read their
+-- own name from the view caller, under a seal, and the search checks it: see
+-- store/caller.sql.
 
 CREATE TABLE kube_reports_internal.reader_grant (
 	role		text NOT NULL,
@@ -29,8 +30,9 @@ SELECT pg_catalog.pg_extension_config_dump('kube_reports_internal.reader_grant',
 
 ---- who reads a view ----
 
--- A grant goes by the role's name, for dumps.  A role without the privilege that came with it, its own, is another one
--- of that name, after DROP ROLE or RENAME; one that was dropped is null.
+-- A grant stores the role's name, so that dumps keep it.  grant_reader() also grants the role USAGE directly.  A role
+-- without this privilege is another role of the same name, after DROP ROLE or RENAME.  The holder is null for a dropped
+-- role.
 CREATE VIEW kube_reports_internal.held_grant AS
 	SELECT g.role, g.cluster_id, g.namespace, to_regrole(quote_ident(g.role))::oid AS holder
 	FROM kube_reports_internal.reader_grant g
@@ -39,8 +41,9 @@ CREATE VIEW kube_reports_internal.held_grant AS
 			(SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'kube_reports'), 'USAGE', false));
 COMMENT ON VIEW kube_reports_internal.held_grant IS 'the grants of roles that are still those that they were given to';
 
--- USAGE: what a role has by itself, by inheritance, or after SET ROLE.  Superusers have every role's; so the owner's.
--- The owner is whoever owns the tables: pg_upgrade gives the extension itself to the superuser that runs it.
+-- USAGE: the grants that a role has itself, by inheritance, or after SET ROLE.  Superusers have the grants of every
+-- role, also of the owner.  The owner is the owner of the tables: pg_upgrade makes the superuser that runs it the owner
+-- of the extension itself.
 CREATE VIEW kube_reports_internal.caller_grant AS
 	SELECT g.cluster_id, g.namespace
 	FROM kube_reports_internal.held_grant g

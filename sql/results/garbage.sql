@@ -157,8 +157,8 @@ COMMENT ON FUNCTION kube_reports_internal.expire_step()
 ---- what nothing refers to ----
 
 -- For rows that writers refer to: candidates are found without a lock.  They are checked again and removed under the
--- store's lock, so that no writer can start to use them meanwhile.  For counts: only the holder of the folding lock writes them.
--- Each function returns the numbers of rows that it looked at and removed.
+-- store's lock, so that no writer can start to use them meanwhile.  For counts: only the holder of the folding lock
+-- writes them.  Each function returns the numbers of rows that it looked at and removed.
 
 CREATE FUNCTION kube_reports_internal.collect_details(first tid, behind tid, OUT looked_at bigint, OUT removed bigint)
 LANGUAGE plpgsql VOLATILE
