@@ -456,7 +456,7 @@ COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
 		'and no other member. Reports with results of others are merged again. Null: they are not known, and no '
 		'result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
 
----- taking turns ----
+---- steps ----
 
 -- A group that has failed is retried alone, so that it cannot make others fail.  New entries of the group wait with it.
 -- A group takes one step at a time, its oldest entry first.

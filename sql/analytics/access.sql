@@ -65,7 +65,7 @@ CREATE VIEW kube_reports_internal.caller_namespace AS
 	WHERE g.namespace IS NOT NULL;
 COMMENT ON VIEW kube_reports_internal.caller_namespace IS 'the single namespaces that whoever reads the view sees';
 
----- what is not all there ----
+---- incomplete data ----
 
 CREATE VIEW kube_reports.restore_status WITH (security_barrier) AS
 	SELECT s.restore_pending, s.restore_pending

@@ -1,18 +1,18 @@
 -- charts.sql
 --	  Text and charts of a page: HTML and SVG of numbers.
 --
--- Functions of their arguments alone.  A chart is an SVG without text: words
--- stand beside it in HTML, so that they keep their size when the chart is
--- stretched to the width of a screen.  Each says in its title, and where there
--- is more to say in its description, what it shows.  Colours are classes;
+-- The functions depend on their arguments alone.  A chart is an SVG without
+-- text: words stand beside it in HTML, so that they keep their size when the
+-- chart is stretched to the width of a screen.  The chart's title, and a
+-- description where needed, say what the chart shows.  Colours are classes;
 -- dashboard_style() has them.
 --
--- Whatever was stored goes through html_text(); everything else is a number or
--- a constant.
+-- All stored text passes through html_text(); everything else is a number or a
+-- constant.
 
 ---- text ----
 
--- Invisible characters would hide or reorder what stands beside them; none is needed to name a policy.
+-- Invisible characters could hide or reorder the text beside them.  No policy's name needs them.
 CREATE FUNCTION kube_reports_internal.html_text(value text, max_length integer DEFAULT 100) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN replace(replace(replace(replace(replace(
@@ -38,7 +38,7 @@ COMMENT ON FUNCTION kube_reports_internal.html_counted(numeric, text, text) IS '
 
 CREATE FUNCTION kube_reports_internal.html_value(value double precision, percent boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Only all is 100 %, and only nothing 0 %.
+-- Only exactly 1 is shown as 100 %, and only exactly 0 as 0 %.
 RETURN CASE WHEN value IS NULL THEN '–' WHEN NOT percent THEN kube_reports_internal.html_number(value::numeric)
 	WHEN value IN (0, 1) THEN (100 * value)::integer || '%'
 	ELSE to_char(least(greatest(100 * value, 0.1), 99.9)::numeric, 'FM990.0') || '%' END;
@@ -66,7 +66,7 @@ RETURN (SELECT min(m.mark)
 COMMENT ON FUNCTION kube_reports_internal.chart_top(double precision)
 	IS 'where an axis of counts ends: an even number at or above the largest';
 
--- 1000 wide, 300 high.  A null interrupts.
+-- The path is 1000 wide and 300 high.  A null interrupts it.
 CREATE FUNCTION kube_reports_internal.chart_path(tops double precision[], bases double precision[],
 	low double precision, high double precision) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -74,7 +74,7 @@ BEGIN ATOMIC
 	SELECT string_agg(i.path, '' ORDER BY i.island)
 	FROM (SELECT p.island,
 			'M' || string_agg(p.x || ' ' || p.top, 'L' ORDER BY p.n)
-				-- A point alone is seen by its round ends.
+				-- A single point is visible by its round ends.
 				|| CASE WHEN bases IS NULL THEN 'h0' ELSE 'L'
 					|| string_agg(p.x || ' ' || p.base, 'L' ORDER BY p.n DESC) || 'Z' END AS path
 		FROM (SELECT v.n, v.top IS NULL AS missing, count(*) FILTER (WHERE v.top IS NULL) OVER (ORDER BY v.n) AS island,
@@ -97,7 +97,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	points		integer := cardinality(days);
-	-- One day is drawn as a line of two equal points.
+	-- A single day is drawn as a line of two equal points.
 	copies		integer := CASE WHEN points = 1 THEN 2 ELSE 1 END;
 	step		numeric := 1000.0 / greatest(points - 1, 1);
 	bases		double precision[] := CASE WHEN stacked
@@ -122,7 +122,7 @@ BEGIN
 			kube_reports_internal.html_value((line->'values'->>-1)::double precision, percent));
 		bases := CASE WHEN stacked THEN given END;
 	END LOOP;
-	-- What a pointer finds out: a stripe for each day.
+	-- Tooltips: a stripe for each day.
 	SELECT string_agg(format('<rect class="hit" x="%s" width="%s" height="300"><title>%s%s</title></rect>',
 			trim_scale(round((d.n - 1.5) * step, 1)), trim_scale(round(step, 1)), to_char(d.day, 'FMDD Mon YYYY'),
 				v.words), '' ORDER BY d.n)
@@ -167,7 +167,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.chart_spark(text, double precision[])
 	IS 'a small line between the least and the greatest of its values; no axes';
 
--- parts: how many are critical, high, medium, low, of another severity.
+-- parts: the numbers of critical, high, medium, low and other severities.
 CREATE FUNCTION kube_reports_internal.chart_bar(title text, parts jsonb, whole numeric) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -193,7 +193,7 @@ BEGIN ATOMIC
 		'role="img"><title>%s</title><circle class="track" cx="60" cy="60" r="52"/>%s'
 		'<text x="60" y="61" aria-hidden="true">%s</text></svg>',
 		kube_reports_internal.html_text(title, 200),
-		-- A part of nothing would still show its round ends.
+		-- An arc of length 0 would still show its round ends.
 		CASE WHEN score > 0 THEN format('<circle class="arc" cx="60" cy="60" r="52" pathLength="100" '
 			'stroke-dasharray="%s 100" transform="rotate(-90 60 60)"/>',
 			round((100 * score)::numeric, 2)) END,

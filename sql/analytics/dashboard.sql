@@ -1,13 +1,12 @@
 -- dashboard.sql
---	  What a look at the store should tell, in numbers.
+--	  The numbers of the dashboard.
 --
--- dashboard() asks, dashboard_html() shows (analytics/dashboard_page.sql).  Whatever
--- the store holds, the answer has a bounded size: the first ones of each list,
--- at most 92 days of each line.  It reads the reader's views and searches, so
--- that it shows what its caller may see.
+-- dashboard() queries, dashboard_html() makes the page (analytics/dashboard_page.sql).  The answer has a bounded size
+-- for any store: the first entries of each list, at most 92 days of each line.  dashboard() reads the readers' views
+-- and searches, so that it shows only what its caller may see.
 --
--- Counts by severity are arrays: critical, high, medium, low, other (info and
--- unknown).  Failing are results that warn, fail or are in error.
+-- Counts by severity are arrays: critical, high, medium, low, other (info and unknown).  Failing results have status
+-- warn, fail or error.
 
 CREATE FUNCTION kube_reports.dashboard(filter jsonb DEFAULT '{}', from_day date DEFAULT NULL, to_day date DEFAULT NULL)
 	RETURNS jsonb
@@ -39,13 +38,13 @@ BEGIN
 	filter := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
 		'the filter of a dashboard has',
 		'A dashboard is of clusters, namespaces and sources: members cluster, namespace and source.');
-	-- worst_vulnerabilities() warns when results are missing.
+	-- No warning about missing results here: worst_vulnerabilities() warns.
 	clusters := kube_reports_internal.filter_strings(filter, 'cluster');
 	namespaces := kube_reports_internal.filter_strings(filter, 'namespace');
 	sources := kube_reports_internal.filter_strings(filter, 'source');
 	step := (last_day - first_day) / max_days + 1;
 
-	-- What fails now: one pass over the counts.
+	-- Failing results now: one pass over the counts.
 	WITH counted AS MATERIALIZED (
 		SELECT c.cluster, c.cluster_name, c.namespace, c.source, c.policy,
 			c.policy ~ '^(CVE|GHSA)-' AS vulnerability, sum(c.pass) AS pass,
@@ -102,7 +101,7 @@ BEGIN
 				installed_version, fixed_version, place)))
 		INTO lists;
 
-	-- How it went: counts at the end of each step, of all and of the clusters that fail most.
+	-- Trends: counts at the end of each step, of all clusters and of those with the most failing results.
 	WITH added AS MATERIALIZED (
 		SELECT s.cluster, s.cluster_name, last_day - (last_day - greatest(s.day, first_day)) / step * step AS day,
 			sum(s.pass) AS pass, sum(s.failing) AS failing,
@@ -144,7 +143,7 @@ BEGIN
 				LEFT JOIN kube_reports.fleet_freshness f ON f.cluster = c.cluster) t))
 		INTO trends;
 
-	-- Since when what fails does.
+	-- The ages of failing results.
 	SELECT jsonb_build_object(
 		'ages', jsonb_agg(jsonb_build_array(coalesce(a.critical, 0), coalesce(a.high, 0), coalesce(a.medium, 0),
 			coalesce(a.low, 0), coalesce(a.other, 0)) ORDER BY age),

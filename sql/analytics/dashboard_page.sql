@@ -1,13 +1,13 @@
 -- dashboard_page.sql
 --	  The dashboard as one page of HTML.
 --
--- The page needs nothing but itself: no script, no font, no picture from
--- elsewhere, and its Content-Security-Policy lets nothing in but the one style
--- sheet, named by its hash.  Hence no element has a style of its own; lengths
--- of bars are attributes of SVG.  It follows the reader's light or dark scheme,
--- and is read on a phone, by a screen reader and on paper as well.
--- regress/http/test_dashboard.py looks at it in a browser; with SCREENSHOTS=yes
--- it makes the pictures in docs/ anew.
+-- The page is self-contained, without scripts and without fonts or pictures
+-- from elsewhere.  Its Content-Security-Policy allows only the style sheet, by
+-- its hash.  Hence elements have no style attributes; lengths of bars are
+-- attributes of SVG.  The page follows the reader's light or dark scheme, and
+-- works on phones, with screen readers and on paper.
+-- regress/http/test_dashboard.py tests the page in a browser; with
+-- SCREENSHOTS=yes the test makes the pictures in docs/ again.
 
 CREATE FUNCTION kube_reports_internal.dashboard_style() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -148,7 +148,7 @@ RETURN CASE WHEN namespace = '' THEN 'cluster scope'
 COMMENT ON FUNCTION kube_reports_internal.html_namespace(text, text, text, bigint)
 	IS 'a namespace, with its cluster where there are several';
 
--- rest: how many more there are than the rows that are shown.
+-- rest: the number of rows that are not shown.
 CREATE FUNCTION kube_reports_internal.html_rows(rows text, empty text, rest bigint) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN rows IS NULL THEN '<p class="empty">' || empty || '</p>'
@@ -196,7 +196,7 @@ BEGIN ATOMIC
 				kube_reports_internal.html_value(r.lowest, true), kube_reports_internal.html_value(r.highest, true)),
 			t.days, jsonb_build_array(jsonb_build_object('name', 'all results', 'class', 'score', 'values', t.scores),
 				jsonb_build_object('name', 'weighted by severity', 'class', 'weighted', 'values', t.weighted)),
-			-- Tens of percent around what there is.
+			-- The range of the values, widened to tens of percent.
 			coalesce(greatest(floor(least(r.lowest, r.lowest_weighted) * 10 - 0.2) / 10, 0), 0),
 			coalesce(least(ceil(greatest(r.highest, r.highest_weighted) * 10 + 0.2) / 10, 1), 1), false, true),
 		kube_reports_internal.chart_trend('failing', 'Failing results by day and severity',

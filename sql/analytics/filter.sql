@@ -1,15 +1,13 @@
 -- filter.sql
---	  The filter of searches: what callers give, checked, and its conditions as fragments of statements.
+--	  The filter of searches: checks the caller's filter and turns it into conditions of statements.
 --
--- A filter is a JSON object.  Members are a string or an array of strings
--- (one of them has to match), unless said otherwise:
---	  cluster (uid or name), namespace, report, source, policy, rule, category,
---	  severity, status, native_status, subject_kind, subject_namespace,
---	  subject_name, subject_uid, exception; exempted (boolean: has exceptions);
---	  score_from, score_to (numbers, inclusive); properties (object, contained
---	  in the result's); since_from, since_to, first_seen_from, first_seen_to
---	  (times, the first inclusive, in UTC unless they name a zone); text (string: found in policy, rule, subject
---	  or message, whatever the case).
+-- A filter is a JSON object.  Members are a string or an array of strings (one of them has to match), unless said
+-- otherwise:
+--	  cluster (uid or name), namespace, report, source, policy, rule, category, severity, status, native_status,
+--	  subject_kind, subject_namespace, subject_name, subject_uid, exception; exempted (boolean: has exceptions);
+--	  score_from, score_to (numbers, inclusive); properties (object, contained in the result's); since_from, since_to,
+--	  first_seen_from, first_seen_to (times, the first inclusive, in UTC unless they name a zone); text (string: found
+--	  in policy, rule, subject or message, whatever the case).
 
 CREATE TYPE kube_reports_internal.result_filter AS (
 	clusters	integer[],
@@ -129,7 +127,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.filter_words(jsonb, text, text[])
 	IS 'a member of a filter as filter_strings() gives it, that knows only some words. Raises 22023 for any other';
 
--- A look into result_detail for each pair of them.
+-- One lookup in the index result_detail for each pair of detail and criterion.
 CREATE FUNCTION kube_reports_internal.criteria_of_details(details bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -147,8 +145,8 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.criteria_of_details(bigint[])
 	IS 'the criteria of the results that have these details; null: there are none';
 
--- Each by its index, whatever the planner thinks of arrays that it does not know.  No bitmap: it would hold all results
--- of a frequent message before the first row, and LIMIT could not end it.
+-- Each lookup must use its index, although the planner does not know the arrays' lengths.  No bitmap scan: it would
+-- collect all results of a frequent message before the first row, so that LIMIT could not end it early.
 CREATE FUNCTION kube_reports_internal.few_results(origins bigint[] DEFAULT NULL, subjects bigint[] DEFAULT NULL,
 	details bigint[] DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE
@@ -166,8 +164,8 @@ COMMENT ON FUNCTION kube_reports_internal.few_results(bigint[], bigint[], bigint
 	IS 'whether these reports, subjects and details have at most 20,000 results: sorting more takes longer than to '
 		'walk to the first ones; null: none are given';
 
--- Times mean the same for everybody who gives them.  What is looked up is planned for what a filter has: a plan for all
--- of them would walk through every subject.
+-- Times are read independently of the session's settings.  Lookups are planned for the values of each filter: a generic
+-- plan would walk through every subject.
 CREATE FUNCTION kube_reports_internal.read_filter(filter jsonb, role text, seal bytea)
 	RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
@@ -178,7 +176,7 @@ SET datestyle = 'ISO, MDY'
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- More than these are not looked up: a walk over the results finds the first of many soon.
+	-- If more ids match, they are not used: then a walk over the results soon finds the first matches.
 	max_ids CONSTANT integer := 1000;
 	wanted		kube_reports_internal.result_filter;
 	scope		record := kube_reports_internal.caller_scope(role, seal);
@@ -247,7 +245,7 @@ BEGIN
 		END IF;
 		wanted.properties := nullif(filter->'properties', '{}');
 	END IF;
-	-- One statement for each, so that each is planned for what it has.
+	-- One statement for each member, so that each has a plan of its own.
 	CASE
 		WHEN wanted.exceptions IS NOT NULL THEN
 			wanted.details := ARRAY(SELECT d.id FROM kube_reports_internal.detail d
@@ -266,7 +264,7 @@ BEGIN
 	ELSIF kube_reports_internal.few_results(details => wanted.details) THEN
 		few := true;
 	ELSIF wanted.details IS NOT NULL THEN
-		-- The first of many are soon found by the counts, of the criteria that have such results at all.
+		-- If there are many results, a walk over the counts of their criteria soon finds the first ones.
 		wanted.criteria := ARRAY(SELECT c FROM unnest(kube_reports_internal.criteria_of_details(wanted.details)) c
 			WHERE wanted.criteria IS NULL OR c = ANY (wanted.criteria));
 	END IF;
@@ -314,7 +312,7 @@ COMMENT ON FUNCTION kube_reports_internal.read_filter(jsonb, text, bytea)
 	IS 'a filter, checked, with ids for what it names and the scope of its caller. Raises 22023 for members that are '
 		'unknown or of another form, 42501 for a wrong seal';
 
--- There are few criteria; of subjects and details only few are worth looking up.
+-- There are few criteria.  Subjects and details are worth looking up only if few match.
 CREATE FUNCTION kube_reports_internal.look_up_text(wanted kube_reports_internal.result_filter, first_step integer,
 	last_step integer) RETURNS kube_reports_internal.result_filter
 LANGUAGE plpgsql STABLE
@@ -351,7 +349,7 @@ COMMENT ON FUNCTION kube_reports_internal.look_up_text(kube_reports_internal.res
 		'subjects (2) or details (3), as long as they are few, and of criteria where the results with these are not; '
 		'the first pages of a search often need neither';
 
--- Only constants: $1 is the filter.
+-- The fragments are constants: $1 is the filter.
 CREATE FUNCTION kube_reports_internal.count_conditions(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -359,7 +357,7 @@ BEGIN ATOMIC
 		CASE WHEN (wanted).scope_clusters IS NOT NULL THEN
 			'(r.cluster_id = ANY (($1).scope_clusters) OR (r.cluster_id, r.namespace) IN'
 			' (SELECT * FROM unnest(($1).scope_namespace_clusters, ($1).scope_namespaces)))' END,
-		-- The same once more, where it can be looked up.
+		-- The same condition again, in a form that an index supports.
 		CASE WHEN (wanted).scope_clusters = '{}' THEN
 			'r.cluster_id = ANY (($1).scope_namespace_clusters) AND r.namespace = ANY (($1).scope_namespaces)' END,
 		CASE WHEN (wanted).clusters IS NOT NULL THEN 'r.cluster_id = ANY (($1).clusters)' END,
@@ -390,7 +388,7 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.score_conditions(kube_reports_internal.result_filter)
 	IS 'the conditions of a filter on the score of r (result), with the filter as $1: constants only';
 
--- By the expression of result_score, which has no other condition.
+-- The expression of the index result_score, whose predicate has no other condition.
 CREATE FUNCTION kube_reports_internal.score_range(wanted kube_reports_internal.result_filter) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -411,7 +409,7 @@ BEGIN ATOMIC
 			WHEN (wanted).reports IS NOT NULL THEN 'g.name = ANY (($1).reports)' END,
 		CASE WHEN (wanted).statuses <@ '{w,f,e}'::"char"[] THEN 'r.status IN (''w'', ''f'', ''e'')' END,
 		CASE WHEN (wanted).subjects IS NOT NULL THEN 'r.subject = ANY (($1).subjects)' END,
-		-- Subjects by name or namespace have been looked up by all of these.
+		-- A lookup of subjects by name or namespace has checked all of these already.
 		CASE WHEN (wanted).subjects IS NULL OR (wanted).subject_uids IS NOT NULL THEN concat_ws(' AND ', 'true',
 			CASE WHEN (wanted).subject_kinds IS NOT NULL THEN 's.kind = ANY (($1).subject_kinds)' END,
 			CASE WHEN (wanted).subject_namespaces IS NOT NULL THEN 's.namespace = ANY (($1).subject_namespaces)' END,
@@ -432,8 +430,8 @@ COMMENT ON FUNCTION kube_reports_internal.filter_conditions(kube_reports_interna
 	IS 'the further conditions of a filter on r (result), k (criterion), s (subject), d (detail) and g (origin), with '
 		'the filter as $1: constants only; text aside';
 
--- A text is looked for in one place after the other, each with what it takes: the first pages often need no more than
--- the first.
+-- A text is searched in one place after the other, each with its own lookups: the first pages often need only the first
+-- place.
 CREATE FUNCTION kube_reports_internal.text_condition(wanted kube_reports_internal.result_filter, step integer)
 	RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -456,12 +454,12 @@ RETURN kube_reports_internal.count_conditions(wanted) || ' AND ' || kube_reports
 COMMENT ON FUNCTION kube_reports_internal.result_conditions(kube_reports_internal.result_filter)
 	IS 'all conditions of a filter: count_conditions(), filter_conditions() and text, wherever it is';
 
--- In the order of result_criterion, whose every column is often asked for: what is asked for is together, and the first
--- rows need no sort of all.  There are three ways:
---	  counts: each of their cells is one look into that index, and none is looked at that has nothing to offer;
---	  ids: so few rows that all are found by the index of their reports, subjects or details, and sorted;
---	  index: of scores or times, or else that of the order, as the planner likes.
--- OFFSET keeps the planner from mixing another one in.
+-- The order is that of the index result_criterion, whose columns are frequent in filters: matching rows stand together,
+-- and the first rows need no sort of all.  There are three ways:
+--	  counts: each cell of the counts is one lookup in that index; cells without matches are skipped;
+--	  ids: so few rows match that the indexes of reports, subjects or details find all of them, and they are sorted;
+--	  index: an index of scores or times, or result_criterion, as the planner chooses.
+-- OFFSET keeps the planner from choosing another way.
 CREATE FUNCTION kube_reports_internal.filter_rows(wanted kube_reports_internal.result_filter, step integer,
 	after boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -496,8 +494,8 @@ BEGIN ATOMIC
 		|| CASE t.way WHEN 'counts' THEN '
 			ORDER BY r.origin, r.key LIMIT $2) p
 		ORDER BY c.criterion, c.status, c.cluster_id, c.namespace, p.origin, p.key LIMIT $2'
-			-- What is behind the place is asked of what was found: no reason to walk there.  The criterion alone is
-			-- cheaper, for most rows.
+			-- The place is compared outside the subquery, so that the planner does not walk an index to the place.  The
+			-- comparison of the criterion alone is cheaper and decides for most rows.
 			ELSE CASE t.way WHEN 'ids' THEN concat(' OFFSET 0) r', ' WHERE r.criterion >= ($3).criterion AND ' || t.place) ELSE '' END || '
 			ORDER BY r.criterion, r.status, r.cluster_id, r.namespace, r.origin, r.key LIMIT $2' END
 	FROM (SELECT CASE WHEN step = 1 THEN '' ELSE 'NOT ' END

@@ -1,12 +1,12 @@
 -- search.sql
---	  Searches: results, resources and reports by filters for everything.
+--	  Searches for results, resources and reports by filters.
 --
--- A search is a function of two halves.  The one that is called reads its
--- caller from the view caller and runs with the caller's privileges.  The
--- other (find_...) runs as the owner, checks the caller's seal and puts
--- together a statement of the fragments in filter.sql; what callers give is a
--- parameter ($1) of it and never text of it.  The statement is planned with
--- the values at hand, so that each filter uses its index.
+-- A search is a function of two halves.  The public half reads its caller's
+-- name from the view caller and runs with the caller's privileges.  The other
+-- half (find_...) runs as the owner, checks the caller's seal and builds a
+-- statement from the fragments in filter.sql.  The caller's values are its
+-- parameter ($1) and never part of its text.  The statement is planned for
+-- these values, so that each filter uses its index.
 
 ---- results ----
 
@@ -35,7 +35,7 @@ CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_inter
 		since timestamptz, place text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
--- Cells come in order, and a page ends with its last row; a hash table would take all of them first.
+-- Cells are read in order until the page is full.  A hash table would read all of them first.
 SET enable_hashagg = off
 SET jit = off
 AS $$
@@ -204,8 +204,8 @@ CREATE FUNCTION kube_reports_internal.find_reports(role text, seal bytea, filter
 		highest_score real, place bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- A scan of all results, a bitmap or a sort of all with a score is never the way to the first ones, but looks so where
--- statistics are older than the results.
+-- A scan of all results, a bitmap scan or a sort of all scored results is never the best way to the first rows, but
+-- seems cheap if statistics are older than the results.
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off
@@ -214,16 +214,16 @@ AS $$
 DECLARE
 	wanted		kube_reports_internal.result_filter :=
 		kube_reports_internal.look_up_text(kube_reports_internal.read_filter(filter, role, seal), 2, 3);
-	-- Of single namespaces there is an index of its own.
+	-- Conditions on single namespaces have an index of their own.
 	scored		text := kube_reports_internal.count_conditions(wanted) || ' AND '
 		|| CASE WHEN wanted.scope_clusters = '{}' OR wanted.namespaces IS NOT NULL
 		THEN kube_reports_internal.score_conditions(wanted) ELSE kube_reports_internal.score_range(wanted) END;
 	few			boolean;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- Counted, not estimated: what is few is found by its score and sorted; of what is many the first reports are soon
-	-- met in the order of result_report_score.  Each of the two statements has the words of its index only: OFFSET
-	-- keeps the order of reports from the first, way the other index from the second.
+	-- Count instead of estimating: few results are found by their score and sorted; among many, a walk in the order of
+	-- the index result_report_score soon meets the first reports.  Each of the two statements fits one index only:
+	-- OFFSET keeps the order of reports out of the first, way keeps the other index out of the second.
 	EXECUTE 'SELECT count(*) <= 20000 FROM (SELECT FROM kube_reports_internal.result r WHERE ' || scored
 		|| ' LIMIT 20001) r' INTO few USING wanted;
 	wanted.way := 'counts';
@@ -267,9 +267,10 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint
 
 ---- vulnerabilities ----
 
--- Which are worst is told by their scores, and these stand in results, not in counts: the distinct pairs of score and
--- criterion are walked from the highest, each a look into result_score, until there are enough whose results the caller
--- may see.  Of results and counts it looks single ones up, however few rows statistics have seen.
+-- Scores say which vulnerabilities are worst, and only results have scores, not counts.  The function walks the
+-- distinct pairs of score and criterion from the highest score down, with one lookup in the index result_score for
+-- each, until it has enough pairs with results that the caller may see.  It always looks results and counts up one by
+-- one, even if statistics say that the tables are small.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
 	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text,
 		installed_version text,
@@ -285,7 +286,7 @@ DECLARE
 	asked		jsonb := kube_reports_internal.checked_filter(filter, ARRAY['cluster', 'namespace', 'source'],
 		'the filter of vulnerabilities has',
 		'Members are cluster, namespace and source.') || '{"status": ["warn", "fail", "error"]}';
-	-- Not as criteria, of which a scanner of vulnerabilities has tens of thousands.
+	-- Compared by name, not by criteria: a vulnerability scanner has tens of thousands of criteria.
 	sources CONSTANT text[] := kube_reports_internal.filter_strings(asked, 'source');
 	wanted		kube_reports_internal.result_filter := kube_reports_internal.read_filter(asked - 'source', role, seal);
 	conditions CONSTANT text := kube_reports_internal.count_conditions(wanted)
@@ -311,8 +312,8 @@ DECLARE
 	more		bigint;
 BEGIN
 	PERFORM kube_reports_internal.check_rows(max_rows);
-	-- From the highest score on, one look into the index for each score and criterion, as far as the caller fetches.
-	-- Equals of the last one are taken as well: the number of their results decides.
+	-- From the highest score down, one index lookup for each score and criterion, until the loop has enough.  Ties with
+	-- the last one are included: the numbers of their results decide.
 	FOR place IN EXECUTE
 		'WITH RECURSIVE scored AS (
 			(SELECT nullif(r.score, 0) AS score, r.criterion FROM kube_reports_internal.result r
@@ -347,7 +348,7 @@ BEGIN
 			END IF;
 		END IF;
 	END LOOP;
-	-- Most is not for the caller: what is, is read instead.
+	-- The caller may not see most of the results: read those that the caller may see instead.
 	IF rest IS NOT NULL THEN
 		EXECUTE 'SELECT $3 || array_agg(v.source), $4 || array_agg(v.policy), $5 || array_agg(v.score)
 			FROM (SELECT k.source, k.policy, max(r.score) AS score
@@ -361,7 +362,7 @@ BEGIN
 	END IF;
 	SELECT count(*) INTO found FROM (SELECT DISTINCT w.source, w.policy
 		FROM unnest(worst_sources, worst_policies) w(source, policy)) w;
-	-- Those without a score come last, by their severity.
+	-- Vulnerabilities without a score come last, by severity.
 	FOREACH level IN ARRAY ARRAY(SELECT s.word
 		FROM unnest(kube_reports_internal.severity_words()) WITH ORDINALITY s(word, place) ORDER BY s.place DESC)
 	LOOP
@@ -378,7 +379,7 @@ BEGIN
 
 	SELECT array_agg(k.id) INTO criteria FROM kube_reports_internal.criterion k
 		WHERE (k.source, k.policy) IN (SELECT * FROM unnest(worst_sources, worst_policies));
-	-- What else is known stands in each result: a hundred of them tell.
+	-- The other columns stand in the results: read at most a hundred results of each.
 	RETURN QUERY EXECUTE
 		'SELECT v.source, v.policy, v.severity, v.score, v.failing, v.places, f.package, f.installed_version, f.fixed_version
 		FROM (SELECT k.source, k.policy, w.score, sum(c.count)::bigint AS failing, count(DISTINCT (c.cluster_id, c.namespace)) AS places,
@@ -419,7 +420,7 @@ COMMENT ON FUNCTION kube_reports.worst_vulnerabilities(integer, jsonb)
 		'severity where there is none; failing: their results, places: in how many namespaces; filter: members '
 		'cluster, namespace, source. Raises 22023';
 
----- the first of a dimension ----
+---- top values of a dimension ----
 
 CREATE FUNCTION kube_reports.top(dimension text, n integer DEFAULT 10, filter jsonb DEFAULT '{}')
 	RETURNS TABLE (value text, failing bigint, total bigint)

@@ -1,9 +1,9 @@
 -- trends.sql
---	  What happened, what was, how it goes.
+--	  Events, intervals, trends and scores.
 --
--- History is what result_change has: 25 months unless history_retention says
--- otherwise.  A result that is gone but may still come back (settles_at) has
--- not gone yet, for every reader.
+-- History is the contents of result_change: 25 months by default (setting
+-- history_retention).  A result that has disappeared but may still come back
+-- (settles_at) still exists for all readers.
 
 ---- history ----
 
@@ -31,7 +31,8 @@ COMMENT ON VIEW kube_reports.result_event
 		'names; first_seen and old_since: when it had appeared, since when it had had its old status; gone_with: it '
 		'disappeared with its report, or with all that the report said of its resource; null: alone';
 
--- Each change ends the time of a status; what has not ended is a result, or has gone and may yet come back.
+-- Each change ends an interval.  Intervals without an end are those of results, and of results that have disappeared
+-- but may still come back.
 CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, i.namespace, g.name AS report, k.source, k.policy, k.rule,
 		k.category, k.severity,
@@ -144,8 +145,8 @@ RETURN CASE severity WHEN 'critical' THEN 10 WHEN 'high' THEN 6 WHEN 'medium' TH
 COMMENT ON FUNCTION kube_reports.severity_weight(text)
 	IS 'what a result counts in weighted scores: critical 10, high 6, medium 3, low and unknown 1, info 0';
 
--- Whole clusters by their rows of their own, of others the namespaces that the reader sees.  What is not folded yet is
--- added.
+-- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Unfolded
+-- deltas are added.
 CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, n.namespace, n.of_cluster, n.source, n.category, n.severity, n.day,
 		n.pass, n.warn, n.fail, n.error, n.skip, n.excluded
@@ -156,8 +157,8 @@ CREATE VIEW kube_reports.score_change WITH (security_barrier) AS
 					s.error - lag(s.error, 1, 0::bigint) OVER series AS error,
 				s.skip - lag(s.skip, 1, 0::bigint) OVER series AS skip,
 					s.excluded - lag(s.excluded, 1, 0::bigint) OVER series AS excluded
-			-- Who asks for the clusters alone reads nothing of their namespaces: of_cluster is constant on each side of
-			-- the union.
+			-- of_cluster is constant on each side of the union, so that a query for clusters alone reads no rows of
+			-- namespaces.
 			FROM (SELECT true AS of_cluster, s.* FROM kube_reports_internal.score_daily s
 					WHERE s.cluster_id = ANY (ARRAY(SELECT w.id FROM kube_reports_internal.caller_cluster w))
 						AND s.namespace = '*'
@@ -227,8 +228,8 @@ COMMENT ON FUNCTION kube_reports.compliance_score(date, date, boolean)
 		'nothing out (MANUAL, NOT-APPLICABLE, INCONSISTENT, INFO: excluded). weighted_score: each result as often as '
 		'severity_weight() says';
 
--- Scores of several clusters are those of all their results, and no mean of theirs: a cluster of ten results does not
--- weigh as much as one of a million.
+-- The score of several clusters is computed from all their results, not as the mean of their scores: a cluster of ten
+-- results does not weigh as much as one of a million.
 CREATE FUNCTION kube_reports.fleet_score(from_day date, to_day date, filter jsonb DEFAULT '{}', step integer DEFAULT 1)
 	RETURNS TABLE (day date, pass bigint, warn bigint, fail bigint, error bigint, skip bigint,
 		excluded bigint, failing bigint,

@@ -1,11 +1,11 @@
 -- views.sql
 --	  Results and counts as readers see them.
 --
--- Views are security_barrier views: what a reader may not see is gone before
--- a predicate of the reader's is looked at.  cluster is the uid of the
--- namespace kube-system, cluster_name what the cluster calls itself; namespace
--- is the report's, empty for reports of cluster scope; it decides who sees
--- what.  subject_* is the resource that a result is about.
+-- Views are security_barrier views: rows that a reader may not see are removed
+-- before a predicate of the reader is evaluated.  cluster is the uid of the
+-- namespace kube-system, cluster_name is the cluster's display name; namespace
+-- is the report's, empty for reports of cluster scope, and decides which
+-- readers see a row.  subject_* is the resource that a result is about.
 
 ---- results ----
 
@@ -122,13 +122,13 @@ COMMENT ON FUNCTION kube_reports.cve(text)
 
 ---- counts ----
 
--- sum(bigint) is numeric, which costs more than all the rest of counting.
+-- sum(bigint) returns numeric, which costs more than the rest of the counting.
 CREATE AGGREGATE kube_reports_internal.total(bigint) (SFUNC = pg_catalog.int8pl, STYPE = bigint, INITCOND = '0',
 	COMBINEFUNC = pg_catalog.int8pl, PARALLEL = SAFE);
 COMMENT ON AGGREGATE kube_reports_internal.total(bigint) IS 'sum as a bigint; 0 of nothing; raises 22003 beyond';
 
--- A function of our own that reads tables would do so with the reader's privileges, also in a view: unfolded() is
--- written out.
+-- Even in a view, a function would read tables with the reader's privileges.  So the view contains the query of
+-- unfolded().
 CREATE VIEW kube_reports_internal.visible_rollup AS
 	SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
 	FROM (SELECT r.cluster_id, r.namespace, r.criterion, r.kind, r.status, r.native_status, r.count
@@ -167,8 +167,8 @@ COMMENT ON VIEW kube_reports_internal.visible_policy
 	IS 'the counts by policy and status that whoever reads the view may see, to be added up as in visible_rollup; '
 		'criterion: one of the policy''s, whose rule says nothing';
 
--- The counts of each cluster are added up by themselves: neither its uid nor its name is looked at for each of them,
--- and the planner knows how many there are.
+-- Counts are added up cluster by cluster, so that the sum does not handle the cluster's uid and name for each count,
+-- and the planner knows the number of clusters.
 CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.rule, k.severity,
 		r.kind AS subject_kind,
@@ -184,7 +184,7 @@ CREATE VIEW kube_reports.result_count WITH (security_barrier) AS
 		JOIN kube_reports_internal.criterion k ON k.id = r.criterion;
 COMMENT ON VIEW kube_reports.result_count IS 'how many results there are of each kind';
 
--- What a view does not ask for costs it nothing.
+-- Columns that a view does not use cost nothing.
 CREATE VIEW kube_reports_internal.visible_count AS
 	SELECT r.*, k.source, k.category, k.policy, k.rule, k.severity,
 		CASE r.status WHEN 'p' THEN r.count ELSE 0 END AS pass, CASE r.status WHEN 'w' THEN r.count ELSE 0 END AS warn,
@@ -271,7 +271,7 @@ CREATE VIEW kube_reports.policy_counts WITH (security_barrier) AS
 			HAVING kube_reports_internal.total(r.count) <> 0) r;
 COMMENT ON VIEW kube_reports.policy_counts IS 'policies and their rules, with counts by status';
 
--- What is said of a policy is said by any criterion of it.
+-- Any criterion of a policy provides the columns that describe the policy.
 CREATE VIEW kube_reports.failing_by_policy_namespace WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, k.source, k.category, k.policy, k.severity,
 		r.warn, r.fail, r.error
@@ -350,8 +350,7 @@ COMMENT ON TABLE kube_reports.framework_control
 		'knows; source and rule empty: any';
 SELECT pg_catalog.pg_extension_config_dump('kube_reports.framework_control', '');
 
--- Several rows may say that the same is checked; it is counted once, for a control and for its framework (control
--- null).
+-- Several rows may match the same criterion, which counts once for a control and once for its framework (control null).
 CREATE VIEW kube_reports_internal.control_criterion AS
 	SELECT DISTINCT f.framework, c.control, k.id AS criterion, k.source, k.policy, k.rule, k.severity
 	FROM kube_reports.framework_control f
@@ -378,7 +377,8 @@ CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.control_counts
 	IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 
--- A check's remediations are its own: their owner is the check's result.  Several have numbers behind its name.
+-- The owner of a remediation is the result of its check.  If a check has several, their names are the check's name and
+-- a number.
 CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan,
 		k.category AS suite, k.rule, k.severity,
@@ -418,8 +418,9 @@ COMMENT ON VIEW kube_reports.remediable_failures
 
 ---- remediations ----
 
--- A column of a view is moved below its barrier with a predicate on it, and then is what it is made of: nothing here
--- may fail for a document, and the rows are those that the reader may see before any of it is looked at.
+-- PostgreSQL may move a predicate on a column below the view's barrier, and then evaluates the column's expression
+-- there.  So no expression here may fail for any document, and rows are limited to those that the reader may see before
+-- any expression is evaluated.
 CREATE VIEW kube_reports.remediations WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, o.namespace, o.name AS remediation,
 		coalesce(nullif(kube_reports_internal.string_at(o.body, 'status', 'applicationState'), ''),

@@ -1,16 +1,15 @@
 -- outgoing.sql
---	  New failures on their way to webhooks.
+--	  Delivery of new failures to webhooks.
 --
--- A batch is what lies between a target's place and the horizon of history.
--- The place moves when the target has acknowledged the batch, in one
--- transaction of its own: what is not acknowledged is sent again.  A sender
--- does not keep a connection, let alone a lock, while it waits for the
--- target: it takes the row under a lock that it does not wait for, notes that
--- it has a batch under way and until when at the latest, and lets go.  So one
--- sender at a time serves a target, and another takes over when it is gone.
--- Each batch has a holder of its own: what becomes of a batch that is not the
--- one under way any more, as the target's place was moved or it was removed
--- and added anew, is not taken for what became of the other.
+-- A batch is taken from the history between a target's place and the horizon.
+-- When the target has acknowledged the batch, a separate transaction moves the
+-- place: unacknowledged batches are sent again.  A sender keeps neither a
+-- connection nor a lock while it waits for the target: it locks the target's
+-- row, skipping locked rows, stores its hold on the target and when the hold
+-- ends at the latest, and commits.  So one sender at a time serves a target,
+-- and another takes over if the sender is gone.  Each batch has a holder of its
+-- own: if the target's place is moved, or the target is removed and added
+-- again, the outcome of the old batch is ignored.
 
 ---- targets ----
 
@@ -32,7 +31,7 @@ BEGIN
 			coalesce(left(name, 100), '')
 			USING ERRCODE = 'invalid_parameter_value';
 	END IF;
-	-- Neither user nor password: secrets have no place here.
+	-- No user and no password: secrets must not be stored here.
 	IF url IS NULL OR url !~ '^https://[A-Za-z0-9._:\[\]-]+([/?][!-~]*)?$' OR url ~ '#' OR length(url) > 2000 THEN
 		RAISE EXCEPTION 'a webhook''s URL is https://host[:port][/path][?query]'
 			USING ERRCODE = 'invalid_parameter_value',
@@ -117,7 +116,7 @@ DECLARE
 BEGIN
 	IF after IS NOT NULL THEN
 		SELECT e.version, e.key INTO place FROM kube_reports_internal.event_place(after) e;
-		-- Nobody holds it any more: what is under way is not taken for an acknowledgement.
+		-- Clear the holder: an acknowledgement of the batch under way is ignored.
 		UPDATE kube_reports_internal.webhook_progress p SET version = place.version, key = place.key, holder = NULL,
 			held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = resume_webhook.name;
@@ -160,11 +159,11 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- Of messages and properties, as stored: the batch ends behind the first event with which they are more.
+	-- Limits the stored size of messages and properties: a batch ends after the first event that exceeds the limit.
 	max_bytes CONSTANT integer := 1048576;
 	step		record := kube_reports_internal.next_events(wanted, version, key, horizon, greatest(500, batch_size));
 BEGIN
-	-- A current result says more than history keeps.
+	-- Current results add message and properties, which history does not keep.
 	SELECT coalesce(array_agg((SELECT to_json(l) FROM (SELECT e.*, d.message, d.properties
 				FROM unnest(step.events[b.n:b.n]) e LEFT JOIN kube_reports_internal.detail d ON d.id = b.detail) l)
 					ORDER BY b.n), '{}'),
@@ -201,9 +200,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	-- The target's time, and for the answer to be noted.
+	-- Added to the target's timeout: time to store the outcome.
 	margin CONSTANT interval := '5 seconds';
-	-- Where little of history matches; the rest is for the next call.
+	-- The time limit if little of history matches.  The next call continues.
 	look_until CONSTANT timestamptz := clock_timestamp() + interval '0.5 seconds';
 	served		record;
 	candidate	text;
@@ -226,13 +225,13 @@ BEGIN
 		ORDER BY p.next_attempt_at, p.acknowledged_at NULLS FIRST, w.name
 	LOOP
 		horizon := coalesce(horizon, kube_reports_internal.event_horizon(ARRAY[served.id]));
-		-- Most of the time there is nothing: then the row stays as it is.
+		-- Usually there are no new events.  Then the row is not changed.
 		CONTINUE WHEN NOT EXISTS (SELECT FROM kube_reports_internal.webhook_progress p
 			JOIN kube_reports_internal.result_change h
 			ON h.cluster_id = p.cluster_id AND h.version >= p.version AND (h.version, h.key) > (p.version, p.key)
 				AND h.version <= horizon
 			WHERE p.cluster_id = served.id AND p.name = candidate);
-		-- Read together, under the lock: it may be paused by now, or another one of that name.
+		-- Read webhook and progress together, under the lock: the webhook may have been paused or replaced meanwhile.
 		SELECT w.*, p.version, p.key INTO target FROM kube_reports_internal.webhook w
 			JOIN kube_reports_internal.webhook_progress p ON p.cluster_id = w.cluster_id AND p.name = w.name
 			WHERE w.cluster_id = served.id AND w.name = candidate AND NOT w.paused
@@ -301,13 +300,13 @@ BEGIN
 					held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSIF not_sent THEN
-		-- What one sender lacks is no reason for the others to wait.
+		-- Only this sender could not send, so the others need not wait.
 		UPDATE kube_reports_internal.webhook_progress p
 			SET failures = p.failures + 1, failed_at = clock_timestamp(), error =
 				left(api_webhook_done.error, 500), holder = NULL, held_until = '-infinity'
 			WHERE p.cluster_id = served AND p.name = api_webhook_done.name AND p.holder = api_webhook_done.holder;
 	ELSE
-		-- Half a second, doubled each time, up to five minutes; give or take a fifth.
+		-- Wait half a second, doubled each time, up to five minutes, plus or minus a fifth.
 		UPDATE kube_reports_internal.webhook_progress p
 			SET failures = p.failures + 1, failed_at = clock_timestamp(), error = left(api_webhook_done.error, 500),
 				next_attempt_at = clock_timestamp() + least(interval '0.5 seconds' * 2 ^ least(p.failures, 20),

@@ -1,16 +1,17 @@
 -- results.sql
---	  Results and history on their way out: by COPY, and by the proxy.
+--	  Export of results and history: by COPY, and by the proxy.
 --
 -- Both ways give the same bytes: columns are texts, numbers and JSON that no
 -- setting of a session changes, and times are in UTC.
 --
 -- An event is a row of history.  Its id, version and key, is its place in
 -- history's order: versions of a lane become visible in their order, but lanes
--- do not wait for each other, and what is gone may come back until it has
--- settled.  So whoever follows history reads up to a horizon below which
--- nothing more can appear (event_horizon()), and goes on behind the last id.
+-- do not wait for each other, and a result that has disappeared may come back
+-- until it has settled.  So a follower of history reads up to a horizon below
+-- which no more events can appear (event_horizon()), and continues after the
+-- last id.
 
----- what goes out ----
+---- exported rows ----
 
 CREATE FUNCTION kube_reports_internal.utc_text(at timestamptz) RETURNS text
 LANGUAGE sql STABLE
@@ -107,11 +108,11 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.event_place(text) IS 'version and key of an event''s id. Raises 22023';
 
--- A version is drawn with the lane's lock, or the store's, held until it is visible.  So: first the newest version that
--- was drawn, then who holds locks, then what can be seen.  A version drawn before the first step is visible in the
--- third unless its writer was seen holding a lock in the second; and of that lane everything is visible up to the
--- newest version that is.  In a lane that is seldom written to that may be an old one: so such lanes are looked at
--- again, as most writers are done in a moment.
+-- A writer draws a version while it holds the lock of the lane or of the store, and holds that lock until the version
+-- is visible.  So the function first reads the newest version drawn, then the locks held, then the visible versions.  A
+-- version drawn before the first step is visible in the third, unless the second step saw its writer's lock.  In a
+-- locked lane, everything is visible up to the lane's newest visible version.  In a lane that is seldom written to,
+-- that version may be old.  So the function looks at such lanes again: most writers end in a moment.
 CREATE FUNCTION kube_reports_internal.event_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -120,7 +121,7 @@ DECLARE
 	looks CONSTANT integer := 20;
 	newest		bigint;
 	locked		oid[];
-	-- Lanes in which a version up to the newest may yet become visible.
+	-- Lanes in which a version up to the newest may still become visible.
 	pending		integer[];
 BEGIN
 	IF pg_is_in_recovery() OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
@@ -144,7 +145,7 @@ BEGIN
 				AND kube_reports_internal.lane_version(l.id) < newest);
 		EXIT WHEN pending = '{}';
 	END LOOP;
-	-- The history of large reports follows their changes.
+	-- The history of large reports is written after their changes.
 	RETURN least(newest, (SELECT min(kube_reports_internal.lane_version(l.id)) FROM kube_reports_internal.lane l
 		WHERE l.id = ANY (pending)),
 		(SELECT min(p.first) - 1 FROM kube_reports_internal.result_pending p
@@ -156,8 +157,8 @@ COMMENT ON FUNCTION kube_reports_internal.event_horizon(integer[])
 	IS 'a version up to which nothing more can appear in the history of some clusters, but for what is gone and '
 		'settles. Raises 0A000 on a standby and in transactions that are not READ COMMITTED';
 
--- What is gone waits for settles_at, and what came after it waits with it: ids must not appear behind those that have
--- been given.
+-- Events of disappeared results wait for settles_at, and later events wait with them: no id may appear before ids that
+-- have already been returned.
 CREATE FUNCTION kube_reports_internal.settled_horizon(cluster_ids integer[]) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -199,7 +200,7 @@ CREATE TYPE kube_reports_internal.event_filter AS (
 COMMENT ON TYPE kube_reports_internal.event_filter IS 'a filter of events, checked; nulls: no matter, but clusters '
 	'are named; new_only: the old status is none of statuses, which are named then';
 
--- Times mean the same for everybody who gives them.
+-- Times are read independently of the session's settings.
 CREATE FUNCTION kube_reports_internal.read_event_filter(filter jsonb) RETURNS kube_reports_internal.event_filter
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -207,7 +208,7 @@ SET timezone = 'UTC'
 SET datestyle = 'ISO, MDY'
 AS $$
 DECLARE
-	-- Empty: none, it appeared or is gone.
+	-- Empty: no status, because the result appeared or disappeared.
 	statuses CONSTANT text[] := kube_reports_internal.status_words() || ''::text;
 	wanted		kube_reports_internal.event_filter;
 	given		text[];
@@ -246,7 +247,7 @@ COMMENT ON FUNCTION kube_reports_internal.read_event_filter(jsonb)
 
 ---- the next events ----
 
--- However few of them match, a step looks at max_rows rows of history.
+-- A step reads at most max_rows rows of history, however few of them match.
 CREATE FUNCTION kube_reports_internal.next_events(wanted kube_reports_internal.event_filter, after_version bigint,
 	after_key bigint, horizon bigint, max_rows integer,
 		OUT events kube_reports.exported_event[], OUT origins bigint[], OUT last_version bigint,
@@ -320,7 +321,7 @@ COMMENT ON FUNCTION kube_reports_internal.next_events(kube_reports_internal.even
 		'the next max_rows of history; last_version and last_key: the last one that was looked at (null: there was '
 		'none); more: there may be others';
 
--- The cursor is the horizon, and the place of what was looked at last.
+-- The cursor is the horizon and the place of the last row that was read.
 CREATE FUNCTION kube_reports_internal.event_step(wanted kube_reports_internal.event_filter, after text,
 	max_rows integer, INOUT "cursor" text,
 		OUT events kube_reports.exported_event[])
@@ -353,8 +354,8 @@ COMMENT ON FUNCTION kube_reports_internal.event_step(kube_reports_internal.event
 
 ---- the next results ----
 
--- A step ends early where messages and properties are large: behind the first result with which they are more than
--- max_bytes, as stored.
+-- A step ends early if messages and properties are large: after the first result with which their stored size exceeds
+-- max_bytes.
 CREATE FUNCTION kube_reports_internal.result_step(wanted kube_reports_internal.result_filter,
 	max_rows integer, INOUT "cursor" text,
 		OUT results kube_reports.exported_result[])
@@ -482,7 +483,8 @@ END;
 COMMENT ON FUNCTION kube_reports_internal.export_body(text, boolean, json[], json)
 	IS 'lines in a format (csv or jsonl); header: an object with the members of a line, for the first line of CSV';
 
--- The request names one cluster, the proxy's, and the namespace that its client was authorized for, if it was for one.
+-- The request contains one cluster, the proxy's, and the namespace that its client was authorized for, if the
+-- authorization was for a single one.
 CREATE FUNCTION kube_reports_internal.api_export(cluster uuid, request text, "cursor" text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
@@ -491,7 +493,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	-- About a megabyte of results; rows of history that are looked at.
+	-- page_rows: about a megabyte of results.  step_rows: rows of history that one step reads.
 	page_rows CONSTANT integer := 1500;
 	step_rows CONSTANT integer := 5000;
 	asked		jsonb;
@@ -515,7 +517,7 @@ BEGIN
 		BEGIN
 			asked := request::jsonb;
 		EXCEPTION WHEN data_exception THEN
-			-- JSON, but with what no text or number of this database can be.
+			-- Valid JSON, but with a text or number that this database cannot store.
 			RAISE EXCEPTION 'the parameters cannot be looked for: %', SQLERRM USING ERRCODE = 'invalid_parameter_value';
 		END;
 		filter := coalesce(asked->'filter', '{}');

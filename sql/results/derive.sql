@@ -611,7 +611,7 @@ COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolea
 		'does nothing unless the type''s results are current; returns the last version looked at. postpone: results '
 		'of what costs much follow, in result_pending';
 
----- results that follow ----
+---- pending results ----
 
 -- New criteria, subjects and details of a report are inserted in a short transaction, because other writers of the same
 -- rows wait for its end, perhaps with a lane locked.
@@ -806,7 +806,7 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.finish_pending(integer, text, text)
 	IS 'brings a report''s results into step with its document at once. The caller holds the lane''s lock';
 
----- what a document says, stored or not ----
+---- results of any document, stored or not ----
 
 CREATE FUNCTION kube_reports_internal.mapping_for(document kube_reports.report, OUT mapping_id bigint,
 	OUT mapping kube_reports.report)

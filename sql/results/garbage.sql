@@ -154,7 +154,7 @@ COMMENT ON FUNCTION kube_reports_internal.expire_step()
 	IS 'expire_history() and expire_days(), of each at most a twenty-fifth of what there is in a day, a month or a '
 		'day at least; true when anything was let go';
 
----- what nothing refers to ----
+---- unreferenced rows ----
 
 -- For rows that writers refer to: candidates are found without a lock.  They are checked again and removed under the
 -- store's lock, so that no writer can start to use them meanwhile.  For counts: only the holder of the folding lock

@@ -766,7 +766,7 @@ COMMENT ON FUNCTION kube_reports.enable_text_search()
 	IS 'makes trigram indexes for text in policies, rules, messages and subjects, with pg_trgm where it can be '
 		'created; false where it cannot. after_restore() makes them again';
 
----- all of it ----
+---- steps of proxies ----
 
 CREATE FUNCTION kube_reports_internal.remake_step() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
