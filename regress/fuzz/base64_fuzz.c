@@ -3,15 +3,15 @@
  * base64_fuzz.c
  *	  Fuzz target: base64 in kubeconfigs, caBundles and keys.
  *
- * The input is decoded as a text: what is accepted has no other characters
- * and no more bytes than fit in it.  It is encoded as bytes, too, and these
- * come back, with blanks around their text or without.
+ * The input is decoded as a text: an accepted text has no other characters
+ * and its result fits in the text.  The input is also encoded as bytes, and
+ * decoding returns them, with or without blanks around the text.
  *
  *-------------------------------------------------------------------------
  */
 #include "fuzz.h"
 
-/* As in route_fuzz.c, but for libcrypto. */
+/* As in route_fuzz.c, but this file needs libcrypto. */
 #include "codec/base64.c"
 
 static void

@@ -3,15 +3,15 @@
  * client_certificate_fuzz.c
  *	  Fuzz target: the user in a client certificate.
  *
- * The input is a certificate in DER.  Whatever its subject is: no text of it
- * has a NUL, there is one uid at most, which is not empty, and a certificate
- * that no CA signed is nobody's.
+ * The input is a certificate in DER.  For any subject: no text contains a
+ * NUL, there is at most one uid and it is not empty, and a certificate that
+ * no CA signed gives no user.
  *
  *-------------------------------------------------------------------------
  */
 #include "fuzz.h"
 
-/* As in route_fuzz.c, but for libcrypto. */
+/* As in route_fuzz.c, but this file needs libcrypto. */
 #include "trust/client_certificate.c"
 
 static AuthenticationConfig in_force = {.generation = 1};

@@ -3,9 +3,10 @@
  * continue_fuzz.c
  *	  Fuzz target: continue tokens.
  *
- * The input is a token, or what is in one (begun by a brace), or a namespace,
- * a newline and a name to make one from.  A token that is accepted names a
- * place within the listing, and one that was made here is always accepted.
+ * The input is a token, or the contents of a token (starting with a brace),
+ * or a namespace, a newline and a name to make a token from.  An accepted
+ * token names a place within the listing, and a token made here is always
+ * accepted.
  *
  *-------------------------------------------------------------------------
  */

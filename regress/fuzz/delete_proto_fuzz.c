@@ -3,7 +3,7 @@
  * delete_proto_fuzz.c
  *	  Fuzz target: DeleteOptions in protobuf.
  *
- * Whatever was read is an object that can be printed and parsed again.
+ * The result of reading is an object that can be printed and parsed again.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * document_fuzz.c
- *	  Fuzz target: documents on their way in, whoever brings them.
+ *	  Fuzz target: incoming documents from any writer.
  *
- * The input is JSON.  It is tried as a document of every built-in type, and of
- * one with embedded resources, in every way that document_admit() knows, as it
- * is and with the type's own apiVersion and kind.  What is admitted has metadata
- * in the shape that its readers rely on, is admitted again unchanged, and comes
- * back unchanged from where it is stored.  What is refused can be shown.
+ * The input is JSON.  It is tried as a document of every built-in type, and
+ * of a type with embedded resources, in every way that document_admit()
+ * knows, unchanged and with the type's own apiVersion and kind.  An admitted
+ * document has metadata in the form that its readers require, is admitted
+ * again unchanged, and is read back unchanged from storage.  A refused
+ * document can be shown.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +35,7 @@ INCLUDE_CRD(crd_clusteradmissionreports, "clusteradmissionreports.kyverno.io");
 INCLUDE_CRD(crd_backgroundscanreports, "backgroundscanreports.kyverno.io");
 INCLUDE_CRD(crd_clusterbackgroundscanreports, "clusterbackgroundscanreports.kyverno.io");
 
-/* What the built-in types do not have: embedded resources, a status, defaults, fields that may be null. */
+/* A type with features that the built-in types lack: embedded resources, a status, defaults, nullable fields. */
 static const char crd_widgets[] =
 "{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{\"name\":\"widgets.example.com\"},"
 "\"spec\":{\"group\":\"example.com\",\"scope\":\"Namespaced\",\"names\":{\"plural\":\"widgets\",\"kind\":\"Widget\"},"
@@ -62,7 +63,7 @@ static const char *const crds[] = {
 
 static Definition *definitions[TYPES];
 
-/* Made once for all inputs. */
+/* Compiles the definitions once for all inputs. */
 static void
 compile_definitions(void)
 {
@@ -102,14 +103,14 @@ print(Arena *arena, const JsonNode *node)
 	return (JsonText) {buf.bytes, buf.len};
 }
 
-/* A string; an empty one counts as absent. */
+/* Checks for a non-empty string: readers of metadata treat an empty one as absent. */
 static void
 check_string(const JsonNode *node)
 {
 	check(node->kind == JSON_STRING && node->u.string.len > 0);
 }
 
-/* The shape that those who read metadata rely on (metadata.h). */
+/* Checks the form that readers of metadata require (metadata.h). */
 static void
 check_shape(const JsonNode *metadata)
 {
@@ -171,7 +172,7 @@ check_same_errors(const FieldErrorList *errors, const FieldErrorList *again)
 		check(strcmp(errors->errors[i].message, again->errors[i].message) == 0);
 }
 
-/* Everything that reads metadata, and writes it anew. */
+/* Calls every function that reads metadata, and writes the metadata again. */
 static void
 read_metadata(Arena *arena, const Definition *definition, JsonNode *document)
 {
@@ -191,7 +192,7 @@ read_metadata(Arena *arena, const Definition *definition, JsonNode *document)
 	summary_fill(arena, document);
 }
 
-/* What is stored is what was admitted. */
+/* Checks that the stored document equals the admitted one. */
 static void
 check_stored(Arena *arena, const Definition *definition, const JsonNode *document)
 {
@@ -254,7 +255,7 @@ try_document(Arena *arena, const Definition *definition, JsonNode *document, con
 	if (metadata == NULL)
 		return;
 
-	/* An update to itself is no worse than a create, but for the name, which an update does not look at. */
+	/* If a create is valid, so is an update to itself.  Only a create checks the name. */
 	field_errors_init(&again, arena);
 	document_validate(arena, definition, document, metadata, &again);
 	check(errors.count > 0 || again.count == 0);

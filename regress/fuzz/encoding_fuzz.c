@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * encoding_fuzz.c
- *	  Fuzz target: what happens to an answer on its way out.
+ *	  Fuzz target: the encoding of answers.
  *
  * The input is an Accept-Encoding header up to the first newline, then the
- * body of an answer.  Compressed at once or in two pieces, it inflates to what
- * it was; a coding with q=0 is never chosen.
+ * body of an answer.  The body, compressed at once or in two pieces, inflates
+ * to itself; a coding with q=0 is never chosen.
  *
  *-------------------------------------------------------------------------
  */

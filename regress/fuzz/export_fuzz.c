@@ -3,9 +3,9 @@
  * export_fuzz.c
  *	  Fuzz target: requests for exports.
  *
- * The input is a path, a query and an Accept header, each on a line.  Whatever
- * the query says, what is asked of the database is what the path names, and
- * nothing but JSON of the shape that api_export() reads.
+ * The input is a path, a query and an Accept header, each on a line.  For any
+ * query, the request to the database asks for what the path names, and is
+ * JSON of the form that api_export() reads.
  *
  *-------------------------------------------------------------------------
  */

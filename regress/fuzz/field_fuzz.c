@@ -3,10 +3,10 @@
  * field_fuzz.c
  *	  Fuzz target: field sets, and documents merged by them.
  *
- * The input is FieldsV1 as a client might send it, a stored object, and what
- * is applied to it, each but the last ended by a newline.  Operations on sets
- * obey the laws of sets; what an apply makes is changed by no second one, and
- * an update without a change moves no field.
+ * The input is FieldsV1 as a client might send it, a stored object, and an
+ * applied object, each but the last ended by a newline.  Operations on sets
+ * obey the laws of sets; a repeated apply changes nothing, and an update
+ * without a change moves no field.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,7 @@ static const char schema_text[] =
 "\"any\":{\"x-kubernetes-preserve-unknown-fields\":true},\"size\":{\"x-kubernetes-int-or-string\":true}}},"
 "\"status\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}}}";
 
-/* Made once for all inputs. */
+/* Compiles the schema once for all inputs. */
 static const Schema *
 schema(void)
 {
@@ -71,7 +71,7 @@ count_path(void *state, const char *path)
 	return ++* (int *) state < 1000;
 }
 
-/* What is read from a set's text is the set. */
+/* Checks that reading a set's text returns the set. */
 static const FieldSet *
 check_text(Arena *arena, const JsonNode *fields)
 {
@@ -130,7 +130,7 @@ check_writes(Arena *arena, const JsonNode *live, const JsonNode *config)
 	check(field_owners_equal_but_times(owners_of(document), owners_of(second.document)));
 }
 
-/* The text up to the next newline. */
+/* Returns the document in the text up to the next newline. */
 static JsonNode *
 next_document(Arena *arena, const char **at, const char *end)
 {

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz.h
- *	  What every fuzz target has: its entry, and a check that ends it.
+ *	  Common to every fuzz target: its entry point, and a check that aborts.
  *
- * The target is called by libFuzzer, or over files by replay.c.
+ * libFuzzer calls the target, or replay.c calls it for files.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,8 +27,8 @@ check(bool holds)
 }
 
 /*
- * Takes a line off the front as a string that ends at its first NUL, as libh2o's counted text does when it becomes
- * one.
+ * Removes the first line and returns it as a string.  The string ends at the line's first NUL, as counted text of
+ * libh2o does when it becomes a string.
  */
 static inline const char *
 take_line(Arena *arena, const char **next, size_t *left)
@@ -42,7 +42,10 @@ take_line(Arena *arena, const char **next, size_t *left)
 	return line;
 }
 
-/* limits.c: what one input may cost; a target may set both when it is called.  And all bytes that arenas ever took. */
+/*
+ * limits.c: the limits of one input, which a target may set when it is called; and the total of all bytes that arenas
+ * have allocated.
+ */
 extern size_t fuzz_bytes_floor;
 extern double fuzz_seconds_most;
 extern size_t fuzz_bytes_taken;

@@ -1,16 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * http_head_fuzz.c
- *	  Fuzz target: heads of requests of HTTP/1.
+ *	  Fuzz target: request heads of HTTP/1.
  *
- * However the bytes come in pieces, the outcome is the same.  What a head that
- * is whole says is checked against a plain reading of its lines.
+ * The outcome does not depend on how the bytes are split into pieces.  A
+ * complete head is checked against a plain reading of its lines.
  *
  *-------------------------------------------------------------------------
  */
 #include "fuzz.h"
 
-/* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
+/* Every target links the document engine, but none links the proxy's files.  This one needs no library. */
 #include "http/http_head.c"
 
 /* Longer inputs are not tried at every byte. */
@@ -36,7 +36,7 @@ check_text(HttpText text)
 		check((unsigned char) text.bytes[i] >= 0x20 || text.bytes[i] == '\t');
 }
 
-/* What no head that was taken may hold, whoever else reads it. */
+/* Checks that an accepted head has nothing that another reader could take differently. */
 static void
 check_lines(const HttpHead *head)
 {
@@ -84,7 +84,7 @@ check_whole(const HttpHead *head, const char *bytes, size_t len)
 	check_lines(head);
 }
 
-/* Reads the same bytes as they come in pieces, until there is an outcome. */
+/* Reads the same bytes in pieces, until there is an outcome. */
 static void
 check_pieces(const char *bytes, size_t len, size_t piece, HttpHeadOutcome outcome, const HttpHead *whole)
 {

@@ -3,9 +3,9 @@
  * json_fuzz.c
  *	  Fuzz target: any bytes as JSON text.
  *
- * Whatever parses is printed, parsed and printed again: both trees are equal
- * and both texts are the same bytes, in the plain form and the indented one.
- * The members of an object are walked beside those of its copy.
+ * Parsed input is printed, parsed and printed again: both trees are equal and
+ * both texts are the same bytes, in the plain form and the indented one.  The
+ * members of an object are walked beside those of its copy.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 
 #include "engine/base/json.h"
 
-/* Indented text that is not printed again. */
+/* Longer indented text is not printed again. */
 #define MANY_BYTES (64 * 1024)
 
 static void
@@ -52,7 +52,7 @@ count_checkpoint(void)
 	checkpoints++;
 }
 
-/* An object beside a copy of itself has every key once, and the loop over them can be interrupted. */
+/* Walks an object beside its copy: every key appears once, and the loop can be interrupted. */
 static void
 check_pairs(Arena *arena, const JsonNode *object)
 {
@@ -95,10 +95,7 @@ check_round_trip(Arena *arena, const JsonNode *tree)
 	reparsed = json_parse(arena, pretty.bytes, pretty.len, NULL, NULL, &error);
 	check(reparsed != NULL && json_equal(tree, reparsed));
 
-	/*
-	 * The text says the same as the tree, be it compact or not; what is much when it is indented is not printed
-	 * thrice.
-	 */
+	/* Compact and indented text print the same as the tree.  Large indented text is not printed three times. */
 	if (pretty.len > MANY_BYTES)
 		return;
 	again.len = 0;
@@ -133,7 +130,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 			check_pairs(&arena, tree);
 	}
 
-	/* The same bytes as the inside of a string: whatever they are, the literal is one. */
+	/* The input as the contents of a string: for any bytes, the literal is a valid string. */
 	strbuf_init(&literal, &arena);
 	json_write_string(&literal, (const char *) bytes, size);
 	tree = json_parse(&arena, literal.bytes, literal.len, NULL, NULL, &error);

@@ -4,8 +4,8 @@
  *	  Printer columns: paths, cells, and the sparse reading of documents.
  *
  * Input: a path, a newline, an object as JSON.  A cell must be the same
- * whether the whole document was parsed or only what the path names, and
- * bytes that are no document at all must do no harm.
+ * whether the whole document was parsed or only the parts that the path
+ * names.  Bytes that are no document must do no harm.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * limits.c
- *	  What one input may cost a fuzz target: memory and time.
+ *	  The limits of one input of a fuzz target: memory and time.
  *
- * Linked with every target in the place of its entry (ld's --wrap), whether
- * libFuzzer calls that or replay.c.  An input whose arenas hold more at once
- * than a multiple of its size beyond a floor, or that takes longer, ends the
- * target as any other fault does: the fuzzer keeps it.
+ * Linked with every target in place of its entry point (ld's --wrap), for
+ * libFuzzer as well as for replay.c.  An input aborts the target, as any
+ * other fault does, if its arenas together hold more than a floor plus a
+ * multiple of the input's size, or if it takes too long: the fuzzer keeps
+ * such an input.
  *
  * The targets set no budgets: the engine has to stay within the limits by
- * itself.  One that tests a budget does so with arena_run().
+ * itself.  A target that tests a budget uses arena_run().
  *
  *-------------------------------------------------------------------------
  */
@@ -21,13 +22,13 @@
 /* As ARENA_BYTES_PER_BYTE. */
 #define BYTES_PER_BYTE 50
 
-/* What targets make of an empty input, many times over; and processor time, with sanitizers. */
+/* Many times the memory that targets need for an empty input; and the processor time with sanitizers. */
 size_t		fuzz_bytes_floor = (size_t) 4 * 1024 * 1024;
 double		fuzz_seconds_most = 1.0;
 
 size_t		fuzz_bytes_taken;
 
-/* Before each allocation, as large as the strictest alignment. */
+/* Precedes each allocation.  The size is that of the strictest alignment. */
 #define HEADER 16
 
 extern int	__real_LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -43,7 +44,7 @@ counted_allocate(size_t size)
 
 	if (piece == NULL)
 		abort();
-	/* Under AddressSanitizer every piece has a chunk, whose header is none of the target's doing. */
+	/* Under AddressSanitizer every piece has a chunk of its own.  Its header does not count for the target. */
 	size -= arena_chunk_header;
 	memcpy(piece, &size, sizeof(size));
 	in_use += size;

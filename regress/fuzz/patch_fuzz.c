@@ -3,9 +3,10 @@
  * patch_fuzz.c
  *	  Fuzz target: JSON patch and JSON merge patch.
  *
- * The input is a document, a newline and a patch.  Both kinds are tried, checked
- * and not.  A patched document is as good as a parsed one: it prints, it parses
- * again, no deeper than allowed; and the patch is what it was before.
+ * The input is a document, a newline and a patch.  Both kinds are tried, with
+ * and without checks.  A patched document is as good as a parsed one: it can
+ * be printed and parsed again, and is no deeper than allowed.  The patch
+ * itself stays unchanged.
  *
  *-------------------------------------------------------------------------
  */

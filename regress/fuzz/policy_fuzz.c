@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * policy_fuzz.c
- *	  Fuzz target: policies, as a database is told of them.
+ *	  Fuzz target: policies, as the proxy stores them in a database.
  *
- * The input is a policy as JSON.  Whatever it is: names of rules are strings of
- * at most 63 bytes where they are made, without NUL; every rule that keeps its name
- * is there unless it is called as if it had been made; what is told is an object with a name, and the
- * same when it is asked for again.
+ * The input is a policy as JSON.  For any policy: names of rules are strings
+ * without NUL, and generated names have at most 63 bytes; every rule that
+ * keeps its name is listed, unless its name looks generated; the active
+ * policy for the database is an object with a name, and a second call gives
+ * an equal one.
  *
  *-------------------------------------------------------------------------
  */

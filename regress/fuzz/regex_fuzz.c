@@ -3,9 +3,9 @@
  * regex_fuzz.c
  *	  Fuzz target: patterns of schemas, and texts searched with them.
  *
- * The input is an array of a pattern and a text, in JSON.  What is no pattern is
- * refused with a reason; a pattern says the same of a text twice, and an
- * alternative more never turns a match into none.
+ * The input is an array of a pattern and a text, in JSON.  An invalid pattern
+ * is refused with a reason.  A pattern gives the same answer for a text
+ * twice, and an additional alternative never turns a match into a mismatch.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,10 @@
  * replay.c
  *	  Runs a fuzz target over files instead of a fuzzer's input.
  *
- * Linked with one target, in the place of libFuzzer's main(): "make check"
- * replays the corpora with any compiler, and a crash is reproduced by the file
- * that caused it.  Ends with status 1 when a file cannot be read; a target
- * that finds a fault aborts.
+ * Linked with one target, in place of libFuzzer's main(): "make check"
+ * replays the corpora with any compiler, and a file that caused a crash
+ * reproduces it.  Exits with status 1 if a file cannot be read; a target that
+ * finds a fault aborts.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,11 +14,11 @@
 
 #include "fuzz.h"
 
-/* A corpus is made of small files; a larger one is a mistake. */
+/* The files of a corpus are small.  A larger file is a mistake. */
 #define MAX_FILE_BYTES ((size_t) 16 * 1024 * 1024)
 
 /*
- * The input lies in an allocation of its exact size, so that AddressSanitizer sees a target that reads beyond it.
+ * The input has an allocation of its exact size, so that AddressSanitizer detects reads beyond the end.
  */
 static int
 replay_file(const char *path)

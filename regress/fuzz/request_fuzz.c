@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * request_fuzz.c
- *	  Fuzz target: requests as the proxy hands them over.
+ *	  Fuzz target: requests as the proxy passes them to the extension.
  *
- * The input is a request.  Whatever its header and its options say, an answer
- * is agreed on or refused with a Status, and what was agreed on survives
- * being written as a token.
+ * The input is a request.  For any header and options, the format of the
+ * answer is negotiated or the request is refused with a Status.  Negotiated
+ * options survive being written as a token.
  *
  *-------------------------------------------------------------------------
  */

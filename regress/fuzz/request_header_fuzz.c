@@ -4,15 +4,15 @@
  *	  Fuzz target: the user in the headers of a front proxy, and bearer tokens.
  *
  * The input is: the names of headers as a flag has them (users, groups, uid
- * and extra, the same list for all), then as the ConfigMap has them, then lines
- * of headers, name and value parted by the first colon.  Nothing a user is
- * made of may come from elsewhere than from a header of that name.
+ * and extra, the same list for all), then as the ConfigMap has them, then
+ * lines of headers, with the first colon between name and value.  Every part
+ * of a user must come from a header of the right name.
  *
  *-------------------------------------------------------------------------
  */
 #include "fuzz.h"
 
-/* The document engine is linked to every target, the proxy's files to none: this one needs no library. */
+/* Every target links the document engine, but none links the proxy's files.  These need no library. */
 #include "base/name_list.c"
 #include "trust/request_header.c"
 

@@ -3,11 +3,11 @@
  * result_fuzz.c
  *	  Mappings and the results that they find.
  *
- * Input: a mapping as JSON, a newline, a document, a newline, another state of
- * the document.  Whatever they are: results of one document have different
- * keys in ascending order, a document does not differ from itself, nor from
- * itself with its results in reverse; what appears from nothing is what the
- * document says; and the changes lead from one state to the other.
+ * Input: a mapping as JSON, a newline, a document, a newline, another state
+ * of the document.  For any of them: results of one document have different
+ * keys in ascending order; a document does not differ from itself, nor from
+ * itself with its results reversed; the difference from nothing is all of the
+ * document's results; and the changes lead from one state to the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 
 #include "engine/results/result.h"
 
-/* FNV-1a: the engine asks no more of a hash than that it spreads. */
+/* FNV-1a: the engine only requires that the hash spreads well. */
 static int64_t
 hash(void *state, const char *bytes, size_t len)
 {
@@ -159,7 +159,7 @@ LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		check((mapping == NULL) == (errors.count > 0));
 		if (mapping != NULL && parts[1] != NULL && parts[2] != NULL && parts[1]->kind == JSON_OBJECT &&
 			parts[2]->kind == JSON_OBJECT)
-			/* Where no path reads the list itself, the order in it says nothing. */
+			/* If no path reads the list itself, its order has no meaning. */
 			check_changes(&arena, mapping, parts[1], parts[2],
 						  json_is_string(json_get(parts[0], "list"), "$.results") &&
 						  memmem(input, size, "$.results", 9) == memmem(input, size, "$", 1) &&

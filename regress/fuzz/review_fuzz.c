@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * review_fuzz.c
- *	  Fuzz target: reviews, from the question to what is made of the answer.
+ *	  Fuzz target: reviews, from the call to the use of the answer.
  *
- * The input is a line for each thing that happens, in a world of a few tokens
- * where little is remembered and little may be under way:
+ * The input has a line for each event.  There are only a few tokens, the
+ * cache is small and few calls may be under way:
  *
- *	a N			somebody asks about token N; b N: and asks again when told, 700 ms later
+ *	a N			a waiter asks about token N; b N: and asks again when answered, 700 ms later
  *	c N			waiter N gives up
- *	r N CODE BODY	call N is answered; code 0: kube-apiserver was not there
+ *	r N CODE BODY	call N is answered; code 0: kube-apiserver was not reachable
  *	t N			N milliseconds pass
  *
- * Whoever asked is told once, unless he gave up; equal questions share a call;
- * what is remembered and what is under way stays within its bounds; a user is
- * only ever taken from an answer that says authenticated: true.
+ * Every waiter is answered once, unless it gave up; equal reviews share a
+ * call; the cache and the calls under way stay within their bounds; a user is
+ * only ever taken from an answer with authenticated: true.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 
 #include "fuzz.h"
 
-/* The document engine is linked to every target, the proxy's files to none: these need libcrypto alone. */
+/* Every target links the document engine, but none links the proxy's files.  These need libcrypto alone. */
 #include "base/name_list.c"
 #include "trust/request_header.c"
 #include "identity/review.c"
@@ -58,7 +58,7 @@ static uint64_t now;
 static LoopTimer *timers[CALLS];
 static Arena world;
 
-/* --- What the proxy's other files do --- */
+/* --- Functions of the proxy's other files --- */
 
 uint64_t
 loop_now(void)
@@ -117,7 +117,7 @@ kubeapi_cancel(KubeCall *call)
 	call->open = false;
 }
 
-/* --- Those who ask --- */
+/* --- Waiters --- */
 
 static void ask(size_t token, bool again);
 
@@ -142,7 +142,7 @@ told(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 	}
 	if (asker->again)
 	{
-		/* It takes its time: the answer may be out of date before everybody is told. */
+		/* This takes time: the answer may expire before every waiter has it. */
 		now += TIME_TO_ASK_AGAIN;
 		ask(asker->token, false);
 	}
@@ -242,7 +242,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 			pass(number % 100000);
 		check_bounds();
 	}
-	/* In the end everybody is told. */
+	/* In the end every waiter is answered. */
 	while (cache->under_way[0] + cache->under_way[1] > 0)
 		pass(REVIEW_TIMEOUT);
 	for (size_t i = 0; i < asker_count; i++)

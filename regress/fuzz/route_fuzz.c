@@ -4,9 +4,9 @@
  *	  Fuzz target: the request line, and the name in a body.
  *
  * The input is a method, a path, a query and a body, each ended by a newline
- * but for the last; absent lines are empty.  What was accepted must be fit to
- * be sent on: no segment can climb or be split again, nothing is longer than
- * what came in, all of it is valid UTF-8.
+ * but for the last; absent lines are empty.  An accepted request is safe to
+ * pass on: no segment is "." or ".." or can be split again, nothing is longer
+ * than the input, all of it is valid UTF-8.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,8 +15,7 @@
 #include "engine/api/status.h"
 
 /*
- * The document engine is linked to every target, the proxy's files to none: this is the only one of them that needs
- * no library.
+ * Every target links the document engine, but none links the proxy's files.  This one needs no library.
  */
 #include "http/route.c"
 
@@ -64,11 +63,11 @@ check_route(Arena *arena, const Route *route)
 		known = known || strcmp(route->verb, verbs[i]) == 0;
 	check(known);
 
-	/* Nothing that has no resource may look as if it had a part of one. */
+	/* A route without a resource has no parts of one. */
 	check(route->resource == (route->resource_name[0] != '\0'));
 	check(route->resource || route->name[0] == '\0');
 	check(route->name[0] != '\0' || route->subresource[0] == '\0');
-	/* A collection is never deleted by a path that names an object. */
+	/* A path that names an object never deletes a collection. */
 	check(strcmp(route->verb, "deletecollection") != 0 ||
 		  (route->name[0] == '\0' && strcmp(route->method, "DELETE") == 0));
 
@@ -105,7 +104,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	else
 		check(error != NULL);
 
-	/* A name that was found stands in the body as it is. */
+	/* The found name stands in the body unchanged. */
 	if (route_body_name(next, left, &name) == BODY_NAME_GIVEN)
 		check(name.len > 0 && name.bytes > next && name.bytes + name.len < next + left &&
 			  memchr(name.bytes, '\\', name.len) == NULL);

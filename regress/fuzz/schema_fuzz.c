@@ -5,8 +5,8 @@
  *
  * The input is a schema in JSON, a NUL byte and a document in JSON.  The
  * schema is also tried as a CustomResourceDefinition: every definition made
- * from one must compile.  What was pruned once has nothing left to prune, what
- * has its defaults gets no more, and validation says the same thing twice.
+ * from one must compile.  A second pruning removes nothing, a second
+ * defaulting adds nothing, and a second validation gives the same errors.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,8 +4,8 @@
  *	  Fuzz target: label selectors and field selectors.
  *
  * The input is a selector, or a selector, a newline and the labels of an
- * object in JSON.  What an index lookup by the selector's terms would miss
- * must not match.
+ * object in JSON.  An object that an index lookup by the selector's terms
+ * would miss must not match.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #include "engine/api/selector.h"
 
 /*
- * Whether the labels have the term, which is a key or a key, an equals sign and a value.
+ * Says whether the labels have the term, which is "key" or "key=value".
  */
 static bool
 has_term(const JsonNode *labels, JsonText term)

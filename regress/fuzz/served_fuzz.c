@@ -4,8 +4,8 @@
  *	  Fuzz target: discovery and OpenAPI of registered definitions.
  *
  * The input is a CustomResourceDefinition in JSON, or two with a newline in
- * between.  The documents of what they define are well-formed: a path's rows
- * stand together, JSON parses, and the same definitions give the same bytes.
+ * between.  The served documents are well-formed: a path's rows stand
+ * together, JSON parses, and the same definitions give the same bytes.
  *
  *-------------------------------------------------------------------------
  */

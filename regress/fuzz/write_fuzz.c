@@ -3,10 +3,10 @@
  * write_fuzz.c
  *	  Fuzz target: writes to one object.
  *
- * The input is a request, a body, and the metadata and the body that are
- * stored (both empty when nothing is), each but the last ended by a newline.
- * An outcome is always complete; what a create stores can be written again
- * and then changes nothing, and can be deleted.
+ * The input is a request, a body, and the stored metadata and body (both
+ * empty if nothing is stored), each but the last ended by a newline. An
+ * outcome is always complete.  A created object can be written again, which
+ * changes nothing, and can be deleted.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +29,7 @@ static const WriteContext context = {
 	.max_body = 1024 * 1024, .fill_summary = true
 };
 
-/* Made once for all inputs. */
+/* Compiles the definition once for all inputs. */
 static const Definition *
 definition(void)
 {
@@ -104,7 +104,7 @@ print(Arena *arena, const JsonNode *node)
 	return (JsonText) {buf.bytes, buf.len};
 }
 
-/* What was created, written again as it is read, and deleted. */
+/* Writes a created object again as it is read, and deletes it. */
 static void
 check_stored(Arena *arena, const ApiRequest *created, const WriteOutcome *insert)
 {
@@ -141,7 +141,7 @@ check_stored(Arena *arena, const ApiRequest *created, const WriteOutcome *insert
 	check(outcome.code == 200 && outcome.action == (held ? WRITE_UPDATE : WRITE_DELETE));
 }
 
-/* The owner's way in: what it accepts has all the server's fields. */
+/* DML by the owner: an accepted document has all the server's fields. */
 static void
 check_document(Arena *arena, const StoredObject *given)
 {
@@ -162,7 +162,7 @@ check_document(Arena *arena, const StoredObject *given)
 	check(json_get(metadata, "generation") != NULL && json_get(metadata, "name") != NULL);
 }
 
-/* The text up to the next newline. */
+/* Returns the text up to the next newline. */
 static JsonText
 next_line(const char **at, const char *end)
 {

@@ -3,11 +3,11 @@
  * yaml_fuzz.c
  *	  Fuzz target: YAML to JSON and back.
  *
- * Whatever was read is JSON, not larger than allowed; written as YAML, at once
- * or as a stream cut at any place, it reads the same again, without a
- * complaint, unless it is nested more than YAML of its length may be.  Reading
- * takes at most 50 times the text in memory above a floor, and a second of the
- * processor.
+ * The result of reading is JSON, not larger than allowed.  Written as YAML,
+ * at once or as a stream cut at any place, it reads the same again without an
+ * error, unless it is nested deeper than allowed for YAML of its length.
+ * Reading takes at most 50 times the text's size in memory above a floor, and
+ * a second of processor time.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,7 +48,7 @@ check_reads_as(Arena *arena, const StrBuf *text, const JsonNode *tree)
 	strbuf_init(&json, arena);
 	if (!yaml_to_json(arena, text->bytes, text->len, 16 * LIMIT, &json, duplicates, &error))
 	{
-		/* What is this deep and this long is read as JSON alone. */
+		/* A document this deep and this long can only be read as JSON. */
 		check(strcmp(error, "yaml: document contains excessive nesting") == 0);
 		return;
 	}
@@ -95,7 +95,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	const char *error = NULL;
 	JsonError	json_error;
 
-	/* Each reading has limits of its own; there are several. */
+	/* One input is read several times, and each reading has its own limits. */
 	fuzz_bytes_floor = 8 * MEMORY_FLOOR;
 	fuzz_seconds_most = 8 * SECONDS_MOST;
 	arena_init(&arena);
@@ -114,7 +114,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	if (tree != NULL)
 		check_writing(&arena, tree, size / 2);
 
-	/* Bytes that are no JSON object. */
+	/* Bytes that are not a JSON object. */
 	strbuf_init(&ignored, &arena);
 	yaml_stream_begin(&stream, &arena);
 	if (yaml_stream_next(&stream, text, size / 3, &ignored))

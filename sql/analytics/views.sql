@@ -3,9 +3,9 @@
 --
 -- Views are security_barrier views: rows that a reader may not see are removed
 -- before a predicate of the reader is evaluated.  cluster is the uid of the
--- namespace kube-system, cluster_name is the cluster's display name; namespace
--- is the report's, empty for reports of cluster scope, and decides which
--- readers see a row.  subject_* is the resource that a result is about.
+-- namespace kube-system, cluster_name is the cluster's name; namespace is the
+-- report's, empty for reports of cluster scope, and decides which readers see a
+-- row.  subject_* is the resource that a result is about.
 
 ---- results ----
 
