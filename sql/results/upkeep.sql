@@ -704,8 +704,8 @@ DECLARE
 	next_lane	integer := 0;
 BEGIN
 	CALL kube_reports_internal.require_own_transactions('rebuild');
-	-- Lanes of types without results too: none of their rows may be left.  A session that makes results again with the
-	-- store locked holds rows of result_rebuild.
+	-- Include lanes of types without results: none of their rows may be left.  Lock the store first: a session that
+	-- makes results again with the store locked holds rows of result_rebuild.
 	PERFORM kube_reports_internal.lock_store_shared();
 	INSERT INTO kube_reports_internal.result_rebuild (lane) SELECT l.id FROM kube_reports_internal.lane l ORDER BY l.id
 		ON CONFLICT ON CONSTRAINT result_rebuild_pkey DO UPDATE SET namespace = '', name = '';
