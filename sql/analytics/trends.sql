@@ -31,8 +31,8 @@ COMMENT ON VIEW kube_reports.result_event
 		'names; first_seen and old_since: when it had appeared, since when it had had its old status; gone_with: it '
 		'disappeared with its report, or with all that the report said of its resource; null: alone';
 
--- Each change ends an interval.  Intervals without an end are those of results, and of results that have disappeared
--- but may still come back.
+-- Each change ends an interval.  Intervals without an end are those of current results, and of results that have
+-- disappeared but may still come back.
 CREATE VIEW kube_reports.result_interval WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, i.namespace, g.name AS report, k.source, k.policy, k.rule,
 		k.category, k.severity,

@@ -377,8 +377,8 @@ CREATE VIEW kube_reports.control_counts WITH (security_barrier) AS
 COMMENT ON VIEW kube_reports.control_counts
 	IS 'counts by status for the controls of frameworks: which clusters and resources have checks for a control';
 
--- The owner of a remediation is the result of its check.  If a check has several, their names are the check's name and
--- a number.
+-- The owner of a remediation is the result of its check.  If a check has several remediations, their names are the
+-- check's name and a number.
 CREATE VIEW kube_reports.remediable_failures WITH (security_barrier) AS
 	SELECT c.uid AS cluster, c.name AS cluster_name, r.namespace, g.name AS check_result, k.policy AS scan,
 		k.category AS suite, k.rule, k.severity,
