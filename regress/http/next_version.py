@@ -119,10 +119,12 @@ class Tree:
         shutil.copytree(TOP, self.path, dirs_exist_ok=True, symlinks=True, ignore=needless)
 
     def change(self, name, old, new, count=1):
+        """Replaces a text, wherever its lines break."""
         file = self.path / name
-        text = file.read_text(encoding="utf-8")
-        assert text.count(old) >= 1, f"{name} has no {old!r}"
-        file.write_text(text.replace(old, new, count), encoding="utf-8")
+        place = r"\s+".join(re.escape(word) for word in old.split())
+        text, found = re.subn(place, lambda _: new, file.read_text(encoding="utf-8"), count=count)
+        assert found >= 1, f"{name} has no {old!r}"
+        file.write_text(text, encoding="utf-8")
 
     def remove(self, name, pattern):
         file = self.path / name
