@@ -43,9 +43,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_summaries(text, boolean)
-	IS 'from now on each write to a type, named <plural>.<group>, fills in the summary where its producer left it '
-		'out; a summary that a producer gave stays as it is, and verify() tells of those that are wrong. Raises 42704 '
-		'for an unknown type, 22023 for one without such a summary';
+	IS 'from now on each write to a type, named <plural>.<group>, fills in the summary where its producer left it out; '
+		'a summary that a producer gave stays as it is, and verify() tells of those that are wrong. Raises 42704 for '
+		'an unknown type, 22023 for one without such a summary';
 
 CREATE FUNCTION kube_reports_internal.wrong_summaries()
 	RETURNS TABLE (cluster_id integer, namespace text, name text, expected jsonb, found jsonb)
@@ -179,9 +179,9 @@ COMMENT ON FUNCTION kube_reports.set_aggregation(uuid, boolean, text, text, inte
 		'policy_reports: off, resource (a report for each resource from ephemeral reports, as Kyverno since 1.11) or '
 		'policy (for each namespace and policy from admission and background scan reports, as before); group: '
 		'wgpolicyk8s.io or openreports.io; when one of the two changes, what was merged by the old one is deleted; '
-		'delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: '
-		'proxies tell which policies are active; dry_run: changes nothing. A notice says how many reports of another '
-		'setting go. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
+		'delay: how long a burst is collected; chunk_size: results in a report of one policy; follow_policies: proxies '
+		'tell which policies are active; dry_run: changes nothing. A notice says how many reports of another setting '
+		'go. Returns all options. Raises 42704 for an unknown cluster, 23514 for values that are none';
 
 ---- the queue ----
 
@@ -324,8 +324,8 @@ RETURN source IN ('KyvernoValidatingPolicy', 'KyvernoImageValidatingPolicy', 'Ky
 	'KyvernoMutatingPolicy',
 	'ValidatingAdmissionPolicy', 'MutatingAdmissionPolicy');
 COMMENT ON FUNCTION kube_reports_internal.has_own_kind(text)
-	IS 'whether results of this source come from policies of a kind of their own, which have one result for a '
-		'resource whatever its rule is called; all others come from ClusterPolicy and Policy';
+	IS 'whether results of this source come from policies of a kind of their own, which have one result for a resource '
+		'whatever its rule is called; all others come from ClusterPolicy and Policy';
 
 -- A merge deletes the sources of a resource's report, so a policy change can only remove results from that report:
 -- reports with results of inactive policies are queued.  While results are made again after a restore, they are
@@ -450,11 +450,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.set_active_policies(uuid, jsonb)
-	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy '
-		'(name, or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, '
-		'those too that are made for pod controllers; left out: any) and version (its resourceVersion, for labels), '
-		'and no other member. Reports with results of others are merged again. Null: they are not known, and no '
-		'result is dropped. Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
+	IS 'the policies of a cluster whose results count from now on, all of them: an array of objects with policy (name, '
+		'or namespace/name), source (as results name it; left out: ClusterPolicy and Policy), rules (names, those too '
+		'that are made for pod controllers; left out: any) and version (its resourceVersion, for labels), and no other '
+		'member. Reports with results of others are merged again. Null: they are not known, and no result is dropped. '
+		'Returns how many there are; raises 42704 for an unknown cluster, 22023 for anything else';
 
 ---- steps ----
 

@@ -188,5 +188,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.dashboard(jsonb, date, date)
 	IS 'what dashboard_html() shows, as numbers: score and counts day by day, what fails most now by policy, '
-		'namespace, cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source; days '
-		'(UTC) are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';
+		'namespace, cluster and age, the worst vulnerabilities. filter: members cluster, namespace, source; days (UTC) '
+		'are inclusive, the last 30 unless given. Raises 22023 for a wrong filter or period';

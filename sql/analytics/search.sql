@@ -486,5 +486,5 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.top(text, integer, jsonb)
 	IS 'the values of a dimension (cluster, namespace, source, category, policy, rule, severity, subject_kind, image) '
-		'with most failing (warn, fail, error) results; filter: members as those that can be counted by. All but '
-		'image come from the counts. Raises 22023';
+		'with most failing (warn, fail, error) results; filter: members as those that can be counted by. All but image '
+		'come from the counts. Raises 22023';

@@ -92,8 +92,8 @@ BEGIN ATOMIC
 		AND (old IS NULL OR coalesce(e.old_status, '') = old) AND (new IS NULL OR coalesce(e.new_status, '') = new);
 END;
 COMMENT ON FUNCTION kube_reports.transitions(timestamptz, timestamptz, text, text)
-	IS 'changes from one status to another in a time (end exclusive); null: any status; empty: none, it appeared or '
-		'is gone';
+	IS 'changes from one status to another in a time (end exclusive); null: any status; empty: none, it appeared or is '
+		'gone';
 
 CREATE FUNCTION kube_reports.fix_time(from_time timestamptz, to_time timestamptz, gone_is_fixed boolean DEFAULT false)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, severity text, fixed bigint,
@@ -297,8 +297,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports.fleet_score(date, date, jsonb, integer)
 	IS 'the score of everything that a filter leaves (members cluster, namespace, source), all clusters together, at '
-		'the end of each day (UTC) or of each so many, as compliance_score() counts; failing: warn, fail and error, '
-		'by severity too (other: info and unknown). The dashboards show these. Raises 22023';
+		'the end of each day (UTC) or of each so many, as compliance_score() counts; failing: warn, fail and error, by '
+		'severity too (other: info and unknown). The dashboards show these. Raises 22023';
 
 CREATE FUNCTION kube_reports.framework_score(from_day date, to_day date)
 	RETURNS TABLE (day date, cluster uuid, cluster_name text, source text, category text, pass bigint, warn bigint,

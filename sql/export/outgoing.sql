@@ -76,9 +76,8 @@ $$;
 COMMENT ON FUNCTION kube_reports.add_webhook(text, uuid, text, jsonb, text, text, text, text, integer, interval)
 	IS 'adds a target for new failures of a cluster (changes to one of the filter''s statuses, which are warn, fail '
 		'and error unless it names some, from none of them): those from now on, or those behind the event with the id '
-		'after (0-0000000000000000: all of history). Files are named as they are in the proxies'' '
-		'--webhook-directory. Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for '
-		'an unknown cluster';
+		'after (0-0000000000000000: all of history). Files are named as they are in the proxies'' --webhook-directory. '
+		'Raises 22023 for what cannot be, 23505 when there is a target of this name, 42704 for an unknown cluster';
 
 CREATE FUNCTION kube_reports.remove_webhook(name text, cluster uuid) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -187,8 +186,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.webhook_events(kube_reports_internal.event_filter, integer,
 	bigint, bigint, bigint)
-	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing '
-		'else matches; more: there may be others';
+	IS 'at most batch_size of the next events behind a place, as they are sent, and the place up to which nothing else '
+		'matches; more: there may be others';
 
 CREATE FUNCTION kube_reports_internal.api_webhook_next(cluster uuid, left_out text[] DEFAULT '{}',
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
@@ -336,5 +335,5 @@ AS $$
 	LIMIT 64
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_webhooks(uuid, kube_reports_internal.caller)
-	IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many '
-	'attempts have failed since';
+	IS 'targets of a cluster for metrics: how old the oldest event is that was not acknowledged, and how many attempts '
+		'have failed since';

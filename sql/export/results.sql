@@ -82,8 +82,8 @@ BEGIN ATOMIC
 	FROM json_each_text(line) WITH ORDINALITY e(key, value, ordinality);
 END;
 COMMENT ON FUNCTION kube_reports_internal.csv_line(json)
-	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair '
-		'of quotes for an empty text';
+	IS 'the members of an object as COPY writes a row of them in CSV: quoted where needed, nothing for null, a pair of '
+		'quotes for an empty text';
 
 ---- places in history ----
 

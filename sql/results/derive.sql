@@ -508,8 +508,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.apply_new_results(integer, text[], text[], bigint[])
-	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results '
-		'are current';
+	IS 'apply_results() of reports that have just been created and that no origin is known of; the type''s results are '
+		'current';
 
 CREATE FUNCTION kube_reports_internal.record_results(lane integer, after_version bigint, postpone boolean DEFAULT false)
 	RETURNS bigint
@@ -608,8 +608,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.record_results(integer, bigint, boolean)
 	IS 'to be called by whoever has logged changes of a lane, in the same transaction, with the lane''s lock held; '
-		'does nothing unless the type''s results are current; returns the last version looked at. postpone: results '
-		'of what costs much follow, in result_pending';
+		'does nothing unless the type''s results are current; returns the last version looked at. postpone: results of '
+		'what costs much follow, in result_pending';
 
 ---- pending results ----
 

@@ -727,8 +727,8 @@ END
 $$;
 COMMENT ON PROCEDURE kube_reports.rebuild()
 	IS 'makes everything that verify() compares what the documents say, with a commit after each step of few reports, '
-		'after what belongs to none and after the counts, while others write. Counts of past days stay as they are; '
-		'to history it adds what is missing between its newest event of a result and the result. Raises 25001 in a '
+		'after what belongs to none and after the counts, while others write. Counts of past days stay as they are; to '
+		'history it adds what is missing between its newest event of a result and the result. Raises 25001 in a '
 		'transaction block';
 
 ---- text search ----
@@ -845,8 +845,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.catch_up()
-	IS 'makes the next results that wait to be made again, else brings results of a large report into step with it '
-		'and folds counts; true when there is more to do';
+	IS 'makes the next results that wait to be made again, else brings results of a large report into step with it and '
+		'folds counts; true when there is more to do';
 
 CREATE FUNCTION kube_reports.maintain() RETURNS boolean
 LANGUAGE plpgsql VOLATILE

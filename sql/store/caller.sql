@@ -73,8 +73,7 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.may_serve(integer, kube_reports_internal.caller)
 	IS 'whether a caller may act for a cluster: the proxy''s role that is bound to it, or a role that may write the '
-		'table '
-		'itself; nobody for one that is being removed. Raises 42501 for a wrong seal';
+		'table itself; nobody for one that is being removed. Raises 42501 for a wrong seal';
 
 CREATE FUNCTION kube_reports_internal.serve_hint(caller kube_reports_internal.caller, cluster uuid) RETURNS text
 LANGUAGE sql STABLE

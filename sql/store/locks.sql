@@ -95,8 +95,8 @@ CREATE VIEW kube_reports.lock_status AS
 	WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = kube_reports_internal.lock_class()::oid
 		AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
 COMMENT ON VIEW kube_reports.lock_status
-	IS 'who holds the locks of this store, and who waits for whom: one row for each lock and session. '
-		'What the server hides of sessions of others is null';
+	IS 'who holds the locks of this store, and who waits for whom: one row for each lock and session. What the server '
+		'hides of sessions of others is null';
 
 ---- taking them ----
 
@@ -200,8 +200,8 @@ BEGIN
 END
 $$;
 COMMENT ON PROCEDURE kube_reports_internal.require_own_transactions(text)
-	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it '
-		'cannot commit';
+	IS 'to be called by a procedure that commits, with its name, before it does anything. Raises 25001 where it cannot '
+		'commit';
 
 -- A change that is visible before it is durable may be lost in a crash, and the state of the sequence with it.  Then
 -- the same versions would be given again.

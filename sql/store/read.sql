@@ -349,8 +349,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
-	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call '
-		'again with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
+	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again '
+		'with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
 
 CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -73,8 +73,8 @@ EXCEPTION WHEN foreign_key_violation THEN
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.make_references()
-	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 '
-		'when rows of the dump refer to rows that are not there';
+	IS 'makes the foreign keys that are not there while a dump is loaded; called by after_restore(). Raises 23503 when '
+		'rows of the dump refer to rows that are not there';
 
 CREATE FUNCTION kube_reports.begin_restore() RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -128,8 +128,8 @@ AS $$
 		FROM kube_reports_internal.version_seq s WHERE s.last_value > kube_reports_internal.version_limit();
 $$;
 COMMENT ON FUNCTION kube_reports_internal.raise_sequences()
-	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a '
-		'subscriber takes over';
+	IS 'sets the sequences of ids above every id that is in use; called by after_restore(), also where a subscriber '
+		'takes over';
 
 -- In the session of a dump the rows come next.  In any other session there is nothing to restore.
 UPDATE kube_reports_internal.store SET restore_pending = kube_reports_internal.loads_dump();

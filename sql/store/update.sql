@@ -102,5 +102,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION kube_reports.after_update()
-	IS 'to be called once after ALTER EXTENSION UPDATE, by the owner: makes the rows those of the new version, '
-		'and checks new constraints; a proxy does it otherwise, all but the checks; true when it had not been done';
+	IS 'to be called once after ALTER EXTENSION UPDATE, by the owner: makes the rows those of the new version, and '
+		'checks new constraints; a proxy does it otherwise, all but the checks; true when it had not been done';

@@ -45,7 +45,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION kube_reports_internal.resolve(uuid, text, text, text, kube_reports_internal.caller)
 	IS 'what a request''s cluster, group, version and resource stand for; mapping null: results do not count as '
-	'current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
+		'current; fill_summary: see set_summaries(); aggregated: see queue_aggregation()';
 
 CREATE TYPE kube_reports_internal.admitted AS (
 	action		"char",
@@ -331,9 +331,8 @@ $$;
 COMMENT ON PROCEDURE kube_reports_internal.api_write(uuid, text[], bytea[], boolean, integer[], text[], integer[],
 	text[], bytea[], bigint[])
 	IS 'write_batch() in a transaction of its own: when it returns, the answers are durable. alone: false for a batch '
-		'that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of '
-		'what somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see '
-		'catch_up()';
+		'that others may wait for; what costs much is then not done, and has code -1. true for one of its own; of what '
+		'somebody else has changed meanwhile the code is -1, too. Results of what costs much follow: see catch_up()';
 
 -- One piece of a deletecollection: at most 500 objects or 4 MB, then a cursor.  The plan is made for each request: one
 -- namespace or all, with or without labels.

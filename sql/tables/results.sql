@@ -47,8 +47,8 @@ COMMENT ON TABLE kube_reports_internal.criterion IS 'what results were measured 
 COMMENT ON COLUMN kube_reports_internal.criterion.policy_id
 	IS 'the same where all but the rule is: what counts that know no rules are grouped by';
 COMMENT ON COLUMN kube_reports_internal.criterion.last_counted
-	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not '
-		'name it; null: neither happened';
+	IS 'when garbage collection last removed a count of it, or first found none: history later than that does not name '
+		'it; null: neither happened';
 
 CREATE TABLE kube_reports_internal.subject (
 	id			bigint PRIMARY KEY,

@@ -70,8 +70,8 @@ COMMENT ON TABLE kube_reports_internal.namespace
 COMMENT ON COLUMN kube_reports_internal.namespace.uid
 	IS 'uid of the namespace that all objects under this name belong to; empty: of one that was never known';
 COMMENT ON COLUMN kube_reports_internal.namespace.state
-	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are '
-		'being deleted';
+	IS 'active; terminating: nothing is created in it any more; dead: the namespace is gone, and its objects are being '
+		'deleted';
 COMMENT ON COLUMN kube_reports_internal.namespace.orderly
 	IS 'it was seen terminating while it was there: all objects under the name are from before';
 COMMENT ON COLUMN kube_reports_internal.namespace.noted_at IS 'when it came into this state';

@@ -286,8 +286,8 @@ BEGIN ATOMIC
 			LATERAL (SELECT convert_to(coalesce(f.field, ''), 'UTF8')) t(bytes);
 END;
 COMMENT ON FUNCTION kube_reports_internal.field_hash(text[])
-	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; '
-		'a null is empty';
+	IS 'the first eight bytes of the SHA-256 hash of the fields, each preceded by its length in bytes as four bytes; a '
+		'null is empty';
 
 CREATE FUNCTION kube_reports_internal.count_summary(body kube_reports.report, OUT counted kube_reports.report,
 	OUT found kube_reports.report)
