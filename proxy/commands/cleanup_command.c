@@ -37,8 +37,7 @@ static const Flag flags[] =
 	COMMAND_KUBECONFIG_FLAG(&options.kubeconfig),
 	{"database", FLAG_STRING, &options.database, "", 0, 0,
 	"connection string of the database that import has written to, with the role of the cluster's proxies"},
-	{"cluster-id", FLAG_UUID, &options.cluster, "", 0, 0,
-	"uid of the cluster's namespace kube-system; by default kube-apiserver is asked"},
+	COMMAND_CLUSTER_ID_FLAG(&options.cluster),
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
 	"types to clean up, such as policyreports.wgpolicyk8s.io; by default all that the database serves"},
 	{"version", FLAG_STRING, &options.version, "", 0, 0,
@@ -53,9 +52,8 @@ static const Flag flags[] =
 
 static const FlagSet flag_set = {
 	.program = "kube-reports-proxy cleanup",
-	.about = "Deletes reports from etcd, through kube-apiserver: only those that import has copied and verified, and "
-	"that\n"
-	"have not changed since. Deletes nothing from the database.",
+	.about = "Deletes reports from etcd, through kube-apiserver: only those that import has copied and verified,\n"
+	"and that have not changed since. Deletes nothing from the database.",
 	.usage = "kube-reports-proxy cleanup --database=... [--dry-run] [--yes]",
 	.flags = flags,
 	.count = sizeof(flags) / sizeof(flags[0]),

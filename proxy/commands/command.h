@@ -56,6 +56,11 @@ extern void command_error(const char *format,...) __attribute__((format(printf, 
 	{"kubeconfig", FLAG_FILE, target, "", 0, 0, \
 	"kubeconfig to reach kube-apiserver with; without it, the service account of the pod"}
 
+/* The flag for the cluster in the database. */
+#define COMMAND_CLUSTER_ID_FLAG(target) \
+	{"cluster-id", FLAG_UUID, target, "", 0, 0, \
+	"uid of the cluster's namespace kube-system; by default kube-apiserver is asked"}
+
 struct Asker;
 extern struct Asker *command_kube(Arena *arena, const char *kubeconfig);
 

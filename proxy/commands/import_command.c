@@ -46,8 +46,7 @@ static const Flag flags[] =
 	{"database", FLAG_STRING, &options.database, "", 0, 0,
 		"connection string of the database to write to, with the role of the cluster's proxies; PGHOST and the like "
 	"give what it leaves out"},
-	{"cluster-id", FLAG_UUID, &options.cluster, "", 0, 0,
-	"uid of the cluster's namespace kube-system; by default kube-apiserver is asked"},
+	COMMAND_CLUSTER_ID_FLAG(&options.cluster),
 	{"kinds", FLAG_NAMES, &options.kinds, "", 0, 0,
 	"types to copy, such as policyreports.wgpolicyk8s.io; by default all that the database serves"},
 	{"version", FLAG_STRING, &options.version, "", 0, 0,

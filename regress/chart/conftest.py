@@ -38,21 +38,15 @@ def helm(*arguments, binary="helm3", check=True, **more):
     return done
 
 
+def template(values, binary="helm3", kube_version=KUBE_VERSION, release="kube-reports", check=True):
+    """helm template with values as JSON."""
+    return helm("template", release, CHART, "--namespace", release, "--kube-version", kube_version, "--values", "-",
+                binary=binary, check=check, input=values)
+
+
 @functools.lru_cache(maxsize=None)
 def rendered_text(values, binary, kube_version, release):
-    return helm(
-        "template",
-        release,
-        CHART,
-        "--namespace",
-        release,
-        "--kube-version",
-        kube_version,
-        "--values",
-        "-",
-        binary=binary,
-        input=values,
-    ).stdout
+    return template(values, binary, kube_version, release).stdout
 
 
 def render(values=None, binary="helm3", kube_version=KUBE_VERSION, release="kube-reports"):
@@ -62,18 +56,7 @@ def render(values=None, binary="helm3", kube_version=KUBE_VERSION, release="kube
 
 def refused(values, binary="helm3"):
     """What helm says to values that are wrong."""
-    done = helm(
-        "template",
-        "kube-reports",
-        CHART,
-        "--kube-version",
-        KUBE_VERSION,
-        "--values",
-        "-",
-        binary=binary,
-        check=False,
-        input=json.dumps(values),
-    )
+    done = template(json.dumps(values), binary, check=False)
     assert done.returncode != 0, "helm takes these values"
     return done.stderr
 

@@ -7,7 +7,7 @@ import shlex
 import pytest
 import yaml
 
-from conftest import CHART, KUBE_VERSION, TOP, helm, of_kind, yaml_documents
+from conftest import CHART, KUBE_VERSION, TOP, helm, of_kind, render, yaml_documents
 
 PAGE = (TOP / "docs" / "install.md").read_text()
 README = (CHART / "README.md").read_text()
@@ -119,19 +119,7 @@ def test_there_are_commands():
 @pytest.mark.parametrize("block", re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S))
 def test_values_render(block, binary):
     values = yaml.safe_load(block)
-    objects = yaml_documents(
-        helm(
-            "template",
-            "kube-reports",
-            CHART,
-            "--kube-version",
-            KUBE_VERSION,
-            "--values",
-            "-",
-            binary=binary,
-            input=json.dumps(values),
-        ).stdout
-    )
+    objects = render(values, binary)
     if values.get("certificate"):
         assert not of_kind(objects, "Secret"), "GitOps has no secrets in its manifests"
 
