@@ -116,7 +116,7 @@ parse_document(Arena *arena, JsonText text)
 	JsonError	error;
 	JsonNode   *node = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
 
-	if (node == NULL || node->kind != JSON_OBJECT)
+	if (node == NULL || node->kind != JSON_KIND_OBJECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("document is not a JSON object"),

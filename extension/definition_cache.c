@@ -79,7 +79,7 @@ definition_source(Arena *arena, const JsonNode *definition)
 	json_set(arena, version, "schema", schema);
 	json_set(arena, version, "served", json_new_bool(arena, true));
 	json_set(arena, version, "storage", json_new_bool(arena, true));
-	if (status != NULL && status->kind == JSON_BOOL && status->u.boolean)
+	if (status != NULL && status->kind == JSON_KIND_BOOL && status->u.boolean)
 	{
 		JsonNode   *subresources = json_new_object(arena);
 
@@ -116,7 +116,7 @@ parse_definition(Arena *arena, Datum document)
 	if (made == NULL)
 		damaged();
 	made = json_get(made, "versions")->u.array.items[0];
-	json_set(arena, made, "storage", json_new_bool(arena, storage != NULL && storage->kind == JSON_BOOL &&
+	json_set(arena, made, "storage", json_new_bool(arena, storage != NULL && storage->kind == JSON_KIND_BOOL &&
 												   storage->u.boolean));
 	return made;
 }

@@ -45,7 +45,7 @@ check_report(const char *bytes, size_t len)
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("invalid input syntax for type %s", "report"),
 				 errdetail("%s, at byte %zu.", error.message, error.offset + 1)));
-	if (node->kind != JSON_OBJECT)
+	if (node->kind != JSON_KIND_OBJECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 				 errmsg("invalid input syntax for type %s", "report"),
@@ -162,7 +162,7 @@ string_at(PG_FUNCTION_ARGS)
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, 1, -1));
 	node = node_at(&arena, PG_GETARG_DATUM(0), PG_GETARG_ARRAYTYPE_P(1));
-	if (node != NULL && node->kind == JSON_STRING)
+	if (node != NULL && node->kind == JSON_KIND_STRING)
 		string = text_of_string(&arena, node->u.string);
 	arena_free(&arena);
 	if (string == NULL)

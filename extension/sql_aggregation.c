@@ -50,7 +50,7 @@ sql_count_summary(PG_FUNCTION_ARGS)
 	place = summary_place(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))));
 	found = json_get(place, "summary");
 	values[0] = PointerGetDatum(text_of_json(&arena, summary_count(&arena, json_get(place, "results"))));
-	nulls[1] = found == NULL || found->kind != JSON_OBJECT;
+	nulls[1] = found == NULL || found->kind != JSON_KIND_OBJECT;
 	if (!nulls[1])
 		values[1] = PointerGetDatum(text_of_json(&arena, found));
 	tuple = heap_form_tuple(row, values, nulls);
@@ -64,7 +64,7 @@ member_datum(Arena *arena, const JsonNode *result, const char *key)
 {
 	const JsonNode *node = json_get(result, key);
 
-	return PointerGetDatum(node != NULL && node->kind == JSON_STRING ? text_of_string(arena, node->u.string) :
+	return PointerGetDatum(node != NULL && node->kind == JSON_KIND_STRING ? text_of_string(arena, node->u.string) :
 						   text_of("", 0));
 }
 
@@ -104,7 +104,7 @@ sql_first_owner(PG_FUNCTION_ARGS)
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	owners = json_get(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))), "ownerReferences");
-	if (owners == NULL || owners->kind != JSON_ARRAY || owners->u.array.count == 0)
+	if (owners == NULL || owners->kind != JSON_KIND_ARRAY || owners->u.array.count == 0)
 	{
 		arena_free(&arena);
 		PG_RETURN_NULL();
@@ -144,14 +144,14 @@ sql_list_results(PG_FUNCTION_ARGS)
 		resources = json_new_array(&arena);
 		json_append(&arena, resources, parse_document(&arena, datum_text(PG_GETARG_DATUM(1))));
 	}
-	for (size_t i = 0; results != NULL && results->kind == JSON_ARRAY && i < results->u.array.count; i++)
+	for (size_t i = 0; results != NULL && results->kind == JSON_KIND_ARRAY && i < results->u.array.count; i++)
 	{
 		JsonNode   *result = results->u.array.items[i];
 		const JsonNode *seconds = json_path(result, "timestamp", "seconds", NULL);
 		Datum		values[COLUMN_COUNT];
 		bool		nulls[COLUMN_COUNT] = {false};
 
-		if (result->kind != JSON_OBJECT)
+		if (result->kind != JSON_KIND_OBJECT)
 			continue;
 		if (resources != NULL)
 			json_set(&arena, result, "resources", resources);
@@ -161,7 +161,7 @@ sql_list_results(PG_FUNCTION_ARGS)
 		values[COLUMN_RULE] = member_datum(&arena, result, "rule");
 		values[COLUMN_STATUS] = member_datum(&arena, result, "result");
 		values[COLUMN_SECONDS] = Int64GetDatum(seconds != NULL &&
-											   seconds->kind == JSON_INTEGER ? seconds->u.integer : 0);
+											   seconds->kind == JSON_KIND_INTEGER ? seconds->u.integer : 0);
 		values[COLUMN_CONTENT] = PointerGetDatum(text_of_json(&arena, result));
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 		CHECK_FOR_INTERRUPTS();

@@ -296,9 +296,9 @@ sql_status_document(PG_FUNCTION_ARGS)
 		details.group = json_get_cstring(&arena, node, "group");
 		details.kind = json_get_cstring(&arena, node, "kind");
 		details.uid = json_get_cstring(&arena, node, "uid");
-		if (retry != NULL && retry->kind == JSON_INTEGER)
+		if (retry != NULL && retry->kind == JSON_KIND_INTEGER)
 			details.retry_after_seconds = (int) retry->u.integer;
-		if (causes != NULL && causes->kind == JSON_ARRAY)
+		if (causes != NULL && causes->kind == JSON_KIND_ARRAY)
 		{
 			StatusCause *list = arena_alloc0(&arena, sizeof(StatusCause) * (causes->u.array.count + 1));
 

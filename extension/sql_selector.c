@@ -46,7 +46,7 @@ label_terms(PG_FUNCTION_ARGS)
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 0, -1));
 	labels = json_get(parse_document(&arena, datum_text(PG_GETARG_DATUM(0))), "labels");
-	if (labels != NULL && labels->kind == JSON_OBJECT)
+	if (labels != NULL && labels->kind == JSON_KIND_OBJECT)
 	{
 		terms = arena_alloc(&arena, sizeof(JsonText) * (labels->u.object.count + 1));
 		for (size_t i = 0; i < labels->u.object.count; i++)
@@ -55,7 +55,7 @@ label_terms(PG_FUNCTION_ARGS)
 			char	   *term;
 
 			/* A text cannot hold a NUL; neither can a valid label. */
-			if (label->value->kind != JSON_STRING || memchr(label->key.bytes, '\0', label->key.len) != NULL ||
+			if (label->value->kind != JSON_KIND_STRING || memchr(label->key.bytes, '\0', label->key.len) != NULL ||
 				memchr(label->value->u.string.bytes, '\0', label->value->u.string.len) != NULL)
 				continue;
 			terms[count].len = label->key.len + 1 + label->value->u.string.len;

@@ -168,7 +168,7 @@ agree_on_key(Arena *arena, JsonNode *metadata, const char *member, Datum column,
 
 	if (given == NULL && text.len > 0)
 		json_set(arena, metadata, member, json_new_string(arena, text.bytes, text.len));
-	else if (given != NULL && (given->kind != JSON_STRING || json_text_compare(given->u.string, text) != 0))
+	else if (given != NULL && (given->kind != JSON_KIND_STRING || json_text_compare(given->u.string, text) != 0))
 		field_error_at(errors, FIELD_INVALID, arena_printf(arena, "metadata.%s", member), given,
 					   "does not match the row's column");
 }

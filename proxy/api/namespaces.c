@@ -447,16 +447,16 @@ says_not_found(const Namespace *namespace, const JsonNode *status)
 {
 	const JsonNode *details = json_get(status, "details");
 
-	return json_is_string(json_get(status, "reason"), "NotFound") &&
-		json_is_string(json_get(details, "name"), namespace->name) &&
-		json_is_string(json_get(details, "kind"), "namespaces");
+	return json_string_is(json_get(status, "reason"), "NotFound") &&
+		json_string_is(json_get(details, "name"), namespace->name) &&
+		json_string_is(json_get(details, "kind"), "namespaces");
 }
 
 static bool
 is_terminating(const JsonNode *document)
 {
 	return json_get(json_get(document, "metadata"), "deletionTimestamp") != NULL ||
-		json_is_string(json_get(json_get(document, "status"), "phase"), "Terminating");
+		json_string_is(json_get(json_get(document, "status"), "phase"), "Terminating");
 }
 
 static bool
@@ -464,7 +464,7 @@ read_created(const JsonNode *document, int64_t *created)
 {
 	const JsonNode *text = json_path(document, "metadata", "creationTimestamp", NULL);
 
-	return text != NULL && text->kind == JSON_STRING && parse_time(text->u.string, created);
+	return text != NULL && text->kind == JSON_KIND_STRING && parse_time(text->u.string, created);
 }
 
 static void

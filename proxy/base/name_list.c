@@ -61,15 +61,15 @@ name_list_parse(Arena *arena, const char *text, NameList *list)
 	if (text == NULL || *text == '\0')
 		return true;
 	array = json_parse(arena, text, strlen(text), NULL, NULL, &error);
-	if (array != NULL && array->kind == JSON_NULL)
+	if (array != NULL && array->kind == JSON_KIND_NULL)
 		return true;
-	if (array == NULL || array->kind != JSON_ARRAY)
+	if (array == NULL || array->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < array->u.array.count; i++)
 	{
 		const JsonNode *item = array->u.array.items[i];
 
-		if (item->kind != JSON_STRING || item->u.string.len == 0 ||
+		if (item->kind != JSON_KIND_STRING || item->u.string.len == 0 ||
 			memchr(item->u.string.bytes, '\0', item->u.string.len) != NULL)
 			return false;
 		append_name(arena, list, array->u.array.count, item->u.string.bytes, item->u.string.len);

@@ -179,7 +179,7 @@ page_done(void *state, int status, const char *why)
 	page = json_parse(arena, watch->received.bytes, watch->received.len, NULL, NULL, &error);
 	items = json_get(page, "items");
 	version = json_get_cstring(arena, json_get(page, "metadata"), "resourceVersion");
-	if (version == NULL || items == NULL || (items->kind != JSON_ARRAY && items->kind != JSON_NULL))
+	if (version == NULL || items == NULL || (items->kind != JSON_KIND_ARRAY && items->kind != JSON_KIND_NULL))
 	{
 		replace(&watch->next_page, NULL);
 		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));
@@ -187,7 +187,7 @@ page_done(void *state, int status, const char *why)
 	}
 	if (watch->next_page == NULL)
 		watch->handler->begin(watch->state);
-	for (size_t i = 0; items->kind == JSON_ARRAY && i < items->u.array.count; i++)
+	for (size_t i = 0; items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
 		watch->handler->item(watch->state, items->u.array.items[i]);
 	next = json_get_cstring(arena, json_get(page, "metadata"), "continue");
 	if (next != NULL && next[0] != '\0')
@@ -235,7 +235,7 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 	if (type == NULL || version == NULL || strcmp(type, "ERROR") == 0)
 	{
 		code = json_get(object, "code");
-		status = code != NULL && code->kind == JSON_INTEGER ? (int) code->u.integer : 0;
+		status = code != NULL && code->kind == JSON_KIND_INTEGER ? (int) code->u.integer : 0;
 		watch_set_live(watch, false);
 		if (status != 410)
 			watch->handler->failed(watch->state, status,

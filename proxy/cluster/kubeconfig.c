@@ -103,7 +103,7 @@ convert(Arena *arena, yaml_document_t * document, int index, int depth)
 			{
 				JsonNode   *key = convert(arena, document, pair->key, depth + 1);
 
-				if (key->kind == JSON_STRING)
+				if (key->kind == JSON_KIND_STRING)
 					json_set_text(arena, result, key->u.string, convert(arena, document, pair->value, depth + 1));
 			}
 			return result;
@@ -138,9 +138,9 @@ named(const JsonNode *root, const char *list_key, const char *name, const char *
 {
 	const JsonNode *list = json_get(root, list_key);
 
-	for (size_t i = 0; list != NULL && list->kind == JSON_ARRAY && i < list->u.array.count; i++)
+	for (size_t i = 0; list != NULL && list->kind == JSON_KIND_ARRAY && i < list->u.array.count; i++)
 	{
-		if (json_is_string(json_get(list->u.array.items[i], "name"), name))
+		if (json_string_is(json_get(list->u.array.items[i], "name"), name))
 			return json_get(list->u.array.items[i], key);
 	}
 	return NULL;

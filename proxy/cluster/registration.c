@@ -32,7 +32,7 @@ integer_of(const JsonNode *object, const char *key, int otherwise)
 {
 	const JsonNode *node = json_get(object, key);
 
-	if (node == NULL || node->kind != JSON_INTEGER || node->u.integer < 0 || node->u.integer > 65535)
+	if (node == NULL || node->kind != JSON_KIND_INTEGER || node->u.integer < 0 || node->u.integer > 65535)
 		return otherwise;
 	return (int) node->u.integer;
 }
@@ -51,13 +51,13 @@ read_condition(Arena *arena, const JsonNode *document, Registration *registratio
 	const JsonNode *conditions = json_path(document, "status", "conditions", NULL);
 
 	registration->reason = registration->message = "";
-	for (size_t i = 0; conditions != NULL && conditions->kind == JSON_ARRAY && i < conditions->u.array.count; i++)
+	for (size_t i = 0; conditions != NULL && conditions->kind == JSON_KIND_ARRAY && i < conditions->u.array.count; i++)
 	{
 		const JsonNode *condition = conditions->u.array.items[i];
 
-		if (!json_is_string(json_get(condition, "type"), "Available"))
+		if (!json_string_is(json_get(condition, "type"), "Available"))
 			continue;
-		registration->available = json_is_string(json_get(condition, "status"), "True");
+		registration->available = json_string_is(json_get(condition, "status"), "True");
 		registration->reason = text_of(arena, condition, "reason");
 		registration->message = text_of(arena, condition, "message");
 	}
@@ -76,13 +76,13 @@ registration_read(Arena *arena, const JsonNode *document, Registration *registra
 	registration->name = json_get_cstring(arena, metadata, "name");
 	registration->uid = json_get_cstring(arena, metadata, "uid");
 	registration->resource_version = json_get_cstring(arena, metadata, "resourceVersion");
-	registration->is_remote = service != NULL && service->kind == JSON_OBJECT;
+	registration->is_remote = service != NULL && service->kind == JSON_KIND_OBJECT;
 	registration->service.namespace = text_of(arena, service, "namespace");
 	registration->service.name = text_of(arena, service, "name");
 	registration->service.port = integer_of(service, "port", 443);
 	registration->ca_bundle = text_of(arena, spec, "caBundle");
-	registration->insecure = insecure != NULL && insecure->kind == JSON_BOOL && insecure->u.boolean;
-	registration->automanaged = json_is_string(label, "true") || json_is_string(label, "onstart");
+	registration->insecure = insecure != NULL && insecure->kind == JSON_KIND_BOOL && insecure->u.boolean;
+	registration->automanaged = json_string_is(label, "true") || json_string_is(label, "onstart");
 	registration->group_priority = integer_of(spec, "groupPriorityMinimum", 0);
 	registration->version_priority = integer_of(spec, "versionPriority", 0);
 	read_condition(arena, document, registration);
@@ -231,10 +231,10 @@ registration_restore(Arena *arena, const Registration *registration, const JsonN
 	JsonNode   *labels = set_object(arena, json_get(root, "metadata"), "labels");
 	const JsonNode *label = json_path(older, "metadata", "labels", AUTOMANAGED, NULL);
 	const JsonNode *old_spec = json_get(older, "spec");
-	bool		is_object = old_spec != NULL && old_spec->kind == JSON_OBJECT;
-	JsonNode   *spec = is_object ? json_copy(arena, old_spec) : json_new_object(arena);
+	bool		is_object = old_spec != NULL && old_spec->kind == JSON_KIND_OBJECT;
+	JsonNode   *spec = is_object ? json_clone(arena, old_spec) : json_new_object(arena);
 
-	json_set(arena, labels, AUTOMANAGED, label == NULL ? json_new_null(arena) : json_copy(arena, label));
+	json_set(arena, labels, AUTOMANAGED, label == NULL ? json_new_null(arena) : json_clone(arena, label));
 	for (size_t i = 0; i < sizeof(replaced) / sizeof(replaced[0]); i++)
 		if (json_get(spec, replaced[i]) == NULL)
 			json_set(arena, spec, replaced[i], json_new_null(arena));

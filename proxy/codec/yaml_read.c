@@ -180,7 +180,7 @@ resolve(Writer *writer, YamlNode *node, Scalar *scalar, JsonText *text)
 static void
 put_scalar_value(StrBuf *buf, const Scalar *scalar)
 {
-	JsonNode	number = {.kind = JSON_NUMBER};
+	JsonNode	number = {.kind = JSON_KIND_NUMBER};
 
 	switch (scalar->kind)
 	{

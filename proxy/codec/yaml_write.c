@@ -175,7 +175,7 @@ put_flow(StrBuf *buf, const JsonNode *node)
 {
 	switch (node->kind)
 	{
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			strbuf_putc(buf, '[');
 			for (size_t i = 0; i < node->u.array.count; i++)
 			{
@@ -184,7 +184,7 @@ put_flow(StrBuf *buf, const JsonNode *node)
 			}
 			strbuf_putc(buf, ']');
 			break;
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			strbuf_putc(buf, '{');
 			for (size_t i = 0; i < node->u.object.count; i++)
 			{
@@ -198,10 +198,10 @@ put_flow(StrBuf *buf, const JsonNode *node)
 			}
 			strbuf_putc(buf, '}');
 			break;
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			put_quoted(buf, node->u.string);
 			break;
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			put_number(buf, node);
 			break;
 		default:
@@ -213,8 +213,8 @@ put_flow(StrBuf *buf, const JsonNode *node)
 static bool
 is_block(const JsonNode *node, int depth)
 {
-	return depth < BLOCK_DEPTH && ((node->kind == JSON_ARRAY && node->u.array.count > 0) ||
-								   (node->kind == JSON_OBJECT && node->u.object.count > 0));
+	return depth < BLOCK_DEPTH && ((node->kind == JSON_KIND_ARRAY && node->u.array.count > 0) ||
+								   (node->kind == JSON_KIND_OBJECT && node->u.object.count > 0));
 }
 
 static void put_array(StrBuf *buf, const JsonNode *node, int indent, int depth);
@@ -224,7 +224,7 @@ static void put_object(StrBuf *buf, const JsonNode *node, int indent, int depth)
 static void
 put_scalar(StrBuf *buf, const JsonNode *node, int indent)
 {
-	if (node->kind == JSON_STRING)
+	if (node->kind == JSON_KIND_STRING)
 		put_string(buf, node->u.string, indent);
 	else
 		put_flow(buf, node);
@@ -261,14 +261,14 @@ put_member(StrBuf *buf, JsonText key, const JsonNode *value, int indent, int dep
 		return;
 	}
 	strbuf_putc(buf, '\n');
-	if (value->kind == JSON_ARRAY && key.len <= SIMPLE_KEY)
+	if (value->kind == JSON_KIND_ARRAY && key.len <= SIMPLE_KEY)
 	{
 		put_spaces(buf, indent);
 		put_array(buf, value, indent, depth + 1);
 		return;
 	}
 	put_spaces(buf, indent + INDENT);
-	if (value->kind == JSON_ARRAY)
+	if (value->kind == JSON_KIND_ARRAY)
 		put_array(buf, value, indent + INDENT, depth + 1);
 	else
 		put_object(buf, value, indent + INDENT, depth + 1);
@@ -283,7 +283,7 @@ put_item(StrBuf *buf, const JsonNode *item, int indent, int depth)
 	strbuf_puts(buf, "- ");
 	if (!is_block(item, depth))
 		put_scalar(buf, item, indent);
-	else if (item->kind == JSON_ARRAY)
+	else if (item->kind == JSON_KIND_ARRAY)
 		put_array(buf, item, indent + INDENT, depth + 1);
 	else
 		put_object(buf, item, indent + INDENT, depth + 1);
@@ -316,7 +316,7 @@ yaml_write(StrBuf *buf, const JsonNode *node)
 {
 	if (!is_block(node, 0))
 		put_scalar(buf, node, 0);
-	else if (node->kind == JSON_ARRAY)
+	else if (node->kind == JSON_KIND_ARRAY)
 		put_array(buf, node, 0, 1);
 	else
 		put_object(buf, node, 0, 1);
@@ -381,7 +381,7 @@ write_array_key(JsonText text, StrBuf *out)
 		text.len--;
 	arena_init(&scratch);
 	key = text.len > 0 ? json_parse(&scratch, text.bytes, text.len - 1, NULL, NULL, &error) : NULL;
-	written = key != NULL && key->kind == JSON_STRING && key->u.string.len <= SIMPLE_KEY;
+	written = key != NULL && key->kind == JSON_KIND_STRING && key->u.string.len <= SIMPLE_KEY;
 	if (written)
 	{
 		put_key(out, key->u.string);

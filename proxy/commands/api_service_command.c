@@ -222,7 +222,7 @@ find_all(Run *run)
 		tell_refused("APIServices", &answer);
 		return false;
 	}
-	for (size_t i = 0; items != NULL && items->kind == JSON_ARRAY && i < items->u.array.count; i++)
+	for (size_t i = 0; items != NULL && items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
 	{
 		const JsonNode *spec = json_get(items->u.array.items[i], "spec");
 		Registration registration;

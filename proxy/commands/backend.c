@@ -20,13 +20,13 @@
 static const JsonNode *
 item_of(const JsonNode *array, size_t i)
 {
-	return array != NULL && array->kind == JSON_ARRAY && i < array->u.array.count ? array->u.array.items[i] : NULL;
+	return array != NULL && array->kind == JSON_KIND_ARRAY && i < array->u.array.count ? array->u.array.items[i] : NULL;
 }
 
 static bool
 is_integer(const JsonNode *node, int value)
 {
-	return node != NULL && node->kind == JSON_INTEGER && node->u.integer == value;
+	return node != NULL && node->kind == JSON_KIND_INTEGER && node->u.integer == value;
 }
 
 /* ---------- endpoints ---------- */
@@ -37,9 +37,9 @@ has_name(const JsonNode *port, const char *name)
 {
 	const JsonNode *node = json_get(port, "name");
 
-	if (name[0] == '\0' && (node == NULL || node->kind == JSON_NULL))
+	if (name[0] == '\0' && (node == NULL || node->kind == JSON_KIND_NULL))
 		return true;
-	return json_is_string(node, name);
+	return json_string_is(node, name);
 }
 
 /* The port of a Service with that number, or NULL. */
@@ -68,7 +68,7 @@ ready_in(Arena *arena, const JsonNode *slice, const char *port_name)
 	for (size_t i = 0; number == NULL && (port = item_of(ports, i)) != NULL; i++)
 		if (has_name(port, port_name))
 			number = json_get(port, "port");
-	if (number == NULL || number->kind != JSON_INTEGER)
+	if (number == NULL || number->kind != JSON_KIND_INTEGER)
 		return NULL;
 	for (size_t i = 0; (endpoint = item_of(endpoints, i)) != NULL; i++)
 	{
@@ -76,8 +76,8 @@ ready_in(Arena *arena, const JsonNode *slice, const char *port_name)
 		const JsonNode *address = item_of(json_get(endpoint, "addresses"), 0);
 
 		/* An unknown state counts as ready. */
-		if ((ready != NULL && ready->kind == JSON_BOOL && !ready->u.boolean) || address == NULL ||
-			address->kind != JSON_STRING)
+		if ((ready != NULL && ready->kind == JSON_KIND_BOOL && !ready->u.boolean) || address == NULL ||
+			address->kind != JSON_KIND_STRING)
 			continue;
 		return arena_printf(arena, memchr(address->u.string.bytes, ':', address->u.string.len) ? "[%s]:%d" : "%s:%d",
 							json_text_cstring(arena, address->u.string), (int) number->u.integer);
@@ -139,7 +139,7 @@ backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const cha
 	 * A Service of type ExternalName has no endpoints: kube-apiserver connects to its name and the APIService's port.
 	 */
 	external = json_get_cstring(arena, json_get(document, "spec"), "externalName");
-	if (json_is_string(json_path(document, "spec", "type", NULL), "ExternalName") && external != NULL)
+	if (json_string_is(json_path(document, "spec", "type", NULL), "ExternalName") && external != NULL)
 	{
 		*address = arena_printf(arena, "%s:%d", external, service->port);
 		return BACKEND_READY;

@@ -46,9 +46,9 @@ has_resource(Asker *kube, Arena *arena, const ReportKind *kind, const char *vers
 	Answer		answer;
 	const JsonNode *list = json_get(ask_document(kube, arena, &question, &answer), "resources");
 
-	for (size_t i = 0; list != NULL && list->kind == JSON_ARRAY && i < list->u.array.count; i++)
+	for (size_t i = 0; list != NULL && list->kind == JSON_KIND_ARRAY && i < list->u.array.count; i++)
 	{
-		if (json_is_string(json_get(list->u.array.items[i], "name"), kind->resource))
+		if (json_string_is(json_get(list->u.array.items[i], "name"), kind->resource))
 			return true;
 	}
 	return false;
@@ -86,7 +86,7 @@ cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *w
 	if (reach == CRD_STORED && (wanted[0] == '\0' || strcmp(wanted, kind->version) == 0))
 		return kind->version;
 	versions = json_get(ask_document(kube, arena, &question, &answer), "versions");
-	for (size_t i = 0; versions != NULL && versions->kind == JSON_ARRAY && i < versions->u.array.count; i++)
+	for (size_t i = 0; versions != NULL && versions->kind == JSON_KIND_ARRAY && i < versions->u.array.count; i++)
 	{
 		const char *version = json_get_cstring(arena, versions->u.array.items[i], "version");
 
@@ -256,7 +256,7 @@ text_of(const JsonNode *object, const char *key)
 {
 	const JsonNode *value = json_get(object, key);
 
-	return value != NULL && value->kind == JSON_STRING ? value->u.string : (JsonText) {"", 0};
+	return value != NULL && value->kind == JSON_KIND_STRING ? value->u.string : (JsonText) {"", 0};
 }
 
 static bool

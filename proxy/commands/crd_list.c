@@ -38,7 +38,7 @@ crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, con
 	if (document == NULL)
 		return CRD_UNKNOWN;
 	service = json_path(document, "spec", "service", NULL);
-	if (service == NULL || service->kind != JSON_OBJECT)
+	if (service == NULL || service->kind != JSON_KIND_OBJECT)
 		return CRD_STORED;
 	*why = arena_printf(arena, "%s/%s", json_get_cstring(arena, service, "namespace"),
 						json_get_cstring(arena, service, "name"));
@@ -99,7 +99,7 @@ crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, 
 	if (document == NULL)
 		return CRD_FAILED;
 	*items = json_get(document, "items");
-	if (*items != NULL && (*items)->kind != JSON_ARRAY)
+	if (*items != NULL && (*items)->kind != JSON_KIND_ARRAY)
 		*items = NULL;
 	metadata = json_get(document, "metadata");
 	if (first)
@@ -107,7 +107,7 @@ crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, 
 		const JsonNode *remaining = json_get(metadata, "remainingItemCount");
 
 		list->total = *items == NULL ? 0 : (*items)->u.array.count;
-		if (remaining != NULL && remaining->kind == JSON_INTEGER && remaining->u.integer > 0)
+		if (remaining != NULL && remaining->kind == JSON_KIND_INTEGER && remaining->u.integer > 0)
 			list->total += (size_t) remaining->u.integer;
 	}
 	keep_token(list, json_get_cstring(arena, metadata, "continue"));

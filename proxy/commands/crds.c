@@ -35,7 +35,7 @@ take_page(Arena *arena, const JsonNode *page, NameList *names, size_t *capacity)
 	const JsonNode *items = json_get(page, "items");
 	const char *next = json_get_cstring(arena, json_get(page, "metadata"), "continue");
 
-	for (size_t i = 0; items != NULL && items->kind == JSON_ARRAY && i < items->u.array.count; i++)
+	for (size_t i = 0; items != NULL && items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
 	{
 		const char *name = json_get_cstring(arena, json_get(items->u.array.items[i], "metadata"), "name");
 
@@ -84,12 +84,12 @@ serves(const JsonNode *crd, const char *version)
 {
 	const JsonNode *versions = json_path(crd, "spec", "versions", NULL);
 
-	for (size_t i = 0; versions != NULL && versions->kind == JSON_ARRAY && i < versions->u.array.count; i++)
+	for (size_t i = 0; versions != NULL && versions->kind == JSON_KIND_ARRAY && i < versions->u.array.count; i++)
 	{
 		const JsonNode *served = json_get(versions->u.array.items[i], "served");
 
-		if (json_is_string(json_get(versions->u.array.items[i], "name"), version))
-			return served != NULL && served->kind == JSON_BOOL && served->u.boolean;
+		if (json_string_is(json_get(versions->u.array.items[i], "name"), version))
+			return served != NULL && served->kind == JSON_KIND_BOOL && served->u.boolean;
 	}
 	return false;
 }

@@ -50,7 +50,7 @@ difference_at(Arena *arena, const char *path, const JsonNode *source, const Json
 {
 	if (source == NULL || stored == NULL || source->kind != stored->kind)
 		return path;
-	if (source->kind == JSON_OBJECT)
+	if (source->kind == JSON_KIND_OBJECT)
 	{
 		JsonPairs	pairs = {.left = source, .right = stored};
 
@@ -65,7 +65,7 @@ difference_at(Arena *arena, const char *path, const JsonNode *source, const Json
 		}
 		return NULL;
 	}
-	if (source->kind == JSON_ARRAY)
+	if (source->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < source->u.array.count && i < stored->u.array.count; i++)
 		{
@@ -77,7 +77,7 @@ difference_at(Arena *arena, const char *path, const JsonNode *source, const Json
 		}
 		return source->u.array.count == stored->u.array.count ? NULL : path;
 	}
-	return json_equal(source, stored) ? NULL : path;
+	return json_same(source, stored) ? NULL : path;
 }
 
 const char *
@@ -296,7 +296,7 @@ import_batch_flush(ImportBatch *batch)
 static JsonText
 copied(Arena *arena, const JsonNode *string)
 {
-	if (string == NULL || string->kind != JSON_STRING)
+	if (string == NULL || string->kind != JSON_KIND_STRING)
 		return (JsonText) {"", 0};
 	return (JsonText) {arena_strndup(arena, string->u.string.bytes, string->u.string.len), string->u.string.len};
 }
@@ -318,7 +318,7 @@ import_batch_add(ImportBatch *batch, Arena *arena, JsonNode *document)
 	JsonNode   *metadata = json_get(document, "metadata");
 
 	batch->counts.read++;
-	if (metadata == NULL || metadata->kind != JSON_OBJECT)
+	if (metadata == NULL || metadata->kind != JSON_KIND_OBJECT)
 		metadata = json_new_object(arena);
 	item->source_version = copied(&batch->arena, json_get(metadata, "resourceVersion"));
 	json_remove(metadata, "resourceVersion");

@@ -97,7 +97,7 @@ tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_n
 	JsonNode   *metadata = json_get(document, "metadata");
 	JsonNode   *annotations;
 
-	if (metadata == NULL || metadata->kind != JSON_OBJECT)
+	if (metadata == NULL || metadata->kind != JSON_KIND_OBJECT)
 	{
 		metadata = json_new_object(arena);
 		json_set(arena, document, "metadata", metadata);
@@ -106,7 +106,7 @@ tidy(Arena *arena, JsonNode *document, const char *name, const char *namespace_n
 	if (namespace_name[0] != '\0')
 		json_set(arena, metadata, "namespace", json_new_cstring(arena, arena_strdup(arena, namespace_name)));
 	annotations = json_get(metadata, "annotations");
-	if (annotations != NULL && annotations->kind == JSON_OBJECT && json_remove(annotations, SERVED_BY) &&
+	if (annotations != NULL && annotations->kind == JSON_KIND_OBJECT && json_remove(annotations, SERVED_BY) &&
 		annotations->u.object.count == 0)
 		json_remove(metadata, "annotations");
 }
@@ -119,7 +119,7 @@ take_row(ImportBatch *batch, Arena *arena, const PgRows *rows, int row)
 	JsonNode   *document = json_parse(arena, text, strlen(text), NULL, NULL, &error);
 
 	/* jsonb can be anything. */
-	if (document == NULL || document->kind != JSON_OBJECT)
+	if (document == NULL || document->kind != JSON_KIND_OBJECT)
 		document = json_new_object(arena);
 	tidy(arena, document, pg_rows_value(rows, row, 0), pg_rows_value(rows, row, 1));
 	return import_batch_add(batch, arena, document);

@@ -291,7 +291,7 @@ access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAtt
 static bool
 is_true(const JsonNode *node)
 {
-	return node != NULL && node->kind == JSON_BOOL && node->u.boolean;
+	return node != NULL && node->kind == JSON_KIND_BOOL && node->u.boolean;
 }
 
 static bool
@@ -300,7 +300,7 @@ read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const ch
 	const JsonNode *status = json_get(review, "status");
 	const char *reason = json_get_cstring(arena, status, "reason");
 
-	if (status == NULL || status->kind != JSON_OBJECT)
+	if (status == NULL || status->kind != JSON_KIND_OBJECT)
 	{
 		*why = "the SubjectAccessReview has no status";
 		return false;

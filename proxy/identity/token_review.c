@@ -80,20 +80,20 @@ token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDo
 static bool
 is_text(const JsonNode *node)
 {
-	return node == NULL || node->kind == JSON_NULL ||
-		(node->kind == JSON_STRING && memchr(node->u.string.bytes, '\0', node->u.string.len) == NULL);
+	return node == NULL || node->kind == JSON_KIND_NULL ||
+		(node->kind == JSON_KIND_STRING && memchr(node->u.string.bytes, '\0', node->u.string.len) == NULL);
 }
 
 static bool
 is_text_array(const JsonNode *node)
 {
-	if (node == NULL || node->kind == JSON_NULL)
+	if (node == NULL || node->kind == JSON_KIND_NULL)
 		return true;
-	if (node->kind != JSON_ARRAY)
+	if (node->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < node->u.array.count; i++)
 	{
-		if (node->u.array.items[i]->kind != JSON_STRING || !is_text(node->u.array.items[i]))
+		if (node->u.array.items[i]->kind != JSON_KIND_STRING || !is_text(node->u.array.items[i]))
 			return false;
 	}
 	return true;
@@ -109,9 +109,9 @@ is_user(Arena *arena, const JsonNode *user)
 	if (name == NULL || name[0] == '\0' || !is_text(json_get(user, "username")) || !is_text(json_get(user, "uid")) ||
 		!is_text_array(json_get(user, "groups")))
 		return false;
-	if (extra == NULL || extra->kind == JSON_NULL)
+	if (extra == NULL || extra->kind == JSON_KIND_NULL)
 		return true;
-	if (extra->kind != JSON_OBJECT)
+	if (extra->kind != JSON_KIND_OBJECT)
 		return false;
 	for (size_t i = 0; i < extra->u.object.count; i++)
 	{
@@ -126,13 +126,13 @@ is_user(Arena *arena, const JsonNode *user)
 static bool
 has_audience(const JsonNode *granted)
 {
-	if (granted == NULL || granted->kind != JSON_ARRAY)
+	if (granted == NULL || granted->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < granted->u.array.count; i++)
 	{
 		for (size_t k = 0; k < audiences.count; k++)
 		{
-			if (json_is_string(granted->u.array.items[i], audiences.names[k]))
+			if (json_string_is(granted->u.array.items[i], audiences.names[k]))
 				return true;
 		}
 	}
@@ -148,12 +148,12 @@ read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const ch
 	const char *error = json_get_cstring(arena, status, "error");
 	StrBuf		text;
 
-	if (status == NULL || status->kind != JSON_OBJECT)
+	if (status == NULL || status->kind != JSON_KIND_OBJECT)
 	{
 		*why = "the TokenReview has no status";
 		return false;
 	}
-	if (authenticated == NULL || authenticated->kind != JSON_BOOL || !authenticated->u.boolean)
+	if (authenticated == NULL || authenticated->kind != JSON_KIND_BOOL || !authenticated->u.boolean)
 	{
 		if (error == NULL || error[0] == '\0')
 			return true;
@@ -178,7 +178,7 @@ read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const ch
 static const char **
 take_texts(Arena *arena, const JsonNode *array, size_t *count)
 {
-	size_t		length = array != NULL && array->kind == JSON_ARRAY ? array->u.array.count : 0;
+	size_t		length = array != NULL && array->kind == JSON_KIND_ARRAY ? array->u.array.count : 0;
 	const char **texts = arena_alloc(arena, (length + 1) * sizeof(char *));
 
 	for (size_t i = 0; i < length; i++)
@@ -200,7 +200,7 @@ token_review_user(Arena *arena, const ReviewAnswer *answer, User *user)
 	user->name = json_get_cstring(arena, given, "username");
 	user->uid = json_get_cstring(arena, given, "uid");
 	user->groups = take_texts(arena, json_get(given, "groups"), &user->group_count);
-	if (extra == NULL || extra->kind != JSON_OBJECT)
+	if (extra == NULL || extra->kind != JSON_KIND_OBJECT)
 		return;
 	user->extra = arena_alloc(arena, (extra->u.object.count + 1) * sizeof(UserExtra));
 	for (size_t i = 0; i < extra->u.object.count; i++)

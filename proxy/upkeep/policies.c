@@ -524,7 +524,7 @@ look_answered(void *state, int status, const char *body, size_t len, const char 
 
 	arena_init(&arena);
 	resources = status == 200 ? json_get(json_parse(&arena, body, len, NULL, NULL, &error), "resources") : NULL;
-	if (resources != NULL && resources->kind == JSON_ARRAY)
+	if (resources != NULL && resources->kind == JSON_KIND_ARRAY)
 	{
 		note_mended(document);
 		for (size_t i = 0; i < resources->u.array.count; i++)

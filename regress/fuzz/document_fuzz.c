@@ -107,7 +107,7 @@ print(Arena *arena, const JsonNode *node)
 static void
 check_string(const JsonNode *node)
 {
-	check(node->kind == JSON_STRING && node->u.string.len > 0);
+	check(node->kind == JSON_KIND_STRING && node->u.string.len > 0);
 }
 
 /* Checks the form that readers of metadata require (metadata.h). */
@@ -124,40 +124,40 @@ check_shape(const JsonNode *metadata)
 	size_t		known = 0;
 	int64_t		seconds;
 
-	check(metadata->kind == JSON_OBJECT);
+	check(metadata->kind == JSON_KIND_OBJECT);
 	for (size_t i = 0; i < 5; i++)
 		if ((node = json_get(metadata, strings[i])) != NULL && ++known)
 			check_string(node);
 	for (size_t i = 0; i < 2; i++)
 		if ((node = json_get(metadata, times[i])) != NULL && ++known)
-			check(node->kind == JSON_STRING && parse_time(node->u.string, &seconds));
+			check(node->kind == JSON_KIND_STRING && parse_time(node->u.string, &seconds));
 	for (size_t i = 0; i < 2; i++)
 		if ((node = json_get(metadata, integers[i])) != NULL && ++known)
-			check(node->kind == JSON_INTEGER);
+			check(node->kind == JSON_KIND_INTEGER);
 	for (size_t i = 0; i < 2; i++)
 	{
 		if ((node = json_get(metadata, maps[i])) == NULL)
 			continue;
 		known++;
-		check(node->kind == JSON_OBJECT && node->u.object.count > 0);
+		check(node->kind == JSON_KIND_OBJECT && node->u.object.count > 0);
 		for (size_t m = 0; m < node->u.object.count; m++)
-			check(node->u.object.members[m].value->kind == JSON_STRING);
+			check(node->u.object.members[m].value->kind == JSON_KIND_STRING);
 	}
 	for (size_t i = 0; i < 3; i++)
 	{
 		if ((node = json_get(metadata, lists[i])) == NULL)
 			continue;
 		known++;
-		check(node->kind == JSON_ARRAY && (node->u.array.count > 0 || i == 1));
+		check(node->kind == JSON_KIND_ARRAY && (node->u.array.count > 0 || i == 1));
 		for (size_t n = 0; n < node->u.array.count; n++)
 		{
 			const JsonNode *item = node->u.array.items[n];
 
-			check(item->kind == (i == 0 ? JSON_STRING : JSON_OBJECT));
+			check(item->kind == (i == 0 ? JSON_KIND_STRING : JSON_KIND_OBJECT));
 			for (size_t k = 0; k < 4 && i == 2; k++)
-				check(json_get(item, owner_strings[k])->kind == JSON_STRING);
+				check(json_get(item, owner_strings[k])->kind == JSON_KIND_STRING);
 			for (size_t m = 0; i > 0 && m < item->u.object.count; m++)
-				check(item->u.object.members[m].value->kind != JSON_NULL ||
+				check(item->u.object.members[m].value->kind != JSON_KIND_NULL ||
 					  json_text_is(item->u.object.members[m].key, "fieldsV1"));
 		}
 	}
@@ -199,21 +199,21 @@ check_stored(Arena *arena, const Definition *definition, const JsonNode *documen
 	JsonText	body = print(arena, document_body(arena, document));
 	JsonNode   *stored = document_read_stored(arena, definition, print(arena, json_get(document, "metadata")), &body);
 
-	check(stored != NULL && json_equal(stored, document));
+	check(stored != NULL && json_same(stored, document));
 	check(document_read_stored(arena, definition, print(arena, json_get(document, "metadata")), NULL) != NULL);
 }
 
 static void
 check_unchanged(Arena *arena, const Definition *definition, const JsonNode *document, DocumentAdmission admission)
 {
-	JsonNode   *again = json_copy(arena, document);
+	JsonNode   *again = json_clone(arena, document);
 	DocumentRefusal refusal;
 	size_t		dropped = 0;
 
 	admission.unknown = count_dropped;
 	admission.state = &dropped;
 	check(document_admit(arena, definition, again, &admission, &refusal));
-	check(dropped == 0 && json_equal(again, document));
+	check(dropped == 0 && json_same(again, document));
 }
 
 static void
@@ -243,7 +243,7 @@ try_document(Arena *arena, const Definition *definition, JsonNode *document, con
 	field_errors_init(&errors, arena);
 	document_validate(arena, definition, document, NULL, &errors);
 	field_errors_init(&again, arena);
-	document_validate(arena, definition, json_copy(arena, document), NULL, &again);
+	document_validate(arena, definition, json_clone(arena, document), NULL, &again);
 	check_same_errors(&errors, &again);
 	check(errors.count > 0 || document_is_of(definition, document));
 	if (errors.count == 0 && admission->applied)
@@ -283,7 +283,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 			arena_init(&arena);
 			document = json_parse(&arena, (const char *) bytes, size, NULL, NULL, &error);
-			if (document != NULL && document->kind == JSON_OBJECT)
+			if (document != NULL && document->kind == JSON_KIND_OBJECT)
 			{
 				if (way & 8)
 				{

@@ -48,7 +48,7 @@ schema(void)
 static bool
 is_same(Arena *arena, const FieldSet *a, const FieldSet *b)
 {
-	return json_equal(field_set_print(arena, a), field_set_print(arena, b));
+	return json_same(field_set_print(arena, a), field_set_print(arena, b));
 }
 
 static void
@@ -98,7 +98,7 @@ owners_of(const JsonNode *document)
 static JsonNode *
 without_owners(Arena *arena, const JsonNode *document)
 {
-	JsonNode   *copy = json_copy(arena, document);
+	JsonNode   *copy = json_clone(arena, document);
 
 	json_remove(json_get(copy, "metadata"), "managedFields");
 	return copy;
@@ -122,9 +122,9 @@ check_writes(Arena *arena, const JsonNode *live, const JsonNode *config)
 	}
 	write.now = 2;
 	check(field_owner_apply(&write, first.document, config, false, &second) == FIELD_APPLY_OK);
-	check(json_equal(without_owners(arena, first.document), without_owners(arena, second.document)));
+	check(json_same(without_owners(arena, first.document), without_owners(arena, second.document)));
 
-	document = json_copy(arena, second.document);
+	document = json_clone(arena, second.document);
 	write.owner = "other";
 	field_owner_update(&write, document, second.document);
 	check(field_owners_equal_but_times(owners_of(document), owners_of(second.document)));
@@ -163,7 +163,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	config = next_document(&arena, &at, end);
 	if (fields != NULL)
 		given = check_text(&arena, fields);
-	if (live != NULL && live->kind == JSON_OBJECT && field_set_of_document(&arena, type, live, &made, &error))
+	if (live != NULL && live->kind == JSON_KIND_OBJECT && field_set_of_document(&arena, type, live, &made, &error))
 	{
 		check_laws(&arena, given, made);
 		check_laws(&arena, made, given);
@@ -172,7 +172,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 			check_laws(&arena, field_reconcile(&arena, type, given), field_ensure_named(&arena, type, given));
 			field_remove(&arena, type, live, given);
 		}
-		if (config != NULL && config->kind == JSON_OBJECT && field_check_document(&arena, type, live) == NULL)
+		if (config != NULL && config->kind == JSON_KIND_OBJECT && field_check_document(&arena, type, live) == NULL)
 			check_writes(&arena, live, config);
 	}
 	arena_free(&arena);

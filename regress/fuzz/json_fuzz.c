@@ -26,12 +26,12 @@ count_duplicate(void *state, const char *path)
 static void
 check_sorted(const JsonNode *node)
 {
-	if (node->kind == JSON_ARRAY)
+	if (node->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < node->u.array.count; i++)
 			check_sorted(node->u.array.items[i]);
 	}
-	else if (node->kind == JSON_OBJECT)
+	else if (node->kind == JSON_KIND_OBJECT)
 	{
 		for (size_t i = 0; i < node->u.object.count; i++)
 		{
@@ -56,7 +56,7 @@ count_checkpoint(void)
 static void
 check_pairs(Arena *arena, const JsonNode *object)
 {
-	JsonPairs	pairs = {.left = object, .right = json_copy(arena, object)};
+	JsonPairs	pairs = {.left = object, .right = json_clone(arena, object)};
 	void		(*interrupt) (void) = arena_interrupt;
 	size_t		count = 0;
 
@@ -66,7 +66,7 @@ check_pairs(Arena *arena, const JsonNode *object)
 	{
 		check(json_text_compare(pairs.key, object->u.object.members[count].key) == 0);
 		check(pairs.left_value == object->u.object.members[count].value &&
-			  json_equal(pairs.left_value, pairs.right_value));
+			  json_same(pairs.left_value, pairs.right_value));
 	}
 	arena_interrupt = interrupt;
 	check(count == object->u.object.count && checkpoints >= count / 256);
@@ -87,13 +87,13 @@ check_round_trip(Arena *arena, const JsonNode *tree)
 	json_write_pretty(&pretty, tree, 0);
 
 	reparsed = json_parse(arena, plain.bytes, plain.len, NULL, NULL, &error);
-	check(reparsed != NULL && json_equal(tree, reparsed) && json_equal(reparsed, tree));
+	check(reparsed != NULL && json_same(tree, reparsed) && json_same(reparsed, tree));
 	strbuf_init(&again, arena);
 	json_write(&again, reparsed);
 	check(again.len == plain.len && memcmp(again.bytes, plain.bytes, plain.len) == 0);
 
 	reparsed = json_parse(arena, pretty.bytes, pretty.len, NULL, NULL, &error);
-	check(reparsed != NULL && json_equal(tree, reparsed));
+	check(reparsed != NULL && json_same(tree, reparsed));
 
 	/* Compact and indented text print the same as the tree.  Large indented text is not printed three times. */
 	if (pretty.len > MANY_BYTES)
@@ -125,8 +125,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	{
 		check_sorted(tree);
 		check_round_trip(&arena, tree);
-		check_round_trip(&arena, json_copy(&arena, tree));
-		if (tree->kind == JSON_OBJECT)
+		check_round_trip(&arena, json_clone(&arena, tree));
+		if (tree->kind == JSON_KIND_OBJECT)
 			check_pairs(&arena, tree);
 	}
 
@@ -134,7 +134,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	strbuf_init(&literal, &arena);
 	json_write_string(&literal, (const char *) bytes, size);
 	tree = json_parse(&arena, literal.bytes, literal.len, NULL, NULL, &error);
-	check(tree != NULL && tree->kind == JSON_STRING);
+	check(tree != NULL && tree->kind == JSON_KIND_STRING);
 	arena_free(&arena);
 	return 0;
 }

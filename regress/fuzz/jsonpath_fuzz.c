@@ -25,7 +25,7 @@ compare_cells(Arena *arena, const TableColumn *column, JsonText text)
 	StrBuf		whole;
 	StrBuf		sparse;
 
-	if (document == NULL || document->kind != JSON_OBJECT)
+	if (document == NULL || document->kind != JSON_KIND_OBJECT)
 		return;
 
 	/* Stored bodies are canonical and have no metadata. */

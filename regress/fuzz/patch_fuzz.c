@@ -20,8 +20,8 @@ typedef PatchResult (*PatchFunction) (Arena *arena, JsonNode **document, const J
 static void
 check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const JsonNode *patch, bool checked)
 {
-	JsonNode   *document = json_copy(arena, original);
-	const JsonNode *patch_before = json_copy(arena, patch);
+	JsonNode   *document = json_clone(arena, original);
+	const JsonNode *patch_before = json_clone(arena, patch);
 	const char *message = NULL;
 	JsonNode   *reparsed;
 	JsonError	error;
@@ -32,12 +32,13 @@ check_patch(Arena *arena, PatchFunction apply, const JsonNode *original, const J
 		check(message != NULL);
 		return;
 	}
-	check(document->kind == JSON_OBJECT || (document->kind == JSON_ARRAY && !checked && patch->kind == JSON_ARRAY));
-	check(json_equal(patch_before, patch));
+	check(document->kind == JSON_KIND_OBJECT || (document->kind == JSON_KIND_ARRAY && !checked &&
+												 patch->kind == JSON_KIND_ARRAY));
+	check(json_same(patch_before, patch));
 	strbuf_init(&text, arena);
 	json_write(&text, document);
 	reparsed = json_parse(arena, text.bytes, text.len, NULL, NULL, &error);
-	check(reparsed != NULL && json_equal(document, reparsed));
+	check(reparsed != NULL && json_same(document, reparsed));
 }
 
 int
@@ -55,7 +56,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	arena_init(&arena);
 	document = json_parse(&arena, text, (size_t) (newline - text), NULL, NULL, &error);
 	patch = json_parse(&arena, newline + 1, size - (size_t) (newline - text) - 1, NULL, NULL, &error);
-	if (document != NULL && document->kind == JSON_OBJECT && patch != NULL)
+	if (document != NULL && document->kind == JSON_KIND_OBJECT && patch != NULL)
 	{
 		for (int checked = 0; checked < 2; checked++)
 		{

@@ -24,20 +24,20 @@ check_rules(Arena *arena, const JsonNode *policy)
 	const JsonNode *names = kyverno_policy_rules(arena, policy);
 	size_t		own = 0;
 
-	check(names->kind == JSON_ARRAY);
+	check(names->kind == JSON_KIND_ARRAY);
 	for (size_t i = 0; i < names->u.array.count; i++)
 	{
 		const JsonNode *name = names->u.array.items[i];
 
-		check(name->kind == JSON_STRING && memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL);
+		check(name->kind == JSON_KIND_STRING && memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL);
 		if (name->u.string.len < 8 || memcmp(name->u.string.bytes, "autogen-", 8) != 0)
 			own++;
 	}
-	for (size_t i = 0; rules != NULL && rules->kind == JSON_ARRAY && i < rules->u.array.count; i++)
+	for (size_t i = 0; rules != NULL && rules->kind == JSON_KIND_ARRAY && i < rules->u.array.count; i++)
 	{
 		const JsonNode *name = json_get(rules->u.array.items[i], "name");
 
-		if (name != NULL && name->kind == JSON_STRING &&
+		if (name != NULL && name->kind == JSON_KIND_STRING &&
 			memchr(name->u.string.bytes, '\0', name->u.string.len) == NULL &&
 			(name->u.string.len < 8 || memcmp(name->u.string.bytes, "autogen-", 8) != 0))
 			own--;
@@ -63,10 +63,10 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 			if (active == NULL)
 				continue;
-			check(json_is_string(json_get(active, "source"), sources[i]) &&
-				  json_get(active, "policy")->kind == JSON_STRING);
+			check(json_string_is(json_get(active, "source"), sources[i]) &&
+				  json_get(active, "policy")->kind == JSON_KIND_STRING);
 			check((json_get(active, "rules") != NULL) == (i == 0));
-			check(json_equal(active, kyverno_policy_active(&arena, policy, sources[i])));
+			check(json_same(active, kyverno_policy_active(&arena, policy, sources[i])));
 		}
 	}
 	arena_free(&arena);

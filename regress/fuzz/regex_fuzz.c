@@ -26,8 +26,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 	arena_init(&arena);
 	input = json_parse(&arena, (const char *) bytes, size, NULL, NULL, &json_error);
-	if (input == NULL || input->kind != JSON_ARRAY || input->u.array.count != 2 ||
-		input->u.array.items[0]->kind != JSON_STRING || input->u.array.items[1]->kind != JSON_STRING)
+	if (input == NULL || input->kind != JSON_KIND_ARRAY || input->u.array.count != 2 ||
+		input->u.array.items[0]->kind != JSON_KIND_STRING || input->u.array.items[1]->kind != JSON_KIND_STRING)
 	{
 		arena_free(&arena);
 		return 0;

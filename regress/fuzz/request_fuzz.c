@@ -19,7 +19,7 @@ check_refusal(Arena *arena, int code, const StrBuf *reply)
 	JsonError	error;
 	const JsonNode *status = json_parse(arena, reply->bytes, reply->len, NULL, NULL, &error);
 
-	check(status != NULL && json_is_string(json_get(status, "kind"), "Status"));
+	check(status != NULL && json_string_is(json_get(status, "kind"), "Status"));
 	check(json_get(status, "code")->u.integer == code && code >= 400);
 	check(reply->bytes[reply->len - 1] == '\n');
 }

@@ -63,7 +63,7 @@ reverse_results(JsonNode *document)
 {
 	JsonNode   *results = json_get(document, "results");
 
-	if (results == NULL || results->kind != JSON_ARRAY)
+	if (results == NULL || results->kind != JSON_KIND_ARRAY)
 		return;
 	for (size_t i = 0; i < results->u.array.count / 2; i++)
 	{
@@ -157,11 +157,11 @@ LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 		field_errors_init(&errors, &arena);
 		mapping = result_mapping_compile(&arena, parts[0], &errors);
 		check((mapping == NULL) == (errors.count > 0));
-		if (mapping != NULL && parts[1] != NULL && parts[2] != NULL && parts[1]->kind == JSON_OBJECT &&
-			parts[2]->kind == JSON_OBJECT)
+		if (mapping != NULL && parts[1] != NULL && parts[2] != NULL && parts[1]->kind == JSON_KIND_OBJECT &&
+			parts[2]->kind == JSON_KIND_OBJECT)
 			/* If no path reads the list itself, its order has no meaning. */
 			check_changes(&arena, mapping, parts[1], parts[2],
-						  json_is_string(json_get(parts[0], "list"), "$.results") &&
+						  json_string_is(json_get(parts[0], "list"), "$.results") &&
 						  memmem(input, size, "$.results", 9) == memmem(input, size, "$", 1) &&
 						  memmem(input, size, "\"$\"", 3) == NULL);
 	}

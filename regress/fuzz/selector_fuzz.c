@@ -27,7 +27,7 @@ has_term(const JsonNode *labels, JsonText term)
 	if (equals != NULL)
 		key.len = (size_t) (equals - term.bytes);
 	label = json_get_text(labels, key);
-	if (label == NULL || label->kind != JSON_STRING)
+	if (label == NULL || label->kind != JSON_KIND_STRING)
 		return false;
 	if (equals == NULL)
 		return true;

@@ -67,14 +67,14 @@ check_outcome(Arena *arena, const WriteOutcome *outcome)
 	{
 		const JsonNode *status = json_parse(arena, outcome->status, outcome->status_len, NULL, NULL, &error);
 
-		check(json_is_string(json_get(status, "kind"), "Status"));
+		check(json_string_is(json_get(status, "kind"), "Status"));
 		check(outcome->status[outcome->status_len - 1] == '\n');
 		check(outcome->code >= 400 ? json_get(status, "code")->u.integer == outcome->code : outcome->code == 200);
 		check(outcome->action == WRITE_ANSWER || outcome->code < 400);
 		return;
 	}
 	check(outcome->code == 200 || outcome->code == 201 || outcome->code == 202);
-	check(outcome->metadata->kind == JSON_OBJECT && outcome->body->kind == JSON_OBJECT);
+	check(outcome->metadata->kind == JSON_KIND_OBJECT && outcome->body->kind == JSON_KIND_OBJECT);
 	check(json_get(outcome->metadata, "resourceVersion") == NULL);
 	check(json_get(outcome->body, "metadata") == NULL && json_get(outcome->body, "kind") == NULL);
 }
@@ -110,13 +110,13 @@ check_stored(Arena *arena, const ApiRequest *created, const WriteOutcome *insert
 {
 	StoredObject stored = {print(arena, insert->metadata), print(arena, insert->body), 7};
 	ApiRequest	request = *created;
-	JsonNode   *document = json_copy(arena, insert->body);
-	JsonNode   *metadata = json_copy(arena, insert->metadata);
+	JsonNode   *document = json_clone(arena, insert->body);
+	JsonNode   *metadata = json_clone(arena, insert->metadata);
 	bool		held = json_get(metadata, "finalizers") != NULL;
 	JsonText	empty = {"", 0};
 	WriteOutcome outcome;
 
-	check(json_is_string(json_get(metadata, "uid"), context.uid));
+	check(json_string_is(json_get(metadata, "uid"), context.uid));
 	json_set(arena, metadata, "resourceVersion", json_new_cstring(arena, "7"));
 	json_set(arena, document, "apiVersion", json_new_cstring(arena, definition()->api_version));
 	json_set(arena, document, "kind", json_new_cstring(arena, definition()->kind));

@@ -53,7 +53,7 @@ check_reads_as(Arena *arena, const StrBuf *text, const JsonNode *tree)
 		return;
 	}
 	again = json_parse(arena, json.bytes, json.len, NULL, NULL, &json_error);
-	check(again != NULL && json_equal(tree, again) && duplicates->u.array.count == 0);
+	check(again != NULL && json_same(tree, again) && duplicates->u.array.count == 0);
 }
 
 static void
@@ -66,7 +66,7 @@ check_writing(Arena *arena, const JsonNode *tree, size_t cut)
 	strbuf_init(&text, arena);
 	yaml_write(&text, tree);
 	check_reads_as(arena, &text, tree);
-	if (tree->kind != JSON_OBJECT || tree->u.object.count == 0)
+	if (tree->kind != JSON_KIND_OBJECT || tree->u.object.count == 0)
 		return;
 	for (size_t i = 0; i < tree->u.object.count; i++)
 		if (tree->u.object.members[i].key.len > SIMPLE_KEY)

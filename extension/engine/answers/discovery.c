@@ -138,7 +138,7 @@ put_names(StrBuf *buf, const Resource *resource, const char *key)
 {
 	const JsonNode *names = json_get(resource->definition, key);
 
-	if (names == NULL || names->kind != JSON_ARRAY || names->u.array.count == 0)
+	if (names == NULL || names->kind != JSON_KIND_ARRAY || names->u.array.count == 0)
 		return;
 	strbuf_printf(buf, ",\"%s\":", key);
 	json_write(buf, names);
@@ -515,7 +515,7 @@ definition_flag(const JsonNode *definition, const char *key)
 {
 	const JsonNode *node = json_get(definition, key);
 
-	return node != NULL && node->kind == JSON_BOOL && node->u.boolean;
+	return node != NULL && node->kind == JSON_KIND_BOOL && node->u.boolean;
 }
 
 ServedDocument *
@@ -535,7 +535,7 @@ served_documents(Arena *arena, const JsonNode *const *definitions, size_t count,
 		resource->plural = definition_text(arena, definition, "plural");
 		resource->singular = definition_text(arena, definition, "singular");
 		resource->kind = definition_text(arena, definition, "kind");
-		resource->namespaced = json_is_string(json_get(definition, "scope"), "Namespaced");
+		resource->namespaced = json_string_is(json_get(definition, "scope"), "Namespaced");
 		resource->status = definition_flag(definition, "status");
 		resource->storage = definition_flag(definition, "storage");
 		resource->definition = definition;

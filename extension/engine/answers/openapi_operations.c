@@ -139,7 +139,7 @@ openapi_tag(Arena *arena, const JsonNode *definition)
 static bool
 is_namespaced(const JsonNode *definition)
 {
-	return json_is_string(json_get(definition, "scope"), "Namespaced");
+	return json_string_is(json_get(definition, "scope"), "Namespaced");
 }
 
 /* suffix: ForAllNamespaces for the list over all namespaces, Status for the subresource, or "". */
@@ -197,7 +197,7 @@ openapi_paths(Arena *arena, const JsonNode *definition, size_t *count)
 	add_operation(arena, path, OPENAPI_VERB_DELETE, "");
 	path++;
 
-	if (status != NULL && status->kind == JSON_BOOL && status->u.boolean)
+	if (status != NULL && status->kind == JSON_KIND_BOOL && status->u.boolean)
 	{
 		path->path = arena_printf(arena, "%s/{name}/status", collection);
 		path->has_namespace = namespaced;

@@ -83,7 +83,7 @@ put_bytes(StrBuf *out, unsigned number, const char *bytes, size_t len)
 static void
 put_string(StrBuf *out, unsigned number, const JsonNode *node)
 {
-	if (node->kind == JSON_STRING)
+	if (node->kind == JSON_KIND_STRING)
 		put_bytes(out, number, node->u.string.bytes, node->u.string.len);
 }
 
@@ -140,13 +140,13 @@ is_extension(JsonText key)
 static void
 put_field(StrBuf *out, const FieldRule *rule, const JsonNode *value)
 {
-	size_t		count = value->kind == JSON_ARRAY ? value->u.array.count : 0;
-	JsonNode  **items = value->kind == JSON_ARRAY ? value->u.array.items : NULL;
+	size_t		count = value->kind == JSON_KIND_ARRAY ? value->u.array.count : 0;
+	JsonNode  **items = value->kind == JSON_KIND_ARRAY ? value->u.array.items : NULL;
 
 	switch (rule->shape)
 	{
 		case SHAPE_STRING:
-			if (value->kind == JSON_STRING && value->u.string.len > 0)
+			if (value->kind == JSON_KIND_STRING && value->u.string.len > 0)
 				put_string(out, rule->number, value);
 			break;
 		case SHAPE_STRINGS:
@@ -155,23 +155,23 @@ put_field(StrBuf *out, const FieldRule *rule, const JsonNode *value)
 				put_string(out, rule->number, items[i]);
 			break;
 		case SHAPE_BOOL:
-			if (value->kind == JSON_BOOL && value->u.boolean)
+			if (value->kind == JSON_KIND_BOOL && value->u.boolean)
 			{
 				put_tag(out, rule->number, WIRE_VARINT);
 				put_varint(out, 1);
 			}
 			break;
 		case SHAPE_INTEGER:
-			if (value->kind == JSON_INTEGER && value->u.integer != 0)
+			if (value->kind == JSON_KIND_INTEGER && value->u.integer != 0)
 			{
 				put_tag(out, rule->number, WIRE_VARINT);
 				put_varint(out, (uint64_t) value->u.integer);
 			}
 			break;
 		case SHAPE_DOUBLE:
-			if (value->kind == JSON_INTEGER && value->u.integer != 0)
+			if (value->kind == JSON_KIND_INTEGER && value->u.integer != 0)
 				put_double(out, rule->number, (double) value->u.integer);
-			else if (value->kind == JSON_NUMBER && value->u.number != 0)
+			else if (value->kind == JSON_KIND_NUMBER && value->u.number != 0)
 				put_double(out, rule->number, value->u.number);
 			break;
 		case SHAPE_ANY:
@@ -195,7 +195,7 @@ put_field(StrBuf *out, const FieldRule *rule, const JsonNode *value)
 static void
 put_fields(StrBuf *out, const JsonNode *node, const FieldRule *rules, size_t count, unsigned extension)
 {
-	if (node->kind != JSON_OBJECT)
+	if (node->kind != JSON_KIND_OBJECT)
 		return;
 	for (size_t i = 0; i < count; i++)
 	{
@@ -242,7 +242,7 @@ put_items_item(StrBuf *out, const JsonNode *node)
 static void
 put_additional_properties(StrBuf *out, const JsonNode *node)
 {
-	if (node->kind == JSON_BOOL)
+	if (node->kind == JSON_KIND_BOOL)
 	{
 		/* A member of a oneof is written even with its default value. */
 		put_tag(out, 2, WIRE_VARINT);
@@ -256,7 +256,7 @@ put_additional_properties(StrBuf *out, const JsonNode *node)
 static void
 put_schemas(StrBuf *out, const JsonNode *node)
 {
-	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_OBJECT && i < node->u.object.count; i++)
 		put_named(out, 1, &node->u.object.members[i], put_schema);
 }
 
@@ -345,7 +345,7 @@ put_path_parameter(StrBuf *out, const JsonNode *node)
 static void
 put_simple_parameter(StrBuf *out, const JsonNode *node)
 {
-	if (json_is_string(json_get(node, "in"), "path"))
+	if (json_string_is(json_get(node, "in"), "path"))
 		put_message(out, 4, node, put_path_parameter);
 	else
 		put_message(out, 3, node, put_query_parameter);
@@ -354,7 +354,7 @@ put_simple_parameter(StrBuf *out, const JsonNode *node)
 static void
 put_parameter(StrBuf *out, const JsonNode *node)
 {
-	if (json_is_string(json_get(node, "in"), "body"))
+	if (json_string_is(json_get(node, "in"), "body"))
 		put_message(out, 1, node, put_body_parameter);
 	else
 		put_message(out, 2, node, put_simple_parameter);
@@ -395,7 +395,7 @@ put_response_value(StrBuf *out, const JsonNode *node)
 static void
 put_responses(StrBuf *out, const JsonNode *node)
 {
-	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_OBJECT && i < node->u.object.count; i++)
 		put_named(out, 1, &node->u.object.members[i], put_response_value);
 }
 
@@ -436,7 +436,7 @@ put_path_item(StrBuf *out, const JsonNode *node)
 static void
 put_paths(StrBuf *out, const JsonNode *node)
 {
-	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_OBJECT && i < node->u.object.count; i++)
 		put_named(out, 2, &node->u.object.members[i], put_path_item);
 }
 

@@ -205,7 +205,7 @@ openapi_put_object(Arena *arena, JsonNode *parent, const char *key)
 static bool
 is_true(const JsonNode *node)
 {
-	return node != NULL && node->kind == JSON_BOOL && node->u.boolean;
+	return node != NULL && node->kind == JSON_KIND_BOOL && node->u.boolean;
 }
 
 const char *
@@ -314,7 +314,7 @@ get_properties(Arena *arena, JsonNode *schema)
 	JsonNode   *properties = json_get(schema, "properties");
 
 	/* null in a CustomResourceDefinition means no properties. */
-	if (properties == NULL || properties->kind != JSON_OBJECT)
+	if (properties == NULL || properties->kind != JSON_KIND_OBJECT)
 	{
 		properties = json_new_object(arena);
 		json_set(arena, schema, "properties", properties);
@@ -329,11 +329,11 @@ add_required(Arena *arena, JsonNode *schema, const char *name)
 	JsonNode   *list = json_new_array(arena);
 
 	/* Copy the list: it may belong to the definition. */
-	if (required != NULL && required->kind == JSON_ARRAY)
+	if (required != NULL && required->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < required->u.array.count; i++)
 		{
-			if (json_is_string(required->u.array.items[i], name))
+			if (json_string_is(required->u.array.items[i], name))
 				return;
 			json_append(arena, list, required->u.array.items[i]);
 		}
@@ -350,7 +350,7 @@ drop_nullable_required(Arena *arena, const JsonNode *source, JsonNode *schema)
 	const JsonNode *properties = json_get(source, "properties");
 	JsonNode   *list = json_new_array(arena);
 
-	if (required == NULL || required->kind != JSON_ARRAY)
+	if (required == NULL || required->kind != JSON_KIND_ARRAY)
 		return;
 	if (!is_true(json_path(source, "additionalProperties", "nullable", NULL)))
 	{
@@ -358,7 +358,7 @@ drop_nullable_required(Arena *arena, const JsonNode *source, JsonNode *schema)
 		{
 			JsonNode   *name = required->u.array.items[i];
 
-			if (name->kind == JSON_STRING &&
+			if (name->kind == JSON_KIND_STRING &&
 				!is_true(json_get(json_get_text(properties, name->u.string), "nullable")))
 				json_append(arena, list, name);
 		}
@@ -387,12 +387,12 @@ reduce_to_v2(Arena *arena, const JsonNode *source, JsonNode *schema)
 		json_remove(schema, "items");
 		json_remove(schema, "properties");
 	}
-	if (nullable || (preserve && json_is_string(json_get(schema, "type"), "object")))
+	if (nullable || (preserve && json_string_is(json_get(schema, "type"), "object")))
 		json_remove(schema, "type");
-	if (json_is_string(json_get(schema, "type"), "array") && json_get(schema, "items") == NULL)
+	if (json_string_is(json_get(schema, "type"), "array") && json_get(schema, "items") == NULL)
 		json_remove(schema, "type");
 	properties = json_get(schema, "properties");
-	if (properties != NULL && properties->kind == JSON_OBJECT && properties->u.object.count == 0)
+	if (properties != NULL && properties->kind == JSON_KIND_OBJECT && properties->u.object.count == 0)
 		json_remove(schema, "properties");
 }
 
@@ -430,14 +430,14 @@ convert_schema(Arena *arena, OpenApiVersion version, const JsonNode *source)
 	JsonNode   *schema = json_new_object(arena);
 
 	arena_checkpoint();
-	if (source == NULL || source->kind != JSON_OBJECT)
+	if (source == NULL || source->kind != JSON_KIND_OBJECT)
 		return schema;
 	for (size_t i = 0; i < source->u.object.count; i++)
 	{
 		const JsonMember *member = &source->u.object.members[i];
 		JsonNode   *value = member->value;
 
-		if (json_text_is(member->key, "properties") && value->kind == JSON_OBJECT)
+		if (json_text_is(member->key, "properties") && value->kind == JSON_KIND_OBJECT)
 		{
 			JsonNode   *properties = json_new_object(arena);
 
@@ -447,7 +447,7 @@ convert_schema(Arena *arena, OpenApiVersion version, const JsonNode *source)
 			value = properties;
 		}
 		else if ((json_text_is(member->key, "items") || json_text_is(member->key, "additionalProperties")) &&
-				 value->kind == JSON_OBJECT)
+				 value->kind == JSON_KIND_OBJECT)
 			value = convert_schema(arena, version, value);
 		json_set_text(arena, schema, member->key, value);
 	}

@@ -195,7 +195,7 @@ given_member(const JsonNode *object, const char *key)
 {
 	const JsonNode *node = json_get(object, key);
 
-	return node != NULL && node->kind != JSON_NULL ? node : NULL;
+	return node != NULL && node->kind != JSON_KIND_NULL ? node : NULL;
 }
 
 /* NULL, or why the token is invalid. */
@@ -220,23 +220,23 @@ take_token(Arena *arena, const char *token, bool with_namespace, ListOptions *op
 	root = json_parse(arena, text, len, NULL, NULL, &error);
 	if (root == NULL)
 		return arena_printf(arena, TOKEN_BROKEN ": %s", error.message);
-	if (root->kind != JSON_OBJECT)
+	if (root->kind != JSON_KIND_OBJECT)
 		return arena_printf(arena, wrong_type, json_go_kind_name(root->kind), "value of type storage.continueToken");
 
 	version = given_member(root, "v");
 	rv = given_member(root, "rv");
 	start = given_member(root, "start");
-	if (version != NULL && version->kind != JSON_STRING)
+	if (version != NULL && version->kind != JSON_KIND_STRING)
 		return arena_printf(arena, wrong_type, json_go_kind_name(version->kind),
 							"struct field continueToken.v of type string");
-	if (rv != NULL && rv->kind != JSON_INTEGER)
+	if (rv != NULL && rv->kind != JSON_KIND_INTEGER)
 		return arena_printf(arena, wrong_type, json_go_number_name(arena, rv),
 							"struct field continueToken.rv of type int64");
-	if (start != NULL && start->kind != JSON_STRING)
+	if (start != NULL && start->kind != JSON_KIND_STRING)
 		return arena_printf(arena, wrong_type, json_go_kind_name(start->kind),
 							"struct field continueToken.start of type string");
 
-	if (!json_is_string(version, TOKEN_VERSION))
+	if (!json_string_is(version, TOKEN_VERSION))
 		return arena_printf(arena, TOKEN_BROKEN ": server does not recognize this encoded version %s",
 							version != NULL ? json_get_cstring(arena, root, "v") : "");
 	if (rv == NULL || rv->u.integer == 0)

@@ -15,13 +15,13 @@ member_text(const JsonNode *object, const char *key)
 {
 	const JsonNode *node = json_get(object, key);
 
-	return node != NULL && node->kind == JSON_STRING ? node->u.string : (JsonText) {"", 0};
+	return node != NULL && node->kind == JSON_KIND_STRING ? node->u.string : (JsonText) {"", 0};
 }
 
 void
 managed_fields_check_owner(const char *path, JsonText name, FieldErrorList *errors)
 {
-	JsonNode	value = {.kind = JSON_STRING, .u.string = name};
+	JsonNode	value = {.kind = JSON_KIND_STRING, .u.string = name};
 	size_t		width;
 
 	if (name.len > FIELD_OWNER_NAME_MAX)
@@ -58,10 +58,10 @@ managed_fields_validate(const JsonNode *entries, FieldErrorList *errors)
 		if (operation == NULL)
 			field_error_at(errors, FIELD_REQUIRED, arena_printf(arena, "%s.operation", path), NULL,
 						   "must not be empty");
-		else if (!json_is_string(operation, "Apply") && !json_is_string(operation, "Update"))
+		else if (!json_string_is(operation, "Apply") && !json_string_is(operation, "Update"))
 			field_error_at(errors, FIELD_NOT_SUPPORTED, arena_printf(arena, "%s.operation", path), operation,
 						   "supported values: \"Apply\", \"Update\"");
-		if (fields_type != NULL && !json_is_string(fields_type, "FieldsV1"))
+		if (fields_type != NULL && !json_string_is(fields_type, "FieldsV1"))
 			field_error_at(errors, FIELD_INVALID, arena_printf(arena, "%s.fieldsType", path), fields_type,
 						   "must be `FieldsV1`");
 		managed_fields_check_owner(arena_printf(arena, "%s.manager", path), member_text(entry, "manager"), errors);

@@ -90,13 +90,13 @@ text_of(const JsonNode *node)
 {
 	JsonText	none = {"", 0};
 
-	return node != NULL && node->kind == JSON_STRING ? node->u.string : none;
+	return node != NULL && node->kind == JSON_KIND_STRING ? node->u.string : none;
 }
 
 static size_t
 array_count(const JsonNode *node)
 {
-	return node != NULL && node->kind == JSON_ARRAY ? node->u.array.count : 0;
+	return node != NULL && node->kind == JSON_KIND_ARRAY ? node->u.array.count : 0;
 }
 
 /*
@@ -165,7 +165,7 @@ coerce_time(Coercion *coercion, JsonNode *node, const CoercedField *field, bool 
 	size_t		at;
 	StrBuf		buf;
 
-	if (node->kind != JSON_STRING)
+	if (node->kind != JSON_KIND_STRING)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, "string");
 	if (scan_time(node->u.string, &seconds, &element, &at, &range))
 	{
@@ -203,9 +203,9 @@ coerce_int(Coercion *coercion, JsonNode *node, const CoercedField *field, const 
 {
 	StrBuf		buf;
 
-	if (node->kind == JSON_INTEGER)
+	if (node->kind == JSON_KIND_INTEGER)
 		return true;
-	if (node->kind != JSON_NUMBER)
+	if (node->kind != JSON_KIND_NUMBER)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, go_type);
 
 	/* Upstream decodes 1.0 as 1. */
@@ -214,7 +214,7 @@ coerce_int(Coercion *coercion, JsonNode *node, const CoercedField *field, const 
 	{
 		int64_t		value = (int64_t) node->u.number;
 
-		node->kind = JSON_INTEGER;
+		node->kind = JSON_KIND_INTEGER;
 		node->u.integer = value;
 		return true;
 	}
@@ -228,9 +228,9 @@ coerce_int(Coercion *coercion, JsonNode *node, const CoercedField *field, const 
 static bool
 coerce_string(Coercion *coercion, JsonNode **slot, const CoercedField *field, const char *go_type)
 {
-	if ((*slot)->kind == JSON_NULL)
+	if ((*slot)->kind == JSON_KIND_NULL)
 		*slot = empty_string(coercion);
-	if ((*slot)->kind != JSON_STRING)
+	if ((*slot)->kind != JSON_KIND_STRING)
 		return wrong_type(coercion, json_go_kind_name((*slot)->kind), field, go_type);
 	return true;
 }
@@ -240,7 +240,7 @@ coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 {
 	if (shape->kind == FIELD_STRING_MAP)
 	{
-		if (node->kind != JSON_OBJECT)
+		if (node->kind != JSON_KIND_OBJECT)
 			return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 		for (size_t i = 0; i < node->u.object.count; i++)
 			if (!coerce_string(coercion, &node->u.object.members[i].value, field, "string"))
@@ -248,7 +248,7 @@ coerce_strings(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 	}
 	else
 	{
-		if (node->kind != JSON_ARRAY)
+		if (node->kind != JSON_KIND_ARRAY)
 			return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 		for (size_t i = 0; i < node->u.array.count; i++)
 			if (!coerce_string(coercion, &node->u.array.items[i], field, "string"))
@@ -264,19 +264,19 @@ static bool coerce_managed(Coercion *coercion, JsonNode *node, const FieldShape 
 static bool
 coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const CoercedField *field, bool *drop)
 {
-	*drop = node->kind == JSON_NULL || shape->kind == FIELD_DROPPED;
-	if (node->kind != JSON_NULL && node->kind != JSON_STRING && shape->kind == FIELD_DROPPED && shape->go_type != NULL)
+	*drop = node->kind == JSON_KIND_NULL || shape->kind == FIELD_DROPPED;
+	if (node->kind != JSON_KIND_NULL && node->kind != JSON_KIND_STRING && shape->kind == FIELD_DROPPED && shape->go_type != NULL)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 	if (*drop)
 		return true;
 	switch (shape->kind)
 	{
 		case FIELD_STRING:
-			*drop = node->kind == JSON_STRING && node->u.string.len == 0;
-			return node->kind == JSON_STRING || wrong_type(coercion, json_go_kind_name(node->kind), field,
+			*drop = node->kind == JSON_KIND_STRING && node->u.string.len == 0;
+			return node->kind == JSON_KIND_STRING || wrong_type(coercion, json_go_kind_name(node->kind), field,
 				shape->go_type);
 		case FIELD_BOOL:
-			return node->kind == JSON_BOOL || wrong_type(coercion, json_go_kind_name(node->kind), field,
+			return node->kind == JSON_KIND_BOOL || wrong_type(coercion, json_go_kind_name(node->kind), field,
 				shape->go_type);
 		case FIELD_INT:
 			if (!coerce_int(coercion, node, field, shape->go_type))
@@ -302,7 +302,7 @@ coerce_field(Coercion *coercion, JsonNode *node, const FieldShape *shape, const 
 		case FIELD_DROPPED:
 			break;
 	}
-	*drop = node->kind == JSON_ARRAY ? node->u.array.count == 0 : node->u.object.count == 0;
+	*drop = node->kind == JSON_KIND_ARRAY ? node->u.array.count == 0 : node->u.object.count == 0;
 	return true;
 }
 
@@ -349,16 +349,16 @@ coerce_structs(Coercion *coercion, JsonNode *node, const FieldShape *shape, cons
 {
 	CoercedField at = {.struct_name = struct_name,.list = shape->name};
 
-	if (node->kind != JSON_ARRAY)
+	if (node->kind != JSON_KIND_ARRAY)
 		return wrong_type(coercion, json_go_kind_name(node->kind), field, shape->go_type);
 	for (size_t i = 0; i < node->u.array.count; i++)
 	{
 		JsonNode  **slot = &node->u.array.items[i];
 
 		arena_checkpoint_at(i);
-		if ((*slot)->kind == JSON_NULL)
+		if ((*slot)->kind == JSON_KIND_NULL)
 			*slot = json_new_object(coercion->arena);
-		if ((*slot)->kind != JSON_OBJECT)
+		if ((*slot)->kind != JSON_KIND_OBJECT)
 			return wrong_type(coercion, json_go_kind_name((*slot)->kind), field,
 							  arena_printf(coercion->arena, "v1.%s", struct_name));
 		at.index = i;
@@ -397,7 +397,7 @@ metadata_coerce(Arena *arena, JsonNode *metadata, UnknownField unknown, void *st
 	Coercion	coercion = {.arena = arena, .unknown = unknown, .state = state};
 
 	*error = NULL;
-	if (metadata->kind != JSON_OBJECT)
+	if (metadata->kind != JSON_KIND_OBJECT)
 	{
 		*error = arena_printf(arena, "json: cannot unmarshal %s into Go value of type v1.ObjectMeta",
 							  json_go_kind_name(metadata->kind));
@@ -487,7 +487,7 @@ validate_labels(Arena *arena, const JsonNode *labels, FieldErrorList *errors)
 	for (size_t i = 0; i < labels->u.object.count && !is_full(errors); i++)
 	{
 		const JsonMember *label = &labels->u.object.members[i];
-		JsonNode	key = {.kind = JSON_STRING, .u.string = label->key};
+		JsonNode	key = {.kind = JSON_KIND_STRING, .u.string = label->key};
 
 		arena_checkpoint_at(i);
 		add_messages(errors, "metadata.labels", &key, qualified_name_errors(arena, label->key));
@@ -505,7 +505,7 @@ validate_annotations(Arena *arena, const JsonNode *annotations, FieldErrorList *
 	for (size_t i = 0; i < annotations->u.object.count; i++)
 	{
 		const JsonMember *annotation = &annotations->u.object.members[i];
-		JsonNode	key = {.kind = JSON_STRING, .u.string = annotation->key};
+		JsonNode	key = {.kind = JSON_KIND_STRING, .u.string = annotation->key};
 		JsonText	lower = {"", annotation->key.len};
 		char	   *copy;
 
@@ -543,7 +543,7 @@ validate_owner(Arena *arena, const JsonNode *owner, size_t index, FieldErrorList
 		if (text_of(json_get(owner, required[i])).len == 0)
 			field_error_at(errors, FIELD_REQUIRED, arena_printf(arena, "%s.%s", path, required[i]), NULL,
 						   "must not be empty");
-	if (json_text_is(version, "v1") && json_is_string(json_get(owner, "kind"), "Event"))
+	if (json_text_is(version, "v1") && json_string_is(json_get(owner, "kind"), "Event"))
 		field_error_at(errors, FIELD_INVALID, path, owner, "/v1, Kind=Event is disallowed from being an owner");
 }
 
@@ -573,7 +573,7 @@ validate_owners(Arena *arena, const JsonNode *owners, FieldErrorList *errors)
 
 		arena_checkpoint_at(i);
 		validate_owner(arena, owner, i, errors);
-		if (flag == NULL || flag->kind != JSON_BOOL || !flag->u.boolean)
+		if (flag == NULL || flag->kind != JSON_KIND_BOOL || !flag->u.boolean)
 			continue;
 		if (controller != NULL)
 			field_error_at(errors, FIELD_INVALID, "metadata.ownerReferences", owners,
@@ -597,8 +597,8 @@ validate_finalizers(Arena *arena, const JsonNode *finalizers, FieldErrorList *er
 
 		arena_checkpoint_at(i);
 		add_messages(errors, "metadata.finalizers", finalizer, qualified_name_errors(arena, text_of(finalizer)));
-		orphan |= json_is_string(finalizer, "orphan");
-		foreground |= json_is_string(finalizer, "foregroundDeletion");
+		orphan |= json_string_is(finalizer, "orphan");
+		foreground |= json_string_is(finalizer, "foregroundDeletion");
 	}
 	if (orphan && foreground)
 		field_error_at(errors, FIELD_INVALID, "metadata.finalizers", finalizers,
@@ -718,7 +718,7 @@ metadata_validate_update(Arena *arena, const JsonNode *metadata, const JsonNode 
 		const JsonNode *now = json_get(metadata, immutable[i]);
 		const JsonNode *before = json_get(stored, immutable[i]);
 
-		if (now == NULL ? before == NULL : before != NULL && json_equal(now, before))
+		if (now == NULL ? before == NULL : before != NULL && json_same(now, before))
 			continue;
 		field_error_at(errors, FIELD_INVALID, arena_printf(arena, "metadata.%s", immutable[i]),
 					   now != NULL ? now : json_new_null(arena), "field is immutable");

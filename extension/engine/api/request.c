@@ -36,7 +36,7 @@ take_string(Arena *arena, const JsonNode *object, const char *key, const char **
 	*value = "";
 	if (node == NULL)
 		return true;
-	if (node->kind != JSON_STRING || has_nul(node->u.string))
+	if (node->kind != JSON_KIND_STRING || has_nul(node->u.string))
 		return false;
 	*value = arena_strndup(arena, node->u.string.bytes, node->u.string.len);
 	return true;
@@ -45,10 +45,10 @@ take_string(Arena *arena, const JsonNode *object, const char *key, const char **
 static bool
 is_strings(const JsonNode *values)
 {
-	if (values->kind != JSON_ARRAY)
+	if (values->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < values->u.array.count; i++)
-		if (values->u.array.items[i]->kind != JSON_STRING || has_nul(values->u.array.items[i]->u.string))
+		if (values->u.array.items[i]->kind != JSON_KIND_STRING || has_nul(values->u.array.items[i]->u.string))
 			return false;
 	return true;
 }
@@ -56,7 +56,7 @@ is_strings(const JsonNode *values)
 static bool
 check_query(const JsonNode *query)
 {
-	if (query->kind != JSON_OBJECT)
+	if (query->kind != JSON_KIND_OBJECT)
 		return false;
 	for (size_t i = 0; i < query->u.object.count; i++)
 		if (!is_strings(query->u.object.members[i].value))
@@ -73,8 +73,8 @@ request_parse(Arena *arena, const char *text, size_t len, ApiRequest *request)
 	const JsonNode *may_create = json_get(root, "mayCreate");
 	bool		known = false;
 
-	if (root == NULL || root->kind != JSON_OBJECT || (user != NULL && user->kind != JSON_OBJECT) ||
-		(may_create != NULL && may_create->kind != JSON_BOOL))
+	if (root == NULL || root->kind != JSON_KIND_OBJECT || (user != NULL && user->kind != JSON_KIND_OBJECT) ||
+		(may_create != NULL && may_create->kind != JSON_KIND_BOOL))
 		return false;
 	request->may_create = may_create == NULL || may_create->u.boolean;
 	if (!take_string(arena, root, "verb", &request->verb) ||

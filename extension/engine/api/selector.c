@@ -563,7 +563,7 @@ lookup_member(void *state, JsonText key, JsonText *value)
 {
 	const JsonNode *member = json_get_text(state, key);
 
-	if (member == NULL || member->kind != JSON_STRING)
+	if (member == NULL || member->kind != JSON_KIND_STRING)
 		return false;
 	*value = member->u.string;
 	return true;

@@ -354,19 +354,19 @@ append_bad_value(StrBuf *buf, const JsonNode *value)
 {
 	switch (value->kind)
 	{
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			quote_text(buf, value->u.string.bytes, value->u.string.len);
 			return;
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			go_float_text(buf, value->u.number);
 			return;
-		case JSON_NULL:
-		case JSON_BOOL:
-		case JSON_INTEGER:
+		case JSON_KIND_NULL:
+		case JSON_KIND_BOOL:
+		case JSON_KIND_INTEGER:
 			json_write(buf, value);
 			return;
-		case JSON_ARRAY:
-		case JSON_OBJECT:
+		case JSON_KIND_ARRAY:
+		case JSON_KIND_OBJECT:
 			break;
 	}
 

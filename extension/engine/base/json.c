@@ -27,13 +27,13 @@ new_node(Arena *arena, JsonKind kind)
 JsonNode *
 json_new_null(Arena *arena)
 {
-	return new_node(arena, JSON_NULL);
+	return new_node(arena, JSON_KIND_NULL);
 }
 
 JsonNode *
 json_new_bool(Arena *arena, bool value)
 {
-	JsonNode   *node = new_node(arena, JSON_BOOL);
+	JsonNode   *node = new_node(arena, JSON_KIND_BOOL);
 
 	node->u.boolean = value;
 	return node;
@@ -42,7 +42,7 @@ json_new_bool(Arena *arena, bool value)
 JsonNode *
 json_new_integer(Arena *arena, int64_t value)
 {
-	JsonNode   *node = new_node(arena, JSON_INTEGER);
+	JsonNode   *node = new_node(arena, JSON_KIND_INTEGER);
 
 	node->u.integer = value;
 	return node;
@@ -51,7 +51,7 @@ json_new_integer(Arena *arena, int64_t value)
 JsonNode *
 json_new_number(Arena *arena, double value)
 {
-	JsonNode   *node = new_node(arena, JSON_NUMBER);
+	JsonNode   *node = new_node(arena, JSON_KIND_NUMBER);
 
 	node->u.number = value;
 	node->u.literal = (JsonText) {NULL, 0};
@@ -61,7 +61,7 @@ json_new_number(Arena *arena, double value)
 JsonNode *
 json_new_string(Arena *arena, const char *bytes, size_t len)
 {
-	JsonNode   *node = new_node(arena, JSON_STRING);
+	JsonNode   *node = new_node(arena, JSON_KIND_STRING);
 
 	node->u.string.bytes = bytes;
 	node->u.string.len = len;
@@ -119,13 +119,13 @@ json_cstring_text(Arena *arena, const char *string)
 JsonNode *
 json_new_array(Arena *arena)
 {
-	return new_node(arena, JSON_ARRAY);
+	return new_node(arena, JSON_KIND_ARRAY);
 }
 
 JsonNode *
 json_new_object(Arena *arena)
 {
-	return new_node(arena, JSON_OBJECT);
+	return new_node(arena, JSON_KIND_OBJECT);
 }
 
 int
@@ -148,9 +148,9 @@ json_text_is(JsonText text, const char *value)
 }
 
 bool
-json_is_string(const JsonNode *node, const char *value)
+json_string_is(const JsonNode *node, const char *value)
 {
-	return node != NULL && node->kind == JSON_STRING && json_text_is(node->u.string, value);
+	return node != NULL && node->kind == JSON_KIND_STRING && json_text_is(node->u.string, value);
 }
 
 const char *
@@ -158,19 +158,19 @@ json_kind_name(JsonKind kind)
 {
 	switch (kind)
 	{
-		case JSON_NULL:
+		case JSON_KIND_NULL:
 			return "null";
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			return "boolean";
-		case JSON_INTEGER:
+		case JSON_KIND_INTEGER:
 			return "integer";
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			return "number";
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			return "string";
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			return "array";
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			return "object";
 	}
 	return "unknown";
@@ -181,9 +181,9 @@ json_go_kind_name(JsonKind kind)
 {
 	switch (kind)
 	{
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			return "bool";
-		case JSON_INTEGER:
+		case JSON_KIND_INTEGER:
 			return "number";
 		default:
 			return json_kind_name(kind);
@@ -193,7 +193,7 @@ json_go_kind_name(JsonKind kind)
 const char *
 json_go_number_name(Arena *arena, const JsonNode *node)
 {
-	if (node->kind != JSON_NUMBER || node->u.literal.bytes == NULL)
+	if (node->kind != JSON_KIND_NUMBER || node->u.literal.bytes == NULL)
 		return json_go_kind_name(node->kind);
 	return arena_printf(arena, "number %.*s", (int) node->u.literal.len, node->u.literal.bytes);
 }
@@ -232,7 +232,7 @@ json_get_text(const JsonNode *object, JsonText key)
 	bool		found;
 	size_t		position;
 
-	if (object == NULL || object->kind != JSON_OBJECT)
+	if (object == NULL || object->kind != JSON_KIND_OBJECT)
 		return NULL;
 	position = find_member(object, key, &found);
 	return found ? object->u.object.members[position].value : NULL;
@@ -265,7 +265,7 @@ json_get_cstring(Arena *arena, const JsonNode *object, const char *key)
 {
 	const JsonNode *value = json_get(object, key);
 
-	if (value == NULL || value->kind != JSON_STRING)
+	if (value == NULL || value->kind != JSON_KIND_STRING)
 		return NULL;
 	return json_text_cstring(arena, value->u.string);
 }
@@ -316,7 +316,7 @@ json_remove_text(JsonNode *object, JsonText key)
 	size_t		position;
 	JsonMember *members;
 
-	if (object == NULL || object->kind != JSON_OBJECT)
+	if (object == NULL || object->kind != JSON_KIND_OBJECT)
 		return false;
 	position = find_member(object, key, &found);
 	if (!found)
@@ -390,13 +390,13 @@ json_pairs_next(JsonPairs *pairs)
 }
 
 JsonNode *
-json_copy(Arena *arena, const JsonNode *node)
+json_clone(Arena *arena, const JsonNode *node)
 {
 	JsonNode   *copy = arena_alloc(arena, sizeof(JsonNode));
 	size_t		count;
 
 	*copy = *node;
-	if (node->kind == JSON_ARRAY)
+	if (node->kind == JSON_KIND_ARRAY)
 	{
 		arena_checkpoint();
 		count = node->u.array.count;
@@ -407,10 +407,10 @@ json_copy(Arena *arena, const JsonNode *node)
 		for (size_t i = 0; i < count; i++)
 		{
 			arena_checkpoint_at(i);
-			copy->u.array.items[i] = json_copy(arena, node->u.array.items[i]);
+			copy->u.array.items[i] = json_clone(arena, node->u.array.items[i]);
 		}
 	}
-	else if (node->kind == JSON_OBJECT)
+	else if (node->kind == JSON_KIND_OBJECT)
 	{
 		arena_checkpoint();
 		count = node->u.object.count;
@@ -422,7 +422,7 @@ json_copy(Arena *arena, const JsonNode *node)
 		{
 			arena_checkpoint_at(i);
 			copy->u.object.members[i].key = node->u.object.members[i].key;
-			copy->u.object.members[i].value = json_copy(arena, node->u.object.members[i].value);
+			copy->u.object.members[i].value = json_clone(arena, node->u.object.members[i].value);
 		}
 	}
 	return copy;
@@ -433,44 +433,44 @@ json_copy(Arena *arena, const JsonNode *node)
  * digits that a double does not keep.  Both must count as equal; therefore an integer equals the double nearest to it.
  */
 bool
-json_equal(const JsonNode *a, const JsonNode *b)
+json_same(const JsonNode *a, const JsonNode *b)
 {
 	if (a == b)
 		return true;
 	if (a->kind != b->kind)
 	{
-		if (a->kind == JSON_INTEGER && b->kind == JSON_NUMBER)
+		if (a->kind == JSON_KIND_INTEGER && b->kind == JSON_KIND_NUMBER)
 			return (double) a->u.integer == b->u.number;
-		if (a->kind == JSON_NUMBER && b->kind == JSON_INTEGER)
+		if (a->kind == JSON_KIND_NUMBER && b->kind == JSON_KIND_INTEGER)
 			return a->u.number == (double) b->u.integer;
 		return false;
 	}
 
 	switch (a->kind)
 	{
-		case JSON_NULL:
+		case JSON_KIND_NULL:
 			return true;
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			return a->u.boolean == b->u.boolean;
-		case JSON_INTEGER:
+		case JSON_KIND_INTEGER:
 			return a->u.integer == b->u.integer;
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			return a->u.number == b->u.number;
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			return a->u.string.len == b->u.string.len &&
 				json_text_compare(a->u.string, b->u.string) == 0;
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			arena_checkpoint();
 			if (a->u.array.count != b->u.array.count)
 				return false;
 			for (size_t i = 0; i < a->u.array.count; i++)
 			{
 				arena_checkpoint_at(i);
-				if (!json_equal(a->u.array.items[i], b->u.array.items[i]))
+				if (!json_same(a->u.array.items[i], b->u.array.items[i]))
 					return false;
 			}
 			return true;
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			arena_checkpoint();
 			if (a->u.object.count != b->u.object.count)
 				return false;
@@ -482,7 +482,7 @@ json_equal(const JsonNode *a, const JsonNode *b)
 				arena_checkpoint_at(i);
 				if (left->key.len != right->key.len ||
 					json_text_compare(left->key, right->key) != 0 ||
-					!json_equal(left->value, right->value))
+					!json_same(left->value, right->value))
 					return false;
 			}
 			return true;

@@ -25,13 +25,13 @@
 
 typedef enum JsonKind
 {
-	JSON_NULL,
-	JSON_BOOL,
-	JSON_INTEGER,
-	JSON_NUMBER,				/* not an integer, or beyond int64 */
-	JSON_STRING,
-	JSON_ARRAY,
-	JSON_OBJECT
+	JSON_KIND_NULL,
+	JSON_KIND_BOOL,
+	JSON_KIND_INTEGER,
+	JSON_KIND_NUMBER,			/* not an integer, or beyond int64 */
+	JSON_KIND_STRING,
+	JSON_KIND_ARRAY,
+	JSON_KIND_OBJECT
 } JsonKind;
 
 typedef struct JsonText
@@ -158,12 +158,12 @@ typedef struct JsonPairs
 extern bool json_pairs_next(JsonPairs *pairs);
 
 /* Deep copy of the tree; the text of strings is shared. */
-extern JsonNode *json_copy(Arena *arena, const JsonNode *node);
+extern JsonNode *json_clone(Arena *arena, const JsonNode *node);
 
 /* Same value: numbers by value (1 equals 1.0, and a whole double equals the integer that it is printed as). */
-extern bool json_equal(const JsonNode *a, const JsonNode *b);
+extern bool json_same(const JsonNode *a, const JsonNode *b);
 
-extern bool json_is_string(const JsonNode *node, const char *value);
+extern bool json_string_is(const JsonNode *node, const char *value);
 extern int	json_text_compare(JsonText a, JsonText b);	/* byte order */
 extern bool json_text_is(JsonText text, const char *value);
 extern const char *json_kind_name(JsonKind kind);	/* null boolean integer number string array object */

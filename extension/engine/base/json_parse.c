@@ -461,12 +461,12 @@ parse_number(Parser *parser, const char *p, JsonNode *node)
 	/* Nineteen digits fit into digits.  Beyond 2^63 - 1, or -2^63, the number is a double. */
 	if (integer && digit_count <= 19 && digits <= (uint64_t) INT64_MAX + (negative ? 1 : 0))
 	{
-		node->kind = JSON_INTEGER;
+		node->kind = JSON_KIND_INTEGER;
 		node->u.integer = negative ? (int64_t) (0 - digits) : (int64_t) digits;
 		return p;
 	}
 
-	node->kind = JSON_NUMBER;
+	node->kind = JSON_KIND_NUMBER;
 	node->u.literal = (JsonText) {literal, len};
 	node->u.number = literal_to_double(parser->arena, literal, len, digits, digit_count, exponent);
 	if (isinf(node->u.number))
@@ -688,7 +688,7 @@ parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	Frame		frame = {parent, false, {NULL, 0}, 0};
 	JsonMember *members;
 
-	node->kind = JSON_OBJECT;
+	node->kind = JSON_KIND_OBJECT;
 	node->u.object.members = NULL;
 	node->u.object.count = 0;
 	node->u.object.capacity = 0;
@@ -762,7 +762,7 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	Frame		frame = {parent, true, {NULL, 0}, 0};
 	JsonNode  **items;
 
-	node->kind = JSON_ARRAY;
+	node->kind = JSON_KIND_ARRAY;
 	node->u.array.items = NULL;
 	node->u.array.count = 0;
 	node->u.array.capacity = 0;
@@ -814,7 +814,7 @@ parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	switch (*p)
 	{
 		case '"':
-			node->kind = JSON_STRING;
+			node->kind = JSON_KIND_STRING;
 			return parse_string(parser, p + 1, &node->u.string, &node->plain);
 		case '{':
 		case '[':
@@ -830,15 +830,15 @@ parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 			parser->depth--;
 			return p;
 		case 't':
-			node->kind = JSON_BOOL;
+			node->kind = JSON_KIND_BOOL;
 			node->u.boolean = true;
 			return parse_word(parser, p, "true");
 		case 'f':
-			node->kind = JSON_BOOL;
+			node->kind = JSON_KIND_BOOL;
 			node->u.boolean = false;
 			return parse_word(parser, p, "false");
 		case 'n':
-			node->kind = JSON_NULL;
+			node->kind = JSON_KIND_NULL;
 			return parse_word(parser, p, "null");
 		case '-':
 		case '0':
@@ -900,16 +900,16 @@ typedef struct RepeatedWalk
 static void
 tell_repeated(RepeatedWalk *walk, const JsonNode *node, const Frame *parent)
 {
-	Frame		frame = {parent, node->kind == JSON_ARRAY, {NULL, 0}, 0};
+	Frame		frame = {parent, node->kind == JSON_KIND_ARRAY, {NULL, 0}, 0};
 
 	arena_checkpoint();
-	for (size_t i = 0; node->kind == JSON_ARRAY && i < node->u.array.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_ARRAY && i < node->u.array.count; i++)
 	{
 		arena_checkpoint_at(i);
 		frame.index = i;
 		tell_repeated(walk, node->u.array.items[i], &frame);
 	}
-	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_OBJECT && i < node->u.object.count; i++)
 	{
 		const JsonNode *value = node->u.object.members[i].value;
 

@@ -340,19 +340,19 @@ put_scalar(StrBuf *buf, const JsonNode *node)
 {
 	switch (node->kind)
 	{
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			if (node->u.boolean)
 				put_bytes(buf, "true", 4);
 			else
 				put_bytes(buf, "false", 5);
 			break;
-		case JSON_INTEGER:
+		case JSON_KIND_INTEGER:
 			put_integer(buf, node->u.integer);
 			break;
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			put_number(buf, node->u.number);
 			break;
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			if (node->plain)
 				put_plain_string(buf, node->u.string);
 			else
@@ -369,7 +369,7 @@ put_node(StrBuf *buf, const JsonNode *node)
 {
 	size_t		count;
 
-	if (node->kind == JSON_OBJECT)
+	if (node->kind == JSON_KIND_OBJECT)
 	{
 		const JsonMember *members = node->u.object.members;
 
@@ -387,7 +387,7 @@ put_node(StrBuf *buf, const JsonNode *node)
 		}
 		put_char(buf, '}');
 	}
-	else if (node->kind == JSON_ARRAY)
+	else if (node->kind == JSON_KIND_ARRAY)
 	{
 		arena_checkpoint();
 		count = node->u.array.count;
@@ -423,7 +423,7 @@ put_pretty(StrBuf *buf, const JsonNode *node, int depth)
 {
 	size_t		count;
 
-	if (node->kind == JSON_OBJECT && node->u.object.count > 0)
+	if (node->kind == JSON_KIND_OBJECT && node->u.object.count > 0)
 	{
 		const JsonMember *members = node->u.object.members;
 
@@ -442,7 +442,7 @@ put_pretty(StrBuf *buf, const JsonNode *node, int depth)
 		put_line(buf, depth);
 		put_char(buf, '}');
 	}
-	else if (node->kind == JSON_ARRAY && node->u.array.count > 0)
+	else if (node->kind == JSON_KIND_ARRAY && node->u.array.count > 0)
 	{
 		count = node->u.array.count;
 		put_char(buf, '[');

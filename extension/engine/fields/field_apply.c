@@ -49,7 +49,7 @@ string_member(const JsonNode *object, const char *key)
 {
 	const JsonNode *node = json_get(object, key);
 
-	return node != NULL && node->kind == JSON_STRING ? node->u.string : (JsonText) {"", 0};
+	return node != NULL && node->kind == JSON_KIND_STRING ? node->u.string : (JsonText) {"", 0};
 }
 
 /* Namespace, name and type of the applied configuration, as in upstream's messages. */
@@ -236,8 +236,8 @@ fields_of_client(Applying *applying)
 	const FieldSet *fields;
 	const char *error;
 
-	if (document == NULL || document->kind != JSON_OBJECT ||
-		!json_is_string(json_get(document, "apiVersion"), write->api_version) ||
+	if (document == NULL || document->kind != JSON_KIND_OBJECT ||
+		!json_string_is(json_get(document, "apiVersion"), write->api_version) ||
 		field_check_document(arena, write->type, document) != NULL ||
 		field_check_document(arena, write->type, applying->live) != NULL ||
 		!field_set_of_document(arena, write->type, document, &fields, &error) ||
@@ -260,7 +260,7 @@ refresh_last_applied(Applying *applying)
 
 	if (last_applied(applying->apply->document).len == 0)
 		return;
-	config = json_copy(arena, applying->config);
+	config = json_clone(arena, applying->config);
 	json_remove(json_path(config, "metadata", "annotations", NULL), LAST_APPLIED);
 	strbuf_init(&text, arena);
 	json_write_html(&text, config);
@@ -270,7 +270,7 @@ refresh_last_applied(Applying *applying)
 	{
 		const JsonMember *member = &annotations->u.object.members[i];
 
-		bytes += member->key.len + (member->value->kind == JSON_STRING ? member->value->u.string.len : 0);
+		bytes += member->key.len + (member->value->kind == JSON_KIND_STRING ? member->value->u.string.len : 0);
 	}
 	if (bytes > ANNOTATIONS_MAX)
 		json_remove(annotations, LAST_APPLIED);
@@ -338,10 +338,10 @@ has_managed_fields(const JsonNode *config)
 {
 	const JsonNode *entries = json_path(config, "metadata", "managedFields", NULL);
 
-	if (entries == NULL || entries->kind != JSON_ARRAY)
+	if (entries == NULL || entries->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < entries->u.array.count; i++)
-		if (entries->u.array.items[i]->kind != JSON_OBJECT)
+		if (entries->u.array.items[i]->kind != JSON_KIND_OBJECT)
 			return false;
 	return true;
 }
@@ -378,13 +378,13 @@ field_owner_apply(const FieldWrite *write, const JsonNode *live, const JsonNode 
 		other->fields = field_set_difference(arena, other->fields, applying.removed);
 	}
 	applying.owner->fields = field_without_unowned(arena, applying.owner->fields);
-	if (!json_equal(live, applying.merged))
+	if (!json_same(live, applying.merged))
 		field_owner_touch(write, applying.owner);
 	field_owners_drop_empty(&applying.owners);
 
-	apply->document = json_copy(arena, applying.merged);
+	apply->document = json_clone(arena, applying.merged);
 	metadata = json_get(apply->document, "metadata");
-	if (metadata == NULL || metadata->kind != JSON_OBJECT)
+	if (metadata == NULL || metadata->kind != JSON_KIND_OBJECT)
 		json_set(arena, apply->document, "metadata", json_new_object(arena));
 	if (is_kubectl)
 		refresh_last_applied(&applying);

@@ -134,7 +134,7 @@ static void
 check_value(Checking *checking, FieldType type, const JsonNode *value, const Place *place)
 {
 	unsigned int shape = field_main_shape(field_value_shapes(type, value));
-	JsonKind	kind = shape == SHAPE_MAP ? JSON_OBJECT : JSON_ARRAY;
+	JsonKind	kind = shape == SHAPE_MAP ? JSON_KIND_OBJECT : JSON_KIND_ARRAY;
 	const char *error;
 
 	arena_checkpoint();
@@ -148,7 +148,7 @@ check_value(Checking *checking, FieldType type, const JsonNode *value, const Pla
 		check_map(checking, type, value, place);
 	else if (value->kind == kind)
 		check_list(checking, type, value, place);
-	else if (value->kind != JSON_NULL)
+	else if (value->kind != JSON_KIND_NULL)
 		add_error(checking, place, arena_printf(checking->arena, "expected %s, got %s",
 												shape == SHAPE_MAP ? "map" : "list",
 												field_go_value(checking->arena, value)));

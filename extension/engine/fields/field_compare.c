@@ -75,7 +75,7 @@ container_count(const JsonNode *container)
 {
 	if (container == NULL)
 		return 0;
-	return container->kind == JSON_ARRAY ? container->u.array.count : container->u.object.count;
+	return container->kind == JSON_KIND_ARRAY ? container->u.array.count : container->u.object.count;
 }
 
 /*
@@ -122,7 +122,7 @@ compare_leaf(const JsonNode *before, const JsonNode *after, Differences *differe
 		differences->self[DIFFERENCE_ADDED] = true;
 	else if (after == NULL)
 		differences->self[DIFFERENCE_REMOVED] = true;
-	else if (!json_equal(before, after))
+	else if (!json_same(before, after))
 		differences->self[DIFFERENCE_MODIFIED] = true;
 }
 
@@ -171,7 +171,7 @@ compare_group(Comparing *comparing, FieldType items, const FieldItem *before, si
 	if (old_count >= 2 && new_count >= 2)
 	{
 		for (size_t i = 0; i < old_count && equal; i++)
-			equal = json_equal(before[i].value, after[i].value);
+			equal = json_same(before[i].value, after[i].value);
 		group.self[DIFFERENCE_MODIFIED] = !equal;
 	}
 	else
@@ -233,7 +233,7 @@ static bool
 compare_shape(Comparing *comparing, FieldType type, unsigned int shape, const JsonNode *before, const JsonNode *after,
 			  Differences *differences, bool *leaf)
 {
-	JsonKind	kind = shape == SHAPE_MAP ? JSON_OBJECT : JSON_ARRAY;
+	JsonKind	kind = shape == SHAPE_MAP ? JSON_KIND_OBJECT : JSON_KIND_ARRAY;
 	const JsonNode *old = as_kind(before, kind);
 	const JsonNode *new = as_kind(after, kind);
 	const char *error;
@@ -324,7 +324,7 @@ set_of_value(Comparing *comparing, FieldType type, const JsonNode *value, bool *
 		return true;
 	if (shape == SHAPE_SCALAR || (shape == SHAPE_MAP ? field_map_is_atomic(type) : field_list_is_atomic(type)))
 		*member = true;
-	else if (shape == SHAPE_MAP && value->kind == JSON_OBJECT)
+	else if (shape == SHAPE_MAP && value->kind == JSON_KIND_OBJECT)
 	{
 		for (size_t i = 0; i < value->u.object.count; i++)
 		{
@@ -336,13 +336,13 @@ set_of_value(Comparing *comparing, FieldType type, const JsonNode *value, bool *
 			if (!set_of_value(comparing, field_member_type(type, part->key, &declared), part->value,
 							  &part_member, &part_below))
 				return false;
-			part_member |= !declared || part->value->kind == JSON_NULL ||
-				(part->value->kind == JSON_OBJECT && part->value->u.object.count == 0);
+			part_member |= !declared || part->value->kind == JSON_KIND_NULL ||
+				(part->value->kind == JSON_KIND_OBJECT && part->value->u.object.count == 0);
 			if (part_member || part_below != NULL)
 				field_set_add(arena, below, field_name_element(arena, part->key), part_member, part_below);
 		}
 	}
-	else if (shape == SHAPE_LIST && value->kind == JSON_ARRAY)
+	else if (shape == SHAPE_LIST && value->kind == JSON_KIND_ARRAY)
 	{
 		FieldItem  *items;
 		size_t		count;

@@ -101,8 +101,8 @@ parse_json_element(Arena *arena, JsonText text, JsonText *element, const char **
 	}
 	if (text.bytes[0] == 'v')
 		canonical = field_value_element(arena, value);
-	else if (value->kind == JSON_OBJECT || value->kind == JSON_NULL)
-		canonical = field_keys_element(arena, value->kind == JSON_NULL ? json_new_object(arena) : value);
+	else if (value->kind == JSON_KIND_OBJECT || value->kind == JSON_KIND_NULL)
+		canonical = field_keys_element(arena, value->kind == JSON_KIND_NULL ? json_new_object(arena) : value);
 	else
 	{
 		*error = "expected an object of keys";
@@ -201,15 +201,15 @@ show_value(StrBuf *buf, const JsonNode *value)
 {
 	switch (value->kind)
 	{
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			quote_text(buf, value->u.string.bytes, value->u.string.len);
 			break;
-		case JSON_INTEGER:
-		case JSON_NUMBER:
+		case JSON_KIND_INTEGER:
+		case JSON_KIND_NUMBER:
 			/* Upstream reads the numbers of a set as floats. */
-			go_float_text(buf, value->kind == JSON_INTEGER ? (double) value->u.integer : value->u.number);
+			go_float_text(buf, value->kind == JSON_KIND_INTEGER ? (double) value->u.integer : value->u.number);
 			break;
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			arena_checkpoint();
 			strbuf_putc(buf, '[');
 			for (size_t i = 0; i < value->u.array.count; i++)
@@ -220,7 +220,7 @@ show_value(StrBuf *buf, const JsonNode *value)
 			}
 			strbuf_putc(buf, ']');
 			break;
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			arena_checkpoint();
 			for (size_t i = 0; i < value->u.object.count; i++)
 			{
@@ -231,8 +231,8 @@ show_value(StrBuf *buf, const JsonNode *value)
 				show_value(buf, member->value);
 			}
 			break;
-		case JSON_NULL:
-		case JSON_BOOL:
+		case JSON_KIND_NULL:
+		case JSON_KIND_BOOL:
 			json_write(buf, value);
 			break;
 	}
@@ -283,8 +283,8 @@ static int
 value_rank(const JsonNode *value)
 {
 	static const int ranks[] = {
-		[JSON_INTEGER] = 0,[JSON_NUMBER] = 0,[JSON_STRING] = 1,[JSON_BOOL] = 2,
-		[JSON_ARRAY] = 3,[JSON_OBJECT] = 4,[JSON_NULL] = 5
+		[JSON_KIND_INTEGER] = 0,[JSON_KIND_NUMBER] = 0,[JSON_KIND_STRING] = 1,[JSON_KIND_BOOL] = 2,
+		[JSON_KIND_ARRAY] = 3,[JSON_KIND_OBJECT] = 4,[JSON_KIND_NULL] = 5
 	};
 
 	return ranks[value->kind];
@@ -301,14 +301,14 @@ compare_values(const JsonNode *a, const JsonNode *b)
 		return rank;
 	switch (a->kind)
 	{
-		case JSON_INTEGER:
-		case JSON_NUMBER:
-			left = a->kind == JSON_INTEGER ? (double) a->u.integer : a->u.number;
-			right = b->kind == JSON_INTEGER ? (double) b->u.integer : b->u.number;
+		case JSON_KIND_INTEGER:
+		case JSON_KIND_NUMBER:
+			left = a->kind == JSON_KIND_INTEGER ? (double) a->u.integer : a->u.number;
+			right = b->kind == JSON_KIND_INTEGER ? (double) b->u.integer : b->u.number;
 			return (left > right) - (left < right);
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			return json_text_compare(a->u.string, b->u.string);
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			return (int) a->u.boolean - (int) b->u.boolean;
 		default:
 			return 0;

@@ -218,16 +218,16 @@ merge_shape(Merging *merging, FieldType type, unsigned int shape, const JsonNode
 
 	if (shape == SHAPE_MAP)
 	{
-		const JsonNode *old = as_kind(live, JSON_OBJECT);
-		const JsonNode *new = as_kind(config, JSON_OBJECT);
+		const JsonNode *old = as_kind(live, JSON_KIND_OBJECT);
+		const JsonNode *new = as_kind(config, JSON_KIND_OBJECT);
 
 		if (!field_map_is_atomic(type) && member_count(old) + member_count(new) > 0)
 			return merge_maps(merging, type, old, new, merged);
 	}
 	else if (shape == SHAPE_LIST)
 	{
-		const JsonNode *old = as_kind(live, JSON_ARRAY);
-		const JsonNode *new = as_kind(config, JSON_ARRAY);
+		const JsonNode *old = as_kind(live, JSON_KIND_ARRAY);
+		const JsonNode *new = as_kind(config, JSON_KIND_ARRAY);
 
 		if (!field_list_is_atomic(type) && item_count(old) + item_count(new) > 0)
 			return merge_lists(merging, type, old, new, merged);
@@ -324,11 +324,11 @@ field_remove(Arena *arena, FieldType type, const JsonNode *document, const Field
 		case SHAPE_SCALAR:
 			return (JsonNode *) document;
 		case SHAPE_MAP:
-			if (document->kind == JSON_OBJECT && !field_map_is_atomic(type))
+			if (document->kind == JSON_KIND_OBJECT && !field_map_is_atomic(type))
 				return remove_members(arena, type, document, set);
 			break;
 		case SHAPE_LIST:
-			if (document->kind == JSON_ARRAY && !field_list_is_atomic(type))
+			if (document->kind == JSON_KIND_ARRAY && !field_list_is_atomic(type))
 				return remove_items(arena, type, document, set);
 			break;
 		default:

@@ -30,7 +30,7 @@ member_text(const JsonNode *object, const char *key)
 {
 	const JsonNode *node = json_get(object, key);
 
-	return node != NULL && node->kind == JSON_STRING ? node->u.string : (JsonText) {"", 0};
+	return node != NULL && node->kind == JSON_KIND_STRING ? node->u.string : (JsonText) {"", 0};
 }
 
 static JsonText
@@ -46,7 +46,7 @@ text_of(const char *string)
 static void
 append_identity(StrBuf *buf, const char *key, JsonText value)
 {
-	JsonNode	node = {.kind = JSON_STRING, .u.string = value};
+	JsonNode	node = {.kind = JSON_KIND_STRING, .u.string = value};
 
 	if (value.len == 0)
 		return;
@@ -436,7 +436,7 @@ cap_updaters(const FieldWrite *write, FieldOwners *owners)
 static bool
 is_empty_entry(const JsonNode *entry)
 {
-	return entry->kind == JSON_OBJECT && entry->u.object.count == 0;
+	return entry->kind == JSON_KIND_OBJECT && entry->u.object.count == 0;
 }
 
 static bool
@@ -524,7 +524,7 @@ equal_but_time(const JsonNode *a, const JsonNode *b)
 			return left == a->u.object.count && right == b->u.object.count;
 		old = &a->u.object.members[left];
 		new = &b->u.object.members[right];
-		if (json_text_compare(old->key, new->key) != 0 || !json_equal(old->value, new->value))
+		if (json_text_compare(old->key, new->key) != 0 || !json_same(old->value, new->value))
 			return false;
 	}
 }

@@ -239,13 +239,13 @@ read_level(Arena *arena, const JsonNode *fields, bool *member, const char **erro
 	size_t		count = 0;
 
 	*member = false;
-	if (fields->kind != JSON_OBJECT && fields->kind != JSON_NULL)
+	if (fields->kind != JSON_KIND_OBJECT && fields->kind != JSON_KIND_NULL)
 	{
 		*error = "expected an object of fields";
 		return NULL;
 	}
 	arena_checkpoint();
-	if (fields->kind == JSON_NULL || fields->u.object.count == 0)
+	if (fields->kind == JSON_KIND_NULL || fields->u.object.count == 0)
 	{
 		*member = true;
 		return NULL;

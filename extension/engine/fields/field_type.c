@@ -46,7 +46,7 @@ static const Schema managed_fields_schema = {
 #define PROPERTY(name, type) {{name, sizeof(name) - 1}, (Schema *) &(type), false}
 
 /* The published schema has this default: an owner reference without a uid has the empty uid as its key. */
-static const JsonNode empty_text = {.kind = JSON_STRING, .u.string = {"", 0}};
+static const JsonNode empty_text = {.kind = JSON_KIND_STRING, .u.string = {"", 0}};
 static const Schema uid_schema = {
 	.type = "string", .types = SCHEMA_STRING, .default_value = (JsonNode *) &empty_text
 };
@@ -109,9 +109,9 @@ is_any_scalar(const Schema *schema)
 		return true;
 	if (strcmp(schema->type, "string") != 0)
 		return false;
-	if (format == NULL || format->kind != JSON_STRING)
+	if (format == NULL || format->kind != JSON_KIND_STRING)
 		return schema->format != NULL;
-	return format->u.string.len > 0 && !json_is_string(format, "byte");
+	return format->u.string.len > 0 && !json_string_is(format, "byte");
 }
 
 static const FieldType none = {FIELD_TYPE_NONE, NULL, false, false};
@@ -186,12 +186,12 @@ field_value_shapes(FieldType type, const JsonNode *value)
 	unsigned int shapes = field_type_shapes(type);
 	unsigned int shape;
 
-	if (value == NULL || value->kind == JSON_NULL)
+	if (value == NULL || value->kind == JSON_KIND_NULL)
 		return shapes;
-	if (value->kind == JSON_OBJECT)
+	if (value->kind == JSON_KIND_OBJECT)
 		shape = SHAPE_MAP;
 	else
-		shape = value->kind == JSON_ARRAY ? SHAPE_LIST : SHAPE_SCALAR;
+		shape = value->kind == JSON_KIND_ARRAY ? SHAPE_LIST : SHAPE_SCALAR;
 	return (shapes & shape) != 0 ? shape : shapes;
 }
 
@@ -243,19 +243,19 @@ go_type(const JsonNode *value)
 {
 	switch (value->kind)
 	{
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			return "bool";
-		case JSON_INTEGER:
+		case JSON_KIND_INTEGER:
 			return "int64";
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			return "float64";
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			return "string";
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			return "[]interface {}";
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			return "map[string]interface {}";
-		case JSON_NULL:
+		case JSON_KIND_NULL:
 			break;
 	}
 	return "<nil>";
@@ -267,23 +267,23 @@ go_value(StrBuf *buf, const JsonNode *value, bool sharp)
 {
 	switch (value->kind)
 	{
-		case JSON_NULL:
+		case JSON_KIND_NULL:
 			strbuf_puts(buf, sharp ? "interface {}(nil)" : "<nil>");
 			break;
-		case JSON_BOOL:
-		case JSON_INTEGER:
+		case JSON_KIND_BOOL:
+		case JSON_KIND_INTEGER:
 			json_write(buf, value);
 			break;
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			go_float_text(buf, value->u.number);
 			break;
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			if (sharp)
 				quote_text(buf, value->u.string.bytes, value->u.string.len);
 			else
 				strbuf_append(buf, value->u.string.bytes, value->u.string.len);
 			break;
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			arena_checkpoint();
 			strbuf_puts(buf, sharp ? "[]interface {}{" : "[");
 			for (size_t i = 0; i < value->u.array.count; i++)
@@ -294,7 +294,7 @@ go_value(StrBuf *buf, const JsonNode *value, bool sharp)
 			}
 			strbuf_putc(buf, sharp ? '}' : ']');
 			break;
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			arena_checkpoint();
 			strbuf_puts(buf, sharp ? "map[string]interface {}{" : "map[");
 			for (size_t i = 0; i < value->u.object.count; i++)
@@ -333,15 +333,15 @@ field_scalar_error(Arena *arena, FieldType type, const JsonNode *value, const ch
 	bool		is_number;
 	StrBuf		buf;
 
-	if (value == NULL || value->kind == JSON_NULL)
+	if (value == NULL || value->kind == JSON_KIND_NULL)
 		return NULL;
-	is_number = value->kind == JSON_INTEGER || value->kind == JSON_NUMBER;
+	is_number = value->kind == JSON_KIND_INTEGER || value->kind == JSON_KIND_NUMBER;
 	if (type.kind != FIELD_TYPE_SCHEMA || is_any_scalar(type.schema))
-		return value->kind == JSON_ARRAY || value->kind == JSON_OBJECT ?
+		return value->kind == JSON_KIND_ARRAY || value->kind == JSON_KIND_OBJECT ?
 			arena_printf(arena, "%sexpected any scalar, got %s", prefix, field_go_value(arena, value)) : NULL;
 	if (strcmp(type.schema->type, "string") == 0)
 	{
-		if (value->kind == JSON_STRING)
+		if (value->kind == JSON_KIND_STRING)
 			return NULL;
 		strbuf_init(&buf, arena);
 		strbuf_printf(&buf, "%sexpected string, got &value.valueUnstructured{Value:", prefix);
@@ -350,7 +350,7 @@ field_scalar_error(Arena *arena, FieldType type, const JsonNode *value, const ch
 		return buf.bytes;
 	}
 	if (strcmp(type.schema->type, "boolean") == 0)
-		return value->kind == JSON_BOOL ? NULL :
+		return value->kind == JSON_KIND_BOOL ? NULL :
 			arena_printf(arena, "%sexpected boolean, got %s", prefix, field_go_value(arena, value));
 	return is_number ? NULL :
 		arena_printf(arena, "%sexpected numeric (int or float), got %s", prefix, go_type(value));
@@ -366,12 +366,12 @@ keys_element(Arena *arena, const Schema *list, const JsonNode *item, JsonText *e
 	JsonNode   *keys = json_new_object(arena);
 	StrBuf		buf;
 
-	if (item->kind == JSON_NULL)
+	if (item->kind == JSON_KIND_NULL)
 	{
 		*error = "associative list with keys may not have a null element";
 		return false;
 	}
-	if (item->kind != JSON_OBJECT)
+	if (item->kind != JSON_KIND_OBJECT)
 	{
 		*error = "associative list with keys may not have non-map elements";
 		return false;
@@ -413,13 +413,13 @@ field_item_element(Arena *arena, FieldType list, const JsonNode *item, JsonText 
 		return keys_element(arena, list.schema, item, element, error);
 	switch (item->kind)
 	{
-		case JSON_OBJECT:
+		case JSON_KIND_OBJECT:
 			*error = "associative list without keys has an element that's a map type";
 			return false;
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			*error = "not supported: associative list with lists as elements";
 			return false;
-		case JSON_NULL:
+		case JSON_KIND_NULL:
 			*error = "associative list without keys has an element that's an explicit null";
 			return false;
 		default:

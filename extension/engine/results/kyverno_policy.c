@@ -26,13 +26,13 @@
 static bool
 is_present(const JsonNode *node)
 {
-	return node != NULL && node->kind != JSON_NULL;
+	return node != NULL && node->kind != JSON_KIND_NULL;
 }
 
 static size_t
 item_count(const JsonNode *array)
 {
-	return array != NULL && array->kind == JSON_ARRAY ? array->u.array.count : 0;
+	return array != NULL && array->kind == JSON_KIND_ARRAY ? array->u.array.count : 0;
 }
 
 static bool
@@ -40,7 +40,7 @@ has_text(const JsonNode *object, const char *key)
 {
 	const JsonNode *node = json_get(object, key);
 
-	return node != NULL && node->kind == JSON_STRING && node->u.string.len > 0;
+	return node != NULL && node->kind == JSON_KIND_STRING && node->u.string.len > 0;
 }
 
 /* ---------- kinds that a rule matches ---------- */
@@ -128,7 +128,7 @@ static bool
 contains_pod(const JsonNode *kinds)
 {
 	for (size_t i = 0; i < item_count(kinds); i++)
-		if (kinds->u.array.items[i]->kind == JSON_STRING &&
+		if (kinds->u.array.items[i]->kind == JSON_KIND_STRING &&
 			json_text_is(kind_of(kinds->u.array.items[i]->u.string), "Pod"))
 			return true;
 	return false;
@@ -188,7 +188,7 @@ supports_controllers(const JsonNode *description, void *state)
 		return false;
 	for (size_t i = 0; i < item_count(list); i++)
 		for (size_t j = 0; j < sizeof(kinds) / sizeof(kinds[0]); j++)
-			*needed = *needed || json_is_string(list->u.array.items[i], kinds[j]);
+			*needed = *needed || json_string_is(list->u.array.items[i], kinds[j]);
 	return true;
 }
 
@@ -205,7 +205,7 @@ makes_rules(const JsonNode *rules)
 		const JsonNode *mutate = json_get(rule, "mutate");
 		const JsonNode *foreach = json_get(mutate, "foreach");
 
-		if ((generate != NULL && generate->kind == JSON_OBJECT && generate->u.object.count > 0) ||
+		if ((generate != NULL && generate->kind == JSON_KIND_OBJECT && generate->u.object.count > 0) ||
 			has_text(mutate, "patchesJson6902"))
 			return false;
 		for (size_t j = 0; j < item_count(foreach); j++)
@@ -300,7 +300,8 @@ kyverno_policy_rules(Arena *arena, const JsonNode *policy)
 		const JsonNode *rule = rules->u.array.items[i];
 		const JsonNode *name = json_get(rule, "name");
 
-		if (name == NULL || name->kind != JSON_STRING || memchr(name->u.string.bytes, '\0', name->u.string.len) != NULL)
+		if (name == NULL || name->kind != JSON_KIND_STRING ||
+			memchr(name->u.string.bytes, '\0', name->u.string.len) != NULL)
 			continue;
 		json_append(arena, own, json_new_string(arena, name->u.string.bytes, name->u.string.len));
 		if (strcmp(controllers, "none") == 0 || is_made(name->u.string) || !is_convertible(rule))
@@ -331,7 +332,7 @@ kyverno_policy_active(Arena *arena, const JsonNode *policy, const char *source)
 	strcmp(source, "MutatingAdmissionPolicy") == 0;
 	JsonNode   *active;
 
-	if (name == NULL || (of_apiserver ? !json_is_string(json_get(labels, ENABLED), "true") :
+	if (name == NULL || (of_apiserver ? !json_string_is(json_get(labels, ENABLED), "true") :
 						 json_get(labels, DISABLED) != NULL))
 		return NULL;
 	active = json_new_object(arena);

@@ -89,17 +89,17 @@ scalar_text(Arena *arena, const JsonNode *node)
 		return (JsonText) {"", 0};
 	switch (node->kind)
 	{
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			return without_nul(arena, node->u.string);
-		case JSON_BOOL:
-		case JSON_INTEGER:
-		case JSON_NUMBER:
+		case JSON_KIND_BOOL:
+		case JSON_KIND_INTEGER:
+		case JSON_KIND_NUMBER:
 			strbuf_init(&buf, arena);
 			json_write(&buf, node);
 			return (JsonText) {strbuf_finish(&buf), buf.len};
-		case JSON_NULL:
-		case JSON_ARRAY:
-		case JSON_OBJECT:
+		case JSON_KIND_NULL:
+		case JSON_KIND_ARRAY:
+		case JSON_KIND_OBJECT:
 			break;
 	}
 	return (JsonText) {"", 0};
@@ -133,9 +133,9 @@ source_text(Arena *arena, const ResultSource *source, const Place *place, JsonTe
 			text = scalar_text(arena, node);
 		}
 		if (word != NULL)
-			*word = node != NULL && node->kind == JSON_STRING ? text : (JsonText) {"", 0};
+			*word = node != NULL && node->kind == JSON_KIND_STRING ? text : (JsonText) {"", 0};
 		/* A map may replace an empty string, but not an absent value. */
-		if (source->map != NULL && (text.len > 0 || (node != NULL && node->kind == JSON_STRING)))
+		if (source->map != NULL && (text.len > 0 || (node != NULL && node->kind == JSON_KIND_STRING)))
 		{
 			const JsonNode *mapped = json_get_text(source->map, text);
 
@@ -224,21 +224,21 @@ score_of(Arena *arena, JsonText text)
 static bool
 time_of(const JsonNode *node, int64_t *time)
 {
-	const JsonNode *seconds = node != NULL && node->kind == JSON_OBJECT ? json_get(node, "seconds") : node;
+	const JsonNode *seconds = node != NULL && node->kind == JSON_KIND_OBJECT ? json_get(node, "seconds") : node;
 	const JsonNode *nanos = json_get(node, "nanos");
 	int64_t		value;
 
 	if (seconds == NULL)
 		return false;
-	if (seconds->kind == JSON_INTEGER)
+	if (seconds->kind == JSON_KIND_INTEGER)
 		value = seconds->u.integer;
-	else if (seconds->kind != JSON_STRING || !parse_time(seconds->u.string, &value))
+	else if (seconds->kind != JSON_KIND_STRING || !parse_time(seconds->u.string, &value))
 		return false;
 	/* Go's zero value means that no time is set. */
 	if (value <= 0 || value > MAX_SECONDS)
 		return false;
 	*time = value * 1000000;
-	if (nanos != NULL && nanos->kind == JSON_INTEGER && nanos->u.integer > 0 && nanos->u.integer < 1000000000)
+	if (nanos != NULL && nanos->kind == JSON_KIND_INTEGER && nanos->u.integer > 0 && nanos->u.integer < 1000000000)
 		*time += nanos->u.integer / 1000;
 	return true;
 }
@@ -274,7 +274,7 @@ properties_of(Arena *arena, const ResultMapping *mapping, const Place *place)
 	{
 		const JsonNode *node = source_node(arena, source, place);
 
-		if (node == NULL || node->kind != JSON_OBJECT)
+		if (node == NULL || node->kind != JSON_KIND_OBJECT)
 			continue;
 		for (size_t i = 0; i < node->u.object.count; i++)
 		{
@@ -318,7 +318,7 @@ read_exceptions(Arena *arena, const ResultSource *source, const Place *place, Re
 		const JsonNode *node = source_node(arena, source, place);
 		JsonText	text = scalar_text(arena, node);
 
-		for (size_t i = 0; node != NULL && node->kind == JSON_ARRAY && i < node->u.array.count; i++)
+		for (size_t i = 0; node != NULL && node->kind == JSON_KIND_ARRAY && i < node->u.array.count; i++)
 			add_exception(arena, entry, &list, &capacity, scalar_text(arena, node->u.array.items[i]));
 		while (text.len > 0)
 		{
@@ -367,7 +367,7 @@ read_subjects(Arena *arena, const SubjectSource *source, Place place)
 	if (source->each != NULL)
 	{
 		each = source_node(arena, source->each, &place);
-		if (each == NULL || each->kind != JSON_ARRAY)
+		if (each == NULL || each->kind != JSON_KIND_ARRAY)
 			return list;
 		most = each->u.array.count;
 	}
@@ -510,12 +510,12 @@ result_nodes(Arena *arena, const ResultMapping *mapping, const Place *place, siz
 	{
 		const JsonNode *node = source_node(arena, source, place);
 
-		if (node != NULL && node->kind == JSON_ARRAY)
+		if (node != NULL && node->kind == JSON_KIND_ARRAY)
 		{
 			*count = node->u.array.count;
 			return (const JsonNode *const *) node->u.array.items;
 		}
-		if (node != NULL && node->kind == JSON_OBJECT)
+		if (node != NULL && node->kind == JSON_KIND_OBJECT)
 		{
 			const JsonNode **alone = arena_alloc(arena, sizeof(JsonNode *));
 			Place		here = {.document = place->document, .result = node};
@@ -547,7 +547,7 @@ result_read(Arena *arena, const ResultMapping *mapping, const JsonNode *document
 	for (size_t i = 0; i < count; i++)
 	{
 		place.result = nodes[i];
-		if (nodes[i]->kind == JSON_OBJECT)
+		if (nodes[i]->kind == JSON_KIND_OBJECT)
 			read_result(&extraction, &place, i);
 	}
 }
@@ -565,7 +565,7 @@ result_time(Arena *arena, const ResultMapping *mapping, const JsonNode *document
 		int64_t		this;
 
 		place.result = nodes[i];
-		if (nodes[i]->kind == JSON_OBJECT && source_time(arena, mapping->time, &place, &this) &&
+		if (nodes[i]->kind == JSON_KIND_OBJECT && source_time(arena, mapping->time, &place, &this) &&
 			(!found || this > *time))
 		{
 			*time = this;

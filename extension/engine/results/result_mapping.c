@@ -54,7 +54,7 @@ compile_path(Compiler *compiler, const JsonNode *value, const FieldPath *at, Res
 	const char *error = NULL;
 	JsonText	text;
 
-	if (value->kind != JSON_STRING || value->u.string.len == 0)
+	if (value->kind != JSON_KIND_STRING || value->u.string.len == 0)
 	{
 		complain(compiler, at, value, "must be a path");
 		return false;
@@ -103,7 +103,7 @@ compile_map(Compiler *compiler, const JsonNode *map, const FieldPath *at)
 {
 	bool		good = true;
 
-	if (map->kind != JSON_OBJECT)
+	if (map->kind != JSON_KIND_OBJECT)
 	{
 		complain(compiler, at, map, "must be an object of words and what they stand for");
 		return false;
@@ -112,7 +112,7 @@ compile_map(Compiler *compiler, const JsonNode *map, const FieldPath *at)
 	{
 		FieldPath	here = {at, map->u.object.members[i].key, -1, true};
 
-		if (map->u.object.members[i].value->kind != JSON_STRING)
+		if (map->u.object.members[i].value->kind != JSON_KIND_STRING)
 		{
 			complain(compiler, &here, map->u.object.members[i].value, "must be a string");
 			good = false;
@@ -127,7 +127,7 @@ compile_alternative(Compiler *compiler, const JsonNode *value, const FieldPath *
 	static const char *const members[] = {"path", "map", "value", NULL};
 	ResultSource *source = arena_alloc0(compiler->arena, sizeof(ResultSource));
 
-	if (value->kind == JSON_OBJECT)
+	if (value->kind == JSON_KIND_OBJECT)
 	{
 		const JsonNode *path = json_get(value, "path");
 		const JsonNode *constant = json_get(value, "value");
@@ -143,7 +143,7 @@ compile_alternative(Compiler *compiler, const JsonNode *value, const FieldPath *
 			return NULL;
 		else if (path != NULL)
 			return compile_path(compiler, path, &path_at, source) ? source : NULL;
-		else if (constant->kind != JSON_STRING)
+		else if (constant->kind != JSON_KIND_STRING)
 			complain(compiler, &value_at, constant, "must be a string");
 		else if (source->map != NULL)
 			complain(compiler, &value_at, constant, "a value needs no map");
@@ -163,7 +163,7 @@ compile_source(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 	ResultSource *first = NULL;
 	ResultSource **tail = &first;
 
-	if (value->kind != JSON_ARRAY)
+	if (value->kind != JSON_KIND_ARRAY)
 		return compile_alternative(compiler, value, at);
 	if (value->u.array.count == 0 || value->u.array.count > MAX_ALTERNATIVES)
 	{
@@ -206,7 +206,7 @@ compile_subject(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 	static const char *const members[] = {"each", "apiVersion", "kind", "namespace", "name", "uid", NULL};
 	SubjectSource *subject = arena_alloc0(compiler->arena, sizeof(SubjectSource));
 
-	if (value->kind != JSON_OBJECT)
+	if (value->kind != JSON_KIND_OBJECT)
 	{
 		complain(compiler, at, value, "must be an object");
 		return NULL;
@@ -241,9 +241,9 @@ compile_subjects(Compiler *compiler, const JsonNode *value)
 
 	if (value == NULL)
 		return NULL;
-	if (value->kind != JSON_ARRAY || value->u.array.count > MAX_ALTERNATIVES)
+	if (value->kind != JSON_KIND_ARRAY || value->u.array.count > MAX_ALTERNATIVES)
 	{
-		complain(compiler, &at, value->kind == JSON_ARRAY ? NULL : value,
+		complain(compiler, &at, value->kind == JSON_KIND_ARRAY ? NULL : value,
 				 "must be a list of at most 64 ways to the subjects");
 		return NULL;
 	}
@@ -266,7 +266,7 @@ check_status(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 {
 	ResultStatus status;
 
-	if (value != NULL && value->kind == JSON_STRING && !result_status_word(value->u.string, &status))
+	if (value != NULL && value->kind == JSON_KIND_STRING && !result_status_word(value->u.string, &status))
 		field_error(compiler->errors, FIELD_NOT_SUPPORTED, at, value,
 					"supported values: \"pass\", \"warn\", \"fail\", \"error\", \"skip\"");
 }
@@ -279,17 +279,17 @@ check_statuses(Compiler *compiler, const JsonNode *value, const FieldPath *at)
 	FieldPath	map_at = {at, {"map", 3}, -1, false};
 
 	check_status(compiler, json_get(value, "value"), &value_at);
-	for (size_t i = 0; map != NULL && map->kind == JSON_OBJECT && i < map->u.object.count; i++)
+	for (size_t i = 0; map != NULL && map->kind == JSON_KIND_OBJECT && i < map->u.object.count; i++)
 	{
 		FieldPath	here = {&map_at, map->u.object.members[i].key, -1, true};
 
 		check_status(compiler, map->u.object.members[i].value, &here);
 	}
-	for (size_t i = 0; value != NULL && value->kind == JSON_ARRAY && i < value->u.array.count; i++)
+	for (size_t i = 0; value != NULL && value->kind == JSON_KIND_ARRAY && i < value->u.array.count; i++)
 	{
 		FieldPath	here = {at, {NULL, 0}, (int64_t) i, false};
 
-		if (value->u.array.items[i]->kind == JSON_OBJECT)
+		if (value->u.array.items[i]->kind == JSON_KIND_OBJECT)
 			check_statuses(compiler, value->u.array.items[i], &here);
 	}
 }
@@ -302,7 +302,7 @@ compile_properties(Compiler *compiler, const JsonNode *value, ResultMapping *map
 
 	if (value == NULL)
 		return;
-	if (value->kind != JSON_OBJECT)
+	if (value->kind != JSON_KIND_OBJECT)
 	{
 		mapping->properties = compile_source(compiler, value, &at);
 		return;
@@ -331,7 +331,7 @@ result_mapping_compile(Arena *arena, const JsonNode *mapping, FieldErrorList *er
 	ResultMapping *made = arena_alloc0(arena, sizeof(ResultMapping));
 	size_t		before = errors->count;
 
-	if (mapping->kind != JSON_OBJECT)
+	if (mapping->kind != JSON_KIND_OBJECT)
 	{
 		complain(&compiler, NULL, mapping, "must be an object");
 		return NULL;

@@ -39,10 +39,10 @@ summary_count(Arena *arena, const JsonNode *results)
 	int64_t		counts[OUTCOMES] = {0};
 	JsonNode   *summary = json_new_object(arena);
 
-	if (results != NULL && results->kind == JSON_ARRAY)
+	if (results != NULL && results->kind == JSON_KIND_ARRAY)
 		for (size_t i = 0; i < results->u.array.count; i++)
 			for (size_t j = 0; j < OUTCOMES; j++)
-				if (json_is_string(json_get(results->u.array.items[i], "result"), outcomes[j]))
+				if (json_string_is(json_get(results->u.array.items[i], "result"), outcomes[j]))
 					counts[j]++;
 	for (size_t j = 0; j < OUTCOMES; j++)
 		json_set(arena, summary, outcomes[j], json_new_integer(arena, counts[j]));
@@ -58,7 +58,7 @@ is_owned(const JsonNode *managed_fields, bool in_spec)
 		const JsonNode *fields = json_get(managed_fields->u.array.items[i], "fieldsV1");
 		const JsonNode *summary = json_get(in_spec ? json_get(fields, "f:spec") : fields, "f:summary");
 
-		if (summary == NULL || summary->kind != JSON_OBJECT)
+		if (summary == NULL || summary->kind != JSON_KIND_OBJECT)
 			continue;
 		for (size_t j = 0; j < summary->u.object.count; j++)
 			if (summary->u.object.members[j].key.len > 2 &&
@@ -74,8 +74,8 @@ summary_fill(Arena *arena, JsonNode *document)
 	JsonNode   *place = summary_place(document);
 	const JsonNode *summary = json_get(place, "summary");
 	const JsonNode *managed_fields = json_path(document, "metadata", "managedFields", NULL);
-	bool		left_out = summary == NULL || (summary->kind == JSON_OBJECT && summary->u.object.count == 0);
-	bool		tracked = managed_fields != NULL && managed_fields->kind == JSON_ARRAY &&
+	bool		left_out = summary == NULL || (summary->kind == JSON_KIND_OBJECT && summary->u.object.count == 0);
+	bool		tracked = managed_fields != NULL && managed_fields->kind == JSON_KIND_ARRAY &&
 	managed_fields->u.array.count > 0;
 
 	if (place == NULL || (!left_out && (!tracked || is_owned(managed_fields, place != document))))

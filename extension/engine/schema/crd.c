@@ -85,7 +85,7 @@ get_member(const JsonNode *object, const char *key)
 {
 	const JsonNode *value = json_get(object, key);
 
-	return value != NULL && value->kind != JSON_NULL ? value : NULL;
+	return value != NULL && value->kind != JSON_KIND_NULL ? value : NULL;
 }
 
 /* The member when it has this kind.  NULL when it is absent; NULL with an error when it has another kind. */
@@ -94,7 +94,7 @@ get_kind(CrdReader *reader, const JsonNode *object, const char *key, JsonKind ki
 {
 	const JsonNode *value = get_member(object, key);
 	FieldPath	path = member_path(parent, key);
-	bool		is_vowel = kind == JSON_OBJECT || kind == JSON_ARRAY || kind == JSON_INTEGER;
+	bool		is_vowel = kind == JSON_KIND_OBJECT || kind == JSON_KIND_ARRAY || kind == JSON_KIND_INTEGER;
 
 	if (value == NULL || value->kind == kind)
 		return value;
@@ -107,7 +107,7 @@ get_kind(CrdReader *reader, const JsonNode *object, const char *key, JsonKind ki
 static const JsonNode *
 get_string(CrdReader *reader, const JsonNode *object, const char *key, const FieldPath *parent)
 {
-	const JsonNode *value = get_kind(reader, object, key, JSON_STRING, parent);
+	const JsonNode *value = get_kind(reader, object, key, JSON_KIND_STRING, parent);
 
 	return value != NULL && value->u.string.len > 0 ? value : NULL;
 }
@@ -127,7 +127,7 @@ get_required_string(CrdReader *reader, const JsonNode *object, const char *key, 
 static bool
 get_bool(CrdReader *reader, const JsonNode *object, const char *key, const FieldPath *parent)
 {
-	const JsonNode *value = get_kind(reader, object, key, JSON_BOOL, parent);
+	const JsonNode *value = get_kind(reader, object, key, JSON_KIND_BOOL, parent);
 
 	return value != NULL && value->u.boolean;
 }
@@ -139,7 +139,7 @@ refuse_member(CrdReader *reader, const JsonNode *object, const char *key, const 
 	const JsonNode *value = get_member(object, key);
 	FieldPath	path = member_path(parent, key);
 
-	if (value != NULL && !(value->kind == JSON_ARRAY && value->u.array.count == 0))
+	if (value != NULL && !(value->kind == JSON_KIND_ARRAY && value->u.array.count == 0))
 		field_error(reader->errors, FIELD_FORBIDDEN, &path, NULL,
 					arena_printf(reader->arena, "%s is not supported", key));
 }
@@ -172,7 +172,7 @@ check_label(CrdReader *reader, const JsonNode *value, const FieldPath *path)
 static void
 check_label_list(CrdReader *reader, const char *key, const FieldPath *names_path)
 {
-	const JsonNode *list = get_kind(reader, reader->names, key, JSON_ARRAY, names_path);
+	const JsonNode *list = get_kind(reader, reader->names, key, JSON_KIND_ARRAY, names_path);
 	FieldPath	list_path = member_path(names_path, key);
 
 	for (size_t i = 0; list != NULL && i < list->u.array.count; i++)
@@ -180,7 +180,7 @@ check_label_list(CrdReader *reader, const char *key, const FieldPath *names_path
 		const JsonNode *value = list->u.array.items[i];
 		FieldPath	path = item_path(&list_path, i);
 
-		if (value->kind != JSON_STRING)
+		if (value->kind != JSON_KIND_STRING)
 			field_error(reader->errors, FIELD_INVALID, &path, value, "must be a string");
 		else
 			check_label(reader, value, &path);
@@ -209,7 +209,7 @@ check_group_and_name(CrdReader *reader, const JsonNode *crd, const FieldPath *sp
 		else if (memchr(group->u.string.bytes, '.', group->u.string.len) == NULL)
 			field_error(reader->errors, FIELD_INVALID, &group_path, group, "should be a domain with at least one dot");
 	}
-	if (name != NULL && group != NULL && plural != NULL && plural->kind == JSON_STRING)
+	if (name != NULL && group != NULL && plural != NULL && plural->kind == JSON_KIND_STRING)
 	{
 		JsonText	p = plural->u.string;
 		JsonText	g = group->u.string;
@@ -252,7 +252,7 @@ check_names(CrdReader *reader, const FieldPath *spec_path)
 					"must be given when the kind is too long to be followed by List");
 	if (list_kind != NULL && (error = schema_kind_error(reader->arena, list_kind->u.string)) != NULL)
 		field_error(reader->errors, FIELD_INVALID, &list_kind_path, list_kind, error);
-	if (kind != NULL && list_kind != NULL && json_equal(kind, list_kind))
+	if (kind != NULL && list_kind != NULL && json_same(kind, list_kind))
 		field_error(reader->errors, FIELD_INVALID, &list_kind_path, list_kind, "kind and listKind may not be the same");
 	check_label_list(reader, "shortNames", &names_path);
 	check_label_list(reader, "categories", &names_path);
@@ -264,7 +264,7 @@ check_scope(CrdReader *reader, const FieldPath *spec_path)
 	FieldPath	path = member_path(spec_path, "scope");
 	const JsonNode *scope = get_required_string(reader, reader->spec, "scope", spec_path);
 
-	if (scope != NULL && !json_is_string(scope, "Namespaced") && !json_is_string(scope, "Cluster"))
+	if (scope != NULL && !json_string_is(scope, "Namespaced") && !json_string_is(scope, "Cluster"))
 		field_error(reader->errors, FIELD_NOT_SUPPORTED, &path, scope, "supported values: \"Cluster\", \"Namespaced\"");
 }
 
@@ -275,16 +275,16 @@ check_conversion(CrdReader *reader, const FieldPath *spec_path)
 	FieldPath	path = member_path(spec_path, "conversion");
 	FieldPath	strategy_path = member_path(&path, "strategy");
 	FieldPath	webhook_path = member_path(&path, "webhook");
-	const JsonNode *conversion = get_kind(reader, reader->spec, "conversion", JSON_OBJECT, spec_path);
+	const JsonNode *conversion = get_kind(reader, reader->spec, "conversion", JSON_KIND_OBJECT, spec_path);
 	const JsonNode *strategy;
 
 	if (conversion == NULL)
 		return;
 	refuse_unknown_members(reader, conversion, known, &path);
 	strategy = get_required_string(reader, conversion, "strategy", &path);
-	if (strategy != NULL && json_is_string(strategy, "Webhook"))
+	if (strategy != NULL && json_string_is(strategy, "Webhook"))
 		field_error(reader->errors, FIELD_FORBIDDEN, &strategy_path, NULL, "conversion by a webhook is not supported");
-	else if (strategy != NULL && !json_is_string(strategy, "None"))
+	else if (strategy != NULL && !json_string_is(strategy, "None"))
 		field_error(reader->errors, FIELD_NOT_SUPPORTED, &strategy_path, strategy, "supported values: \"None\"");
 	else if (get_member(conversion, "webhook") != NULL)
 		field_error(reader->errors, FIELD_FORBIDDEN, &webhook_path, NULL,
@@ -294,7 +294,7 @@ check_conversion(CrdReader *reader, const FieldPath *spec_path)
 static bool
 is_listed(const JsonNode *value, const char *const *list)
 {
-	while (*list != NULL && !json_is_string(value, *list))
+	while (*list != NULL && !json_string_is(value, *list))
 		list++;
 	return *list != NULL;
 }
@@ -315,7 +315,7 @@ check_column(CrdReader *reader, const JsonNode *column, const FieldPath *path)
 	const JsonNode *text;
 	const char *error;
 
-	if (column->kind != JSON_OBJECT)
+	if (column->kind != JSON_KIND_OBJECT)
 	{
 		field_error(reader->errors, FIELD_INVALID, path, column, "must be an object");
 		return;
@@ -323,7 +323,7 @@ check_column(CrdReader *reader, const JsonNode *column, const FieldPath *path)
 	refuse_unknown_members(reader, column, known, path);
 	get_required_string(reader, column, "name", path);
 	get_string(reader, column, "description", path);
-	get_kind(reader, column, "priority", JSON_INTEGER, path);
+	get_kind(reader, column, "priority", JSON_KIND_INTEGER, path);
 	type = get_string(reader, column, "type", path);
 	if (type == NULL)
 		field_error(reader->errors, FIELD_REQUIRED, &type_path, NULL,
@@ -351,7 +351,7 @@ static void
 check_columns(CrdReader *reader, const JsonNode *version, const FieldPath *path)
 {
 	FieldPath	columns_path = member_path(path, "additionalPrinterColumns");
-	const JsonNode *columns = get_kind(reader, version, "additionalPrinterColumns", JSON_ARRAY, path);
+	const JsonNode *columns = get_kind(reader, version, "additionalPrinterColumns", JSON_KIND_ARRAY, path);
 
 	for (size_t i = 0; columns != NULL && i < columns->u.array.count; i++)
 	{
@@ -367,13 +367,13 @@ check_subresources(CrdReader *reader, const JsonNode *version, const FieldPath *
 {
 	static const char *const known[] = {"scale", "status", NULL};
 	FieldPath	subresources_path = member_path(path, "subresources");
-	const JsonNode *subresources = get_kind(reader, version, "subresources", JSON_OBJECT, path);
+	const JsonNode *subresources = get_kind(reader, version, "subresources", JSON_KIND_OBJECT, path);
 
 	if (subresources == NULL)
 		return false;
 	refuse_unknown_members(reader, subresources, known, &subresources_path);
 	refuse_member(reader, subresources, "scale", &subresources_path);
-	return get_kind(reader, subresources, "status", JSON_OBJECT, &subresources_path) != NULL;
+	return get_kind(reader, subresources, "status", JSON_KIND_OBJECT, &subresources_path) != NULL;
 }
 
 /* The status is validated separately, so keywords at the root of the schema must not apply to both parts. */
@@ -390,8 +390,8 @@ check_root_with_status(CrdReader *reader, const JsonNode *schema, const FieldPat
 
 		while (k < count && !json_text_is(member->key, root_keywords_with_status[k]))
 			k++;
-		if (k == count && member->value->kind != JSON_NULL &&
-			!(member->value->kind == JSON_BOOL && !member->value->u.boolean))
+		if (k == count && member->value->kind != JSON_KIND_NULL &&
+			!(member->value->kind == JSON_KIND_BOOL && !member->value->u.boolean))
 			field_error(reader->errors, FIELD_FORBIDDEN, &at, NULL,
 						"must not be used at the root of the schema if the status subresource is enabled");
 	}
@@ -403,7 +403,7 @@ check_schema(CrdReader *reader, const JsonNode *version, bool has_status, const 
 	static const char *const known[] = {"openAPIV3Schema", NULL};
 	FieldPath	validation_path = member_path(path, "schema");
 	FieldPath	schema_path = member_path(&validation_path, "openAPIV3Schema");
-	const JsonNode *validation = get_kind(reader, version, "schema", JSON_OBJECT, path);
+	const JsonNode *validation = get_kind(reader, version, "schema", JSON_KIND_OBJECT, path);
 	const JsonNode *schema = get_member(validation, "openAPIV3Schema");
 
 	if (validation != NULL)
@@ -413,7 +413,7 @@ check_schema(CrdReader *reader, const JsonNode *version, bool has_status, const 
 		field_error(reader->errors, FIELD_REQUIRED, &schema_path, NULL, NULL);
 		return;
 	}
-	if (has_status && schema->kind == JSON_OBJECT)
+	if (has_status && schema->kind == JSON_KIND_OBJECT)
 		check_root_with_status(reader, schema, &schema_path);
 	schema_compile(reader->arena, schema, field_path_string(reader->arena, &schema_path), reader->errors);
 }
@@ -422,7 +422,7 @@ static void
 read_deprecation(CrdReader *reader, const JsonNode *document, const FieldPath *path, CrdVersion *version)
 {
 	FieldPath	warning_path = member_path(path, "deprecationWarning");
-	const JsonNode *warning = get_kind(reader, document, "deprecationWarning", JSON_STRING, path);
+	const JsonNode *warning = get_kind(reader, document, "deprecationWarning", JSON_KIND_STRING, path);
 
 	version->deprecated = get_bool(reader, document, "deprecated", path);
 	version->warning = warning;
@@ -441,7 +441,7 @@ copy_or(CrdReader *reader, const JsonNode *object, const char *key, JsonNode *ot
 {
 	const JsonNode *value = get_member(object, key);
 
-	return value != NULL ? json_copy(reader->arena, value) : otherwise;
+	return value != NULL ? json_clone(reader->arena, value) : otherwise;
 }
 
 static JsonNode *
@@ -468,11 +468,11 @@ set_names(CrdReader *reader, JsonNode *object)
 
 	json_set(arena, object, "group", copy_or(reader, reader->spec, "group", NULL));
 	json_set(arena, object, "plural", copy_or(reader, reader->names, "plural", NULL));
-	json_set(arena, object, "kind", json_copy(arena, kind));
+	json_set(arena, object, "kind", json_clone(arena, kind));
 	json_set(arena, object, "singular", singular != NULL && singular->u.string.len > 0 ?
-			 json_copy(arena, singular) : printed_node(reader, kind, "", true));
+			 json_clone(arena, singular) : printed_node(reader, kind, "", true));
 	json_set(arena, object, "listKind", list_kind != NULL && list_kind->u.string.len > 0 ?
-			 json_copy(arena, list_kind) : printed_node(reader, kind, "List", false));
+			 json_clone(arena, list_kind) : printed_node(reader, kind, "List", false));
 	json_set(arena, object, "scope", copy_or(reader, reader->spec, "scope", NULL));
 	json_set(arena, object, "shortNames", copy_or(reader, reader->names, "shortNames", json_new_array(arena)));
 	json_set(arena, object, "categories", copy_or(reader, reader->names, "categories", json_new_array(arena)));
@@ -504,7 +504,7 @@ deprecation_warning(CrdReader *reader, const CrdVersion *version, const CrdVersi
 	const char *kind = json_get_cstring(arena, reader->names, "kind");
 
 	if (version->warning != NULL)
-		return json_copy(arena, version->warning);
+		return json_clone(arena, version->warning);
 	for (size_t i = 0; i < better_count; i++)
 	{
 		if (better[i].served && !better[i].deprecated)
@@ -529,14 +529,14 @@ make_definition(CrdReader *reader, const CrdVersion *versions, size_t at)
 	json_set(arena, definition, "status", json_new_bool(arena, version->has_status));
 	json_set(arena, definition, "storage", json_new_bool(arena, version->storage));
 	json_set(arena, definition, "columns", columns != NULL && columns->u.array.count > 0 ?
-			 json_copy(arena, columns) : default_columns(arena));
+			 json_clone(arena, columns) : default_columns(arena));
 	if (version->deprecated)
 		json_set(arena, definition, "deprecationWarning", deprecation_warning(reader, version, versions, at));
 	rules = schema_rules(arena, json_path(version->document, "schema", "openAPIV3Schema", NULL));
 	if (rules->u.array.count > 0)
 		json_set(arena, definition, "unevaluatedRules", rules);
 	json_set(arena, definition, "schema",
-			 json_copy(arena, json_path(version->document, "schema", "openAPIV3Schema", NULL)));
+			 json_clone(arena, json_path(version->document, "schema", "openAPIV3Schema", NULL)));
 	return definition;
 }
 
@@ -560,7 +560,7 @@ read_version(CrdReader *reader, const JsonNode *document, const FieldPath *path,
 	const JsonNode *name;
 
 	version->document = document;
-	if (document->kind != JSON_OBJECT)
+	if (document->kind != JSON_KIND_OBJECT)
 	{
 		field_error(reader->errors, FIELD_INVALID, path, document, "must be an object");
 		return;
@@ -615,7 +615,7 @@ read_versions(CrdReader *reader, const FieldPath *spec_path, size_t *count)
 {
 	FieldPath	path = member_path(spec_path, "versions");
 	size_t		before = reader->errors->count;
-	const JsonNode *list = get_kind(reader, reader->spec, "versions", JSON_ARRAY, spec_path);
+	const JsonNode *list = get_kind(reader, reader->spec, "versions", JSON_KIND_ARRAY, spec_path);
 	CrdVersion *versions;
 
 	*count = 0;
@@ -657,7 +657,7 @@ check_type_meta(CrdReader *reader, const JsonNode *crd)
 		FieldPath	path = member_path(NULL, expected[i][0]);
 		const JsonNode *value = get_required_string(reader, crd, expected[i][0], NULL);
 
-		if (value != NULL && !json_is_string(value, expected[i][1]))
+		if (value != NULL && !json_string_is(value, expected[i][1]))
 			field_error(reader->errors, FIELD_INVALID, &path, value,
 						arena_printf(reader->arena, "must be %s", expected[i][1]));
 	}
@@ -679,14 +679,14 @@ crd_definitions(Arena *arena, const JsonNode *crd, FieldErrorList *errors)
 	JsonNode   *result;
 	JsonNode   *definitions;
 
-	if (crd->kind != JSON_OBJECT)
+	if (crd->kind != JSON_KIND_OBJECT)
 	{
 		field_error(errors, FIELD_INVALID, NULL, crd, "must be a CustomResourceDefinition");
 		return NULL;
 	}
 	check_type_meta(&reader, crd);
-	reader.spec = get_kind(&reader, crd, "spec", JSON_OBJECT, NULL);
-	reader.names = reader.spec != NULL ? get_kind(&reader, reader.spec, "names", JSON_OBJECT, &spec_path) : NULL;
+	reader.spec = get_kind(&reader, crd, "spec", JSON_KIND_OBJECT, NULL);
+	reader.names = reader.spec != NULL ? get_kind(&reader, reader.spec, "names", JSON_KIND_OBJECT, &spec_path) : NULL;
 	if (reader.names == NULL)
 	{
 		if (errors->count == before)

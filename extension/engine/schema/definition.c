@@ -38,7 +38,7 @@ compile_column(Arena *arena, const JsonNode *document, TableColumn *column)
 		column->format = "";
 	if (column->description == NULL || column->description[0] == '\0')
 		column->description = arena_printf(arena, "Custom resource definition column (in JSONPath format): %s", path);
-	column->priority = priority != NULL && priority->kind == JSON_INTEGER ? priority->u.integer : 0;
+	column->priority = priority != NULL && priority->kind == JSON_KIND_INTEGER ? priority->u.integer : 0;
 	column->path = jsonpath_compile(arena, path, &error);
 	if (column->path == NULL)
 		return false;
@@ -53,7 +53,7 @@ compile_columns(Arena *arena, Definition *definition)
 	TableColumn *name;
 	size_t		count = 0;
 
-	if (documents != NULL && documents->kind != JSON_ARRAY)
+	if (documents != NULL && documents->kind != JSON_KIND_ARRAY)
 		return false;
 	if (documents != NULL)
 		count = documents->u.array.count;
@@ -77,10 +77,10 @@ compile_columns(Arena *arena, Definition *definition)
 static bool
 is_string_array(const JsonNode *node)
 {
-	if (node->kind != JSON_ARRAY)
+	if (node->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < node->u.array.count; i++)
-		if (node->u.array.items[i]->kind != JSON_STRING)
+		if (node->u.array.items[i]->kind != JSON_KIND_STRING)
 			return false;
 	return true;
 }
@@ -106,9 +106,9 @@ definition_compile(Arena *arena, const JsonNode *document)
 		return NULL;
 	definition->api_version = arena_printf(arena, "%s/%s", definition->group, definition->version);
 	definition->namespaced = strcmp(scope, "Namespaced") == 0;
-	definition->status_subresource = status != NULL && status->kind == JSON_BOOL && status->u.boolean;
+	definition->status_subresource = status != NULL && status->kind == JSON_KIND_BOOL && status->u.boolean;
 
-	if (schema != NULL && schema->kind != JSON_NULL)
+	if (schema != NULL && schema->kind != JSON_KIND_NULL)
 	{
 		FieldErrorList errors;
 

@@ -478,9 +478,9 @@ evaluate_slice(Arena *arena, const JsonPathStep *step, const JsonNode *node, Nod
 	int64_t		start = step->has_start ? step->start : 0;
 	int64_t		end;
 
-	if (node->kind == JSON_NULL)
+	if (node->kind == JSON_KIND_NULL)
 		return true;
-	if (node->kind != JSON_ARRAY)
+	if (node->kind != JSON_KIND_ARRAY)
 		return false;
 	length = (int64_t) node->u.array.count;
 	end = step->has_end ? step->end : length;
@@ -500,12 +500,12 @@ evaluate_slice(Arena *arena, const JsonPathStep *step, const JsonNode *node, Nod
 static void
 evaluate_wildcard(Arena *arena, const JsonNode *node, NodeList *result)
 {
-	if (node->kind == JSON_OBJECT)
+	if (node->kind == JSON_KIND_OBJECT)
 	{
 		for (size_t i = 0; i < node->u.object.count; i++)
 			add_node(arena, result, node->u.object.members[i].value);
 	}
-	else if (node->kind == JSON_ARRAY)
+	else if (node->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < node->u.array.count; i++)
 			add_node(arena, result, node->u.array.items[i]);
@@ -522,18 +522,18 @@ compare(const JsonNode *left, const JsonNode *right, JsonPathOperator operator, 
 		return false;
 	switch (left->kind)
 	{
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			if (operator != JSONPATH_EQUAL && operator != JSONPATH_NOT_EQUAL)
 				return false;
 			order = left->u.boolean != right->u.boolean;
 			break;
-		case JSON_INTEGER:
+		case JSON_KIND_INTEGER:
 			order = (left->u.integer > right->u.integer) - (left->u.integer < right->u.integer);
 			break;
-		case JSON_NUMBER:
+		case JSON_KIND_NUMBER:
 			order = (left->u.number > right->u.number) - (left->u.number < right->u.number);
 			break;
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			order = json_text_compare(left->u.string, right->u.string);
 			break;
 		default:
@@ -568,7 +568,7 @@ compare(const JsonNode *left, const JsonNode *right, JsonPathOperator operator, 
 static bool
 evaluate_filter(Arena *arena, const JsonPathStep *step, const JsonNode *node, NodeList *result)
 {
-	if (node->kind != JSON_ARRAY)
+	if (node->kind != JSON_KIND_ARRAY)
 		return false;
 	for (size_t i = 0; i < node->u.array.count; i++)
 	{

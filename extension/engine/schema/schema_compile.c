@@ -45,14 +45,14 @@ expect_kind(Compiler *compiler, const JsonNode *value, JsonKind kind, const Fiel
 static bool
 read_bool(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 {
-	return expect_kind(compiler, value, JSON_BOOL, path, "must be a boolean") && value->u.boolean;
+	return expect_kind(compiler, value, JSON_KIND_BOOL, path, "must be a boolean") && value->u.boolean;
 }
 
 /* NULL for the empty string, which counts as absent. */
 static const char *
 read_string(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 {
-	if (!expect_kind(compiler, value, JSON_STRING, path, "must be a string") || value->u.string.len == 0)
+	if (!expect_kind(compiler, value, JSON_KIND_STRING, path, "must be a string") || value->u.string.len == 0)
 		return NULL;
 	return arena_strndup(compiler->arena, value->u.string.bytes, value->u.string.len);
 }
@@ -60,7 +60,7 @@ read_string(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 static void
 read_count(Compiler *compiler, const JsonNode *value, const FieldPath *path, SchemaCount *count)
 {
-	if (!expect_kind(compiler, value, JSON_INTEGER, path, "must be an integer"))
+	if (!expect_kind(compiler, value, JSON_KIND_INTEGER, path, "must be an integer"))
 		return;
 	count->set = true;
 	count->value = value->u.integer;
@@ -69,9 +69,9 @@ read_count(Compiler *compiler, const JsonNode *value, const FieldPath *path, Sch
 static void
 read_bound(Compiler *compiler, const JsonNode *value, const FieldPath *path, SchemaBound *bound)
 {
-	if (value->kind == JSON_INTEGER)
+	if (value->kind == JSON_KIND_INTEGER)
 		bound->value = (double) value->u.integer;
-	else if (expect_kind(compiler, value, JSON_NUMBER, path, "must be a number"))
+	else if (expect_kind(compiler, value, JSON_KIND_NUMBER, path, "must be a number"))
 		bound->value = value->u.number;
 	else
 		return;
@@ -81,7 +81,7 @@ read_bound(Compiler *compiler, const JsonNode *value, const FieldPath *path, Sch
 static void
 read_schemas(Compiler *compiler, const JsonNode *value, const FieldPath *path, SchemaArray *array)
 {
-	if (!expect_kind(compiler, value, JSON_ARRAY, path, "must be an array of schemas"))
+	if (!expect_kind(compiler, value, JSON_KIND_ARRAY, path, "must be an array of schemas"))
 		return;
 	array->schemas = arena_alloc(compiler->arena, (value->u.array.count + 1) * sizeof(Schema *));
 	for (size_t i = 0; i < value->u.array.count; i++)
@@ -97,13 +97,13 @@ are_strings(Compiler *compiler, const JsonNode *value, const FieldPath *path)
 {
 	bool		all = true;
 
-	if (!expect_kind(compiler, value, JSON_ARRAY, path, "must be an array of strings"))
+	if (!expect_kind(compiler, value, JSON_KIND_ARRAY, path, "must be an array of strings"))
 		return false;
 	for (size_t i = 0; i < value->u.array.count; i++)
 	{
 		FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
 
-		all = expect_kind(compiler, value->u.array.items[i], JSON_STRING, &at, "must be a string") && all;
+		all = expect_kind(compiler, value->u.array.items[i], JSON_KIND_STRING, &at, "must be a string") && all;
 	}
 	return all;
 }
@@ -126,9 +126,9 @@ read_unsupported(Compiler *compiler, Schema *schema, const JsonNode *value, cons
 static void
 read_unsupported_unless_empty(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if ((value->kind == JSON_STRING && value->u.string.len == 0) ||
-		(value->kind == JSON_ARRAY && value->u.array.count == 0) ||
-		(value->kind == JSON_OBJECT && value->u.object.count == 0))
+	if ((value->kind == JSON_KIND_STRING && value->u.string.len == 0) ||
+		(value->kind == JSON_KIND_ARRAY && value->u.array.count == 0) ||
+		(value->kind == JSON_KIND_OBJECT && value->u.object.count == 0))
 		return;
 	refuse_keyword(compiler, path);
 }
@@ -137,13 +137,13 @@ read_unsupported_unless_empty(Compiler *compiler, Schema *schema, const JsonNode
 static void
 read_text(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	expect_kind(compiler, value, JSON_STRING, path, "must be a string");
+	expect_kind(compiler, value, JSON_KIND_STRING, path, "must be a string");
 }
 
 static void
 read_external_docs(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	expect_kind(compiler, value, JSON_OBJECT, path, "must be an object");
+	expect_kind(compiler, value, JSON_KIND_OBJECT, path, "must be an object");
 }
 
 static void
@@ -168,7 +168,7 @@ read_type(Compiler *compiler, Schema *schema, const JsonNode *value, const Field
 		return;
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 	{
-		if (json_is_string(value, types[i].name))
+		if (json_string_is(value, types[i].name))
 		{
 			schema->types = types[i].bit;
 			return;
@@ -176,7 +176,7 @@ read_type(Compiler *compiler, Schema *schema, const JsonNode *value, const Field
 	}
 	field_error(compiler->errors, FIELD_NOT_SUPPORTED, path, value,
 				"supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\"");
-	if (json_is_string(value, "null"))
+	if (json_string_is(value, "null"))
 		field_error(compiler->errors, FIELD_FORBIDDEN, path, NULL,
 					"type cannot be set to null, use nullable as an alternative");
 }
@@ -286,7 +286,7 @@ read_enum(Compiler *compiler, Schema *schema, const JsonNode *value, const Field
 {
 	StrBuf		detail;
 
-	if (!expect_kind(compiler, value, JSON_ARRAY, path, "must be an array"))
+	if (!expect_kind(compiler, value, JSON_KIND_ARRAY, path, "must be an array"))
 		return;
 	schema->enum_values = value->u.array.items;
 	schema->enum_count = value->u.array.count;
@@ -299,7 +299,7 @@ read_enum(Compiler *compiler, Schema *schema, const JsonNode *value, const Field
 
 		if (i > 0)
 			strbuf_puts(&detail, ", ");
-		if (allowed->kind == JSON_STRING)
+		if (allowed->kind == JSON_KIND_STRING)
 			quote_text(&detail, allowed->u.string.bytes, allowed->u.string.len);
 		else
 		{
@@ -326,7 +326,7 @@ read_required(Compiler *compiler, Schema *schema, const JsonNode *value, const F
 static void
 read_items(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (value->kind == JSON_ARRAY)
+	if (value->kind == JSON_KIND_ARRAY)
 	{
 		compiler->malformed = true;
 		field_error(compiler->errors, FIELD_FORBIDDEN, path, NULL, "items must be a schema object and not an array");
@@ -362,7 +362,7 @@ read_not(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldP
 static void
 read_properties(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (!expect_kind(compiler, value, JSON_OBJECT, path, "must be an object"))
+	if (!expect_kind(compiler, value, JSON_KIND_OBJECT, path, "must be an object"))
 		return;
 	schema->properties = arena_alloc0(compiler->arena, (value->u.object.count + 1) * sizeof(SchemaProperty));
 	for (size_t i = 0; i < value->u.object.count; i++)
@@ -379,9 +379,9 @@ read_properties(Compiler *compiler, Schema *schema, const JsonNode *value, const
 static void
 read_additional_properties(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (value->kind == JSON_BOOL)
+	if (value->kind == JSON_KIND_BOOL)
 		schema->additional = value->u.boolean ? ADDITIONAL_TRUE : ADDITIONAL_FALSE;
-	else if (expect_kind(compiler, value, JSON_OBJECT, path, "must be a boolean or a schema"))
+	else if (expect_kind(compiler, value, JSON_KIND_OBJECT, path, "must be a boolean or a schema"))
 	{
 		schema->additional = ADDITIONAL_SCHEMA;
 		schema->additional_schema = read_schema(compiler, value, path);
@@ -397,7 +397,7 @@ read_nullable(Compiler *compiler, Schema *schema, const JsonNode *value, const F
 static void
 read_preserve_unknown(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (!expect_kind(compiler, value, JSON_BOOL, path, "must be a boolean"))
+	if (!expect_kind(compiler, value, JSON_KIND_BOOL, path, "must be a boolean"))
 		return;
 	schema->preserve_unknown = value->u.boolean;
 	if (!value->u.boolean)
@@ -419,7 +419,7 @@ read_int_or_string(Compiler *compiler, Schema *schema, const JsonNode *value, co
 static void
 read_list_type(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (!expect_kind(compiler, value, JSON_STRING, path, "must be a string"))
+	if (!expect_kind(compiler, value, JSON_KIND_STRING, path, "must be a string"))
 		return;
 	schema->list_type = arena_strndup(compiler->arena, value->u.string.bytes, value->u.string.len);
 	if (strcmp(schema->list_type, "atomic") != 0 && strcmp(schema->list_type, "set") != 0 &&
@@ -431,7 +431,7 @@ read_list_type(Compiler *compiler, Schema *schema, const JsonNode *value, const 
 static void
 read_map_type(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (!expect_kind(compiler, value, JSON_STRING, path, "must be a string"))
+	if (!expect_kind(compiler, value, JSON_KIND_STRING, path, "must be a string"))
 		return;
 	schema->map_type = arena_strndup(compiler->arena, value->u.string.bytes, value->u.string.len);
 	if (strcmp(schema->map_type, "atomic") != 0 && strcmp(schema->map_type, "granular") != 0)
@@ -457,7 +457,7 @@ read_list_map_keys(Compiler *compiler, Schema *schema, const JsonNode *value, co
 static void
 read_validations(Compiler *compiler, Schema *schema, const JsonNode *value, const FieldPath *path)
 {
-	if (!expect_kind(compiler, value, JSON_ARRAY, path, "must be an array"))
+	if (!expect_kind(compiler, value, JSON_KIND_ARRAY, path, "must be an array"))
 		return;
 	schema->has_rules = value->u.array.count > 0;
 	for (size_t i = 0; i < value->u.array.count; i++)
@@ -466,12 +466,13 @@ read_validations(Compiler *compiler, Schema *schema, const JsonNode *value, cons
 		FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
 		FieldPath	rule_path = {&at, {"rule", 4}, -1, false};
 
-		if (value->u.array.items[i]->kind != JSON_OBJECT)
+		if (value->u.array.items[i]->kind != JSON_KIND_OBJECT)
 			field_error(compiler->errors, FIELD_INVALID, &at, value->u.array.items[i], "must be an object");
-		else if (rule == NULL || rule->kind == JSON_NULL || (rule->kind == JSON_STRING && rule->u.string.len == 0))
+		else if (rule == NULL || rule->kind == JSON_KIND_NULL || (rule->kind == JSON_KIND_STRING &&
+																  rule->u.string.len == 0))
 			field_error(compiler->errors, FIELD_REQUIRED, &rule_path, NULL, NULL);
 		else
-			expect_kind(compiler, rule, JSON_STRING, &rule_path, "must be a string");
+			expect_kind(compiler, rule, JSON_KIND_STRING, &rule_path, "must be a string");
 	}
 }
 
@@ -542,7 +543,7 @@ read_schema(Compiler *compiler, const JsonNode *node, const FieldPath *path)
 
 	arena_checkpoint();
 	schema->node = node;
-	if (!expect_kind(compiler, node, JSON_OBJECT, path, "must be a schema"))
+	if (!expect_kind(compiler, node, JSON_KIND_OBJECT, path, "must be a schema"))
 		return schema;
 	for (size_t i = 0; i < node->u.object.count; i++)
 	{
@@ -550,7 +551,7 @@ read_schema(Compiler *compiler, const JsonNode *node, const FieldPath *path)
 		FieldPath	at = {path, member->key, -1, false};
 		const Keyword *keyword = find_keyword(member->key);
 
-		if (member->value->kind == JSON_NULL)
+		if (member->value->kind == JSON_KIND_NULL)
 			continue;
 		if (keyword == NULL)
 			field_error(compiler->errors, FIELD_FORBIDDEN, &at, NULL, "unknown keyword");

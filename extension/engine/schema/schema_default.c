@@ -23,14 +23,14 @@ static void default_value(const Defaulting *defaulting, const Schema *schema, Js
 static bool
 is_unwanted_null(const Schema *schema, const JsonNode *value)
 {
-	return value->kind == JSON_NULL && schema != NULL && !schema->nullable;
+	return value->kind == JSON_KIND_NULL && schema != NULL && !schema->nullable;
 }
 
 /* Whether a walk below the value could change anything. */
 static bool
 is_walked(const Schema *schema, const JsonNode *value)
 {
-	return schema != NULL && (value->kind == JSON_OBJECT || value->kind == JSON_ARRAY);
+	return schema != NULL && (value->kind == JSON_KIND_OBJECT || value->kind == JSON_KIND_ARRAY);
 }
 
 /* Adds the absent members that have a default. */
@@ -42,7 +42,7 @@ add_defaults(Arena *arena, const Schema *schema, JsonNode *object)
 		const SchemaProperty *property = &schema->properties[i];
 
 		if (property->schema->default_value != NULL && json_get_text(object, property->key) == NULL)
-			json_set_text(arena, object, property->key, json_copy(arena, property->schema->default_value));
+			json_set_text(arena, object, property->key, json_clone(arena, property->schema->default_value));
 	}
 }
 
@@ -59,7 +59,8 @@ default_object(const Defaulting *defaulting, const Schema *schema, JsonNode *obj
 	{
 		JsonMember	member = object->u.object.members[i];
 
-		if (member.value->kind == JSON_NULL || member.value->kind == JSON_OBJECT || member.value->kind == JSON_ARRAY)
+		if (member.value->kind == JSON_KIND_NULL || member.value->kind == JSON_KIND_OBJECT ||
+			member.value->kind == JSON_KIND_ARRAY)
 		{
 			const SchemaProperty *property = schema_next_property(schema, member.key, &next);
 			const Schema *child = property != NULL ? property->schema : schema->additional_schema;
@@ -67,7 +68,7 @@ default_object(const Defaulting *defaulting, const Schema *schema, JsonNode *obj
 			if (is_unwanted_null(child, member.value))
 			{
 				if (child->default_value != NULL)
-					member.value = json_copy(arena, child->default_value);
+					member.value = json_clone(arena, child->default_value);
 				else if (!defaulting->keeps_nulls)
 					continue;
 			}
@@ -83,7 +84,7 @@ static void
 default_value(const Defaulting *defaulting, const Schema *schema, JsonNode *value)
 {
 	arena_checkpoint();
-	if (value->kind == JSON_OBJECT)
+	if (value->kind == JSON_KIND_OBJECT)
 		default_object(defaulting, schema, value);
 	else if (schema->items != NULL)
 	{
@@ -92,7 +93,7 @@ default_value(const Defaulting *defaulting, const Schema *schema, JsonNode *valu
 			JsonNode  **item = &value->u.array.items[i];
 
 			if (is_unwanted_null(schema->items, *item) && schema->items->default_value != NULL)
-				*item = json_copy(defaulting->arena, schema->items->default_value);
+				*item = json_clone(defaulting->arena, schema->items->default_value);
 			if (is_walked(schema->items, *item))
 				default_value(defaulting, schema->items, *item);
 		}

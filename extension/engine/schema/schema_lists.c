@@ -99,7 +99,7 @@ check_unique(const Schema *schema, const JsonNode *list, bool is_map, const Fiel
 		const JsonNode *item = list->u.array.items[i];
 		FieldPath	at = {path, {NULL, 0}, (int64_t) i, false};
 
-		if (item->kind != JSON_OBJECT && item->kind != JSON_NULL)
+		if (item->kind != JSON_KIND_OBJECT && item->kind != JSON_KIND_NULL)
 		{
 			field_error(errors, FIELD_INVALID, &at, item, "must be an object for an array of list-type map");
 			return;
@@ -145,7 +145,7 @@ schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath 
 	if (!schema->has_list_rules)
 		return;
 	arena_checkpoint();
-	if (value->kind == JSON_ARRAY)
+	if (value->kind == JSON_KIND_ARRAY)
 	{
 		SchemaListType type = schema_list_type(schema);
 
@@ -158,7 +158,7 @@ schema_check_lists(const Schema *schema, const JsonNode *value, const FieldPath 
 			schema_check_lists(schema->items, value->u.array.items[i], &at, errors);
 		}
 	}
-	else if (value->kind == JSON_OBJECT)
+	else if (value->kind == JSON_KIND_OBJECT)
 	{
 		size_t		next = 0;
 
@@ -198,7 +198,7 @@ check_embedded_name(const JsonNode *metadata, const char *key, bool is_prefix, c
 	FieldPath	at = {path, {key, strlen(key)}, -1, false};
 	const char *error;
 
-	if (name == NULL || name->kind != JSON_STRING)
+	if (name == NULL || name->kind != JSON_KIND_STRING)
 		return;
 	error = path_segment_error(name->u.string, is_prefix);
 	if (error != NULL)
@@ -255,23 +255,23 @@ coerce_resource(EmbeddedCoercion *coercion, JsonNode *resource, const FieldPath 
 			continue;
 		if (i < 2)
 		{
-			if (value->kind != JSON_STRING)
+			if (value->kind != JSON_KIND_STRING)
 				field_error(errors, FIELD_INVALID, &at, value, "must be a string");
 			continue;
 		}
-		if (value->kind == JSON_NULL)
+		if (value->kind == JSON_KIND_NULL)
 		{
 			json_remove(resource, keys[i]);
 			continue;
 		}
-		given = json_copy(arena, value);
+		given = json_clone(arena, value);
 		if (!metadata_coerce(arena, value, coercion->unknown != NULL ? tell_embedded_unknown : NULL, coercion, &why))
 			field_error(errors, FIELD_INVALID, &at, given, why);
 		for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]) && errors->count == 0; k++)
 		{
 			JsonNode   *member = json_get(given, kept[k]);
 
-			if (member != NULL && member->kind != JSON_NULL)
+			if (member != NULL && member->kind != JSON_KIND_NULL)
 				json_set(arena, value, kept[k], member);
 		}
 	}
@@ -287,7 +287,7 @@ coerce_value(EmbeddedCoercion *coercion, const Schema *schema, JsonNode *value, 
 	if (!schema->has_embedded)
 		return true;
 	arena_checkpoint();
-	if (value->kind == JSON_ARRAY)
+	if (value->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < value->u.array.count && schema->items != NULL; i++)
 		{
@@ -298,7 +298,7 @@ coerce_value(EmbeddedCoercion *coercion, const Schema *schema, JsonNode *value, 
 		}
 		return true;
 	}
-	if (value->kind != JSON_OBJECT)
+	if (value->kind != JSON_KIND_OBJECT)
 		return true;
 	if (schema->embedded && !coerce_resource(coercion, value, path))
 		return false;
@@ -329,12 +329,12 @@ static void
 check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldErrorList *errors)
 {
 	Arena	   *arena = errors->arena;
-	JsonNode   *copy = json_copy(arena, metadata);
+	JsonNode   *copy = json_clone(arena, metadata);
 	FieldErrorList found;
 	const JsonNode *space;
 	const char *error;
 
-	if (metadata->kind == JSON_NULL)
+	if (metadata->kind == JSON_KIND_NULL)
 		return;
 	if (!metadata_coerce(arena, copy, NULL, NULL, &error))
 	{
@@ -349,7 +349,7 @@ check_embedded_metadata(const JsonNode *metadata, const FieldPath *path, FieldEr
 	json_set(arena, copy, "name", json_new_cstring(arena, "fakename"));
 	space = json_get(copy, "namespace");
 	field_errors_init(&found, arena);
-	metadata_validate(arena, copy, space != NULL && space->kind == JSON_STRING && space->u.string.len > 0, &found);
+	metadata_validate(arena, copy, space != NULL && space->kind == JSON_KIND_STRING && space->u.string.len > 0, &found);
 
 	for (size_t i = 0; i < found.count && errors->count < FIELD_ERRORS_MAX &&
 		 errors->bytes < FIELD_ERRORS_MAX_BYTES; i++)
@@ -387,7 +387,7 @@ check_embedded_resource(const JsonNode *resource, const FieldPath *path, FieldEr
 
 		if (value == NULL)
 			continue;
-		if (value->kind != JSON_STRING)
+		if (value->kind != JSON_KIND_STRING)
 		{
 			field_error(errors, FIELD_INVALID, &at, value, "must be a string");
 			continue;
@@ -425,7 +425,7 @@ schema_check_embedded(const Schema *schema, const JsonNode *value, const FieldPa
 	if (!schema->has_embedded)
 		return;
 	arena_checkpoint();
-	if (value->kind == JSON_ARRAY)
+	if (value->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < value->u.array.count && schema->items != NULL; i++)
 		{
@@ -434,7 +434,7 @@ schema_check_embedded(const Schema *schema, const JsonNode *value, const FieldPa
 			schema_check_embedded(schema->items, value->u.array.items[i], &at, errors);
 		}
 	}
-	else if (value->kind == JSON_OBJECT)
+	else if (value->kind == JSON_KIND_OBJECT)
 	{
 		size_t		next = 0;
 

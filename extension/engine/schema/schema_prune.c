@@ -31,7 +31,7 @@ static void prune_value(Pruning *pruning, const Schema *schema, JsonNode *value,
 static bool
 is_container(const JsonNode *value)
 {
-	return value->kind == JSON_OBJECT || value->kind == JSON_ARRAY;
+	return value->kind == JSON_KIND_OBJECT || value->kind == JSON_KIND_ARRAY;
 }
 
 static void
@@ -99,7 +99,7 @@ skip_items(Pruning *pruning, const Schema *schema, JsonNode *value, const FieldP
 	if (schema == NULL)
 		return;
 	arena_checkpoint();
-	if (value->kind == JSON_OBJECT)
+	if (value->kind == JSON_KIND_OBJECT)
 	{
 		size_t		next = 0;
 
@@ -116,7 +116,7 @@ skip_items(Pruning *pruning, const Schema *schema, JsonNode *value, const FieldP
 				prune_value(pruning, child, member.value, child != NULL && child->embedded, &at);
 		}
 	}
-	else if (value->kind == JSON_ARRAY)
+	else if (value->kind == JSON_KIND_ARRAY)
 	{
 		for (size_t i = 0; i < value->u.array.count; i++)
 		{
@@ -132,9 +132,9 @@ static void
 prune_value(Pruning *pruning, const Schema *schema, JsonNode *value, bool is_resource, const FieldPath *path)
 {
 	arena_checkpoint();
-	if (value->kind == JSON_OBJECT)
+	if (value->kind == JSON_KIND_OBJECT)
 		prune_object(pruning, schema, value, is_resource, path);
-	else if (value->kind == JSON_ARRAY)
+	else if (value->kind == JSON_KIND_ARRAY)
 	{
 		const Schema *items = schema != NULL ? schema->items : NULL;
 

@@ -69,12 +69,12 @@ collect(Arena *arena, const JsonNode *schema, const RulePath *path, JsonNode *ru
 	const JsonNode *properties = json_get(schema, "properties");
 
 	arena_checkpoint();
-	for (size_t i = 0; list != NULL && list->kind == JSON_ARRAY && i < list->u.array.count; i++)
+	for (size_t i = 0; list != NULL && list->kind == JSON_KIND_ARRAY && i < list->u.array.count; i++)
 	{
 		const JsonNode *rule = json_get(list->u.array.items[i], "rule");
 		StrBuf		line;
 
-		if (rule == NULL || rule->kind != JSON_STRING)
+		if (rule == NULL || rule->kind != JSON_KIND_STRING)
 			continue;
 		strbuf_init(&line, arena);
 		put_path(&line, path);
@@ -83,7 +83,8 @@ collect(Arena *arena, const JsonNode *schema, const RulePath *path, JsonNode *ru
 		put_line(&line, rule->u.string);
 		json_append(arena, rules, json_new_string(arena, line.bytes, line.len));
 	}
-	for (size_t i = 0; properties != NULL && properties->kind == JSON_OBJECT && i < properties->u.object.count; i++)
+	for (size_t i = 0; properties != NULL && properties->kind == JSON_KIND_OBJECT &&
+		 i < properties->u.object.count; i++)
 	{
 		RulePath	at = {path, properties->u.object.members[i].key, false};
 
@@ -94,7 +95,7 @@ collect(Arena *arena, const JsonNode *schema, const RulePath *path, JsonNode *ru
 		const JsonNode *below = json_get(schema, nested[i]);
 		RulePath	at = {path, {"*", 1}, i == 0};
 
-		if (below != NULL && below->kind == JSON_OBJECT)
+		if (below != NULL && below->kind == JSON_KIND_OBJECT)
 			collect(arena, below, &at, rules);
 	}
 }

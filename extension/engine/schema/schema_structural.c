@@ -79,7 +79,7 @@ is_string_keyword(const Schema *schema, const char *keyword)
 {
 	const JsonNode *value = json_get(schema->node, keyword);
 
-	return value != NULL && value->kind == JSON_STRING && value->u.string.len > 0;
+	return value != NULL && value->kind == JSON_KIND_STRING && value->u.string.len > 0;
 }
 
 /* Compares the type keyword itself, which x-kubernetes-int-or-string does not change. */
@@ -92,7 +92,7 @@ is_type(const Schema *schema, const char *type)
 static bool
 is_only_type(const Schema *schema, const char *type)
 {
-	return schema->node->u.object.count == 1 && json_is_string(json_get(schema->node, "type"), type);
+	return schema->node->u.object.count == 1 && json_string_is(json_get(schema->node, "type"), type);
 }
 
 /* anyOf: [{type: integer}, {type: string}], which may repeat the meaning of x-kubernetes-int-or-string. */
@@ -203,14 +203,14 @@ is_zero_keyword(const JsonMember *member)
 {
 	switch (member->value->kind)
 	{
-		case JSON_NULL:
+		case JSON_KIND_NULL:
 			return true;
-		case JSON_BOOL:
+		case JSON_KIND_BOOL:
 			/* additionalProperties is a pointer upstream: false is not unset. */
 			return !member->value->u.boolean && !json_text_is(member->key, "additionalProperties");
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			return member->value->u.string.len == 0;
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			return member->value->u.array.count == 0;
 		default:
 			return false;
@@ -426,10 +426,10 @@ check_defaults(Rules *rules, const Schema *schema, bool is_resource, bool inside
 
 		if (!inside_meta)
 		{
-			JsonNode   *pruned = json_copy(rules->arena, schema->default_value);
+			JsonNode   *pruned = json_clone(rules->arena, schema->default_value);
 
 			schema_prune_value(rules->arena, schema, pruned);
-			if (!json_equal(pruned, schema->default_value))
+			if (!json_same(pruned, schema->default_value))
 				field_error(rules->errors, FIELD_INVALID, &at, schema->default_value, "must not have unknown fields");
 		}
 		before = rules->errors->count;

@@ -41,24 +41,24 @@ static void check_value(Validation *validation, const Schema *schema, const Json
 
 /* The types of a value, by its kind. */
 static const uint8_t types_of_kind[] = {
-	[JSON_NULL] = 0,
-	[JSON_BOOL] = SCHEMA_BOOLEAN,
-	[JSON_INTEGER] = SCHEMA_INTEGER | SCHEMA_NUMBER,
-	[JSON_NUMBER] = SCHEMA_NUMBER,
-	[JSON_STRING] = SCHEMA_STRING,
-	[JSON_ARRAY] = SCHEMA_ARRAY,
-	[JSON_OBJECT] = SCHEMA_OBJECT,
+	[JSON_KIND_NULL] = 0,
+	[JSON_KIND_BOOL] = SCHEMA_BOOLEAN,
+	[JSON_KIND_INTEGER] = SCHEMA_INTEGER | SCHEMA_NUMBER,
+	[JSON_KIND_NUMBER] = SCHEMA_NUMBER,
+	[JSON_KIND_STRING] = SCHEMA_STRING,
+	[JSON_KIND_ARRAY] = SCHEMA_ARRAY,
+	[JSON_KIND_OBJECT] = SCHEMA_OBJECT,
 };
 
 /* How many checks a scalar passes when its schema only has a type. */
 static const uint8_t matches_of_scalar[] = {
-	[JSON_NULL] = 0,
-	[JSON_BOOL] = 6,
-	[JSON_INTEGER] = 8,
-	[JSON_NUMBER] = 8,
-	[JSON_STRING] = 7,
-	[JSON_ARRAY] = 0,
-	[JSON_OBJECT] = 0,
+	[JSON_KIND_NULL] = 0,
+	[JSON_KIND_BOOL] = 6,
+	[JSON_KIND_INTEGER] = 8,
+	[JSON_KIND_NUMBER] = 8,
+	[JSON_KIND_STRING] = 7,
+	[JSON_KIND_ARRAY] = 0,
+	[JSON_KIND_OBJECT] = 0,
 };
 
 /* Whether errors are not recorded: the value is only judged, or the list of errors is full. */
@@ -197,7 +197,7 @@ static bool
 has_type(const Schema *schema, const JsonNode *node)
 {
 	return (schema->types & types_of_kind[node->kind]) != 0 ||
-		(node->kind == JSON_NUMBER && (schema->types & SCHEMA_INTEGER) != 0 && is_json_integer(node->u.number));
+		(node->kind == JSON_KIND_NUMBER && (schema->types & SCHEMA_INTEGER) != 0 && is_json_integer(node->u.number));
 }
 
 /*
@@ -208,13 +208,13 @@ static bool
 check_type(Validation *validation, const Schema *schema, const JsonNode *node,
 		   const FieldPath *path, Verdict *verdict)
 {
-	bool		is_text = node->kind == JSON_STRING || node->kind == JSON_ARRAY;
+	bool		is_text = node->kind == JSON_KIND_STRING || node->kind == JSON_KIND_ARRAY;
 
 	if (has_type(schema, node))
 		return true;
 	if (schema->format != NULL && !is_text)
 	{
-		const char *got = node->kind == JSON_INTEGER ? "int64" : node->kind == JSON_NUMBER ? "float64" : "";
+		const char *got = node->kind == JSON_KIND_INTEGER ? "int64" : node->kind == JSON_KIND_NUMBER ? "float64" : "";
 
 		add_wrong_type(validation, verdict, path, schema->format, got);
 		return false;
@@ -228,11 +228,11 @@ check_type(Validation *validation, const Schema *schema, const JsonNode *node,
 static bool
 is_enum_value(const JsonNode *node, const JsonNode *allowed)
 {
-	if (node->kind == JSON_STRING && allowed->kind == JSON_STRING)
+	if (node->kind == JSON_KIND_STRING && allowed->kind == JSON_KIND_STRING)
 		return node->u.string.len == allowed->u.string.len &&
 			(node->u.string.len == 0 ||
 			 memcmp(node->u.string.bytes, allowed->u.string.bytes, node->u.string.len) == 0);
-	return json_equal(node, allowed);
+	return json_same(node, allowed);
 }
 
 /* A null is refused even when null is one of the enum values. */
@@ -242,7 +242,7 @@ check_enum(Validation *validation, const Schema *schema, const JsonNode *node,
 {
 	if (schema->enum_count == 0)
 		return;
-	for (size_t i = 0; i < schema->enum_count && node->kind != JSON_NULL; i++)
+	for (size_t i = 0; i < schema->enum_count && node->kind != JSON_KIND_NULL; i++)
 	{
 		if (is_enum_value(node, schema->enum_values[i]))
 			return;
@@ -375,7 +375,7 @@ to_int64(double value)
 static const JsonNode *
 shown_number(Arena *arena, const JsonNode *node, double value, bool fits)
 {
-	return fits || node->kind == JSON_NUMBER ? node : json_new_number(arena, value);
+	return fits || node->kind == JSON_KIND_NUMBER ? node : json_new_number(arena, value);
 }
 
 /* As upstream, an integer is compared with the integer part of a bound that fits the type. */
@@ -388,7 +388,7 @@ check_bound(Validation *validation, const Schema *schema, const JsonNode *node, 
 	(bound->exclusive ? "greater than" : "greater than or equal to");
 	bool		fits = check_fits_type(validation, schema, NULL, bound->value,
 									   is_maximum ? "Maximum boundary" : "Minimum boundary", path, verdict);
-	bool		as_integer = fits && node->kind == JSON_INTEGER;
+	bool		as_integer = fits && node->kind == JSON_KIND_INTEGER;
 	int64_t		limit = to_int64(bound->value);
 	int			order;
 
@@ -415,7 +415,7 @@ check_multiple(Validation *validation, const Schema *schema, const JsonNode *nod
 	Arena	   *arena = validation->errors->arena;
 	double		factor = schema->multiple_of.value;
 	bool		fits = check_fits_type(validation, schema, NULL, factor, "MultipleOf", path, verdict);
-	bool		as_integer = fits && node->kind == JSON_INTEGER;
+	bool		as_integer = fits && node->kind == JSON_KIND_INTEGER;
 	int64_t		integer_factor = to_int64(factor);
 	bool		is_positive = as_integer ? integer_factor > 0 : factor > 0;
 	const char *printed;
@@ -441,9 +441,9 @@ static void
 check_number(Validation *validation, const Schema *schema, const JsonNode *node,
 			 const FieldPath *path, Verdict *verdict)
 {
-	double		value = node->kind == JSON_INTEGER ? (double) node->u.integer : node->u.number;
+	double		value = node->kind == JSON_KIND_INTEGER ? (double) node->u.integer : node->u.number;
 
-	check_fits_type(validation, schema, node->kind == JSON_INTEGER ? node : NULL, value, "Checked", path, verdict);
+	check_fits_type(validation, schema, node->kind == JSON_KIND_INTEGER ? node : NULL, value, "Checked", path, verdict);
 	if (schema->multiple_of.set)
 		check_multiple(validation, schema, node, value, path, verdict);
 	if (schema->minimum.set)
@@ -688,7 +688,7 @@ check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 		return;
 	}
 
-	if (node->kind == JSON_NULL)
+	if (node->kind == JSON_KIND_NULL)
 	{
 		if (schema->types != 0 && !schema->nullable)
 			add_wrong_type(validation, verdict, path, schema->type_words, "null");
@@ -707,7 +707,7 @@ check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 	verdict->matches += 2;
 	switch (node->kind)
 	{
-		case JSON_STRING:
+		case JSON_KIND_STRING:
 			check_string(validation, schema, node, path, verdict);
 			verdict->matches++;
 			if (schema->string_format != NULL)
@@ -716,12 +716,12 @@ check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 				verdict->matches++;
 			}
 			break;
-		case JSON_INTEGER:
-		case JSON_NUMBER:
+		case JSON_KIND_INTEGER:
+		case JSON_KIND_NUMBER:
 			check_number(validation, schema, node, path, verdict);
 			verdict->matches += 2;
 			break;
-		case JSON_ARRAY:
+		case JSON_KIND_ARRAY:
 			arena_checkpoint();
 			check_array(validation, schema, node, path, verdict);
 			verdict->matches += 2;
@@ -731,7 +731,7 @@ check_value(Validation *validation, const Schema *schema, const JsonNode *node,
 	}
 	check_enum(validation, schema, node, path, verdict);
 	verdict->matches++;
-	if (node->kind == JSON_OBJECT)
+	if (node->kind == JSON_KIND_OBJECT)
 	{
 		arena_checkpoint();
 		check_object(validation, schema, node, path, verdict);

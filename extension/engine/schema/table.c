@@ -144,15 +144,15 @@ string_cell(StrBuf *buf, const JsonNode *value)
 {
 	StrBuf		text;
 
-	if (value->kind == JSON_STRING)
+	if (value->kind == JSON_KIND_STRING)
 	{
 		json_write_string(buf, value->u.string.bytes, value->u.string.len);
 		return;
 	}
 	strbuf_init(&text, buf->arena);
-	if (value->kind == JSON_NULL)
+	if (value->kind == JSON_KIND_NULL)
 		strbuf_puts(&text, "<no value>");
-	else if (value->kind == JSON_NUMBER)
+	else if (value->kind == JSON_KIND_NUMBER)
 		print_go_double(&text, value->u.number);
 	else
 		json_write(&text, value);
@@ -185,18 +185,18 @@ table_cell(StrBuf *buf, const TableColumn *column, const JsonNode *document, int
 	{
 		if (strcmp(column->type, "string") == 0)
 			string_cell(buf, value);
-		else if (strcmp(column->type, "date") == 0 && value->kind == JSON_STRING)
+		else if (strcmp(column->type, "date") == 0 && value->kind == JSON_KIND_STRING)
 			date_cell(buf, value, now);
-		else if (strcmp(column->type, "boolean") == 0 && value->kind == JSON_BOOL)
+		else if (strcmp(column->type, "boolean") == 0 && value->kind == JSON_KIND_BOOL)
 			json_write(buf, value);
-		else if (strcmp(column->type, "integer") == 0 && value->kind == JSON_INTEGER)
+		else if (strcmp(column->type, "integer") == 0 && value->kind == JSON_KIND_INTEGER)
 			json_write(buf, value);
-		else if (strcmp(column->type, "integer") == 0 && value->kind == JSON_NUMBER &&
+		else if (strcmp(column->type, "integer") == 0 && value->kind == JSON_KIND_NUMBER &&
 				 fabs(value->u.number) < 9.2e18)
 			strbuf_printf(buf, "%lld", (long long) value->u.number);
-		else if (strcmp(column->type, "number") == 0 && value->kind == JSON_NUMBER)
+		else if (strcmp(column->type, "number") == 0 && value->kind == JSON_KIND_NUMBER)
 			json_write(buf, value);
-		else if (strcmp(column->type, "number") == 0 && value->kind == JSON_INTEGER)
+		else if (strcmp(column->type, "number") == 0 && value->kind == JSON_KIND_INTEGER)
 			json_write(buf, json_new_number(buf->arena, (double) value->u.integer));
 	}
 	if (buf->len == before)
@@ -349,7 +349,7 @@ parse_part(Arena *arena, JsonText text, const JsonPathStep *const *paths, size_t
 		object = parse_members(arena, text.bytes, text.len, paths, count);
 	if (object == NULL)
 		object = parse_whole(arena, text.bytes, text.len);
-	if (object == NULL || object->kind != JSON_OBJECT)
+	if (object == NULL || object->kind != JSON_KIND_OBJECT)
 		object = json_new_object(arena);
 	return object;
 }
@@ -386,7 +386,7 @@ table_document(Arena *arena, const TableColumn *columns, size_t count, JsonText 
 		node = parse_whole(arena, metadata.bytes, metadata.len);
 	else
 		node = parse_part(arena, metadata, metadata_paths, metadata_count);
-	if (node == NULL || node->kind != JSON_OBJECT)
+	if (node == NULL || node->kind != JSON_KIND_OBJECT)
 		node = json_new_object(arena);
 	json_set(arena, document, "metadata", node);
 	return document;

@@ -21,8 +21,8 @@ static JsonNode *copy_members(Arena *arena, const JsonNode *object, size_t more)
 bool
 document_is_of(const Definition *definition, const JsonNode *document)
 {
-	return json_is_string(json_get(document, "kind"), definition->kind) &&
-		json_is_string(json_get(document, "apiVersion"), definition->api_version);
+	return json_string_is(json_get(document, "kind"), definition->kind) &&
+		json_string_is(json_get(document, "apiVersion"), definition->api_version);
 }
 
 /* False when the metadata cannot be read as ObjectMeta. */
@@ -31,7 +31,7 @@ admit_metadata(Arena *arena, JsonNode *document, const DocumentAdmission *admiss
 {
 	JsonNode   *metadata = json_get(document, "metadata");
 
-	if (metadata != NULL && metadata->kind == JSON_NULL)
+	if (metadata != NULL && metadata->kind == JSON_KIND_NULL)
 	{
 		json_remove(document, "metadata");
 		metadata = NULL;
@@ -99,9 +99,9 @@ document_validate(Arena *arena, const Definition *definition, const JsonNode *do
 	const JsonNode *version = json_get(document, "apiVersion");
 	bool		typed = document_is_of(definition, document);
 
-	if (!json_is_string(kind, definition->kind))
+	if (!json_string_is(kind, definition->kind))
 		field_error_at(errors, FIELD_INVALID, "kind", kind, arena_printf(arena, "must be %s", definition->kind));
-	if (!json_is_string(version, definition->api_version))
+	if (!json_string_is(version, definition->api_version))
 		field_error_at(errors, FIELD_INVALID, "apiVersion", version != NULL ? version : json_new_cstring(arena, ""),
 					   arena_printf(arena, "must be %s", definition->api_version));
 
@@ -130,7 +130,7 @@ document_read_stored(Arena *arena, const Definition *definition, JsonText metada
 	if (body_text != NULL)
 	{
 		body = json_parse(arena, body_text->bytes, body_text->len, NULL, NULL, &error);
-		if (body == NULL || body->kind != JSON_OBJECT)
+		if (body == NULL || body->kind != JSON_KIND_OBJECT)
 			return NULL;
 	}
 	document = document_join(arena, definition, metadata, body);

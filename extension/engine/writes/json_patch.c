@@ -92,7 +92,7 @@ measure_depth(const JsonNode *node)
 {
 	int			deepest = 0;
 
-	if (node->kind == JSON_ARRAY)
+	if (node->kind == JSON_KIND_ARRAY)
 	{
 		arena_checkpoint();
 		for (size_t i = 0; i < node->u.array.count; i++)
@@ -105,7 +105,7 @@ measure_depth(const JsonNode *node)
 		}
 		return deepest + 1;
 	}
-	if (node->kind == JSON_OBJECT)
+	if (node->kind == JSON_KIND_OBJECT)
 	{
 		arena_checkpoint();
 		for (size_t i = 0; i < node->u.object.count; i++)
@@ -189,9 +189,9 @@ get_part(const JsonNode *container, JsonText token)
 {
 	size_t		index;
 
-	if (container->kind == JSON_OBJECT)
+	if (container->kind == JSON_KIND_OBJECT)
 		return json_get_text(container, token);
-	if (container->kind == JSON_ARRAY && parse_index(token, container->u.array.count, &index))
+	if (container->kind == JSON_KIND_ARRAY && parse_index(token, container->u.array.count, &index))
 		return container->u.array.items[index];
 	return NULL;
 }
@@ -208,7 +208,7 @@ find_target(Patching *patching, const JsonNode *operation, const char *member, T
 	const char *end;
 	JsonText	token;
 
-	if (pointer == NULL || pointer->kind != JSON_STRING)
+	if (pointer == NULL || pointer->kind != JSON_KIND_STRING)
 		return fail(patching, arena_printf(patching->arena, "operation is missing its %s", member));
 	target->pointer = pointer->u.string;
 	target->depth = 0;
@@ -241,7 +241,7 @@ find_target(Patching *patching, const JsonNode *operation, const char *member, T
 		p = slash;
 	}
 
-	if (container->kind != JSON_OBJECT && container->kind != JSON_ARRAY)
+	if (container->kind != JSON_KIND_OBJECT && container->kind != JSON_KIND_ARRAY)
 		return fail_at(patching, "path does not exist", target->pointer);
 	target->container = container;
 	return true;
@@ -255,7 +255,7 @@ copy_value(Patching *patching, const JsonNode *operation)
 {
 	const JsonNode *value = json_get(operation, "value");
 
-	return value != NULL ? json_copy(patching->arena, value) : json_new_null(patching->arena);
+	return value != NULL ? json_clone(patching->arena, value) : json_new_null(patching->arena);
 }
 
 /*
@@ -279,7 +279,7 @@ put_at(Patching *patching, const Target *target, JsonNode *value)
 	JsonNode   *container = target->container;
 	size_t		index;
 
-	if (container->kind == JSON_OBJECT)
+	if (container->kind == JSON_KIND_OBJECT)
 	{
 		json_set_text(patching->arena, container, target->token, value);
 		return true;
@@ -298,7 +298,7 @@ remove_at(Patching *patching, const Target *target)
 {
 	size_t		index;
 
-	if (target->container->kind == JSON_OBJECT)
+	if (target->container->kind == JSON_KIND_OBJECT)
 	{
 		if (!json_remove_text(target->container, target->token))
 			return fail_at(patching, "path does not exist", target->pointer);
@@ -338,10 +338,10 @@ apply_replace(Patching *patching, const JsonNode *operation)
 	JsonNode   *value;
 	JsonNode   *old;
 
-	if (json_is_string(json_get(operation, "path"), ""))
+	if (json_string_is(json_get(operation, "path"), ""))
 	{
 		value = copy_value(patching, operation);
-		if (value->kind != JSON_OBJECT && value->kind != JSON_ARRAY)
+		if (value->kind != JSON_KIND_OBJECT && value->kind != JSON_KIND_ARRAY)
 			return fail(patching, "the document can only be replaced by an object or array");
 		value->repeats = false;
 		patching->root = value;
@@ -352,7 +352,7 @@ apply_replace(Patching *patching, const JsonNode *operation)
 	if (!find_target(patching, operation, "path", &target))
 		return false;
 	old = get_part(target.container, target.token);
-	if (old == NULL && target.container->kind == JSON_ARRAY)
+	if (old == NULL && target.container->kind == JSON_KIND_ARRAY)
 		return fail_at(patching, "path does not exist", target.pointer);
 	value = copy_value(patching, operation);
 	if (!check_depth(patching, &target, measure_depth(value)))
@@ -406,7 +406,7 @@ apply_copy(Patching *patching, const JsonNode *operation)
 	if (!find_target(patching, operation, "from", &from))
 		return false;
 	value = get_part(from.container, from.token);
-	if (value == NULL && from.container->kind == JSON_ARRAY)
+	if (value == NULL && from.container->kind == JSON_KIND_ARRAY)
 		return fail_at(patching, "path does not exist", from.pointer);
 	if (!find_target(patching, operation, "path", &to))
 		return false;
@@ -420,7 +420,7 @@ apply_copy(Patching *patching, const JsonNode *operation)
 		return fail(patching, "the copy operations of the patch copy too much");
 
 	return check_depth(patching, &to, measure_depth(value)) &&
-		put_at(patching, &to, json_copy(patching->arena, value));
+		put_at(patching, &to, json_clone(patching->arena, value));
 }
 
 /* Marks a value and everything in it as read: without duplicate keys. */
@@ -429,9 +429,9 @@ read_whole(JsonNode *node)
 {
 	arena_checkpoint();
 	node->repeats = false;
-	for (size_t i = 0; node->kind == JSON_ARRAY && i < node->u.array.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_ARRAY && i < node->u.array.count; i++)
 		read_whole(node->u.array.items[i]);
-	for (size_t i = 0; node->kind == JSON_OBJECT && i < node->u.object.count; i++)
+	for (size_t i = 0; node->kind == JSON_KIND_OBJECT && i < node->u.object.count; i++)
 		read_whole(node->u.object.members[i].value);
 }
 
@@ -444,22 +444,22 @@ apply_test(Patching *patching, const JsonNode *operation)
 
 	target.pointer.bytes = "";
 	target.pointer.len = 0;
-	if (!json_is_string(json_get(operation, "path"), ""))
+	if (!json_string_is(json_get(operation, "path"), ""))
 	{
 		if (!find_target(patching, operation, "path", &target))
 			return false;
 		actual = get_part(target.container, target.token);
-		if (actual == NULL && target.container->kind == JSON_ARRAY)
+		if (actual == NULL && target.container->kind == JSON_KIND_ARRAY)
 			return fail_at(patching, "invalid array index", target.pointer);
 	}
 
 	/* An absent value counts as null here. */
-	if (actual == NULL || actual->kind == JSON_NULL)
+	if (actual == NULL || actual->kind == JSON_KIND_NULL)
 	{
-		if (expected == NULL || expected->kind == JSON_NULL)
+		if (expected == NULL || expected->kind == JSON_KIND_NULL)
 			return true;
 	}
-	else if (expected != NULL && json_equal(actual, expected))
+	else if (expected != NULL && json_same(actual, expected))
 	{
 		read_whole(actual);
 		return true;
@@ -474,7 +474,7 @@ apply_operation(Patching *patching, const JsonNode *operation)
 
 	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
 	{
-		if (json_is_string(name, operators[i].name))
+		if (json_string_is(name, operators[i].name))
 			return operators[i].apply(patching, operation);
 	}
 	return fail(patching, "unknown operation");
@@ -490,9 +490,9 @@ check_shape(Arena *arena, const JsonNode *patch, bool checked)
 	static const char *const texts[] = {"op", "path", "from"};
 	const char *prefix = checked ? "error decoding patch: " : "";
 
-	if (patch->kind == JSON_NULL)
+	if (patch->kind == JSON_KIND_NULL)
 		return NULL;
-	if (patch->kind != JSON_ARRAY)
+	if (patch->kind != JSON_KIND_ARRAY)
 		return arena_printf(arena, "%sjson: cannot unmarshal %s into Go value of type %s", prefix,
 							json_go_kind_name(patch->kind), checked ? "[]handlers.jsonPatchOp" : "jsonpatch.Patch");
 
@@ -502,9 +502,9 @@ check_shape(Arena *arena, const JsonNode *patch, bool checked)
 
 		if ((i & 0xff) == 0xff)
 			arena_checkpoint();
-		if (operation->kind == JSON_NULL)
+		if (operation->kind == JSON_KIND_NULL)
 			continue;
-		if (operation->kind != JSON_OBJECT)
+		if (operation->kind != JSON_KIND_OBJECT)
 			return arena_printf(arena, "%sjson: cannot unmarshal %s into Go value of type %s", prefix,
 								json_go_kind_name(operation->kind),
 								checked ? "handlers.jsonPatchOp" : "jsonpatch.Operation");
@@ -512,7 +512,7 @@ check_shape(Arena *arena, const JsonNode *patch, bool checked)
 		{
 			const JsonNode *text = json_get(operation, texts[t]);
 
-			if (text != NULL && text->kind != JSON_STRING && text->kind != JSON_NULL)
+			if (text != NULL && text->kind != JSON_KIND_STRING && text->kind != JSON_KIND_NULL)
 				return arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go struct field "
 									"jsonPatchOp.%s of type string", json_go_kind_name(text->kind), texts[t]);
 		}
@@ -524,7 +524,7 @@ PatchResult
 json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error)
 {
 	Patching	patching = {.arena = arena, .root = *document};
-	size_t		count = patch->kind == JSON_ARRAY ? patch->u.array.count : 0;
+	size_t		count = patch->kind == JSON_KIND_ARRAY ? patch->u.array.count : 0;
 
 	*error = check_shape(arena, patch, checked);
 	if (*error != NULL)
@@ -547,7 +547,7 @@ json_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool 
 			return PATCH_FAILED;
 		}
 	}
-	if (patching.root->kind != JSON_OBJECT)
+	if (patching.root->kind != JSON_KIND_OBJECT)
 	{
 		*error = "the patched document is no object";
 		return PATCH_FAILED;

@@ -32,7 +32,7 @@ copy_without_nulls(Arena *arena, const JsonNode *node)
 	arena_checkpoint();
 	copy = arena_alloc(arena, sizeof(JsonNode));
 	*copy = *node;
-	if (node->kind == JSON_OBJECT && node->u.object.count > 0)
+	if (node->kind == JSON_KIND_OBJECT && node->u.object.count > 0)
 	{
 		copy->u.object.capacity = node->u.object.count;
 		copy->u.object.members = arena_alloc(arena, node->u.object.count * sizeof(JsonMember));
@@ -40,7 +40,7 @@ copy_without_nulls(Arena *arena, const JsonNode *node)
 		{
 			const JsonMember *member = &node->u.object.members[i];
 
-			if (member->value->kind == JSON_NULL)
+			if (member->value->kind == JSON_KIND_NULL)
 				continue;
 			copy->u.object.members[kept].key = member->key;
 			copy->u.object.members[kept].value = copy_without_nulls(arena, member->value);
@@ -48,7 +48,7 @@ copy_without_nulls(Arena *arena, const JsonNode *node)
 		}
 		copy->u.object.count = kept;
 	}
-	else if (node->kind == JSON_ARRAY && node->u.array.count > 0)
+	else if (node->kind == JSON_KIND_ARRAY && node->u.array.count > 0)
 	{
 		copy->u.array.capacity = node->u.array.count;
 		copy->u.array.items = arena_alloc(arena, node->u.array.count * sizeof(JsonNode *));
@@ -64,10 +64,10 @@ copy_without_nulls(Arena *arena, const JsonNode *node)
 static JsonNode *
 merge_value(Arena *arena, JsonNode *old, const JsonNode *patch)
 {
-	if (old == NULL || old->kind != JSON_OBJECT)
+	if (old == NULL || old->kind != JSON_KIND_OBJECT)
 		return copy_without_nulls(arena, patch);
-	if (patch->kind != JSON_OBJECT)
-		return json_copy(arena, patch);
+	if (patch->kind != JSON_KIND_OBJECT)
+		return json_clone(arena, patch);
 	merge_objects(arena, old, patch);
 	return old;
 }
@@ -89,7 +89,7 @@ merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch)
 	{
 		if (pairs.right_value == NULL)
 			members[count++] = (JsonMember) {pairs.key, pairs.left_value};
-		else if (pairs.right_value->kind != JSON_NULL)
+		else if (pairs.right_value->kind != JSON_KIND_NULL)
 			members[count++] = (JsonMember) {pairs.key, merge_value(arena, pairs.left_value, pairs.right_value)};
 	}
 	target->u.object.members = members;
@@ -100,19 +100,19 @@ merge_objects(Arena *arena, JsonNode *target, const JsonNode *patch)
 PatchResult
 merge_patch_apply(Arena *arena, JsonNode **document, const JsonNode *patch, bool checked, const char **error)
 {
-	if (patch->kind == JSON_ARRAY && !checked)
+	if (patch->kind == JSON_KIND_ARRAY && !checked)
 	{
 		*document = copy_without_nulls(arena, patch);
 		return PATCH_OK;
 	}
-	if (patch->kind != JSON_OBJECT)
+	if (patch->kind != JSON_KIND_OBJECT)
 	{
-		*error = patch->kind == JSON_NULL || !checked ? "Invalid JSON Patch" :
+		*error = patch->kind == JSON_KIND_NULL || !checked ? "Invalid JSON Patch" :
 			arena_printf(arena, "error decoding patch: json: cannot unmarshal %s into Go value of type "
 						 "map[string]interface {}", json_go_kind_name(patch->kind));
 		return PATCH_MALFORMED;
 	}
-	if ((*document)->kind != JSON_OBJECT)
+	if ((*document)->kind != JSON_KIND_OBJECT)
 	{
 		*error = "Invalid JSON Document";
 		return PATCH_MALFORMED;

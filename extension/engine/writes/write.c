@@ -99,7 +99,7 @@ write_warn(Writing *writing, const char *text)
 		text = header.bytes;
 	}
 	for (size_t i = 0; i < outcome->warnings->u.array.count; i++)
-		if (json_is_string(outcome->warnings->u.array.items[i], text))
+		if (json_string_is(outcome->warnings->u.array.items[i], text))
 			return;
 	json_append(writing->arena, outcome->warnings, json_new_cstring(writing->arena, text));
 }
@@ -227,7 +227,7 @@ write_check_dry_run(const JsonNode *values, WriteOptions *options, FieldErrorLis
 		return;
 	for (size_t i = 0; i < values->u.array.count; i++)
 	{
-		if (json_is_string(values->u.array.items[i], "All"))
+		if (json_string_is(values->u.array.items[i], "All"))
 			continue;
 		field_error_at(errors, FIELD_NOT_SUPPORTED, "dryRun", values, "supported values: \"All\"");
 		break;
@@ -457,7 +457,7 @@ write_decide(Arena *arena, const Definition *definition, const ApiRequest *reque
 	*outcome = *admitted;
 	outcome->admitted = NULL;
 	if (admitted->warnings != NULL)
-		outcome->warnings = json_copy(arena, admitted->warnings);
+		outcome->warnings = json_clone(arena, admitted->warnings);
 	strbuf_init(&writing.reply, arena);
 	find_verb(request)->decide(&writing);
 	/* This includes an apply that creates.  A create was checked before, when its document was not yet validated. */

@@ -54,7 +54,7 @@ check_config(Writing *writing)
 	const char *version = config_text(writing, "apiVersion");
 	const char *slash = strchr(version, '/');
 
-	if (config->kind != JSON_OBJECT && config->kind != JSON_NULL)
+	if (config->kind != JSON_KIND_OBJECT && config->kind != JSON_KIND_NULL)
 		return write_bad_request(writing,
 								 arena_printf(arena, "error decoding patch: error unmarshaling JSON: while decoding "
 											  "JSON: "
@@ -150,15 +150,15 @@ static const char *const completed_members[] = {"name", "namespace", "resourceVe
 static bool
 is_reworded(Arena *arena, const JsonNode *merged, const JsonNode *shaped)
 {
-	JsonNode   *left = json_copy(arena, merged);
-	JsonNode   *right = json_copy(arena, shaped);
+	JsonNode   *left = json_clone(arena, merged);
+	JsonNode   *right = json_clone(arena, shaped);
 
 	for (size_t i = 0; i < COMPLETED_MEMBERS; i++)
 	{
 		json_remove(left, completed_members[i]);
 		json_remove(right, completed_members[i]);
 	}
-	return !json_equal(left, right);
+	return !json_same(left, right);
 }
 
 /*
@@ -180,7 +180,7 @@ shape_merged(Writing *writing, JsonNode *document, const JsonNode *live_metadata
 
 	for (size_t i = 0; i < count; i++)
 		write_take_member(arena, metadata, live_metadata, server_members[i]);
-	merged = json_copy(arena, metadata);
+	merged = json_clone(arena, metadata);
 	if (!document_admit(arena, definition, document, &admission, &refusal))
 	{
 		field_errors_init(&errors, arena);

@@ -36,7 +36,7 @@ take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind 
 	const JsonNode *node = json_get(object, key);
 
 	*value = NULL;
-	if (node == NULL || node->kind == JSON_NULL)
+	if (node == NULL || node->kind == JSON_KIND_NULL)
 		return true;
 	if (node->kind == kind)
 	{
@@ -46,7 +46,7 @@ take_member(Writing *writing, const JsonNode *object, const char *key, JsonKind 
 	return write_bad_request(writing,
 							 arena_printf(writing->arena,
 										  "json: cannot unmarshal %s into Go struct field %s of type %s",
-										  kind == JSON_INTEGER ? json_go_number_name(writing->arena, node) :
+										  kind == JSON_KIND_INTEGER ? json_go_number_name(writing->arena, node) :
 										  json_go_kind_name(node->kind), go_field, go_type));
 }
 
@@ -57,10 +57,10 @@ check_type(Writing *writing, const JsonNode *root)
 	const JsonNode *kind;
 	const JsonNode *version;
 
-	if (!take_member(writing, root, "kind", JSON_STRING, ".kind", "string", &kind) ||
-		!take_member(writing, root, "apiVersion", JSON_STRING, ".apiVersion", "string", &version))
+	if (!take_member(writing, root, "kind", JSON_KIND_STRING, ".kind", "string", &kind) ||
+		!take_member(writing, root, "apiVersion", JSON_KIND_STRING, ".apiVersion", "string", &version))
 		return false;
-	if (kind != NULL && kind->u.string.len > 0 && !json_is_string(kind, "DeleteOptions"))
+	if (kind != NULL && kind->u.string.len > 0 && !json_string_is(kind, "DeleteOptions"))
 		return write_bad_request(writing, "decoded object cannot be converted to DeleteOptions");
 	return true;
 }
@@ -95,29 +95,31 @@ read_body(Writing *writing, RawDeleteOptions *raw)
 
 	if (root == NULL)
 		return false;
-	if (root->kind != JSON_OBJECT && root->kind != JSON_NULL)
+	if (root->kind != JSON_KIND_OBJECT && root->kind != JSON_KIND_NULL)
 		return write_bad_request(writing, arena_printf(writing->arena, "couldn't get version/kind; json parse error: "
 													   "json: cannot unmarshal %s into Go value of type "
 													   GO_TYPE_META, json_go_kind_name(root->kind)));
 	if (!check_type(writing, root) ||
-		!take_member(writing, root, "gracePeriodSeconds", JSON_INTEGER, "DeleteOptions.gracePeriodSeconds", "int64",
+		!take_member(writing, root, "gracePeriodSeconds", JSON_KIND_INTEGER, "DeleteOptions.gracePeriodSeconds",
+					 "int64",
 					 &ignored) ||
-		!take_member(writing, root, "preconditions", JSON_OBJECT, "DeleteOptions.preconditions", "v1.Preconditions",
+		!take_member(writing, root, "preconditions", JSON_KIND_OBJECT, "DeleteOptions.preconditions",
+					 "v1.Preconditions",
 					 &preconditions) ||
-		!take_member(writing, preconditions, "uid", JSON_STRING, "Preconditions.preconditions.uid", "types.UID",
+		!take_member(writing, preconditions, "uid", JSON_KIND_STRING, "Preconditions.preconditions.uid", "types.UID",
 					 &raw->uid) ||
-		!take_member(writing, preconditions, "resourceVersion", JSON_STRING,
+		!take_member(writing, preconditions, "resourceVersion", JSON_KIND_STRING,
 					 "Preconditions.preconditions.resourceVersion", "string", &raw->version) ||
-		!take_member(writing, root, "orphanDependents", JSON_BOOL, "DeleteOptions.orphanDependents", "bool",
+		!take_member(writing, root, "orphanDependents", JSON_KIND_BOOL, "DeleteOptions.orphanDependents", "bool",
 					 &raw->orphan_dependents) ||
-		!take_member(writing, root, "propagationPolicy", JSON_STRING, "DeleteOptions.propagationPolicy",
+		!take_member(writing, root, "propagationPolicy", JSON_KIND_STRING, "DeleteOptions.propagationPolicy",
 					 "v1.DeletionPropagation", &raw->propagation) ||
-		!take_member(writing, root, "dryRun", JSON_ARRAY, "DeleteOptions.dryRun", "[]string", &raw->dry_run) ||
-		!take_member(writing, root, "ignoreStoreReadErrorWithClusterBreakingPotential", JSON_BOOL,
+		!take_member(writing, root, "dryRun", JSON_KIND_ARRAY, "DeleteOptions.dryRun", "[]string", &raw->dry_run) ||
+		!take_member(writing, root, "ignoreStoreReadErrorWithClusterBreakingPotential", JSON_KIND_BOOL,
 					 "DeleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential", "bool", &ignored))
 		return false;
 	for (size_t i = 0; raw->dry_run != NULL && i < raw->dry_run->u.array.count; i++)
-		if (raw->dry_run->u.array.items[i]->kind != JSON_STRING)
+		if (raw->dry_run->u.array.items[i]->kind != JSON_KIND_STRING)
 			return write_bad_request(writing,
 									 arena_printf(writing->arena, "json: cannot unmarshal %s into Go struct field "
 												  "DeleteOptions.dryRun of type string",
@@ -177,7 +179,7 @@ settle_options(Writing *writing, const RawDeleteOptions *raw)
 	if (raw->propagation != NULL)
 	{
 		for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
-			if (json_is_string(raw->propagation, policies[i].name))
+			if (json_string_is(raw->propagation, policies[i].name))
 				options->propagation = policies[i].propagation;
 		if (options->propagation == PROPAGATION_UNSET)
 			field_error_at(&errors, FIELD_NOT_SUPPORTED, "propagationPolicy", raw->propagation,
@@ -238,7 +240,7 @@ check_precondition(Writing *writing, const char *what, const JsonNode *wanted, c
 {
 	JsonText	text;
 
-	if (wanted == NULL || json_is_string(wanted, found))
+	if (wanted == NULL || json_string_is(wanted, found))
 		return true;
 	text = wanted->u.string;
 	status_conflict(&writing->reply, writing->definition->group, writing->definition->kind, writing->outcome->name,
@@ -261,8 +263,8 @@ settle_finalizers(Arena *arena, const JsonNode *finalizers, Propagation propagat
 	for (size_t i = 0; finalizers != NULL && i < finalizers->u.array.count; i++)
 	{
 		JsonNode   *finalizer = finalizers->u.array.items[i];
-		bool		orphan = json_is_string(finalizer, "orphan");
-		bool		foreground = json_is_string(finalizer, "foregroundDeletion");
+		bool		orphan = json_string_is(finalizer, "orphan");
+		bool		foreground = json_string_is(finalizer, "foregroundDeletion");
 
 		if (!orphan && !foreground)
 			json_append(arena, settled, finalizer);
@@ -352,11 +354,11 @@ write_decide_delete(Writing *writing)
 	if (!write_parse_stored(writing, true, &old))
 		return;
 	stored_finalizers = json_get(old.metadata, "finalizers");
-	before = json_copy(arena, old.metadata);
+	before = json_clone(arena, old.metadata);
 	if (stored_finalizers == NULL || !same_finalizers(arena, finalizers, stored_finalizers))
 		json_set(arena, old.metadata, "finalizers", finalizers);
 	mark_terminating(writing, &old);
 	write_answer_object(writing, WRITE_UPDATE, options->accepts ? 202 : 200, old.document, true);
-	if (options->dry_run || json_equal(before, old.metadata))
+	if (options->dry_run || json_same(before, old.metadata))
 		outcome->action = WRITE_ANSWER;
 }

@@ -80,7 +80,7 @@ member_text(const JsonNode *object, const char *key)
 	const JsonNode *node = json_get(object, key);
 	JsonText	none = {"", 0};
 
-	return node != NULL && node->kind == JSON_STRING ? node->u.string : none;
+	return node != NULL && node->kind == JSON_KIND_STRING ? node->u.string : none;
 }
 
 const char *
@@ -182,7 +182,7 @@ check_type(Arena *arena, const JsonNode *document, JsonText source)
 	const char *slash;
 	StrBuf		buf;
 
-	if (document->kind != JSON_OBJECT && document->kind != JSON_NULL)
+	if (document->kind != JSON_KIND_OBJECT && document->kind != JSON_KIND_NULL)
 		return arena_printf(arena,
 							"couldn't get version/kind; json parse error: json: cannot unmarshal %s into Go value "
 							"of type " GO_TYPE_META, json_go_kind_name(document->kind));
@@ -190,7 +190,7 @@ check_type(Arena *arena, const JsonNode *document, JsonText source)
 	{
 		const JsonNode *node = json_get(document, keys[i]);
 
-		if (node != NULL && node->kind != JSON_STRING && node->kind != JSON_NULL)
+		if (node != NULL && node->kind != JSON_KIND_STRING && node->kind != JSON_KIND_NULL)
 			return arena_printf(arena, "couldn't get version/kind; json parse error: json: cannot unmarshal %s "
 								"into Go struct field .%s of type string", json_go_kind_name(node->kind), keys[i]);
 	}
@@ -354,7 +354,7 @@ write_agree_namespace(Writing *writing, JsonNode *document)
 		json_remove(metadata, "namespace");
 	else if (given == NULL)
 		json_set(writing->arena, metadata, "namespace", json_new_cstring(writing->arena, wanted));
-	else if (!json_is_string(given, wanted))
+	else if (!json_string_is(given, wanted))
 		return write_bad_request(writing, "the namespace of the provided object does not match the namespace "
 								 "sent on the request");
 	return true;
@@ -370,7 +370,7 @@ write_agree_name(Writing *writing, const JsonNode *document)
 		return write_bad_request(writing,
 								 arena_printf(writing->arena, "the name of the object (%s based on URL) was "
 											  "undeterminable: name must be provided", name));
-	if (json_is_string(given, name))
+	if (json_string_is(given, name))
 		return true;
 	return write_bad_request(writing,
 							 arena_printf(writing->arena, "the name of the object (%s) does not match the name on "
@@ -440,7 +440,7 @@ write_validate(Writing *writing, JsonNode *document, const OldObject *old)
 			document_settle_applied(arena, definition, document);
 		return true;
 	}
-	if (!json_is_string(json_get(document, "apiVersion"), definition->api_version))
+	if (!json_string_is(json_get(document, "apiVersion"), definition->api_version))
 	{
 		JsonText	text = member_text(document, "apiVersion");
 		const char *slash = text.len > 0 ? memchr(text.bytes, '/', text.len) : NULL;
@@ -537,12 +537,12 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 	JsonNode   *document;
 	int64_t		generation;
 
-	if (metadata->kind != JSON_OBJECT)
+	if (metadata->kind != JSON_KIND_OBJECT)
 	{
 		field_error_at(errors, FIELD_TYPE_INVALID, "metadata", metadata, "must be of type object");
 		return false;
 	}
-	if (body->kind != JSON_OBJECT)
+	if (body->kind != JSON_KIND_OBJECT)
 	{
 		field_error_at(errors, FIELD_TYPE_INVALID, "", body, "must be of type object");
 		return false;
@@ -573,7 +573,7 @@ write_document(Arena *arena, const Definition *definition, JsonNode *metadata, J
 	/* A changed generation comes from the caller and stays; an unchanged one increases when the body changes. */
 	*body = *document_body(arena, document);
 	generation = metadata_generation(metadata);
-	if (old != NULL && !json_equal(body, document_body(arena, old)) && generation == metadata_generation(old_metadata))
+	if (old != NULL && !json_same(body, document_body(arena, old)) && generation == metadata_generation(old_metadata))
 		json_set(arena, metadata, "generation", next_generation(arena, generation));
 
 	document_validate(arena, definition, document, NULL, errors);

@@ -96,7 +96,7 @@ complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 	if (generation == 0)
 		generation = 1;
 	json_set(arena, metadata, "generation",
-			 json_equal(document_body(arena, document), document_body(arena, old->document)) ?
+			 json_same(document_body(arena, document), document_body(arena, old->document)) ?
 			 json_new_integer(arena, generation) : next_generation(arena, generation));
 	take_old(arena, metadata, old, "uid", false);
 	take_old(arena, metadata, old, "creationTimestamp", true);
@@ -108,7 +108,7 @@ complete_main(Writing *writing, JsonNode *document, const OldObject *old)
 static JsonNode *
 complete_status(Writing *writing, const JsonNode *document, const OldObject *old)
 {
-	JsonNode   *completed = json_copy(writing->arena, old->document);
+	JsonNode   *completed = json_clone(writing->arena, old->document);
 
 	write_take_member(writing->arena, completed, document, "status");
 	write_take_member(writing->arena, json_get(completed, "metadata"), json_get(document, "metadata"), "managedFields");
@@ -259,7 +259,7 @@ check_uid(Writing *writing, const JsonNode *document, const char *stored_uid)
 void
 write_decide_update(Writing *writing)
 {
-	JsonNode   *document = json_copy(writing->arena, writing->admitted->document);
+	JsonNode   *document = json_clone(writing->arena, writing->admitted->document);
 	OldObject	old;
 
 	if (writing->stored == NULL)
@@ -282,13 +282,13 @@ complain_about_operations(Arena *arena, const JsonNode *patch, JsonNode *complai
 {
 	static const char *const known[] = {"op", "path", "from", "value"};
 
-	if (patch->kind != JSON_ARRAY)
+	if (patch->kind != JSON_KIND_ARRAY)
 		return;
 	for (size_t i = 0; i < patch->u.array.count; i++)
 	{
 		const JsonNode *operation = patch->u.array.items[i];
 
-		if (operation->kind != JSON_OBJECT)
+		if (operation->kind != JSON_KIND_OBJECT)
 			continue;
 		for (size_t m = 0; m < operation->u.object.count; m++)
 		{
@@ -404,7 +404,7 @@ write_admit_patch(Writing *writing)
 JsonNode *
 write_versioned_copy(Writing *writing, const OldObject *old)
 {
-	JsonNode   *document = json_copy(writing->arena, old->document);
+	JsonNode   *document = json_clone(writing->arena, old->document);
 	const char *version = arena_printf(writing->arena, "%lld", (long long) writing->stored->version);
 
 	json_set(writing->arena, json_get(document, "metadata"), "resourceVersion",
