@@ -19,14 +19,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/base/json_duplicate.h"
 #include "engine/base/json_scan.h"
-
-/* Duplicates reported; upstream has the same limit. */
-#define DUPLICATES_TOLD 100
-
-/* Limits of the duplicates noted before sorting; a hostile text must not create many long paths. */
-#define DUPLICATES_NOTED 1000
-#define DUPLICATE_BYTES_NOTED ((size_t) 1024 * 1024)
 
 #define FIRST_ENTRIES 8
 
@@ -40,21 +34,6 @@ typedef struct Entry
 	JsonNode   *value;
 	size_t		offset;
 } Entry;
-
-/* An array or object that is still open; key or index belongs to the part being read. */
-typedef struct Frame
-{
-	const struct Frame *parent;
-	bool		is_array;
-	JsonText	key;
-	size_t		index;
-} Frame;
-
-typedef struct Duplicate
-{
-	size_t		offset;
-	const char *path;
-} Duplicate;
 
 typedef struct Parser
 {
@@ -71,9 +50,7 @@ typedef struct Parser
 	size_t		item_capacity;
 
 	bool		notes_duplicates;
-	Duplicate  *duplicates;
-	size_t		duplicate_count;
-	size_t		duplicate_bytes;
+	DuplicateNotes duplicates;
 
 	const char *message;		/* of the error that ended parsing */
 	size_t		offset;
@@ -81,7 +58,7 @@ typedef struct Parser
 	size_t		range_offset;
 } Parser;
 
-static const char *parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node);
+static const char *parse_value(Parser *parser, const char *p, const JsonPlace *parent, JsonNode *node);
 
 static inline void *
 take(Arena *arena, size_t size)
@@ -606,49 +583,11 @@ sort_entries(Entry *entries, Entry *room, size_t count)
 	memcpy(entries, room, count * sizeof(Entry));
 }
 
-static void
-append_frame_path(StrBuf *path, const Frame *frame)
-{
-	arena_checkpoint();
-	if (frame->parent != NULL)
-		append_frame_path(path, frame->parent);
-	if (frame->is_array)
-	{
-		strbuf_printf(path, "[%zu]", frame->index);
-		return;
-	}
-	if (frame->parent != NULL)
-		strbuf_putc(path, '.');
-	strbuf_puts(path, json_text_cstring(path->arena, frame->key));
-}
-
-static void
-note_duplicate(Parser *parser, const Frame *parent, const Entry *entry)
-{
-	Frame		frame = {parent, false, entry->key, 0};
-	StrBuf		path;
-	Duplicate  *duplicate;
-
-	if (!parser->notes_duplicates || parser->duplicate_count == DUPLICATES_NOTED ||
-		parser->duplicate_bytes > DUPLICATE_BYTES_NOTED)
-		return;
-	if (parser->duplicates == NULL)
-		parser->duplicates = arena_alloc(parser->arena, DUPLICATES_NOTED * sizeof(Duplicate));
-
-	strbuf_init(&path, parser->arena);
-	strbuf_reserve(&path, 0);
-	append_frame_path(&path, &frame);
-	parser->duplicate_bytes += path.len;
-	duplicate = &parser->duplicates[parser->duplicate_count++];
-	duplicate->offset = entry->offset;
-	duplicate->path = path.bytes;
-}
-
 /*
  * Sorts the members on the stack from base on, keeps the last of equal keys, and returns how many remain.
  */
 static size_t
-order_members(Parser *parser, size_t base, const Frame *parent, bool *repeats)
+order_members(Parser *parser, size_t base, const JsonPlace *parent, bool *repeats)
 {
 	size_t		count = parser->entry_count - base;
 	size_t		kept = 1;
@@ -668,8 +607,8 @@ order_members(Parser *parser, size_t base, const Frame *parent, bool *repeats)
 			continue;
 		}
 		/* Only the second of several equal keys is reported: upstream lists equal errors once. */
-		if (!repeated)
-			note_duplicate(parser, parent, &entries[i]);
+		if (!repeated && parser->notes_duplicates)
+			duplicate_note(parser->arena, &parser->duplicates, parent, entries[i].key, entries[i].offset);
 		repeated = true;
 		entries[kept - 1].value = entries[i].value;
 		entries[kept - 1].value->repeated = true;
@@ -679,13 +618,13 @@ order_members(Parser *parser, size_t base, const Frame *parent, bool *repeats)
 }
 
 static const char *
-parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
+parse_object(Parser *parser, const char *p, const JsonPlace *parent, JsonNode *node)
 {
 	const char *end = parser->end;
 	size_t		base = parser->entry_count;
 	size_t		count;
 	bool		sorted = true;
-	Frame		frame = {parent, false, {NULL, 0}, 0};
+	JsonPlace	place = {parent, false, {NULL, 0}, 0};
 	JsonMember *members;
 
 	node->kind = JSON_KIND_OBJECT;
@@ -706,7 +645,7 @@ parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 
 		if (p >= end || *p != '"')
 			return unexpected(parser, p, "looking for beginning of object key string");
-		p = parse_string(parser, p + 1, &frame.key, &plain);
+		p = parse_string(parser, p + 1, &place.key, &plain);
 		if (p == NULL)
 			return NULL;
 		if (p < end && *p != ':')
@@ -716,15 +655,15 @@ parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 
 		value = take(parser->arena, sizeof(JsonNode));
 		count = parser->entry_count - base;
-		if (count > 0 && compare_keys(parser->entries[base + count - 1].key, frame.key) >= 0)
+		if (count > 0 && compare_keys(parser->entries[base + count - 1].key, place.key) >= 0)
 			sorted = false;
 		arena_checkpoint_at(count);
 		entry = push_entry(parser);
-		entry->key = frame.key;
+		entry->key = place.key;
 		entry->value = value;
 		entry->offset = (size_t) (start - parser->text);
 
-		p = parse_value(parser, p + 1, &frame, value);
+		p = parse_value(parser, p + 1, &place, value);
 		if (p == NULL)
 			return NULL;
 		if (p < end && *p != ',')
@@ -754,12 +693,12 @@ parse_object(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 }
 
 static const char *
-parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
+parse_array(Parser *parser, const char *p, const JsonPlace *parent, JsonNode *node)
 {
 	const char *end = parser->end;
 	size_t		base = parser->item_count;
 	size_t		count;
-	Frame		frame = {parent, true, {NULL, 0}, 0};
+	JsonPlace	place = {parent, true, {NULL, 0}, 0};
 	JsonNode  **items;
 
 	node->kind = JSON_KIND_ARRAY;
@@ -775,12 +714,12 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	{
 		JsonNode   *item = take(parser->arena, sizeof(JsonNode));
 
-		arena_checkpoint_at(frame.index);
+		arena_checkpoint_at(place.index);
 		push_item(parser, item);
-		p = parse_value(parser, p, &frame, item);
+		p = parse_value(parser, p, &place, item);
 		if (p == NULL)
 			return NULL;
-		frame.index++;
+		place.index++;
 		if (p < end && *p != ',')
 			p = skip_space(p, end);
 		if (p < end && *p == ',')
@@ -793,7 +732,7 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 		return unexpected(parser, p, "after array element");
 	}
 
-	count = frame.index;
+	count = place.index;
 	items = take(parser->arena, count * sizeof(JsonNode *));
 	memcpy(items, parser->items + base, count * sizeof(JsonNode *));
 	parser->item_count = base;
@@ -804,7 +743,7 @@ parse_array(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 }
 
 static const char *
-parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
+parse_value(Parser *parser, const char *p, const JsonPlace *parent, JsonNode *node)
 {
 	p = skip_space(p, parser->end);
 	if (p >= parser->end)
@@ -857,86 +796,6 @@ parse_value(Parser *parser, const char *p, const Frame *parent, JsonNode *node)
 	}
 }
 
-static int
-compare_duplicates(const void *a, const void *b)
-{
-	size_t		first = ((const Duplicate *) a)->offset;
-	size_t		second = ((const Duplicate *) b)->offset;
-
-	return (first > second) - (first < second);
-}
-
-/*
- * Reports the duplicates in document order, each path once.
- */
-static void
-tell_duplicates(Parser *parser, JsonDuplicate duplicate, void *state)
-{
-	size_t		told = 0;
-
-	qsort(parser->duplicates, parser->duplicate_count, sizeof(Duplicate), compare_duplicates);
-	for (size_t i = 0; i < parser->duplicate_count && told < DUPLICATES_TOLD; i++)
-	{
-		const char *path = parser->duplicates[i].path;
-		bool		known = false;
-
-		for (size_t before = 0; before < told && !known; before++)
-			known = strcmp(parser->duplicates[before].path, path) == 0;
-		if (known)
-			continue;
-		parser->duplicates[told++].path = path;
-		duplicate(state, path);
-	}
-}
-
-typedef struct RepeatedWalk
-{
-	Arena	   *arena;
-	JsonDuplicate duplicate;
-	void	   *state;
-	size_t		told;
-} RepeatedWalk;
-
-static void
-tell_repeated(RepeatedWalk *walk, const JsonNode *node, const Frame *parent)
-{
-	Frame		frame = {parent, node->kind == JSON_KIND_ARRAY, {NULL, 0}, 0};
-
-	arena_checkpoint();
-	for (size_t i = 0; node->kind == JSON_KIND_ARRAY && i < node->u.array.count; i++)
-	{
-		arena_checkpoint_at(i);
-		frame.index = i;
-		tell_repeated(walk, node->u.array.items[i], &frame);
-	}
-	for (size_t i = 0; node->kind == JSON_KIND_OBJECT && i < node->u.object.count; i++)
-	{
-		const JsonNode *value = node->u.object.members[i].value;
-
-		arena_checkpoint_at(i);
-		frame.key = node->u.object.members[i].key;
-		if (node->repeats && value->repeated && walk->told < DUPLICATES_TOLD)
-		{
-			StrBuf		path;
-
-			strbuf_init(&path, walk->arena);
-			strbuf_reserve(&path, 0);
-			append_frame_path(&path, &frame);
-			walk->told++;
-			walk->duplicate(walk->state, path.bytes);
-		}
-		tell_repeated(walk, value, &frame);
-	}
-}
-
-void
-json_tell_repeated(Arena *arena, const JsonNode *node, JsonDuplicate duplicate, void *state)
-{
-	RepeatedWalk walk = {.arena = arena, .duplicate = duplicate, .state = state};
-
-	tell_repeated(&walk, node, NULL);
-}
-
 JsonNode *
 json_parse(Arena *arena, const char *text, size_t len, JsonDuplicate duplicate, void *state, JsonError *error)
 {
@@ -965,7 +824,7 @@ json_parse(Arena *arena, const char *text, size_t len, JsonDuplicate duplicate, 
 		return NULL;
 	}
 
-	if (parser.duplicate_count > 0)
-		tell_duplicates(&parser, duplicate, state);
+	if (parser.duplicates.count > 0)
+		duplicates_tell(&parser.duplicates, duplicate, state);
 	return root;
 }
