@@ -39,7 +39,10 @@
 #define COSTLY_REST_MS 2000		/* the longest pause after one */
 #define COSTLY_TRIES 5			/* of a write that conflicts with others each time */
 #define HASH_SEED 14695981039346656037u
-#define GATHER_MS 1				/* after a batch of several, for their clients to send the next writes */
+#define GATHER_MS 1				/* the least time for the clients of a batch to send their next writes */
+#define GATHER_MOST_MS 20		/* the most */
+#define GATHER_SHARE 4			/* that part of the time that the batch took */
+#define GATHER_RESTS 4			/* batches that gather for GATHER_MS only, after one gathered in vain */
 #define PATIENCE_MS 4000		/* behind a batch; longer than the lock timeout */
 
 typedef struct Member Member;
@@ -79,8 +82,10 @@ struct BatchLane
 	Member	   *last;
 	size_t		waiting;		/* writes in the queue */
 	Batch	   *batch;			/* in flight */
-	size_t		expected;		/* size of the last batch, while GATHER_MS runs; else 0 */
-	LoopTimer	gather;			/* runs for GATHER_MS */
+	uint64_t	sent;			/* when the batch in flight was sent */
+	size_t		expected;		/* writes to gather, while the timer runs; else 0 */
+	unsigned	rests;			/* batches that are still to gather for GATHER_MS only */
+	LoopTimer	gather;
 	LoopTimer	patience;		/* runs while a batch is in flight */
 	bool		hangs;			/* the batch in flight is stuck; new writes are refused */
 	bool		deferred;		/* the next batch is sent at the end of this loop iteration */
@@ -350,7 +355,32 @@ lane_gathered(void *state)
 	BatchLane  *lane = state;
 
 	lane->expected = 0;
+	lane->rests = GATHER_RESTS;
 	lane_ready(lane);
+}
+
+/*
+ * Most clients send the next write when they have the answer to the last one.  The clients whose writes waited behind
+ * the batch and those of the batch make one batch together if the lane waits for the latter a moment; without that they
+ * take turns for ever, in batches of half the size, each with its own commit.  The moment is a part of the time that
+ * the batch took.  If it was too short, the clients are of another kind, and the next batches wait only for as many
+ * writes as the last one had, for GATHER_MS.
+ */
+static void
+lane_gather(BatchLane *lane, size_t count)
+{
+	uint64_t	wait = (loop_now() - lane->sent) / GATHER_SHARE;
+
+	if (lane->rests > 0)
+		lane->rests--;
+	else
+		count += lane->waiting;
+	if (count <= 1)
+		return;
+	if (lane->rests > 0 || wait < GATHER_MS)
+		wait = GATHER_MS;
+	lane->expected = count < BATCH_WRITES ? count : BATCH_WRITES;
+	loop_timer_start(&lane->gather, wait < GATHER_MOST_MS ? wait : GATHER_MOST_MS, lane_gathered, lane);
 }
 
 /* Each member waited for the whole call, and before that for the batch ahead. */
@@ -381,9 +411,8 @@ batch_done(void *state, PgOutcome outcome, PgResult *result, const PgError *erro
 		lane->batch = NULL;
 		lane->hangs = false;
 		loop_timer_stop(&lane->patience);
-		lane->expected = outcome == PG_OK && batch->count > 1 ? batch->count : 0;
-		if (lane->expected > 0)
-			loop_timer_start(&lane->gather, GATHER_MS, lane_gathered, lane);
+		if (outcome == PG_OK)
+			lane_gather(lane, batch->count);
 	}
 	batch_note_times(batch);
 	if (outcome == PG_OK)
@@ -490,6 +519,7 @@ lane_send(BatchLane *lane)
 			break;
 	}
 	lane->batch = batch;
+	lane->sent = loop_now();
 	loop_timer_start(&lane->patience, PATIENCE_MS, lane_hangs, lane);
 	batch_send(batch);
 }
@@ -504,11 +534,7 @@ lane_deferred(void *state)
 		lane_send(lane);
 }
 
-/*
- * A batch is sent at the end of a loop iteration, with all writes of that iteration.  After a batch of several writes
- * the lane waits up to GATHER_MS, so that their clients can send again; otherwise the first of them would start a batch
- * of one.  An idle lane does not wait.
- */
+/* A batch is sent at the end of a loop iteration, with all writes of that iteration.  An idle lane does not wait. */
 static void
 lane_ready(BatchLane *lane)
 {
