@@ -530,7 +530,9 @@ DECLARE
 	target		record;
 	step		record;
 BEGIN
-	SELECT l.cluster_id, l.resource_type, b.restoring IS TRUE AS restoring INTO target
+	SELECT l.cluster_id, l.resource_type, b.restoring IS TRUE AS restoring,
+			b.lane IS NULL AND NOT EXISTS (SELECT FROM kube_reports_internal.import_time i WHERE i.lane = l.id) AS usual
+		INTO target
 		FROM kube_reports_internal.lane l JOIN kube_reports.resource_type t ON t.id = l.resource_type
 			LEFT JOIN kube_reports_internal.result_rebuild b ON b.lane = l.id
 		WHERE l.id = record_results.lane AND t.results = 'current';
@@ -541,7 +543,7 @@ BEGIN
 	LOOP
 		-- Several changes of one report count as one change: from the state before the first to the current state.
 		WITH changed AS (
-			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last,
+			SELECT c.namespace, c.name, min(c.version) AS first, max(c.version) AS last, count(*) AS changes,
 				bool_and(c.operation = 'A') AS created,
 				max(coalesce(kube_reports.document_size(c.old_body), 0)) AS old_size
 			FROM (SELECT c.namespace, c.name, c.version, c.operation, c.old_body FROM kube_reports_internal.change c
@@ -569,7 +571,7 @@ BEGIN
 				array_agg(k.namespace ORDER BY k.last) FILTER (WHERE k.later) AS later_namespaces,
 				array_agg(k.name ORDER BY k.last) FILTER (WHERE k.later) AS later_names,
 				array_agg(k.first ORDER BY k.last) FILTER (WHERE k.later) AS later_firsts,
-				max(k.last) AS last,
+				max(k.last) AS last, sum(k.changes) AS changes,
 				bool_and(k.created) AND NOT bool_or(EXISTS (SELECT FROM kube_reports_internal.origin g
 					WHERE g.cluster_id = target.cluster_id
 					AND g.resource_type = target.resource_type AND g.namespace = k.namespace
@@ -592,11 +594,13 @@ BEGIN
 		ELSIF step.all_new THEN
 			PERFORM kube_reports_internal.apply_new_results(record_results.lane, step.namespaces,
 				step.names, step.lasts);
-		ELSE
+		ELSIF NOT target.usual OR NOT kube_reports_internal.revise_results(record_results.lane, step.namespaces,
+			step.names, step.firsts, step.lasts) THEN
 			PERFORM kube_reports_internal.apply_results(record_results.lane, step.namespaces, step.names,
 				step.firsts, step.lasts);
 		END IF;
 		after_version := step.last;
+		EXIT WHEN step.changes < max_changes;
 	END LOOP;
 	-- Proxies fold once a second.  Without a proxy, fold here: readers add up unfolded counts, which must not grow
 	-- forever.

@@ -1,0 +1,130 @@
+-- revise.sql
+--	  Results of reports in which results only change.
+--
+-- Most updates come from a scan that finds the same results again, a few of
+-- them with another status.  Then no result appears or goes, no history is
+-- taken back, and all texts are known.  apply_results() can do everything, and
+-- PostgreSQL sets up all of its statement each time: that takes longer than
+-- the rows of such an update.
+
+CREATE TYPE kube_reports_internal.revised_result AS (
+	place		tid,
+	origin		bigint,
+	key			bigint,
+	namespace	text,
+	version		bigint,
+	actor		bigint,
+	criterion	bigint,
+	subject		bigint,
+	detail		bigint,
+	kind		text,
+	score		real,
+	status		"char",
+	native_status text,
+	old_criterion bigint,
+	old_kind	text,
+	old_status	"char",
+	old_native_status text,
+	first_seen	timestamptz,
+	since		timestamptz
+);
+COMMENT ON TYPE kube_reports_internal.revised_result IS 'a stored result and what it becomes: see revise_results()';
+
+-- The caller holds the lane's lock, so that the rows stay where they were found.
+CREATE FUNCTION kube_reports_internal.revise_results(lane integer, namespaces text[], names text[], firsts bigint[],
+	lasts bigint[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+-- The plan is kept and may have been made for an empty store: probe stored rows by index.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_mergejoin = off
+SET enable_hashjoin = off
+SET jit = off
+AS $$
+DECLARE
+	found		record;
+BEGIN
+	-- A text that is not stored is a result's own: CASE keeps the lookups to those that are new to their results.
+	SELECT bool_and(o.body IS NOT NULL AND k.first = k.last AND (d.key IS NULL OR d.wanted AND r.place IS NOT NULL
+				AND CASE WHEN d.detail <> r.detail THEN EXISTS (SELECT FROM kube_reports_internal.detail t
+					WHERE t.id = d.detail) ELSE true END
+				AND CASE WHEN d.criterion <> r.criterion THEN EXISTS (SELECT FROM kube_reports_internal.criterion t
+					WHERE t.id = d.criterion) ELSE true END
+				AND CASE WHEN d.subject <> r.subject THEN EXISTS (SELECT FROM kube_reports_internal.subject t
+					WHERE t.id = d.subject) ELSE true END
+				AND CASE WHEN d.status <> r.status THEN EXISTS (SELECT FROM kube_reports_internal.actor a
+					WHERE a.id = c.actor_id AND a.last_used >= date_trunc('month', now())) ELSE true END)) AS fits,
+			array_agg(ROW(r.place, g.id, d.key, k.namespace, k.last, c.actor_id, d.criterion, d.subject, d.detail,
+					d.kind, d.score, d.status, d.native_status, r.criterion,
+					CASE WHEN r.subject = d.subject THEN d.kind ELSE coalesce((SELECT s.kind
+						FROM kube_reports_internal.subject s WHERE s.id = r.subject), '') END,
+					r.status, r.native_status, r.first_seen, r.since)::kube_reports_internal.revised_result)
+				FILTER (WHERE (r.criterion, r.subject, r.detail, r.status, r.native_status, r.score)
+					<> (d.criterion, d.subject, d.detail, d.status, d.native_status, d.score)) AS results,
+			bool_or(d.status <> r.status) AS statuses,
+			bool_or((r.criterion, r.subject, r.status, r.native_status)
+				<> (d.criterion, d.subject, d.status, d.native_status)) AS counts,
+			(array_agg(c.at ORDER BY k.last DESC))[1] AS at, min(l.cluster_id) AS cluster_id
+		INTO found
+		FROM kube_reports_internal.lane l
+			JOIN kube_reports.resource_type t ON t.id = l.resource_type
+			CROSS JOIN unnest(namespaces, names, firsts, lasts) k(namespace, name, first, last)
+			LEFT JOIN LATERAL (SELECT c.at, kube_reports_internal.field_hash('actor', c.actor) AS actor_id,
+					c.old_metadata, c.old_body FROM kube_reports_internal.change c
+				WHERE c.lane = l.id AND c.version = k.last LIMIT 1) c ON true
+			LEFT JOIN LATERAL (SELECT o.metadata, o.body FROM kube_reports.object o
+				WHERE o.cluster_id = l.cluster_id AND o.resource_type = l.resource_type
+					AND o.namespace = k.namespace AND o.name = k.name AND o.version = k.last LIMIT 1) o ON true
+			LEFT JOIN LATERAL (SELECT g.id FROM kube_reports_internal.origin g
+				WHERE g.cluster_id = l.cluster_id AND g.resource_type = l.resource_type
+					AND g.namespace = k.namespace AND g.name = k.name LIMIT 1) g ON true
+			LEFT JOIN LATERAL kube_reports_internal.result_difference(t.mapping_id, t.mapping, l.cluster_id,
+				c.old_metadata, c.old_body, o.metadata, o.body) d ON true
+			LEFT JOIN LATERAL (SELECT r.ctid AS place, r.* FROM kube_reports_internal.result r
+				WHERE r.origin = g.id AND r.key = d.key LIMIT 1) r ON true
+		WHERE l.id = revise_results.lane;
+	IF NOT found.fits THEN
+		RETURN false;
+	END IF;
+	IF found.results IS NULL THEN
+		RETURN true;
+	END IF;
+
+	UPDATE kube_reports_internal.result r
+		SET criterion = n.criterion, subject = n.subject, detail = n.detail, score = n.score, status = n.status,
+			native_status = n.native_status, since = CASE WHEN n.old_status = n.status THEN r.since ELSE found.at END
+		FROM unnest(found.results) n
+		WHERE r.ctid = n.place;
+	IF found.counts THEN
+		INSERT INTO kube_reports_internal.rollup_delta (cluster_id, day, namespace, kind, criteria, statuses,
+			native_statuses, counts)
+			SELECT found.cluster_id, (found.at AT TIME ZONE 'UTC')::date, d.namespace, d.kind,
+				array_agg(d.criterion), array_agg(d.status), array_agg(d.native_status), array_agg(d.count)
+			FROM (SELECT n.namespace, c.criterion, c.kind, c.status, c.native_status, sum(c.count) AS count
+				FROM unnest(found.results) n
+					CROSS JOIN LATERAL (VALUES (n.criterion, n.kind, n.status, n.native_status, 1),
+						(n.old_criterion, n.old_kind, n.old_status, n.old_native_status, -1))
+							c(criterion, kind, status, native_status, count)
+				GROUP BY n.namespace, c.criterion, c.kind, c.status, c.native_status
+				HAVING sum(c.count) <> 0) d
+			GROUP BY d.namespace, d.kind;
+	END IF;
+	IF found.statuses THEN
+		PERFORM kube_reports.make_history(found.at);
+		INSERT INTO kube_reports_internal.result_since AS s (origin, key, first_seen, since)
+			SELECT n.origin, n.key, n.first_seen, found.at FROM unnest(found.results) n WHERE n.old_status <> n.status
+			ON CONFLICT ON CONSTRAINT result_since_pkey DO UPDATE
+				SET first_seen = excluded.first_seen, since = excluded.since;
+		INSERT INTO kube_reports_internal.result_change (at, version, origin, key, criterion, subject, actor,
+			cluster_id, old_status, new_status, namespace, first_seen, old_since)
+			SELECT found.at, n.version, n.origin, n.key, n.criterion, n.subject, n.actor, found.cluster_id,
+				n.old_status, n.status, n.namespace, n.first_seen, n.since
+			FROM unnest(found.results) n WHERE n.old_status <> n.status;
+	END IF;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.revise_results(integer, text[], text[], bigint[], bigint[])
+	IS 'apply_results() of reports whose updates let no result appear or go, with texts that are known; false: they '
+		'are others, and nothing was done';
