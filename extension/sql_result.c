@@ -173,7 +173,7 @@ put_change(const ResultChange *change, ReturnSetInfo *set)
 	PUT(COLUMN_SUBJECT_UID, text_datum(result->subject->uid));
 	PUT(COLUMN_STATUS, CharGetDatum((char) entry->status));
 	PUT(COLUMN_NATIVE_STATUS, text_datum(entry->native_status));
-	PUT(COLUMN_SCORE, Float4GetDatum((float4) entry->score));
+	PUT(COLUMN_SCORE, Float8GetDatum(entry->score));
 	PUT(COLUMN_DETAIL, Int64GetDatum(entry->detail));
 	/* Results of several subjects can share an entry; only the first row carries the texts of the entry. */
 	if (wanted && !entry->told)

@@ -437,6 +437,12 @@ SELECT count(*) FROM pg_inherits WHERE inhparent = 'kube_reports_internal.result
 	AND inhrelid::regclass::text LIKE '%2020%';
 SELECT kube_reports.enable_text_search(), kube_reports.enable_text_search();
 SELECT kube_reports.setting('text_search');
+-- A literal finds each score that it names.
+SELECT pg_temp.written('scores', (SELECT jsonb_agg(jsonb_build_object('policy', 'p', 'rule', 'r' || n, 'result', 'fail',
+	'properties', jsonb_build_object('score', round(n / 10.0, 1)::text))) FROM generate_series(1, 100) n));
+SELECT count(*) FILTER (WHERE score >= 9.9) AS from_9_9, count(*) FILTER (WHERE score = 7.2) AS "7.2",
+	count(*) FILTER (WHERE score <> score::text::numeric) AS unequal
+	FROM kube_reports.typed_result WHERE report = 'scores';
 -- A cluster that goes takes everything along.
 DELETE FROM kube_reports.object;
 DELETE FROM kube_reports_internal.lane;

@@ -22,8 +22,8 @@ CREATE TYPE kube_reports_internal.result_filter AS (
 	subject_uids text[],
 	exceptions	text[],
 	exempted	boolean,
-	score_from	real,
-	score_to	real,
+	score_from	double precision,
+	score_to	double precision,
 	properties	jsonb,
 	since_from	timestamptz,
 	since_to	timestamptz,
@@ -214,8 +214,8 @@ BEGIN
 	severities := kube_reports_internal.filter_words(filter, 'severity', kube_reports_internal.severity_words());
 	BEGIN
 		wanted.exempted := (filter->>'exempted')::boolean;
-		wanted.score_from := (filter->>'score_from')::real;
-		wanted.score_to := (filter->>'score_to')::real;
+		wanted.score_from := (filter->>'score_from')::double precision;
+		wanted.score_to := (filter->>'score_to')::double precision;
 		wanted.since_from := (filter->>'since_from')::timestamptz;
 		wanted.since_to := (filter->>'since_to')::timestamptz;
 		wanted.first_seen_from := (filter->>'first_seen_from')::timestamptz;

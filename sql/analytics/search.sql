@@ -28,7 +28,7 @@ CREATE FUNCTION kube_reports_internal.matching_results(wanted kube_reports_inter
 	max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
 		report text, source text, policy text,
-		rule text, category text, severity text, status text, native_status text, score real,
+		rule text, category text, severity text, status text, native_status text, score double precision,
 			subject_api_version text, subject_kind text,
 		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[],
 			first_seen timestamptz,
@@ -98,7 +98,7 @@ COMMENT ON FUNCTION kube_reports_internal.matching_results(kube_reports_internal
 CREATE FUNCTION kube_reports_internal.find_results(role text, seal bytea, filter jsonb, max_rows integer, after text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
 		report text, source text, policy text,
-		rule text, category text, severity text, status text, native_status text, score real,
+		rule text, category text, severity text, status text, native_status text, score double precision,
 			subject_api_version text, subject_kind text,
 		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[],
 			first_seen timestamptz,
@@ -116,7 +116,7 @@ CREATE FUNCTION kube_reports.search_results(filter jsonb DEFAULT '{}', max_rows 
 	after text DEFAULT NULL)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, report_group text, report_resource text,
 		report text, source text, policy text,
-		rule text, category text, severity text, status text, native_status text, score real,
+		rule text, category text, severity text, status text, native_status text, score double precision,
 			subject_api_version text, subject_kind text,
 		subject_namespace text, subject_name text, subject_uid text, message text, properties jsonb, exceptions text[],
 			first_seen timestamptz,
@@ -201,7 +201,7 @@ COMMENT ON FUNCTION kube_reports.search_resources(jsonb, integer, text)
 CREATE FUNCTION kube_reports_internal.find_reports(role text, seal bytea, filter jsonb, max_rows integer, after bigint)
 	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text,
 		report text, results bigint,
-		highest_score real, place bigint)
+		highest_score double precision, place bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 -- A scan of all results, a bitmap scan or a sort of all scored results is never the best way to the first rows, but
@@ -249,11 +249,11 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.find_reports(text, bytea, jsonb, integer, bigint)
 	IS 'the half of reports_with_score() that runs as the owner: role and seal are those of the view caller';
 
-CREATE FUNCTION kube_reports.reports_with_score(minimum real, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100,
+CREATE FUNCTION kube_reports.reports_with_score(minimum double precision, filter jsonb DEFAULT '{}', max_rows integer DEFAULT 100,
 	after bigint DEFAULT NULL)
 	RETURNS TABLE (cluster uuid, cluster_name text, report_group text, report_resource text, namespace text,
 		report text, results bigint,
-		highest_score real, place bigint)
+		highest_score double precision, place bigint)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT f.* FROM kube_reports_internal.caller c,
@@ -261,7 +261,7 @@ BEGIN ATOMIC
 			coalesce(filter, '{}') || jsonb_build_object('score_from', minimum), max_rows, after) f
 	WHERE minimum IS NOT NULL;
 END;
-COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint)
+COMMENT ON FUNCTION kube_reports.reports_with_score(double precision, jsonb, integer, bigint)
 	IS 'reports that contain a result with at least this score (such as CVSS 8.0), how many of them and the highest; '
 		'oldest reports first; after: the place of the last row of the page before';
 
@@ -272,7 +272,7 @@ COMMENT ON FUNCTION kube_reports.reports_with_score(real, jsonb, integer, bigint
 -- each, until it has enough pairs with results that the caller may see.  It always looks results and counts up one by
 -- one, even if statistics say that the tables are small.
 CREATE FUNCTION kube_reports_internal.find_vulnerabilities(role text, seal bytea, filter jsonb, max_rows integer)
-	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text,
+	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint, package text,
 		installed_version text,
 		fixed_version text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -302,10 +302,10 @@ DECLARE
 		GROUP BY r.criterion, r.cluster_id, r.namespace HAVING sum(r.count) > 0';
 	place		record;
 	unseen		integer := 0;
-	rest		real;
+	rest		double precision;
 	worst_sources text[] := '{}';
 	worst_policies text[] := '{}';
-	worst_scores real[] := '{}';
+	worst_scores double precision[] := '{}';
 	found		bigint := 0;
 	criteria	bigint[];
 	level		text;
@@ -407,7 +407,7 @@ COMMENT ON FUNCTION kube_reports_internal.find_vulnerabilities(text, bytea, json
 	IS 'the half of worst_vulnerabilities() that runs as the owner: role and seal are those of the view caller';
 
 CREATE FUNCTION kube_reports.worst_vulnerabilities(n integer DEFAULT 10, filter jsonb DEFAULT '{}')
-	RETURNS TABLE (source text, policy text, severity text, score real, failing bigint, places bigint, package text,
+	RETURNS TABLE (source text, policy text, severity text, score double precision, failing bigint, places bigint, package text,
 		installed_version text,
 		fixed_version text)
 LANGUAGE sql STABLE

@@ -105,7 +105,7 @@ COMMENT ON FUNCTION kube_reports.results_of_resource(uuid, text, text, text)
 
 CREATE FUNCTION kube_reports.cve(cve text)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, subject_kind text, subject_name text, source text,
-		severity text, score real,
+		severity text, score double precision,
 		package text, installed_version text, fixed_version text, fixable boolean, status text,
 			first_seen timestamptz, properties jsonb)
 LANGUAGE sql STABLE

@@ -840,7 +840,7 @@ COMMENT ON FUNCTION kube_reports_internal.mapping_for(kube_reports.report)
 CREATE FUNCTION kube_reports.results(document kube_reports.report)
 	RETURNS TABLE ("position" integer, source text, policy text, rule text, category text, severity text,
 		status text, native_status text,
-		score real, api_version text, kind text, namespace text, name text, uid text, message text,
+		score double precision, api_version text, kind text, namespace text, name text, uid text, message text,
 			properties jsonb, exceptions text[],
 		evaluated_at timestamptz, key bigint)
 LANGUAGE sql STABLE SECURITY DEFINER

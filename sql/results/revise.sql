@@ -18,7 +18,7 @@ CREATE TYPE kube_reports_internal.revised_result AS (
 	subject		bigint,
 	detail		bigint,
 	kind		text,
-	score		real,
+	score		double precision,
 	status		"char",
 	native_status text,
 	old_criterion bigint,

@@ -90,8 +90,8 @@ CREATE TABLE kube_reports_internal.result (
 	detail		bigint NOT NULL,
 	first_seen	timestamptz NOT NULL,
 	since		timestamptz NOT NULL,
+	score		double precision NOT NULL,
 	cluster_id	integer NOT NULL,
-	score		real NOT NULL,
 	status		"char" NOT NULL CHECK (status IN ('p', 'w', 'f', 'e', 's')),
 	namespace	text COLLATE "C" NOT NULL,
 	native_status text COLLATE "C" NOT NULL,
@@ -105,7 +105,8 @@ COMMENT ON COLUMN kube_reports_internal.result.key IS 'which result of its repor
 COMMENT ON COLUMN kube_reports_internal.result.first_seen IS 'when the result appeared';
 COMMENT ON COLUMN kube_reports_internal.result.since IS 'when it got its status';
 COMMENT ON COLUMN kube_reports_internal.result.score
-	IS 'such as a CVSS score; 0: the source gives none (a null would cost eight bytes a row)';
+	IS 'such as a CVSS score, in the type of decimal literals in comparisons; 0: the source gives none (a null would cost '
+		'eight bytes a row)';
 COMMENT ON COLUMN kube_reports_internal.result.status IS 'pass, warn, fail, error, skip by its first letter';
 COMMENT ON COLUMN kube_reports_internal.result.namespace IS 'the report''s; empty for reports of cluster scope';
 COMMENT ON COLUMN kube_reports_internal.result.native_status

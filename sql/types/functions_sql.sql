@@ -261,7 +261,7 @@ CREATE FUNCTION kube_reports_internal.result_difference(mapping_id bigint,
 		OUT criterion bigint, OUT source text, OUT policy text, OUT rule text, OUT category text, OUT severity text,
 		OUT subject bigint, OUT api_version text, OUT kind text, OUT subject_namespace text,
 			OUT subject_name text, OUT subject_uid text,
-		OUT status "char", OUT native_status text, OUT score real,
+		OUT status "char", OUT native_status text, OUT score double precision,
 		OUT detail bigint, OUT message text, OUT properties text, OUT exceptions text[], OUT evaluated_at timestamptz)
 			RETURNS SETOF record
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
