@@ -211,7 +211,7 @@ sql/build/sql/kube_reports.control: extension/kube_reports.control
 
 PROXY = proxy/build/kube-reports-proxy
 PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
-PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl yaml-0.1 zlib
+PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl jansson yaml-0.1 zlib
 PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -Iproxy -Iextension -D_GNU_SOURCE -DARENA_THREADS -DH2O_USE_LIBUV=0 \
 	-DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
 	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))
@@ -277,7 +277,7 @@ $(FUZZ_BUILD)/%.o: regress/fuzz/%.c $(FUZZ_BUILD)/flags
 
 $(FUZZ_BUILD)/%_fuzz: $(FUZZ_BUILD)/%_fuzz.o $(FUZZ_BUILD)/limits.o $(FUZZ_MAIN) $(FUZZ_ENGINE)
 	$(CC) $(FUZZ_CFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed \
-		-lpcre2-8 -lyaml -lz -lssl -lcrypto -lm
+		-lpcre2-8 -ljansson -lyaml -lz -lssl -lcrypto -lm
 
 .SECONDARY:
 -include $(wildcard $(FUZZ_BUILD)/*.d) $(FUZZ_ENGINE:.o=.d)

@@ -40,6 +40,7 @@
 #include "identity/head_question.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
+#include "codec/kube_json.h"
 #include "http/listeners.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -484,6 +485,7 @@ main(int argc, char **argv)
 	sigset_t	signals;
 	int			code;
 
+	kube_json_start();
 	/* An argument that is not a flag is a command. */
 	if (argc > 1 && argv[1][0] != '-')
 		return command_run("kube-reports-proxy", commands, argc, argv);

@@ -21,7 +21,7 @@
 /* Decisions about longer attributes are not kept in the cache (AUTHZ-11): clients choose the attributes. */
 #define ATTRIBUTES_LIMIT 10000
 
-static bool read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why);
+static bool read_review(const json_t *status, ReviewAnswer *answer, const char **why);
 
 static ReviewKind kind = {
 	.name = "SubjectAccessReview",
@@ -114,40 +114,35 @@ access_attributes(Arena *arena, const Route *route, AccessAttributes *attributes
 
 /* --- The document --- */
 
-static void
-set_text(Arena *arena, JsonNode *object, const char *key, const char *value)
+/* NULL, which json_pack() omits, for an empty text. */
+static json_t *
+optional(const char *text)
 {
-	if (value != NULL && value[0] != '\0')
-		json_set(arena, object, key, json_new_cstring(arena, value));
+	return text == NULL || text[0] == '\0' ? NULL : kube_json_string(text);
 }
 
-static JsonNode *
-text_array(Arena *arena, const char *const *texts, size_t count)
+static json_t *
+text_array(const char *const *texts, size_t count)
 {
-	JsonNode   *array = json_new_array(arena);
+	json_t	   *array = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_append(arena, array, json_new_cstring(arena, texts[i]));
+		json_array_append_new(array, kube_json_string(texts[i]));
 	return array;
 }
 
 static void
-append_requirement(Arena *arena, JsonNode *requirements, JsonText key, const char *operator,
+append_requirement(Arena *arena, json_t *requirements, JsonText key, const char *operator,
 				   const JsonText *values, size_t count)
 {
-	JsonNode   *requirement = json_new_object(arena);
+	const char **texts = arena_alloc(arena, (count + 1) * sizeof(char *));
 
-	json_set(arena, requirement, "key", json_new_string(arena, key.bytes, key.len));
-	json_set(arena, requirement, "operator", json_new_cstring(arena, operator));
-	if (count > 0)
-	{
-		JsonNode   *array = json_new_array(arena);
-
-		for (size_t i = 0; i < count; i++)
-			json_append(arena, array, json_new_string(arena, values[i].bytes, values[i].len));
-		json_set(arena, requirement, "values", array);
-	}
-	json_append(arena, requirements, requirement);
+	for (size_t i = 0; i < count; i++)
+		texts[i] = arena_strndup(arena, values[i].bytes, values[i].len);
+	json_array_append_new(requirements,
+						  json_pack("{s:o, s:s, s:o*}", "key",
+									kube_json_string(arena_strndup(arena, key.bytes, key.len)), "operator", operator,
+									"values", count > 0 ? text_array(texts, count) : NULL));
 }
 
 static int
@@ -161,7 +156,7 @@ compare_keys(const void *a, const void *b)
  * are left out, and the review then covers more objects.
  */
 static void
-append_labels(Arena *arena, JsonNode *requirements, const char *text)
+append_labels(Arena *arena, json_t *requirements, const char *text)
 {
 	static const char *const operators[] = {
 		[SELECTOR_EXISTS] = "Exists",[SELECTOR_NOT_EXISTS] = "DoesNotExist",[SELECTOR_IN] = "In",
@@ -180,13 +175,12 @@ append_labels(Arena *arena, JsonNode *requirements, const char *text)
 
 		if (operators[requirement->operator] != NULL)
 			append_requirement(arena, requirements, requirement->key, operators[requirement->operator],
-							   requirement->values,
-							   requirement->value_count);
+							   requirement->values, requirement->value_count);
 	}
 }
 
 static void
-append_fields(Arena *arena, JsonNode *requirements, const char *text)
+append_fields(Arena *arena, json_t *requirements, const char *text)
 {
 	const char *error;
 	const FieldSelector *selector = field_selector_parse(arena, text, strlen(text), &error);
@@ -201,64 +195,59 @@ append_fields(Arena *arena, JsonNode *requirements, const char *text)
 	}
 }
 
-static void
-set_selector(Arena *arena, JsonNode *attributes, const char *key, const char *text,
-			 void (*append) (Arena *arena, JsonNode *requirements, const char *text))
+static json_t *
+selector(Arena *arena, const char *text, void (*append) (Arena *arena, json_t *requirements, const char *text))
 {
-	JsonNode   *requirements = json_new_array(arena);
-	JsonNode   *selector = json_new_object(arena);
+	json_t	   *requirements;
 
-	if (text[0] != '\0')
-		append(arena, requirements, text);
-	if (requirements->u.array.count == 0)
-		return;
-	json_set(arena, selector, "requirements", requirements);
-	json_set(arena, attributes, key, selector);
+	if (text[0] == '\0')
+		return NULL;
+	requirements = json_array();
+	append(arena, requirements, text);
+	if (json_array_size(requirements) > 0)
+		return json_pack("{s:o}", "requirements", requirements);
+	json_decref(requirements);
+	return NULL;
 }
 
-static JsonNode *
+static json_t *
 resource_attributes(Arena *arena, const AccessAttributes *asked)
 {
-	JsonNode   *attributes = json_new_object(arena);
-
-	set_text(arena, attributes, "namespace", asked->namespace_name);
-	set_text(arena, attributes, "verb", asked->verb);
-	set_text(arena, attributes, "group", asked->group);
-	set_text(arena, attributes, "version", asked->version);
-	set_text(arena, attributes, "resource", asked->resource_name);
-	set_text(arena, attributes, "subresource", asked->subresource);
-	set_text(arena, attributes, "name", asked->name);
-	set_selector(arena, attributes, "labelSelector", asked->label_selector, append_labels);
-	set_selector(arena, attributes, "fieldSelector", asked->field_selector, append_fields);
-	return attributes;
+	return json_pack("{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}",
+					 "namespace", optional(asked->namespace_name), "verb", optional(asked->verb),
+					 "group", optional(asked->group), "version", optional(asked->version),
+					 "resource", optional(asked->resource_name), "subresource", optional(asked->subresource),
+					 "name", optional(asked->name),
+					 "labelSelector", selector(arena, asked->label_selector, append_labels),
+					 "fieldSelector", selector(arena, asked->field_selector, append_fields));
 }
 
-static JsonNode *
+static json_t *
+user_extra(const User *user)
+{
+	json_t	   *extra = json_object();
+
+	for (size_t i = 0; i < user->extra_count; i++)
+	{
+		json_auto_t *key = kube_json_string(user->extra[i].key);
+
+		json_object_setn_new(extra, json_string_value(key), json_string_length(key),
+							 text_array(user->extra[i].values, user->extra[i].value_count));
+	}
+	return extra;
+}
+
+static json_t *
 review_spec(Arena *arena, const User *user, const AccessAttributes *asked)
 {
-	JsonNode   *spec = json_new_object(arena);
-	JsonNode   *extra = json_new_object(arena);
+	json_t	   *attributes = asked->resource ? resource_attributes(arena, asked) :
+	json_pack("{s:o*, s:o*}", "path", optional(asked->path), "verb", optional(asked->verb));
 
-	if (asked->resource)
-		json_set(arena, spec, "resourceAttributes", resource_attributes(arena, asked));
-	else
-	{
-		JsonNode   *attributes = json_new_object(arena);
-
-		set_text(arena, attributes, "path", asked->path);
-		set_text(arena, attributes, "verb", asked->verb);
-		json_set(arena, spec, "nonResourceAttributes", attributes);
-	}
-	set_text(arena, spec, "user", user->name);
-	set_text(arena, spec, "uid", user->uid);
-	if (user->group_count > 0)
-		json_set(arena, spec, "groups", text_array(arena, user->groups, user->group_count));
-	for (size_t i = 0; i < user->extra_count; i++)
-		json_set(arena, extra, user->extra[i].key,
-				 text_array(arena, user->extra[i].values, user->extra[i].value_count));
-	if (user->extra_count > 0)
-		json_set(arena, spec, "extra", extra);
-	return spec;
+	return json_pack("{s:o, s:o*, s:o*, s:o*, s:o*}",
+					 asked->resource ? "resourceAttributes" : "nonResourceAttributes", attributes,
+					 "user", optional(user->name), "uid", optional(user->uid),
+					 "groups", user->group_count > 0 ? text_array(user->groups, user->group_count) : NULL,
+					 "extra", user->extra_count > 0 ? user_extra(user) : NULL);
 }
 
 static size_t
@@ -270,48 +259,23 @@ attributes_length(const AccessAttributes *asked)
 
 void
 access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,
-				  ReviewWaiter *waiter, ReviewDone done,
-				  void *state)
+				  ReviewWaiter *waiter, ReviewDone done, void *state)
 {
-	JsonNode   *review = json_new_object(arena);
-	StrBuf		text;
+	json_t	   *review = json_pack("{s:s, s:s, s:{}, s:o}", "kind", "SubjectAccessReview",
+								   "apiVersion", "authorization.k8s.io/v1", "metadata",
+								   "spec", review_spec(arena, user, attributes));
 
-	json_set(arena, review, "kind", json_new_cstring(arena, "SubjectAccessReview"));
-	json_set(arena, review, "apiVersion", json_new_cstring(arena, "authorization.k8s.io/v1"));
-	json_set(arena, review, "metadata", json_new_object(arena));
-	json_set(arena, review, "spec", review_spec(arena, user, attributes));
-	strbuf_init(&text, arena);
-	json_write(&text, review);
-	review_ask(cache, text.bytes, text.len, attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger,
+	review_ask(cache, kube_json_write(arena, review), attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger,
 			   waiter, done, state);
 }
 
 /* --- The answer --- */
 
 static bool
-is_true(const JsonNode *node)
+read_review(const json_t *status, ReviewAnswer *answer, const char **why)
 {
-	return node != NULL && node->kind == JSON_KIND_BOOL && node->u.boolean;
-}
-
-static bool
-read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why)
-{
-	const JsonNode *status = json_get(review, "status");
-	const char *reason = json_get_cstring(arena, status, "reason");
-
-	if (status == NULL || status->kind != JSON_KIND_OBJECT)
-	{
-		*why = "the SubjectAccessReview has no status";
-		return false;
-	}
-	answer->positive = is_true(json_get(status, "allowed"));
-	if (answer->positive && is_true(json_get(status, "denied")))
-	{
-		*why = "the SubjectAccessReview is both allowed and denied";
-		return false;
-	}
-	answer->text.bytes = reason != NULL ? reason : "";
-	answer->text.len = strlen(answer->text.bytes);
-	return true;
+	answer->positive = json_is_true(json_object_get(status, "allowed"));
+	answer->told = json_object_get(status, "reason");
+	*why = "the SubjectAccessReview is both allowed and denied";
+	return !answer->positive || !json_is_true(json_object_get(status, "denied"));
 }

@@ -35,7 +35,7 @@ extern void access_attributes(Arena *arena, const Route *route, AccessAttributes
 extern void access_reviews_start(KubeApi *api);
 
 /*
- * done() gets a positive answer when the request is allowed; the text is the reviewer's reason.  stranger: see
+ * done() gets a positive answer when the request is allowed; it tells the reviewer's reason.  stranger: see
  * review_ask().
  */
 extern void access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,

@@ -278,7 +278,7 @@ access_reviewed(void *state, ReviewOutcome outcome, const ReviewAnswer *answer)
 	{
 		case REVIEW_ANSWERED:
 			question->authorized(question->state, answer->positive ? DECISION_ALLOW : DECISION_DENY,
-								 answer->text.bytes);
+								 kube_json_text(answer->told, NULL));
 			break;
 		case REVIEW_FAILED:
 			question->authorized(question->state, DECISION_ERROR, NULL);

@@ -25,8 +25,9 @@
 /* A review ends after this time, whatever the number of attempts; milliseconds. */
 #define REVIEW_TIMEOUT 10000
 
-/* Larger answers are not cached, so that the memory of a cache is bounded. */
+/* Answers with a larger text are not cached, so that the memory of a cache is bounded. */
 #define ANSWER_LIMIT 8192
+#define TEXT (JSON_COMPACT | JSON_ENCODE_ANY)
 
 /*
  * Number of digests of positively answered documents, which are kept to tell known askers from strangers: a power of
@@ -52,7 +53,7 @@ struct Review
 	bool		remember;
 	bool		told;			/* its waiters are being told: do not free it */
 	uint64_t	expires_at;		/* of a cached one; 0: not cached */
-	ReviewAnswer answer;		/* text is malloc'ed */
+	ReviewAnswer answer;
 	ReviewWaiter *waiters;
 };
 
@@ -71,7 +72,7 @@ struct ReviewCache
 };
 
 static void
-make_digest(const char *document, size_t len, unsigned char *digest)
+make_digest(JsonText document, unsigned char *digest)
 {
 	static unsigned char key[DIGEST_SIZE];
 	static bool known;
@@ -80,7 +81,8 @@ make_digest(const char *document, size_t len, unsigned char *digest)
 	if (!known && getrandom(key, sizeof(key), 0) != sizeof(key))
 		abort();
 	known = true;
-	if (HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *) document, len, digest, &size) == NULL)
+	if (HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *) document.bytes, document.len, digest,
+			 &size) == NULL)
 		abort();
 }
 
@@ -144,7 +146,7 @@ review_free(Review *review)
 	while (*link != review)
 		link = &(*link)->next_in_bucket;
 	*link = review->next_in_bucket;
-	free((char *) review->answer.text.bytes);
+	json_decref(review->answer.told);
 	free(review);
 }
 
@@ -173,7 +175,7 @@ keep(Review *review)
 	const ReviewKind *kind = review->cache->kind;
 	uint64_t	age = review->answer.positive ? kind->positive_ms : kind->negative_ms;
 
-	if (!review->remember || age == 0 || review->answer.text.len > ANSWER_LIMIT)
+	if (!review->remember || age == 0 || json_dumpb(review->answer.told, NULL, 0, TEXT) > ANSWER_LIMIT)
 		return;
 	while (review->cache->remembered >= kind->capacity)
 		forget(review->cache->oldest);
@@ -261,34 +263,25 @@ end_call(Review *review)
 
 /* Reads the answer into the review; false with *why when it is invalid. */
 static bool
-read_answer(Review *review, Arena *arena, int status, const char *body, size_t len, const char **why)
+read_answer(Review *review, Arena *arena, int code, const json_t *document, const char **why)
 {
+	const ReviewKind *kind = review->cache->kind;
+	const json_t *status = json_object_get(document, "status");
 	ReviewAnswer answer = {0};
-	const JsonNode *document;
-	JsonError	error;
-	char	   *text;
 
-	if (status == 0)
+	if (code == 0)
 		return false;
-	if (status != 200 && status != 201)
+	if (code != 200 && code != 201)
 	{
-		*why = arena_printf(arena, "kube-apiserver answered with status %d%s", status,
-							status == 403 ? "; the ClusterRole system:auth-delegator is needed" : "");
+		*why = arena_printf(arena, "kube-apiserver answered with status %d%s", code,
+							code == 403 ? "; the ClusterRole system:auth-delegator is needed" : "");
 		return false;
 	}
-	document = json_parse(arena, body, len, NULL, NULL, &error);
-	*why = "the answer is no JSON";
-	if (document == NULL || !review->cache->kind->read(arena, document, &answer, why))
+	*why = document == NULL ? "the answer is no JSON" : arena_printf(arena, "the %s has no status", kind->name);
+	if (!json_is_object(status) || !kind->read(status, &answer, why))
 		return false;
-	text = malloc(answer.text.len + 1);
-	if (text == NULL)
-		abort();
-	if (answer.text.len > 0)
-		memcpy(text, answer.text.bytes, answer.text.len);
-	text[answer.text.len] = '\0';
-	review->answer.positive = answer.positive;
-	review->answer.text.bytes = text;
-	review->answer.text.len = answer.text.len;
+	json_incref(answer.told);
+	review->answer = answer;
 	return true;
 }
 
@@ -296,12 +289,13 @@ static void
 on_answer(void *state, int status, const char *body, size_t len, const char *why)
 {
 	Review	   *review = state;
+	json_auto_t *document = kube_json_read(body, len);
 	Arena		arena;
 	bool		answered;
 
 	end_call(review);
 	arena_init(&arena);
-	answered = read_answer(review, &arena, status, body, len, &why);
+	answered = read_answer(review, &arena, status, document, &why);
 	if (answered)
 	{
 		note_vouched(review);
@@ -325,7 +319,7 @@ on_timeout(void *state)
 }
 
 static Review *
-start(ReviewCache *cache, const char *document, size_t len, const unsigned char *digest, bool stranger)
+start(ReviewCache *cache, JsonText document, const unsigned char *digest, bool stranger)
 {
 	Review	  **bucket = bucket_of(cache, digest);
 	Review	   *review = calloc(1, sizeof(*review));
@@ -339,21 +333,20 @@ start(ReviewCache *cache, const char *document, size_t len, const unsigned char 
 	review->stranger = stranger;
 	cache->under_way[stranger]++;
 	loop_timer_start(&review->timeout, REVIEW_TIMEOUT, on_timeout, review);
-	review->call = kubeapi_post(cache->api, cache->kind->path, document, len,
+	review->call = kubeapi_post(cache->api, cache->kind->path, document.bytes, document.len,
 								stranger ? cache->kind->strange_budget : cache->kind->budget,
 								on_answer, review);
 	return review;
 }
 
 void
-review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger, ReviewWaiter *waiter,
-		   ReviewDone done,
+review_ask(ReviewCache *cache, JsonText document, bool remember, bool stranger, ReviewWaiter *waiter, ReviewDone done,
 		   void *state)
 {
 	unsigned char digest[DIGEST_SIZE];
 	Review	   *review;
 
-	make_digest(document, len, digest);
+	make_digest(document, digest);
 	review = find(cache, digest);
 	if (review != NULL && review->call == NULL && (review->expires_at == 0 || review->expires_at <= loop_now()))
 	{
@@ -365,14 +358,13 @@ review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, 
 	if (review != NULL && review->call == NULL)
 	{
 		ReviewAnswer answer = review->answer;
-		char		text[ANSWER_LIMIT + 1];
 
-		/* done() may remove the review from the cache. */
-		memcpy(text, answer.text.bytes, answer.text.len + 1);
-		answer.text.bytes = text;
 		unlink_use(review);
 		link_use(review);
+		/* done() may remove the review from the cache. */
+		json_incref(answer.told);
 		done(state, REVIEW_ANSWERED, &answer);
+		json_decref(answer.told);
 		return;
 	}
 	if (review == NULL)
@@ -383,7 +375,7 @@ review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, 
 			done(state, REVIEW_REFUSED, NULL);
 			return;
 		}
-		review = start(cache, document, len, digest, stranger);
+		review = start(cache, document, digest, stranger);
 	}
 	review->remember |= remember;
 	waiter->review = review;

@@ -16,6 +16,7 @@
 #define REVIEW_H
 
 #include "cluster/kubeapi.h"
+#include "codec/kube_json.h"
 
 typedef enum ReviewOutcome
 {
@@ -27,7 +28,7 @@ typedef enum ReviewOutcome
 typedef struct ReviewAnswer
 {
 	bool		positive;
-	JsonText	text;			/* the text of the answer, see the kind */
+	json_t	   *told;			/* what the answer tells, see the kind; NULL: nothing */
 } ReviewAnswer;
 
 /* One kind of review. */
@@ -42,8 +43,8 @@ typedef struct ReviewKind
 	size_t		capacity;		/* answers in the cache; the least recently used one makes room */
 	size_t		most_under_way; /* more reviews in progress are refused; strangers are counted separately */
 
-	/* Reads the returned document; false with *why when it is invalid.  answer may point into the arena. */
-	bool		(*read) (Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why);
+	/* Reads the status of the review; false with *why when it is invalid.  answer and *why point into it. */
+	bool		(*read) (const json_t *status, ReviewAnswer *answer, const char **why);
 } ReviewKind;
 
 typedef struct ReviewCache ReviewCache;
@@ -70,8 +71,7 @@ typedef struct ReviewWaiter
  * their own limits, so that their number delays no others.  After a positive answer, the same document no longer counts
  * as a stranger's.
  */
-extern void review_ask(ReviewCache *cache, const char *document, size_t len, bool remember, bool stranger,
-					   ReviewWaiter *waiter,
+extern void review_ask(ReviewCache *cache, JsonText document, bool remember, bool stranger, ReviewWaiter *waiter,
 					   ReviewDone done, void *state);
 
 /* done() will not run.  The review continues and its answer is cached. */

@@ -18,7 +18,7 @@
 #define REMEMBERED_TOKENS 4096
 #define TOKENS_UNDER_WAY 200
 
-static bool read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why);
+static bool read_review(const json_t *status, ReviewAnswer *answer, const char **why);
 
 static ReviewKind kind = {
 	.name = "TokenReview",
@@ -30,15 +30,21 @@ static ReviewKind kind = {
 	.read = read_review,
 };
 static ReviewCache *cache;
-static NameList audiences;
+static json_t *audiences;		/* NULL: any */
 
 void
 token_reviews_start(KubeApi *api)
 {
-	static Arena arena;			/* holds the audiences until the process ends */
+	NameList	names;
+	Arena		arena;
 
 	arena_init(&arena);
-	name_list_split(&arena, config.api_audiences, &audiences);
+	name_list_split(&arena, config.api_audiences, &names);
+	if (names.count > 0)
+		audiences = json_array();
+	for (size_t i = 0; i < names.count; i++)
+		json_array_append_new(audiences, kube_json_string(names.names[i]));
+	arena_free(&arena);
 	kind.positive_ms = kind.negative_ms = (uint64_t) config.token_cache_ttl;
 	cache = review_cache_new(api, &kind);
 }
@@ -52,163 +58,112 @@ token_reviews_possible(void)
 void
 token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDone done, void *state)
 {
-	JsonNode   *review = json_new_object(arena);
-	JsonNode   *spec = json_new_object(arena);
-	StrBuf		text;
+	json_t	   *review = json_pack("{s:s, s:s, s:{}, s:{s:o, s:O*}}", "kind", "TokenReview",
+								   "apiVersion", "authentication.k8s.io/v1", "metadata",
+								   "spec", "token", kube_json_string(token), "audiences", audiences);
 
-	json_set(arena, review, "kind", json_new_cstring(arena, "TokenReview"));
-	json_set(arena, review, "apiVersion", json_new_cstring(arena, "authentication.k8s.io/v1"));
-	json_set(arena, review, "metadata", json_new_object(arena));
-	json_set(arena, review, "spec", spec);
-	json_set(arena, spec, "token", json_new_cstring(arena, token));
-	if (audiences.count > 0)
-	{
-		JsonNode   *list = json_new_array(arena);
-
-		for (size_t i = 0; i < audiences.count; i++)
-			json_append(arena, list, json_new_cstring(arena, audiences.names[i]));
-		json_set(arena, spec, "audiences", list);
-	}
-	strbuf_init(&text, arena);
-	json_write(&text, review);
-	review_ask(cache, text.bytes, text.len, true, true, waiter, done, state);
+	review_ask(cache, kube_json_write(arena, review), true, true, waiter, done, state);
 }
 
 /* --- The answer --- */
 
-/* Whether a node is absent, null, or a string without NUL. */
+/* Whether a value is absent, null, or a string without NUL. */
 static bool
-is_text(const JsonNode *node)
+is_text(const json_t *value)
 {
-	return node == NULL || node->kind == JSON_KIND_NULL ||
-		(node->kind == JSON_KIND_STRING && memchr(node->u.string.bytes, '\0', node->u.string.len) == NULL);
+	return value == NULL || json_is_null(value) || kube_json_text(value, NULL) != NULL;
 }
 
 static bool
-is_text_array(const JsonNode *node)
+is_text_array(const json_t *array)
 {
-	if (node == NULL || node->kind == JSON_KIND_NULL)
-		return true;
-	if (node->kind != JSON_KIND_ARRAY)
+	size_t		i;
+	json_t	   *item;
+
+	json_array_foreach(array, i, item)
+		if (kube_json_text(item, NULL) == NULL)
 		return false;
-	for (size_t i = 0; i < node->u.array.count; i++)
-	{
-		if (node->u.array.items[i]->kind != JSON_KIND_STRING || !is_text(node->u.array.items[i]))
-			return false;
-	}
-	return true;
+	return array == NULL || json_is_null(array) || json_is_array(array);
 }
 
 /* Checks what token_review_user() relies on. */
 static bool
-is_user(Arena *arena, const JsonNode *user)
+is_user(const json_t *user)
 {
-	const char *name = json_get_cstring(arena, user, "username");
-	const JsonNode *extra = json_get(user, "extra");
+	const char *name = kube_json_text(user, "username", NULL);
+	json_t	   *extra = json_object_get(user, "extra");
+	const char *key;
+	json_t	   *values;
 
-	if (name == NULL || name[0] == '\0' || !is_text(json_get(user, "username")) || !is_text(json_get(user, "uid")) ||
-		!is_text_array(json_get(user, "groups")))
+	json_object_foreach(extra, key, values)
+		if (!is_text_array(values))
 		return false;
-	if (extra == NULL || extra->kind == JSON_KIND_NULL)
-		return true;
-	if (extra->kind != JSON_KIND_OBJECT)
-		return false;
-	for (size_t i = 0; i < extra->u.object.count; i++)
-	{
-		const JsonMember *member = &extra->u.object.members[i];
-
-		if (memchr(member->key.bytes, '\0', member->key.len) != NULL || !is_text_array(member->value))
-			return false;
-	}
-	return true;
+	return name != NULL && name[0] != '\0' && is_text(json_object_get(user, "uid")) &&
+		is_text_array(json_object_get(user, "groups")) &&
+		(extra == NULL || json_is_null(extra) || json_is_object(extra));
 }
 
 static bool
-has_audience(const JsonNode *granted)
+has_audience(const json_t *granted)
 {
-	if (granted == NULL || granted->kind != JSON_KIND_ARRAY)
-		return false;
-	for (size_t i = 0; i < granted->u.array.count; i++)
-	{
-		for (size_t k = 0; k < audiences.count; k++)
-		{
-			if (json_string_is(granted->u.array.items[i], audiences.names[k]))
-				return true;
-		}
-	}
+	size_t		i;
+	size_t		k;
+	json_t	   *given;
+	json_t	   *wanted;
+
+	json_array_foreach(granted, i, given)
+		json_array_foreach(audiences, k, wanted)
+		if (json_equal(given, wanted))
+		return true;
 	return false;
 }
 
 static bool
-read_review(Arena *arena, const JsonNode *review, ReviewAnswer *answer, const char **why)
+read_review(const json_t *status, ReviewAnswer *answer, const char **why)
 {
-	const JsonNode *status = json_get(review, "status");
-	const JsonNode *authenticated = json_get(status, "authenticated");
-	const JsonNode *user = json_get(status, "user");
-	const char *error = json_get_cstring(arena, status, "error");
-	StrBuf		text;
+	const char *error = kube_json_text(status, "error", NULL);
 
-	if (status == NULL || status->kind != JSON_KIND_OBJECT)
+	if (!json_is_true(json_object_get(status, "authenticated")))
 	{
-		*why = "the TokenReview has no status";
-		return false;
-	}
-	if (authenticated == NULL || authenticated->kind != JSON_KIND_BOOL || !authenticated->u.boolean)
-	{
-		if (error == NULL || error[0] == '\0')
-			return true;
 		*why = error;
-		return false;
+		return error == NULL || error[0] == '\0';
 	}
-	if (audiences.count > 0 && !has_audience(json_get(status, "audiences")))
+	if (audiences != NULL && !has_audience(json_object_get(status, "audiences")))
 		return true;
-	if (!is_user(arena, user))
-	{
-		*why = "the TokenReview has no proper user";
-		return false;
-	}
-	strbuf_init(&text, arena);
-	json_write(&text, user);
-	answer->positive = true;
-	answer->text.bytes = text.bytes;
-	answer->text.len = text.len;
-	return true;
+	answer->told = json_object_get(status, "user");
+	answer->positive = is_user(answer->told);
+	*why = "the TokenReview has no proper user";
+	return answer->positive;
 }
 
 static const char **
-take_texts(Arena *arena, const JsonNode *array, size_t *count)
+take_texts(Arena *arena, const json_t *array, size_t *count)
 {
-	size_t		length = array != NULL && array->kind == JSON_KIND_ARRAY ? array->u.array.count : 0;
-	const char **texts = arena_alloc(arena, (length + 1) * sizeof(char *));
+	const char **texts = arena_alloc(arena, (json_array_size(array) + 1) * sizeof(char *));
 
-	for (size_t i = 0; i < length; i++)
-		texts[i] = arena_strndup(arena, array->u.array.items[i]->u.string.bytes, array->u.array.items[i]->u.string.len);
-	*count = length;
+	for (*count = 0; *count < json_array_size(array); ++*count)
+		texts[*count] = arena_strdup(arena, json_string_value(json_array_get(array, *count)));
 	return texts;
 }
 
 void
 token_review_user(Arena *arena, const ReviewAnswer *answer, User *user)
 {
-	JsonError	error;
-	const JsonNode *given = json_parse(arena, arena_strndup(arena, answer->text.bytes, answer->text.len),
-									   answer->text.len, NULL, NULL,
-									   &error);
-	const JsonNode *extra = json_get(given, "extra");
+	const char *uid = kube_json_text(answer->told, "uid", NULL);
+	json_t	   *extra = json_object_get(answer->told, "extra");
+	const char *key;
+	json_t	   *values;
 
 	memset(user, 0, sizeof(*user));
-	user->name = json_get_cstring(arena, given, "username");
-	user->uid = json_get_cstring(arena, given, "uid");
-	user->groups = take_texts(arena, json_get(given, "groups"), &user->group_count);
-	if (extra == NULL || extra->kind != JSON_KIND_OBJECT)
-		return;
-	user->extra = arena_alloc(arena, (extra->u.object.count + 1) * sizeof(UserExtra));
-	for (size_t i = 0; i < extra->u.object.count; i++)
+	user->name = arena_strdup(arena, kube_json_text(answer->told, "username", NULL));
+	user->uid = uid != NULL ? arena_strdup(arena, uid) : NULL;
+	user->groups = take_texts(arena, json_object_get(answer->told, "groups"), &user->group_count);
+	user->extra = arena_alloc(arena, (json_object_size(extra) + 1) * sizeof(UserExtra));
+	json_object_foreach(extra, key, values)
 	{
 		UserExtra  *taken = &user->extra[user->extra_count++];
-		const JsonMember *member = &extra->u.object.members[i];
 
-		taken->key = arena_strndup(arena, member->key.bytes, member->key.len);
-		taken->values = take_texts(arena, member->value, &taken->value_count);
+		taken->key = arena_strdup(arena, key);
+		taken->values = take_texts(arena, values, &taken->value_count);
 	}
 }

@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * kube_json.c
+ *	  The JSON of conversations with kube-apiserver: read and written with jansson.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "codec/kube_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *
+allocate(size_t size)
+{
+	void	   *memory = malloc(size);
+
+	if (memory == NULL)
+		abort();
+	return memory;
+}
+
+/* jansson 2.14 does not check every allocation: its lexer would read past the end of a buffer that could not grow. */
+void
+kube_json_start(void)
+{
+	json_set_alloc_funcs(allocate, free);
+}
+
+/* Copies a text with U+FFFD for each escaped NUL. */
+static char *
+without_nul(const char *bytes, size_t len)
+{
+	char	   *copy = memcpy(allocate(len), bytes, len);
+
+	for (size_t i = 0; i + 6 <= len; i++)
+	{
+		if (copy[i] != '\\')
+			continue;
+		if (memcmp(copy + i, "\\u0000", 6) == 0)
+			memcpy(copy + i, "\\ufffd", 6);
+		/* What follows a backslash is not the beginning of another escape. */
+		i++;
+	}
+	return copy;
+}
+
+json_t *
+kube_json_read(const char *bytes, size_t len)
+{
+	size_t		flags = JSON_ALLOW_NUL | JSON_DECODE_ANY;
+	char	   *copy = NULL;
+	json_error_t error;
+	json_t	   *json;
+
+	/* jansson refuses some values that an object of the cluster may have: read them in another way. */
+	while ((json = json_loadb(copy != NULL ? copy : bytes, len, flags, &error)) == NULL)
+	{
+		if (json_error_code(&error) == json_error_numeric_overflow && (flags & JSON_DECODE_INT_AS_REAL) == 0)
+			flags |= JSON_DECODE_INT_AS_REAL;
+		else if (json_error_code(&error) == json_error_null_byte_in_key && copy == NULL)
+			copy = without_nul(bytes, len);
+		else
+			break;
+	}
+	free(copy);
+	return json;
+}
+
+JsonText
+kube_json_write(Arena *arena, json_t *json)
+{
+	size_t		flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY;
+	char	   *text = json_dumps(json, flags);
+	JsonText	copy;
+
+	/* Only a value that could not be made is not written. */
+	if (text == NULL)
+		abort();
+	copy.len = strlen(text);
+	copy.bytes = arena_strndup(arena, text, copy.len);
+	free(text);
+	json_decref(json);
+	return copy;
+}
+
+static json_t *
+follow(const json_t *json, va_list keys)
+{
+	const char *key;
+
+	while (json != NULL && (key = va_arg(keys, const char *)) != NULL)
+		json = json_object_get(json, key);
+	return (json_t *) json;
+}
+
+json_t *
+kube_json_at(const json_t *json,...)
+{
+	va_list		keys;
+	json_t	   *found;
+
+	va_start(keys, json);
+	found = follow(json, keys);
+	va_end(keys);
+	return found;
+}
+
+const char *
+kube_json_text(const json_t *json,...)
+{
+	va_list		keys;
+	const json_t *found;
+
+	va_start(keys, json);
+	found = follow(json, keys);
+	va_end(keys);
+	return json_is_string(found) && strlen(json_string_value(found)) == json_string_length(found) ?
+		json_string_value(found) : NULL;
+}
+
+bool
+kube_json_is(const json_t *json, const char *text)
+{
+	const char *found = kube_json_text(json, NULL);
+
+	return found != NULL && strcmp(found, text) == 0;
+}
+
+json_t *
+kube_json_string(const char *text)
+{
+	json_t	   *string = json_string(text);
+	Arena		arena;
+	StrBuf		literal;
+	JsonText	bytes;
+
+	if (string != NULL)
+		return string;
+	arena_init(&arena);
+	strbuf_init(&literal, &arena);
+	bytes = json_cstring_text(&arena, text);
+	json_write_string(&literal, bytes.bytes, bytes.len);
+	string = kube_json_read(literal.bytes, literal.len);
+	arena_free(&arena);
+	return string;
+}
