@@ -10,13 +10,13 @@
  */
 #include "cluster/kubeconfig.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
+#include "base/file.h"
 #include "codec/base64.h"
+#include "codec/kube_json.h"
 
 #define FILE_LIMIT (1024 * 1024)
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
@@ -36,24 +36,12 @@ kubeconfig_load(Arena *arena, const char *path, KubeConfig *kubeconfig, const ch
 static bool
 read_file(Arena *arena, const char *path, JsonText *text, const char **why)
 {
-	FILE	   *file = fopen(path, "r");
-	char	   *bytes;
+	const char *reason;
 
-	if (file == NULL)
-	{
-		*why = arena_printf(arena, "%s: %s", path, strerror(errno));
-		return false;
-	}
-	bytes = arena_alloc(arena, FILE_LIMIT);
-	text->bytes = bytes;
-	text->len = fread(bytes, 1, FILE_LIMIT, file);
-	fclose(file);
-	if (text->len == FILE_LIMIT)
-	{
-		*why = arena_printf(arena, "%s: larger than %d bytes", path, FILE_LIMIT);
-		return false;
-	}
-	return true;
+	if (file_read(arena, path, FILE_LIMIT, text, &reason))
+		return true;
+	*why = arena_printf(arena, "%s: %s", path, reason);
+	return false;
 }
 
 /* Every pod with a service account has these variables and files (Kubernetes: Accessing the API from within a Pod). */
@@ -77,47 +65,44 @@ load_in_cluster(Arena *arena, KubeConfig *kubeconfig, const char **why)
 /* ---------- the file ---------- */
 
 /* Scalars become strings: all values that are read from a kubeconfig are strings. */
-static JsonNode *
-convert(Arena *arena, yaml_document_t * document, int index, int depth)
+static json_t *
+convert(yaml_document_t * document, int index, int depth)
 {
 	yaml_node_t *node = yaml_document_get_node(document, index);
-	JsonNode   *result;
+	json_t	   *result;
 
 	if (node == NULL || depth > 32)
-		return json_new_null(arena);
+		return json_null();
 	switch (node->type)
 	{
 		case YAML_SCALAR_NODE:
-			return json_new_string(arena, arena_strndup(arena, (const char *) node->data.scalar.value,
-														node->data.scalar.length),
-								   node->data.scalar.length);
+			return json_stringn((const char *) node->data.scalar.value, node->data.scalar.length);
 		case YAML_SEQUENCE_NODE:
-			result = json_new_array(arena);
+			result = json_array();
 			for (yaml_node_item_t * item = node->data.sequence.items.start;
 				 item < node->data.sequence.items.top; item++)
-				json_append(arena, result, convert(arena, document, *item, depth + 1));
+				json_array_append_new(result, convert(document, *item, depth + 1));
 			return result;
 		case YAML_MAPPING_NODE:
-			result = json_new_object(arena);
+			result = json_object();
 			for (yaml_node_pair_t * pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++)
 			{
-				JsonNode   *key = convert(arena, document, pair->key, depth + 1);
+				json_auto_t *key = convert(document, pair->key, depth + 1);
 
-				if (key->kind == JSON_KIND_STRING)
-					json_set_text(arena, result, key->u.string, convert(arena, document, pair->value, depth + 1));
+				json_object_set_new(result, json_string_value(key), convert(document, pair->value, depth + 1));
 			}
 			return result;
 		default:
-			return json_new_null(arena);
+			return json_null();
 	}
 }
 
-static JsonNode *
-parse_yaml(Arena *arena, JsonText text)
+static json_t *
+parse_yaml(JsonText text)
 {
 	yaml_parser_t parser;
 	yaml_document_t document;
-	JsonNode   *root = NULL;
+	json_t	   *root = NULL;
 
 	if (yaml_parser_initialize(&parser) == 0)
 		return NULL;
@@ -125,7 +110,7 @@ parse_yaml(Arena *arena, JsonText text)
 	if (yaml_parser_load(&parser, &document) != 0)
 	{
 		if (yaml_document_get_root_node(&document) != NULL)
-			root = convert(arena, &document, 1, 0);
+			root = convert(&document, 1, 0);
 		yaml_document_delete(&document);
 	}
 	yaml_parser_delete(&parser);
@@ -133,25 +118,30 @@ parse_yaml(Arena *arena, JsonText text)
 }
 
 /* Returns the value under key of the list element with this name: the way in which kubeconfigs name things. */
-static JsonNode *
-named(const JsonNode *root, const char *list_key, const char *name, const char *key)
+static json_t *
+named(const json_t *root, const char *list_key, const char *name, const char *key)
 {
-	const JsonNode *list = json_get(root, list_key);
+	size_t		i;
+	json_t	   *item;
 
-	for (size_t i = 0; list != NULL && list->kind == JSON_KIND_ARRAY && i < list->u.array.count; i++)
-	{
-		if (json_string_is(json_get(list->u.array.items[i], "name"), name))
-			return json_get(list->u.array.items[i], key);
-	}
+	json_array_foreach(json_object_get(root, list_key), i, item)
+		if (name != NULL && kube_json_is(json_object_get(item, "name"), name))
+		return json_object_get(item, key);
 	return NULL;
+}
+
+static const char *
+copied(Arena *arena, const char *text)
+{
+	return text == NULL ? NULL : arena_strdup(arena, text);
 }
 
 /* Reads PEM: base64 in the file under key-data, or another file named under key. */
 static bool
-read_pem(Arena *arena, const JsonNode *object, const char *key, const char *directory, JsonText *pem, const char **why)
+read_pem(Arena *arena, const json_t *object, const char *key, const char *directory, JsonText *pem, const char **why)
 {
-	const char *data = json_get_cstring(arena, object, arena_printf(arena, "%s-data", key));
-	const char *path = json_get_cstring(arena, object, key);
+	const char *data = kube_json_text(object, arena_printf(arena, "%s-data", key), NULL);
+	const char *path = kube_json_text(object, key, NULL);
 
 	if (data != NULL && data[0] != '\0')
 	{
@@ -170,34 +160,32 @@ load_file(Arena *arena, const char *path, KubeConfig *kubeconfig, const char **w
 {
 	const char *slash = strrchr(path, '/');
 	const char *directory = slash == NULL ? "" : arena_strndup(arena, path, (size_t) (slash - path) + 1);
-	const char *context_name;
-	const JsonNode *root;
-	const JsonNode *context;
-	const JsonNode *cluster;
-	const JsonNode *user;
+	json_auto_t *root = NULL;
+	const json_t *context;
+	const json_t *cluster;
+	const json_t *user;
 	const char *server;
 	JsonText	text;
 	size_t		len;
 
 	if (!read_file(arena, path, &text, why))
 		return false;
-	root = parse_yaml(arena, text);
-	context_name = json_get_cstring(arena, root, "current-context");
-	context = context_name == NULL ? NULL : named(root, "contexts", context_name, "context");
+	root = parse_yaml(text);
+	context = named(root, "contexts", kube_json_text(root, "current-context", NULL), "context");
 	if (context == NULL)
 	{
 		*why = arena_printf(arena, "%s: no current context", path);
 		return false;
 	}
-	cluster = named(root, "clusters", json_get_cstring(arena, context, "cluster"), "cluster");
-	user = named(root, "users", json_get_cstring(arena, context, "user"), "user");
-	server = json_get_cstring(arena, cluster, "server");
+	cluster = named(root, "clusters", kube_json_text(context, "cluster", NULL), "cluster");
+	user = named(root, "users", kube_json_text(context, "user", NULL), "user");
+	server = kube_json_text(cluster, "server", NULL);
 	if (server == NULL)
 	{
 		*why = arena_printf(arena, "%s: the cluster of the current context has no server", path);
 		return false;
 	}
-	if (json_get(user, "exec") != NULL || json_get(user, "auth-provider") != NULL)
+	if (json_object_get(user, "exec") != NULL || json_object_get(user, "auth-provider") != NULL)
 	{
 		*why = arena_printf(arena, "%s: credentials of a plugin are not supported, only certificates and tokens", path);
 		return false;
@@ -206,8 +194,8 @@ load_file(Arena *arena, const char *path, KubeConfig *kubeconfig, const char **w
 	while (len > 0 && server[len - 1] == '/')
 		len--;
 	kubeconfig->server = arena_strndup(arena, server, len);
-	kubeconfig->token = json_get_cstring(arena, user, "token");
-	kubeconfig->token_file = json_get_cstring(arena, user, "tokenFile");
+	kubeconfig->token = copied(arena, kube_json_text(user, "token", NULL));
+	kubeconfig->token_file = copied(arena, kube_json_text(user, "tokenFile", NULL));
 	return read_pem(arena, cluster, "certificate-authority", directory, &kubeconfig->ca, why) &&
 		read_pem(arena, user, "client-certificate", directory, &kubeconfig->certificate, why) &&
 		read_pem(arena, user, "client-key", directory, &kubeconfig->key, why);

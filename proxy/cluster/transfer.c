@@ -18,10 +18,10 @@
 #include <curl/curl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/loop.h"
 
 /*
@@ -34,6 +34,8 @@ static const long most_connections[TRANSFER_BUDGET_COUNT] = {
 };
 
 #define MAX_IDLE_CONNECTIONS 8L
+
+#define TOKEN_LIMIT (16 * 1024)
 
 /* A peer that has silently gone is detected after this time, also by an idle watch. */
 #define KEEPALIVE_SECONDS 15
@@ -148,29 +150,17 @@ add_header(Transfer *transfer, const char *header)
 
 /* Adds the Authorization header, unless the kubeconfig has no token. */
 static void
-add_bearer(Transfer *transfer, const KubeConfig *kubeconfig)
+add_bearer(Transfer *transfer, Arena *arena, const KubeConfig *kubeconfig)
 {
-	static const char prefix[] = "Authorization: Bearer ";
-	char		header[16 * 1024];
-	FILE	   *file;
-	size_t		len = sizeof(prefix) - 1;
+	const char *token = kubeconfig->token;
+	JsonText	text;
+	const char *why;
 
 	if (kubeconfig->token_file != NULL)
-	{
-		file = fopen(kubeconfig->token_file, "re");
-		if (file == NULL)
-			return;
-		memcpy(header, prefix, len);
-		len += fread(header + len, 1, sizeof(header) - 1 - len, file);
-		fclose(file);
-		header[len] = '\0';
-		header[strcspn(header, "\r\n")] = '\0';
-	}
-	else if (kubeconfig->token == NULL)
-		return;
-	else if (snprintf(header, sizeof(header), "%s%s", prefix, kubeconfig->token) >= (int) sizeof(header))
-		return;
-	add_header(transfer, header);
+		token = file_read(arena, kubeconfig->token_file, TOKEN_LIMIT, &text, &why) ?
+			arena_strndup(arena, text.bytes, strcspn(text.bytes, "\r\n")) : NULL;
+	if (token != NULL)
+		add_header(transfer, arena_printf(arena, "Authorization: Bearer %s", token));
 }
 
 static Transfer *
@@ -190,7 +180,7 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 	arena_init(&arena);
 	add_header(transfer, request->accept == NULL ? "Accept: application/json" :
 			   arena_printf(&arena, "Accept: %s", request->accept));
-	add_bearer(transfer, kubeconfig);
+	add_bearer(transfer, &arena, kubeconfig);
 	if (request->body != NULL)
 	{
 		add_header(transfer, request->content_type != NULL ?

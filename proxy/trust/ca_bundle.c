@@ -7,36 +7,22 @@
  */
 #include "trust/ca_bundle.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/file.h"
 
 #define BUNDLE_LIMIT (4 * 1024 * 1024)
 
 bool
 ca_bundle_read(Arena *arena, const char *path, JsonText *pem, char *why, size_t why_size)
 {
-	FILE	   *file = fopen(path, "re");
-	char	   *bytes;
-	size_t		len;
+	const char *reason;
 
-	if (file == NULL)
-	{
-		snprintf(why, why_size, "%s: %s", path, strerror(errno));
-		return false;
-	}
-	bytes = malloc(BUNDLE_LIMIT);
-	len = bytes != NULL ? fread(bytes, 1, BUNDLE_LIMIT, file) : 0;
-	pem->bytes = arena_strndup(arena, bytes, len);
-	pem->len = len;
-	free(bytes);
-	fclose(file);
-	if (len > 0 && len < BUNDLE_LIMIT)
+	if (file_read(arena, path, BUNDLE_LIMIT, pem, &reason))
 		return true;
-	snprintf(why, why_size, "%s: %s", path, len == 0 ? "is empty" : "is too large");
+	snprintf(why, why_size, "%s: %s", path, reason);
 	return false;
 }
 

@@ -12,7 +12,7 @@
 
 #include "engine/base/json.h"
 
-/* Reads a file into the arena; false, with the reason, when it cannot be read, is empty or is too large. */
+/* Reads a file into the arena; false, with the reason, when it cannot be read or is too large. */
 extern bool ca_bundle_read(Arena *arena, const char *path, JsonText *pem, char *why, size_t why_size);
 
 /*

@@ -19,7 +19,6 @@
  */
 #include "upkeep/webhook.h"
 
-#include <errno.h>
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +27,7 @@
 
 #include "codec/base64.h"
 #include "base/config.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -165,34 +165,27 @@ static JsonText
 read_file(Delivery *delivery, int column)
 {
 	const char *name = delivery_text(delivery, column);
-	JsonText	text = {NULL, 0};
-	char	   *bytes;
-	FILE	   *file;
-	size_t		len;
+	const char *why;
+	JsonText	text;
 
 	/* The database refuses such names, but the directory belongs to this proxy: check again. */
 	if (config.webhook_directory[0] == '\0' || strchr(name, '/') != NULL || name[0] == '.')
 	{
 		delivery->failure = "files need --webhook-directory";
-		return text;
+		return (JsonText) {0};
 	}
-	file = fopen(arena_printf(&delivery->arena, "%s/%s", config.webhook_directory, name), "re");
-	if (file == NULL)
+	if (!file_read(&delivery->arena, arena_printf(&delivery->arena, "%s/%s", config.webhook_directory, name), MAX_FILE,
+				   &text, &why))
 	{
-		delivery->failure = arena_printf(&delivery->arena, "file %s: %s", name, strerror(errno));
-		return text;
+		delivery->failure = arena_printf(&delivery->arena, "file %s: %s", name, why);
+		return (JsonText) {0};
 	}
-	bytes = arena_alloc(&delivery->arena, MAX_FILE + 1);
-	len = fread(bytes, 1, MAX_FILE, file);
-	fclose(file);
-	while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
-		len--;
-	bytes[len] = '\0';
-	if (len == 0)
-		delivery->failure = arena_printf(&delivery->arena, "file %s is empty", name);
-	else
-		text = (JsonText) {bytes, len};
-	return text;
+	while (text.len > 0 && (text.bytes[text.len - 1] == '\n' || text.bytes[text.len - 1] == '\r'))
+		text.len--;
+	if (text.len > 0)
+		return (JsonText) {arena_strndup(&delivery->arena, text.bytes, text.len), text.len};
+	delivery->failure = arena_printf(&delivery->arena, "file %s is empty", name);
+	return (JsonText) {0};
 }
 
 /* Returns the bytes of a key: whsec_ and base64, or the bytes of the file. */

@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * file.h
+ *	  Reads small files whole.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FILE_H
+#define FILE_H
+
+#include "engine/base/json.h"
+
+/* Reads a file of at most limit bytes into the arena, with a NUL behind them.  False, with the reason, on failure. */
+extern bool file_read(Arena *arena, const char *path, size_t limit, JsonText *text, const char **why);
+
+#endif							/* FILE_H */
