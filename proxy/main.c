@@ -39,7 +39,7 @@
 #include "identity/authentication_lookup.h"
 #include "identity/head_question.h"
 #include "base/config.h"
-#include "cluster/kubeapi.h"
+#include "cluster/ask.h"
 #include "codec/kube_json.h"
 #include "http/listeners.h"
 #include "base/log.h"
@@ -429,24 +429,27 @@ learn_cluster_id(void)
 {
 	static Arena arena;			/* holds the uid until the process ends */
 	static const char what[] = "cannot learn the cluster's id; give --cluster-id or --authentication-kubeconfig";
-	KubeConfig	kubeconfig;
 	const char *why = "";
+	Answer		answer;
+	Asker	   *asker;
 
 	arena_init(&arena);
-	if (!kubeconfig_load(&arena, config.authentication_kubeconfig, &kubeconfig, &why))
+	asker = asker_open(&arena, config.authentication_kubeconfig, &why);
+	if (asker == NULL)
 		start_error(what, why);
 	for (int attempt = 0; attempt < ASK_ATTEMPTS; attempt++)
 	{
-		config.cluster_id = kubeapi_cluster_uid(&arena, &kubeconfig, &why);
+		config.cluster_id = ask_cluster_uid(asker, &arena, 1, &answer);
 		if (config.cluster_id != NULL)
 		{
 			log_line(LOG_INFO, "serving the cluster with the id %s", config.cluster_id);
+			asker_close(asker);
 			return;
 		}
-		log_line(LOG_ERROR, "the cluster's id is not known yet: %s", why);
+		log_line(LOG_ERROR, "the cluster's id is not known yet: %s", answer.why);
 		sleep(1);
 	}
-	start_error(what, why);
+	start_error(what, answer.why);
 }
 
 /* Reads from kube-apiserver which client CAs to trust, unless the flags say so. */

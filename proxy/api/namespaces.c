@@ -25,6 +25,7 @@
  */
 #include "api/namespaces.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -443,42 +444,46 @@ settle_noted(void *state, PgOutcome outcome, PgResult *result, const PgError *er
 
 /* True when a 404 comes from kube-apiserver itself and names this namespace. */
 static bool
-says_not_found(const Namespace *namespace, const JsonNode *status)
+says_not_found(const Namespace *namespace, const json_t *status)
 {
-	const JsonNode *details = json_get(status, "details");
+	const json_t *details = json_object_get(status, "details");
 
-	return json_string_is(json_get(status, "reason"), "NotFound") &&
-		json_string_is(json_get(details, "name"), namespace->name) &&
-		json_string_is(json_get(details, "kind"), "namespaces");
+	return kube_json_is(json_object_get(status, "reason"), "NotFound") &&
+		kube_json_is(json_object_get(details, "name"), namespace->name) &&
+		kube_json_is(json_object_get(details, "kind"), "namespaces");
 }
 
 static bool
-is_terminating(const JsonNode *document)
+is_terminating(const json_t *document)
 {
-	return json_get(json_get(document, "metadata"), "deletionTimestamp") != NULL ||
-		json_string_is(json_get(json_get(document, "status"), "phase"), "Terminating");
+	return kube_json_at(document, "metadata", "deletionTimestamp", NULL) != NULL ||
+		kube_json_is(kube_json_at(document, "status", "phase", NULL), "Terminating");
 }
 
 static bool
-read_created(const JsonNode *document, int64_t *created)
+read_created(const json_t *document, int64_t *created)
 {
-	const JsonNode *text = json_path(document, "metadata", "creationTimestamp", NULL);
+	const char *text = kube_json_text(document, "metadata", "creationTimestamp", NULL);
 
-	return text != NULL && text->kind == JSON_KIND_STRING && parse_time(text->u.string, created);
+	return text != NULL && parse_time((JsonText) {text, strlen(text)}, created);
+}
+
+/* kube-apiserver gave no answer that helps. */
+static void
+settle_unanswered(Namespace *namespace, int status, const char *why)
+{
+	char		told[64];
+
+	snprintf(told, sizeof(told), "kube-apiserver answered with status %d", status);
+	settle_failed(namespace, status == 0 ? why : told);
 }
 
 static void
-settle_found(void *state, int status, const char *body, size_t len, const char *why)
+settle_found(void *state, int status, const json_t *document, const char *why)
 {
 	Namespace  *namespace = state;
-	Arena		arena;
-	JsonError	error;
-	const JsonNode *document;
-	const char *uid;
+	const char *uid = kube_json_text(document, "metadata", "uid", NULL);
 
-	arena_init(&arena);
-	document = json_parse(&arena, body, len, NULL, NULL, &error);
-	uid = json_get_cstring(&arena, json_get(document, "metadata"), "uid");
 	if (status == 200 && uid != NULL && uid[0] != '\0' && read_created(document, &namespace->created))
 	{
 		set_text(&namespace->uid, uid);
@@ -488,12 +493,9 @@ settle_found(void *state, int status, const char *body, size_t len, const char *
 		set_text(&namespace->uid, NULL);
 	else
 	{
-		settle_failed(namespace, status == 0 ? why :
-					  arena_printf(&arena, "kube-apiserver answered with status %d", status));
-		arena_free(&arena);
+		settle_unanswered(namespace, status, why);
 		return;
 	}
-	arena_free(&arena);
 	if (namespace->stale)
 	{
 		settle_again(namespace);
@@ -560,23 +562,17 @@ settle_was_read(void *state, PgOutcome outcome, PgResult *result, const PgError 
 
 /* Settles trust before the first list: compares the uid of kube-system. */
 static void
-settle_trusted(void *state, int status, const char *body, size_t len, const char *why)
+settle_trusted(void *state, int status, const json_t *document, const char *why)
 {
 	Namespace  *namespace = state;
-	Arena		arena;
-	JsonError	error;
-	const char *uid;
+	const char *uid = kube_json_text(document, "metadata", "uid", NULL);
 
-	arena_init(&arena);
-	uid = json_get_cstring(&arena, json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"), "uid");
 	if (trust == TRUST_UNKNOWN && status == 200 && uid != NULL)
 		trust = strcasecmp(uid, config.cluster_id) == 0 ? TRUSTED : UNTRUSTED;
 	if (trust == TRUST_UNKNOWN)
-		settle_failed(namespace, status == 0 ? why :
-					  arena_printf(&arena, "kube-apiserver answered with status %d", status));
+		settle_unanswered(namespace, status, why);
 	else
 		settle_read(namespace);
-	arena_free(&arena);
 }
 
 static void
@@ -683,17 +679,12 @@ namespace_changed(Namespace *namespace, const char *uid, bool terminating)
 }
 
 static Namespace *
-namespace_told(const JsonNode *document, bool gone)
+namespace_told(const json_t *document, bool gone)
 {
-	Arena		arena;
-	const JsonNode *metadata = json_get(document, "metadata");
-	const char *name;
-	const char *uid;
+	const char *name = kube_json_text(document, "metadata", "name", NULL);
+	const char *uid = kube_json_text(document, "metadata", "uid", NULL);
 	Namespace  *namespace = NULL;
 
-	arena_init(&arena);
-	name = json_get_cstring(&arena, metadata, "name");
-	uid = json_get_cstring(&arena, metadata, "uid");
 	if (name != NULL && uid != NULL && name[0] != '\0' && uid[0] != '\0')
 	{
 		namespace = namespace_get(name);
@@ -704,7 +695,6 @@ namespace_told(const JsonNode *document, bool gone)
 		if (!gone && strcmp(name, SYSTEM_NAMESPACE) == 0)
 			list_trusted = strcasecmp(uid, config.cluster_id) == 0;
 	}
-	arena_free(&arena);
 	return namespace;
 }
 
@@ -716,7 +706,7 @@ list_begin(void *state)
 }
 
 static void
-list_item(void *state, const JsonNode *object)
+list_item(void *state, const json_t *object)
 {
 	Namespace  *namespace = namespace_told(object, false);
 
@@ -752,7 +742,7 @@ list_end(void *state)
 }
 
 static void
-on_event(void *state, const char *type, const JsonNode *object)
+on_event(void *state, const char *type, const json_t *object)
 {
 	bool		gone = strcmp(type, "DELETED") == 0;
 	Namespace  *namespace = namespace_told(object, gone);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * name_list.c
- *	  Lists of names in flags and ConfigMaps.
+ *	  Lists of names.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,16 +9,6 @@
 
 #include <ctype.h>
 #include <string.h>
-
-#include "engine/base/json.h"
-
-static void
-append_name(Arena *arena, NameList *list, size_t capacity, const char *bytes, size_t len)
-{
-	if (list->names == NULL)
-		list->names = arena_alloc(arena, capacity * sizeof(char *));
-	list->names[list->count++] = arena_strndup(arena, bytes, len);
-}
 
 bool
 name_list_split(Arena *arena, const char *text, NameList *list)
@@ -30,6 +20,7 @@ name_list_split(Arena *arena, const char *text, NameList *list)
 		return true;
 	for (const char *c = text; *c != '\0'; c++)
 		capacity += *c == ',';
+	list->names = arena_alloc(arena, capacity * sizeof(char *));
 	for (;;)
 	{
 		size_t		len = strcspn(text, ",");
@@ -44,37 +35,11 @@ name_list_split(Arena *arena, const char *text, NameList *list)
 		}
 		if (len == 0)
 			return false;
-		append_name(arena, list, capacity, text, len);
+		list->names[list->count++] = arena_strndup(arena, text, len);
 		if (*next == '\0')
 			return true;
 		text = next + 1;
 	}
-}
-
-bool
-name_list_parse(Arena *arena, const char *text, NameList *list)
-{
-	JsonError	error;
-	JsonNode   *array;
-
-	memset(list, 0, sizeof(*list));
-	if (text == NULL || *text == '\0')
-		return true;
-	array = json_parse(arena, text, strlen(text), NULL, NULL, &error);
-	if (array != NULL && array->kind == JSON_KIND_NULL)
-		return true;
-	if (array == NULL || array->kind != JSON_KIND_ARRAY)
-		return false;
-	for (size_t i = 0; i < array->u.array.count; i++)
-	{
-		const JsonNode *item = array->u.array.items[i];
-
-		if (item->kind != JSON_KIND_STRING || item->u.string.len == 0 ||
-			memchr(item->u.string.bytes, '\0', item->u.string.len) != NULL)
-			return false;
-		append_name(arena, list, array->u.array.count, item->u.string.bytes, item->u.string.len);
-	}
-	return true;
 }
 
 bool

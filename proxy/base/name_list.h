@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * name_list.h
- *	  Lists of names in flags and ConfigMaps.
+ *	  Lists of names.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,12 +18,6 @@ typedef struct NameList
 
 /* Splits a list at its commas and removes blanks around the names; "" is an empty list.  False when a name is empty. */
 extern bool name_list_split(Arena *arena, const char *text, NameList *list);
-
-/*
- * Parses a JSON array of non-empty strings, as in the ConfigMap extension-apiserver-authentication; text NULL or "" is
- * an empty list.
- */
-extern bool name_list_parse(Arena *arena, const char *text, NameList *list);
 
 extern bool name_list_has(const NameList *list, const char *name);
 

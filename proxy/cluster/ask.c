@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ask.c
- *	  Blocking requests: for commands, never for a worker.
+ *	  Blocking requests: for commands and at the start, never for a worker's loop.
  *
  *-------------------------------------------------------------------------
  */
@@ -175,14 +175,11 @@ static const char *
 explain(Arena *arena, const char *server, const Ask *question, const Attempt *attempt)
 {
 	const char *method = question->method == NULL ? "GET" : question->method;
-	const JsonNode *status;
-	const char *message;
-	JsonError	error;
+	json_auto_t *status = kube_json_read(attempt->received.bytes, attempt->received.len);
+	const char *message = kube_json_text(status, "message", NULL);
 
 	if (attempt->status == 0)
 		return arena_printf(arena, "%s%s: %s", server, question->path, attempt->why);
-	status = json_parse(arena, attempt->received.bytes, attempt->received.len, NULL, NULL, &error);
-	message = json_get_cstring(arena, status, "message");
 	return arena_printf(arena, "%s %s%s is answered with status %d%s%.1000s", method, server, question->path,
 						attempt->status, message == NULL ? "" : ": ", message == NULL ? "" : message);
 }
@@ -215,17 +212,31 @@ ask(Asker *asker, Arena *arena, const Ask *question)
 	return answer;
 }
 
-const JsonNode *
+json_t *
 ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer)
 {
-	const JsonNode *document;
-	JsonError	error;
+	json_t	   *document;
 
 	*answer = ask(asker, arena, question);
 	if (answer->why != NULL)
 		return NULL;
-	document = json_parse(arena, answer->body.bytes, answer->body.len, NULL, NULL, &error);
+	document = kube_json_read(answer->body.bytes, answer->body.len);
 	if (document == NULL)
-		answer->why = arena_printf(arena, "%s%s: %s", asker_server(asker), question->path, error.message);
+		answer->why = arena_printf(arena, "%s%s: the answer is no JSON", asker_server(asker), question->path);
 	return document;
+}
+
+const char *
+ask_cluster_uid(Asker *asker, Arena *arena, int attempts, Answer *answer)
+{
+	Ask			question = {.path = "/api/v1/namespaces/kube-system", .attempts = attempts};
+	json_auto_t *namespace = ask_document(asker, arena, &question, answer);
+	const char *uid = kube_json_text(namespace, "metadata", "uid", NULL);
+
+	if (uid != NULL && uid[0] != '\0')
+		return arena_strdup(arena, uid);
+	if (answer->why == NULL)
+		answer->why = arena_printf(arena, "the namespace kube-system has no uid: %s is no kube-apiserver",
+								   asker_server(asker));
+	return NULL;
 }

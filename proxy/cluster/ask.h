@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ask.h
- *	  Blocking requests: for commands, never for a worker.
+ *	  Blocking requests: for commands and at the start, never for a worker's loop.
  *
  * The caller's arena holds the answer; no other memory grows with the answer.
  *
@@ -11,6 +11,7 @@
 #define ASK_H
 
 #include "cluster/kubeconfig.h"
+#include "codec/kube_json.h"
 
 /* A server and the open connections to it. */
 typedef struct Asker Asker;
@@ -59,7 +60,10 @@ typedef struct Answer
  */
 extern Answer ask(Asker *asker, Arena *arena, const Ask *question);
 
-/* The same for JSON; NULL with answer->why when the answer is not JSON, or on failure. */
-extern const JsonNode *ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer);
+/* The same for JSON, to which the caller has the reference; NULL with answer->why if it is none, or on failure. */
+extern json_t *ask_document(Asker *asker, Arena *arena, const Ask *question, Answer *answer);
+
+/* The uid of the namespace kube-system, which identifies the cluster; NULL with answer->why.  attempts: as in Ask. */
+extern const char *ask_cluster_uid(Asker *asker, Arena *arena, int attempts, Answer *answer);
 
 #endif							/* ASK_H */

@@ -145,8 +145,9 @@ call_take(void *state, int status, const char *bytes, size_t len)
 static void
 call_finish(KubeCall *call, int status, const char *why)
 {
-	call->answer(call->state, status, status == 0 ? NULL : call->received.len > 0 ? call->received.bytes : "",
-				 call->received.len, why);
+	json_auto_t *answer = status == 0 ? NULL : kube_json_read(call->received.bytes, call->received.len);
+
+	call->answer(call->state, status, answer, why);
 	call_free(call);
 }
 
@@ -184,8 +185,8 @@ call_refuse(void *state)
 }
 
 static KubeCall *
-call_start(KubeApi *api, const char *path, const char *body, size_t len, bool patch, TransferBudget budget,
-		   KubeAnswer answer, void *state)
+call_start(KubeApi *api, const char *path, JsonText body, bool patch, TransferBudget budget, KubeAnswer answer,
+		   void *state)
 {
 	KubeCall   *call = calloc(1, sizeof(*call));
 
@@ -200,8 +201,8 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, bool pa
 	call->request = (TransferRequest) {
 		.budget = budget,
 		.path = arena_strdup(&call->arena, path),
-		.body = body == NULL ? NULL : arena_strndup(&call->arena, body, len),
-		.body_len = len,
+		.body = body.bytes == NULL ? NULL : arena_strndup(&call->arena, body.bytes, body.len),
+		.body_len = body.len,
 		.patch = patch,
 		.timeout_ms = CALL_TIMEOUT_MS,
 		.take = call_take,
@@ -216,22 +217,21 @@ call_start(KubeApi *api, const char *path, const char *body, size_t len, bool pa
 }
 
 KubeCall *
-kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget,
-			 KubeAnswer answer, void *state)
+kubeapi_post(KubeApi *api, const char *path, JsonText body, TransferBudget budget, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, body, len, false, budget, answer, state);
+	return call_start(api, path, body, false, budget, answer, state);
 }
 
 KubeCall *
-kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len, KubeAnswer answer, void *state)
+kubeapi_patch(KubeApi *api, const char *path, JsonText body, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, body, len, true, TRANSFER_OTHER, answer, state);
+	return call_start(api, path, body, true, TRANSFER_OTHER, answer, state);
 }
 
 KubeCall *
 kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state)
 {
-	return call_start(api, path, NULL, 0, false, TRANSFER_OTHER, answer, state);
+	return call_start(api, path, (JsonText) {0}, false, TRANSFER_OTHER, answer, state);
 }
 
 void
@@ -240,75 +240,4 @@ kubeapi_cancel(KubeCall *call)
 	if (call->transfer != NULL)
 		transfer_cancel(call->transfer);
 	call_free(call);
-}
-
-/* ---------- for the parent ---------- */
-
-typedef struct Question
-{
-	Arena	   *arena;
-	StrBuf		received;
-	int			status;
-	const char *why;
-} Question;
-
-static bool
-question_take(void *state, int status, const char *bytes, size_t len)
-{
-	Question   *question = state;
-
-	if (question->received.len + len > CALL_ANSWER_LIMIT)
-		return false;
-	strbuf_append(&question->received, bytes, len);
-	return true;
-}
-
-static void
-question_done(void *state, int status, const char *why)
-{
-	Question   *question = state;
-
-	question->status = status;
-	question->why = status == 0 ? arena_strdup(question->arena, why) : NULL;
-}
-
-const JsonNode *
-kubeapi_read(Arena *arena, const KubeConfig *kubeconfig, const char *path, int *status, const char **why)
-{
-	Question	question = {.arena = arena};
-	TransferRequest request = {
-		.path = path, .timeout_ms = CALL_TIMEOUT_MS, .take = question_take, .done = question_done, .state = &question
-	};
-	const JsonNode *document;
-	JsonError	error;
-
-	strbuf_init(&question.received, arena);
-	transfer_run(kubeconfig, &request);
-	*status = question.status;
-	if (question.status == 0)
-	{
-		*why = arena_printf(arena, "%s: %s", kubeconfig->server, question.why);
-		return NULL;
-	}
-	if (question.status != 200)
-	{
-		*why = arena_printf(arena, "%s%s answered with status %d", kubeconfig->server, path, question.status);
-		return NULL;
-	}
-	document = json_parse(arena, question.received.bytes, question.received.len, NULL, NULL, &error);
-	if (document == NULL)
-		*why = arena_printf(arena, "%s%s: %s", kubeconfig->server, path, error.message);
-	return document;
-}
-
-const char *
-kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why)
-{
-	int			status;
-	const JsonNode *namespace = kubeapi_read(arena, kubeconfig, "/api/v1/namespaces/kube-system", &status, why);
-	const char *uid = json_get_cstring(arena, json_get(namespace, "metadata"), "uid");
-
-	if (namespace != NULL && uid == NULL)
-		*why = arena_printf(arena, "%s: the namespace kube-system has no uid", kubeconfig->server);
-	return uid;
 }

@@ -3,9 +3,8 @@
  * kubeapi.h
  *	  The proxy as a client of kube-apiserver: calls, and long-lived watches.
  *
- * Each worker has its own connections.  Nothing here blocks the loop, except
- * what the parent asks before it forks workers.  Answers come from the loop,
- * never inside the function that asks.
+ * Each worker has its own connections.  Nothing here blocks the loop (ask.h
+ * does).  Answers come from the loop, never inside the function that asks.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,6 +12,7 @@
 #define KUBEAPI_H
 
 #include "cluster/transfer.h"
+#include "codec/kube_json.h"
 
 /* One kube-apiserver, reached with one kubeconfig.  Lives as long as the worker. */
 typedef struct KubeApi KubeApi;
@@ -31,9 +31,9 @@ typedef struct KubeCall KubeCall;
 
 /*
  * Runs once unless the call is cancelled.  status is that of the answer; 0: no answer, and why has the reason;
- * otherwise why is NULL.  body and why are valid until the function returns.
+ * otherwise why is NULL.  answer is NULL when it is not JSON.  answer and why are valid until the function returns.
  */
-typedef void (*KubeAnswer) (void *state, int status, const char *body, size_t len, const char *why);
+typedef void (*KubeAnswer) (void *state, int status, const json_t *answer, const char *why);
 
 /*
  * Sends JSON, for a patch a merge patch.  path begins with a slash; path and body are copied.  Each attempt may take 10
@@ -41,11 +41,9 @@ typedef void (*KubeAnswer) (void *state, int status, const char *body, size_t le
  * that grow by half, plus up to a fifth of jitter (AUTHN-06, AUTHZ-11).  A worker has at most 1024 calls in progress:
  * further calls get status 0.
  */
-extern KubeCall *kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget,
-							  KubeAnswer answer,
+extern KubeCall *kubeapi_post(KubeApi *api, const char *path, JsonText body, TransferBudget budget, KubeAnswer answer,
 							  void *state);
-extern KubeCall *kubeapi_patch(KubeApi *api, const char *path, const char *body, size_t len,
-							   KubeAnswer answer, void *state);
+extern KubeCall *kubeapi_patch(KubeApi *api, const char *path, JsonText body, KubeAnswer answer, void *state);
 extern KubeCall *kubeapi_get(KubeApi *api, const char *path, KubeAnswer answer, void *state);
 
 /* The answer does not run afterwards. */
@@ -66,9 +64,9 @@ extern void kubeapi_cancel(KubeCall *call);
 typedef struct KubeWatchHandler
 {
 	void		(*begin) (void *state);
-	void		(*item) (void *state, const JsonNode *object);
+	void		(*item) (void *state, const json_t *object);
 	void		(*end) (void *state);
-	void		(*event) (void *state, const char *type, const JsonNode *object);
+	void		(*event) (void *state, const char *type, const json_t *object);
 	void		(*failed) (void *state, int status, const char *why);
 	void		(*live) (void *state, bool live);
 	void		(*absent) (void *state);
@@ -81,22 +79,7 @@ typedef struct KubeWatchHandler
 extern void kubeapi_watch(KubeApi *api, const char *path, const char *query,
 						  const KubeWatchHandler *handler, void *state);
 
-/* For kubeapi_watch.c: returns the kubeconfig, at most a minute old; valid until the next call. */
+/* For kubeapi_watch.c and ask.c: returns the kubeconfig, at most a minute old; valid until the next call. */
 extern const KubeConfig *kubeapi_config(KubeApi *api);
-
-/* ---------- for the parent ---------- */
-
-/*
- * Reads the document at a path.  Blocks for at most ten seconds: not for a worker's loop.  NULL with *why on failure;
- * *status is that of the answer, 0 without one.
- */
-extern const JsonNode *kubeapi_read(Arena *arena, const KubeConfig *kubeconfig, const char *path, int *status,
-									const char **why);
-
-/*
- * Reads the uid of the namespace kube-system, which identifies the cluster.  Blocks for at most ten seconds: for the
- * parent, before it forks workers.  NULL with *why on failure.
- */
-extern const char *kubeapi_cluster_uid(Arena *arena, const KubeConfig *kubeconfig, const char **why);
 
 #endif							/* KUBEAPI_H */

@@ -156,11 +156,12 @@ page_done(void *state, int status, const char *why)
 {
 	KubeWatch  *watch = state;
 	Arena	   *arena = &watch->arena;
-	const JsonNode *page;
-	const JsonNode *items;
+	json_auto_t *page = NULL;
+	json_t	   *items;
+	json_t	   *item;
+	size_t		i;
 	const char *version;
 	const char *next;
-	JsonError	error;
 
 	if (status == 404 && watch->handler->absent != NULL)
 	{
@@ -176,10 +177,10 @@ page_done(void *state, int status, const char *why)
 					 arena_printf(arena, "the list of %s was answered with status %d", watch->path, status));
 		return;
 	}
-	page = json_parse(arena, watch->received.bytes, watch->received.len, NULL, NULL, &error);
-	items = json_get(page, "items");
-	version = json_get_cstring(arena, json_get(page, "metadata"), "resourceVersion");
-	if (version == NULL || items == NULL || (items->kind != JSON_KIND_ARRAY && items->kind != JSON_KIND_NULL))
+	page = kube_json_read(watch->received.bytes, watch->received.len);
+	items = json_object_get(page, "items");
+	version = kube_json_text(page, "metadata", "resourceVersion", NULL);
+	if (version == NULL || (!json_is_array(items) && !json_is_null(items)))
 	{
 		replace(&watch->next_page, NULL);
 		watch_failed(watch, status, arena_printf(arena, "the list of %s is none", watch->path));
@@ -187,9 +188,9 @@ page_done(void *state, int status, const char *why)
 	}
 	if (watch->next_page == NULL)
 		watch->handler->begin(watch->state);
-	for (size_t i = 0; items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
-		watch->handler->item(watch->state, items->u.array.items[i]);
-	next = json_get_cstring(arena, json_get(page, "metadata"), "continue");
+	json_array_foreach(items, i, item)
+		watch->handler->item(watch->state, item);
+	next = kube_json_text(page, "metadata", "continue", NULL);
 	if (next != NULL && next[0] != '\0')
 		replace(&watch->next_page, next);
 	else
@@ -218,28 +219,19 @@ list_page(KubeWatch *watch)
 static void
 event_read(KubeWatch *watch, const char *line, size_t len)
 {
-	Arena		arena;
-	JsonError	error;
-	const JsonNode *event;
-	const JsonNode *object;
-	const JsonNode *code;
-	const char *type;
-	const char *version;
-	int			status;
+	json_auto_t *event = kube_json_read(line, len);
+	const json_t *object = json_object_get(event, "object");
+	const char *type = kube_json_text(event, "type", NULL);
+	const char *version = kube_json_text(object, "metadata", "resourceVersion", NULL);
 
-	arena_init(&arena);
-	event = json_parse(&arena, line, len, NULL, NULL, &error);
-	type = json_get_cstring(&arena, event, "type");
-	object = json_get(event, "object");
-	version = json_get_cstring(&arena, json_get(object, "metadata"), "resourceVersion");
 	if (type == NULL || version == NULL || strcmp(type, "ERROR") == 0)
 	{
-		code = json_get(object, "code");
-		status = code != NULL && code->kind == JSON_KIND_INTEGER ? (int) code->u.integer : 0;
+		int			status = (int) json_integer_value(json_object_get(object, "code"));
+
 		watch_set_live(watch, false);
 		if (status != 410)
 			watch->handler->failed(watch->state, status,
-								   arena_printf(&arena, "the watch of %s has ended with %.*s", watch->path,
+								   arena_printf(&watch->arena, "the watch of %s has ended with %.*s", watch->path,
 												(int) (len < 200 ? len : 200), line));
 		watch->lost = true;
 	}
@@ -249,7 +241,6 @@ event_read(KubeWatch *watch, const char *line, size_t len)
 		if (strcmp(type, "BOOKMARK") != 0)
 			watch->handler->event(watch->state, type, object);
 	}
-	arena_free(&arena);
 }
 
 static void

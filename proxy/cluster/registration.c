@@ -28,64 +28,60 @@
 /* ---------- reading ---------- */
 
 static int
-integer_of(const JsonNode *object, const char *key, int otherwise)
+integer_of(const json_t *object, const char *key, int otherwise)
 {
-	const JsonNode *node = json_get(object, key);
+	const json_t *value = json_object_get(object, key);
+	json_int_t	number = json_integer_value(value);
 
-	if (node == NULL || node->kind != JSON_KIND_INTEGER || node->u.integer < 0 || node->u.integer > 65535)
-		return otherwise;
-	return (int) node->u.integer;
+	return json_is_integer(value) && number >= 0 && number <= 65535 ? (int) number : otherwise;
 }
 
 static const char *
-text_of(Arena *arena, const JsonNode *object, const char *key)
+text_of(const json_t *object, const char *key)
 {
-	const char *text = json_get_cstring(arena, object, key);
+	const char *text = kube_json_text(object, key, NULL);
 
 	return text == NULL ? "" : text;
 }
 
 static void
-read_condition(Arena *arena, const JsonNode *document, Registration *registration)
+read_condition(const json_t *document, Registration *registration)
 {
-	const JsonNode *conditions = json_path(document, "status", "conditions", NULL);
+	size_t		i;
+	json_t	   *condition;
 
 	registration->reason = registration->message = "";
-	for (size_t i = 0; conditions != NULL && conditions->kind == JSON_KIND_ARRAY && i < conditions->u.array.count; i++)
+	json_array_foreach(kube_json_at(document, "status", "conditions", NULL), i, condition)
 	{
-		const JsonNode *condition = conditions->u.array.items[i];
-
-		if (!json_string_is(json_get(condition, "type"), "Available"))
+		if (!kube_json_is(json_object_get(condition, "type"), "Available"))
 			continue;
-		registration->available = json_string_is(json_get(condition, "status"), "True");
-		registration->reason = text_of(arena, condition, "reason");
-		registration->message = text_of(arena, condition, "message");
+		registration->available = kube_json_is(json_object_get(condition, "status"), "True");
+		registration->reason = text_of(condition, "reason");
+		registration->message = text_of(condition, "message");
 	}
 }
 
 bool
-registration_read(Arena *arena, const JsonNode *document, Registration *registration)
+registration_read(const json_t *document, Registration *registration)
 {
-	const JsonNode *metadata = json_get(document, "metadata");
-	const JsonNode *spec = json_get(document, "spec");
-	const JsonNode *service = json_get(spec, "service");
-	const JsonNode *insecure = json_get(spec, "insecureSkipTLSVerify");
-	const JsonNode *label = json_get(json_get(metadata, "labels"), AUTOMANAGED);
+	const json_t *spec = json_object_get(document, "spec");
+	const json_t *service = json_object_get(spec, "service");
+	const json_t *label = kube_json_at(document, "metadata", "labels", AUTOMANAGED, NULL);
 
 	memset(registration, 0, sizeof(*registration));
-	registration->name = json_get_cstring(arena, metadata, "name");
-	registration->uid = json_get_cstring(arena, metadata, "uid");
-	registration->resource_version = json_get_cstring(arena, metadata, "resourceVersion");
-	registration->is_remote = service != NULL && service->kind == JSON_KIND_OBJECT;
-	registration->service.namespace = text_of(arena, service, "namespace");
-	registration->service.name = text_of(arena, service, "name");
+	registration->name = kube_json_text(document, "metadata", "name", NULL);
+	registration->uid = kube_json_text(document, "metadata", "uid", NULL);
+	registration->resource_version = kube_json_text(document, "metadata", "resourceVersion", NULL);
+	registration->is_remote = json_is_object(service);
+	registration->service.namespace = text_of(service, "namespace");
+	registration->service.name = text_of(service, "name");
 	registration->service.port = integer_of(service, "port", 443);
-	registration->ca_bundle = text_of(arena, spec, "caBundle");
-	registration->insecure = insecure != NULL && insecure->kind == JSON_KIND_BOOL && insecure->u.boolean;
-	registration->automanaged = json_string_is(label, "true") || json_string_is(label, "onstart");
+	registration->ca_bundle = text_of(spec, "caBundle");
+	registration->insecure = json_is_true(json_object_get(spec, "insecureSkipTLSVerify"));
+	registration->automanaged = kube_json_is(label, "true") || kube_json_is(label, "onstart");
 	registration->group_priority = integer_of(spec, "groupPriorityMinimum", 0);
 	registration->version_priority = integer_of(spec, "versionPriority", 0);
-	read_condition(arena, document, registration);
+	read_condition(document, registration);
 	return registration->name != NULL && registration->resource_version != NULL;
 }
 
@@ -109,86 +105,38 @@ registration_name(Arena *arena, const char *group, const char *version)
 
 /* ---------- writing ---------- */
 
+static json_t *
+service_reference(const ServiceAddress *service)
+{
+	return json_pack("{s:s, s:s, s:i}", "namespace", service->namespace, "name", service->name, "port", service->port);
+}
+
+/* A patch that applies only to the version that was read; takes the label, unless it is NULL, and the spec. */
 static JsonText
-text_of_node(Arena *arena, const JsonNode *node)
+write_patch(Arena *arena, const Registration *registration, json_t *label, json_t *spec)
 {
-	StrBuf		text;
+	json_t	   *labels = label == NULL ? NULL : json_pack("{s:o}", AUTOMANAGED, label);
 
-	strbuf_init(&text, arena);
-	json_write(&text, node);
-	return (JsonText) {text.bytes, text.len};
-}
-
-static JsonNode *
-set_object(Arena *arena, JsonNode *parent, const char *key)
-{
-	JsonNode   *object = json_new_object(arena);
-
-	json_set(arena, parent, key, object);
-	return object;
-}
-
-static void
-set_text(Arena *arena, JsonNode *object, const char *key, const char *text)
-{
-	json_set(arena, object, key, json_new_cstring(arena, text));
-}
-
-static void
-set_label(Arena *arena, JsonNode *metadata, const char *value)
-{
-	set_text(arena, set_object(arena, metadata, "labels"), AUTOMANAGED, value);
-}
-
-/* Returns the root of a patch that applies only to the version that was read. */
-static JsonNode *
-begin_patch(Arena *arena, const Registration *registration)
-{
-	JsonNode   *root = json_new_object(arena);
-
-	set_text(arena, set_object(arena, root, "metadata"), "resourceVersion", registration->resource_version);
-	return root;
-}
-
-/* Sets the members of a spec that leads to our Service. */
-static JsonNode *
-set_spec(Arena *arena, JsonNode *root, const RegistrationWish *wish)
-{
-	JsonNode   *spec = set_object(arena, root, "spec");
-	JsonNode   *service = set_object(arena, spec, "service");
-
-	set_text(arena, service, "namespace", wish->service.namespace);
-	set_text(arena, service, "name", wish->service.name);
-	json_set(arena, service, "port", json_new_integer(arena, wish->service.port));
-	set_text(arena, spec, "caBundle", wish->ca_bundle);
-	return spec;
-}
-
-static void
-set_priorities(Arena *arena, JsonNode *spec, int group_priority, int version_priority)
-{
-	json_set(arena, spec, "groupPriorityMinimum", json_new_integer(arena, group_priority));
-	json_set(arena, spec, "versionPriority", json_new_integer(arena, version_priority));
+	return kube_json_write(arena, json_pack("{s:{s:s, s:o*}, s:o}",
+											"metadata", "resourceVersion", registration->resource_version,
+											"labels", labels, "spec", spec));
 }
 
 JsonText
 registration_create(Arena *arena, const char *group, const char *version, const RegistrationWish *wish)
 {
-	JsonNode   *root = json_new_object(arena);
-	JsonNode   *metadata = set_object(arena, root, "metadata");
-	JsonNode   *spec;
-
-	set_text(arena, root, "apiVersion", "apiregistration.k8s.io/v1");
-	set_text(arena, root, "kind", "APIService");
-	set_text(arena, metadata, "name", registration_name(arena, group, version));
-	/* So that a CRD that is created later does not change this APIService. */
-	set_label(arena, metadata, "false");
-	spec = set_spec(arena, root, wish);
-	set_text(arena, spec, "group", group);
-	set_text(arena, spec, "version", version);
-	set_priorities(arena, spec, wish->group_priority > 0 ? wish->group_priority : GROUP_PRIORITY,
-				   wish->version_priority > 0 ? wish->version_priority : VERSION_PRIORITY);
-	return text_of_node(arena, root);
+	/* The label, so that a CRD that is created later does not change this APIService. */
+	return kube_json_write(arena, json_pack("{s:s, s:s, s:{s:s, s:{s:s}}, s:{s:s, s:s, s:o, s:s, s:i, s:i}}",
+											"apiVersion", "apiregistration.k8s.io/v1", "kind", "APIService",
+											"metadata", "name", registration_name(arena, group, version),
+											"labels", AUTOMANAGED, "false",
+											"spec", "group", group, "version", version,
+											"service", service_reference(&wish->service),
+											"caBundle", wish->ca_bundle,
+											"groupPriorityMinimum",
+											wish->group_priority > 0 ? wish->group_priority : GROUP_PRIORITY,
+											"versionPriority",
+											wish->version_priority > 0 ? wish->version_priority : VERSION_PRIORITY));
 }
 
 bool
@@ -204,68 +152,47 @@ registration_is(const Registration *registration, const RegistrationWish *wish)
 JsonText
 registration_take(Arena *arena, const Registration *registration, const RegistrationWish *wish)
 {
-	JsonNode   *root = begin_patch(arena, registration);
-	JsonNode   *spec = set_spec(arena, root, wish);
+	int			group_priority = wish->group_priority > 0 ? wish->group_priority : registration->group_priority;
+	int			version_priority = wish->version_priority > 0 ? wish->version_priority : registration->version_priority;
 
-	set_label(arena, json_get(root, "metadata"), "false");
-	json_set(arena, spec, "insecureSkipTLSVerify", json_new_null(arena));
-	set_priorities(arena, spec, wish->group_priority > 0 ? wish->group_priority : registration->group_priority,
-				   wish->version_priority > 0 ? wish->version_priority : registration->version_priority);
-	return text_of_node(arena, root);
+	return write_patch(arena, registration, json_string("false"),
+					   json_pack("{s:o, s:s, s:n, s:i, s:i}", "service", service_reference(&wish->service),
+								 "caBundle", wish->ca_bundle, "insecureSkipTLSVerify",
+								 "groupPriorityMinimum", group_priority, "versionPriority", version_priority));
 }
 
 JsonText
 registration_trust(Arena *arena, const Registration *registration, const char *ca_bundle)
 {
-	JsonNode   *root = begin_patch(arena, registration);
-
-	set_text(arena, set_object(arena, root, "spec"), "caBundle", ca_bundle);
-	return text_of_node(arena, root);
+	return write_patch(arena, registration, NULL, json_pack("{s:s}", "caBundle", ca_bundle));
 }
 
 JsonText
-registration_restore(Arena *arena, const Registration *registration, const JsonNode *older)
+registration_restore(Arena *arena, const Registration *registration, const json_t *older)
 {
 	static const char *const replaced[] = {"service", "caBundle", "insecureSkipTLSVerify"};
-	JsonNode   *root = begin_patch(arena, registration);
-	JsonNode   *labels = set_object(arena, json_get(root, "metadata"), "labels");
-	const JsonNode *label = json_path(older, "metadata", "labels", AUTOMANAGED, NULL);
-	const JsonNode *old_spec = json_get(older, "spec");
-	bool		is_object = old_spec != NULL && old_spec->kind == JSON_KIND_OBJECT;
-	JsonNode   *spec = is_object ? json_clone(arena, old_spec) : json_new_object(arena);
+	json_t	   *label = kube_json_at(older, "metadata", "labels", AUTOMANAGED, NULL);
+	json_t	   *old_spec = json_object_get(older, "spec");
+	json_t	   *spec = json_is_object(old_spec) ? json_copy(old_spec) : json_object();
 
-	json_set(arena, labels, AUTOMANAGED, label == NULL ? json_new_null(arena) : json_clone(arena, label));
 	for (size_t i = 0; i < sizeof(replaced) / sizeof(replaced[0]); i++)
-		if (json_get(spec, replaced[i]) == NULL)
-			json_set(arena, spec, replaced[i], json_new_null(arena));
-	json_set(arena, root, "spec", spec);
-	return text_of_node(arena, root);
+		if (json_object_get(spec, replaced[i]) == NULL)
+			json_object_set_new(spec, replaced[i], json_null());
+	return write_patch(arena, registration, label == NULL ? json_null() : json_incref(label), spec);
 }
 
 JsonText
 registration_give_back(Arena *arena, const Registration *registration)
 {
-	JsonNode   *root = begin_patch(arena, registration);
-	JsonNode   *spec = set_object(arena, root, "spec");
-
-	set_label(arena, json_get(root, "metadata"), "true");
-	json_set(arena, spec, "service", json_new_null(arena));
-	json_set(arena, spec, "caBundle", json_new_null(arena));
-	json_set(arena, spec, "insecureSkipTLSVerify", json_new_null(arena));
-	set_priorities(arena, spec, GROUP_PRIORITY, VERSION_PRIORITY);
-	return text_of_node(arena, root);
+	return write_patch(arena, registration, json_string("true"),
+					   json_pack("{s:n, s:n, s:n, s:i, s:i}", "service", "caBundle", "insecureSkipTLSVerify",
+								 "groupPriorityMinimum", GROUP_PRIORITY, "versionPriority", VERSION_PRIORITY));
 }
 
 JsonText
 registration_delete(Arena *arena, const Registration *registration)
 {
-	JsonNode   *root = json_new_object(arena);
-	JsonNode   *preconditions = set_object(arena, root, "preconditions");
-
-	set_text(arena, root, "apiVersion", "v1");
-	set_text(arena, root, "kind", "DeleteOptions");
-	if (registration->uid != NULL)
-		set_text(arena, preconditions, "uid", registration->uid);
-	set_text(arena, preconditions, "resourceVersion", registration->resource_version);
-	return text_of_node(arena, root);
+	return kube_json_write(arena, json_pack("{s:s, s:s, s:{s:s*, s:s}}", "apiVersion", "v1", "kind", "DeleteOptions",
+											"preconditions", "uid", registration->uid,
+											"resourceVersion", registration->resource_version));
 }

@@ -12,7 +12,7 @@
 #ifndef REGISTRATION_H
 #define REGISTRATION_H
 
-#include "engine/base/json.h"
+#include "codec/kube_json.h"
 
 #define REGISTRATION_COLLECTION "/apis/apiregistration.k8s.io/v1/apiservices"
 
@@ -40,8 +40,8 @@ typedef struct Registration
 	const char *message;
 } Registration;
 
-/* Reads an APIService; false when the document has no name or no resourceVersion. */
-extern bool registration_read(Arena *arena, const JsonNode *document, Registration *registration);
+/* Reads an APIService, into which the result points; false when it has no name or no resourceVersion. */
+extern bool registration_read(const json_t *document, Registration *registration);
 
 /* Whether two Services are the same; the ports may differ. */
 extern bool service_is(const ServiceAddress *service, const ServiceAddress *other);
@@ -72,7 +72,7 @@ extern JsonText registration_take(Arena *arena, const Registration *registration
 extern JsonText registration_trust(Arena *arena, const Registration *registration, const char *ca_bundle);
 
 /* Returns a patch that restores the spec and the label of an older document. */
-extern JsonText registration_restore(Arena *arena, const Registration *registration, const JsonNode *older);
+extern JsonText registration_restore(Arena *arena, const Registration *registration, const json_t *older);
 
 /* Returns a patch that gives an APIService back to kube-apiserver, which then serves the CRD again. */
 extern JsonText registration_give_back(Arena *arena, const Registration *registration);

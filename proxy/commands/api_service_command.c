@@ -186,6 +186,8 @@ static void
 run_end(Run *run)
 {
 	X509_STORE_free(run->ca_store);
+	for (size_t i = 0; i < run->count; i++)
+		json_decref(run->targets[i].before);
 	if (run->kube != NULL)
 		asker_close(run->kube);
 	arena_free(&run->arena);
@@ -215,27 +217,28 @@ find_all(Run *run)
 {
 	Ask			question = {.path = REGISTRATION_COLLECTION, .answer_limit = COLLECTION_LIMIT};
 	Answer		answer;
-	const JsonNode *items = json_get(ask_document(run->kube, &run->arena, &question, &answer), "items");
+	json_auto_t *list = ask_document(run->kube, &run->arena, &question, &answer);
+	size_t		i;
+	json_t	   *item;
 
 	if (answer.why != NULL)
 	{
 		tell_refused("APIServices", &answer);
 		return false;
 	}
-	for (size_t i = 0; items != NULL && items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
+	json_array_foreach(json_object_get(list, "items"), i, item)
 	{
-		const JsonNode *spec = json_get(items->u.array.items[i], "spec");
+		const char *group = kube_json_text(item, "spec", "group", NULL);
+		const char *version = kube_json_text(item, "spec", "version", NULL);
 		Registration registration;
 		Target	   *target = &run->targets[run->count];
 
-		if (!registration_read(&run->arena, items->u.array.items[i], &registration) || !registration.is_remote ||
+		if (!registration_read(item, &registration) || !registration.is_remote || group == NULL || version == NULL ||
 			(run->service.name != NULL && !service_is(&registration.service, &run->service)))
 			continue;
-		target->group = json_get_cstring(&run->arena, spec, "group");
-		target->version = json_get_cstring(&run->arena, spec, "version");
-		target->name = registration.name;
-		if (target->group == NULL || target->version == NULL)
-			continue;
+		target->group = arena_strdup(&run->arena, group);
+		target->version = arena_strdup(&run->arena, version);
+		target->name = arena_strdup(&run->arena, registration.name);
 		if (++run->count == MOST_TARGETS)
 		{
 			command_error("more than %d APIServices lead to Services: name them", MOST_TARGETS - 1);
@@ -249,7 +252,7 @@ static Sent
 try_give_back(Run *run, Arena *arena, Target *target)
 {
 	Registration registration;
-	const JsonNode *document;
+	json_auto_t *document = NULL;
 	NameList	crds;
 	Sent		sent;
 
@@ -316,7 +319,7 @@ static bool
 print_row(Run *run, const Target *target)
 {
 	Registration registration;
-	const JsonNode *document;
+	json_auto_t *document = NULL;
 	Found		found = read_api_service(run, &run->arena, target->name, &document, &registration);
 	NameList	crds;
 	const char *service = "<none>";

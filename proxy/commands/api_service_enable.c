@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cluster/kubeapi.h"
 #include "codec/base64.h"
 #include "commands/backend.h"
 #include "commands/command.h"
@@ -100,19 +99,18 @@ static bool
 ask_database(Run *run, const Target *target, NameList *plurals)
 {
 	const char *why = "";
+	Answer		answer;
 
 	if (run->options.cluster_id[0] == '\0')
 	{
-		KubeConfig	kubeconfig;
+		const char *uid = ask_cluster_uid(run->kube, &run->arena, 1, &answer);
 
-		run->options.cluster_id = kubeconfig_load(&run->arena, run->options.kubeconfig, &kubeconfig, &why) ?
-			kubeapi_cluster_uid(&run->arena, &kubeconfig, &why) : NULL;
-		if (run->options.cluster_id == NULL)
+		if (uid == NULL)
 		{
-			run->options.cluster_id = "";
-			command_error("the cluster's id is not known: %s; give --cluster-id", why);
+			command_error("the cluster's id is not known: %s; give --cluster-id", answer.why);
 			return false;
 		}
+		run->options.cluster_id = uid;
 	}
 	if (backend_registered(&run->arena, run->options.database, run->options.cluster_id, target->group,
 						   target->version, plurals, &why))
@@ -166,7 +164,7 @@ static bool
 look_at_target(Run *run, Asker *server, const Target *target)
 {
 	Registration registration;
-	const JsonNode *document;
+	json_auto_t *document = NULL;
 	Found		found = read_api_service(run, &run->arena, target->name, &document, &registration);
 
 	return found != FOUND_ERROR && (found == FOUND_NONE || is_free(run, &registration)) &&
@@ -225,11 +223,10 @@ try_take(Run *run, Arena *arena, Target *target)
 		.version_priority = run->options.version_priority,
 	};
 	Registration registration;
-	const JsonNode *document;
+	json_auto_t *document = NULL;
 	Sent		sent;
 
-	/* In the run's arena: the document may be needed for a restore. */
-	switch (read_api_service(run, &run->arena, target->name, &document, &registration))
+	switch (read_api_service(run, arena, target->name, &document, &registration))
 	{
 		case FOUND_ERROR:
 			return SENT_ERROR;
@@ -262,7 +259,7 @@ try_take(Run *run, Arena *arena, Target *target)
 					 run->service.name);
 		return SENT;
 	}
-	target->before = document;
+	target->before = json_incref(document);
 	command_tell("%s: leads to %s/%s now, where %s served it", target->name, run->service.namespace, run->service.name,
 				 registration.is_remote ? "another Service" : "kube-apiserver");
 	return SENT;
@@ -272,7 +269,7 @@ static Sent
 try_restore(Run *run, Arena *arena, Target *target)
 {
 	Registration registration;
-	const JsonNode *document;
+	json_auto_t *document = NULL;
 	Found		found = read_api_service(run, arena, target->name, &document, &registration);
 
 	if (found == FOUND_ERROR)

@@ -59,7 +59,7 @@ is_late(const Run *run)
 }
 
 Found
-read_api_service(Run *run, Arena *arena, const char *name, const JsonNode **document, Registration *registration)
+read_api_service(Run *run, Arena *arena, const char *name, json_t **document, Registration *registration)
 {
 	Ask			question = {.path = registration_path(arena, name)};
 	Answer		answer;
@@ -67,7 +67,7 @@ read_api_service(Run *run, Arena *arena, const char *name, const JsonNode **docu
 	*document = ask_document(run->kube, arena, &question, &answer);
 	if (answer.status == 404)
 		return FOUND_NONE;
-	if (*document != NULL && registration_read(arena, *document, registration))
+	if (*document != NULL && registration_read(*document, registration))
 		return FOUND;
 	if (*document != NULL)
 		command_error("%s: kube-apiserver's answer is no APIService", name);
@@ -107,7 +107,7 @@ wait_available(Run *run, const char *name, bool local)
 	{
 		Arena		arena;
 		Registration registration;
-		const JsonNode *document;
+		json_auto_t *document = NULL;
 		const char *state;
 		bool		good;
 

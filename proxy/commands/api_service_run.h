@@ -42,7 +42,7 @@ typedef struct Target
 	const char *name;			/* of the APIService */
 	bool		created;		/* by this run */
 	bool		given_back;		/* by this run */
-	const JsonNode *before;		/* APIService before this run; NULL: not taken over, or created */
+	json_t	   *before;			/* APIService before this run; NULL: not taken over, or created */
 } Target;
 
 /* The state of a run. */
@@ -84,8 +84,8 @@ typedef enum Found
 	FOUND_ERROR					/* an error was printed */
 } Found;
 
-extern Found read_api_service(Run *run, Arena *arena, const char *name, const JsonNode **document,
-							  Registration *registration);
+/* The caller has the reference to *document, into which the registration points. */
+extern Found read_api_service(Run *run, Arena *arena, const char *name, json_t **document, Registration *registration);
 
 typedef enum Sent
 {

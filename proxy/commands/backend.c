@@ -17,70 +17,52 @@
 /* A Service with hundreds of endpoints has them in slices of at most 1000. */
 #define SLICES_LIMIT ((size_t) 16 * 1024 * 1024)
 
-static const JsonNode *
-item_of(const JsonNode *array, size_t i)
-{
-	return array != NULL && array->kind == JSON_KIND_ARRAY && i < array->u.array.count ? array->u.array.items[i] : NULL;
-}
-
-static bool
-is_integer(const JsonNode *node, int value)
-{
-	return node != NULL && node->kind == JSON_KIND_INTEGER && node->u.integer == value;
-}
-
 /* ---------- endpoints ---------- */
 
 /* Whether a port of a Service or of a slice has that name; "": no name. */
 static bool
-has_name(const JsonNode *port, const char *name)
+has_name(const json_t *port, const char *name)
 {
-	const JsonNode *node = json_get(port, "name");
+	const json_t *value = json_object_get(port, "name");
 
-	if (name[0] == '\0' && (node == NULL || node->kind == JSON_KIND_NULL))
-		return true;
-	return json_string_is(node, name);
+	return (name[0] == '\0' && (value == NULL || json_is_null(value))) || kube_json_is(value, name);
 }
 
 /* The port of a Service with that number, or NULL. */
-static const JsonNode *
-port_of(const JsonNode *service, int number)
+static const json_t *
+port_of(const json_t *service, int number)
 {
-	const JsonNode *ports = json_path(service, "spec", "ports", NULL);
-	const JsonNode *port;
+	size_t		i;
+	json_t	   *port;
 
-	for (size_t i = 0; (port = item_of(ports, i)) != NULL; i++)
-		if (is_integer(json_get(port, "port"), number))
-			return port;
+	json_array_foreach(kube_json_at(service, "spec", "ports", NULL), i, port)
+		if (json_integer_value(json_object_get(port, "port")) == number)
+		return port;
 	return NULL;
 }
 
 /* HOST:PORT of a ready endpoint of a slice, or NULL. */
 static const char *
-ready_in(Arena *arena, const JsonNode *slice, const char *port_name)
+ready_in(Arena *arena, const json_t *slice, const char *port_name)
 {
-	const JsonNode *ports = json_get(slice, "ports");
-	const JsonNode *endpoints = json_get(slice, "endpoints");
-	const JsonNode *port;
-	const JsonNode *number = NULL;
-	const JsonNode *endpoint;
+	const json_t *number = NULL;
+	size_t		i;
+	json_t	   *port;
+	json_t	   *endpoint;
 
-	for (size_t i = 0; number == NULL && (port = item_of(ports, i)) != NULL; i++)
-		if (has_name(port, port_name))
-			number = json_get(port, "port");
-	if (number == NULL || number->kind != JSON_KIND_INTEGER)
+	json_array_foreach(json_object_get(slice, "ports"), i, port)
+		if (number == NULL && has_name(port, port_name))
+		number = json_object_get(port, "port");
+	if (!json_is_integer(number))
 		return NULL;
-	for (size_t i = 0; (endpoint = item_of(endpoints, i)) != NULL; i++)
+	json_array_foreach(json_object_get(slice, "endpoints"), i, endpoint)
 	{
-		const JsonNode *ready = json_path(endpoint, "conditions", "ready", NULL);
-		const JsonNode *address = item_of(json_get(endpoint, "addresses"), 0);
+		const char *address = kube_json_text(json_array_get(json_object_get(endpoint, "addresses"), 0), NULL);
 
 		/* An unknown state counts as ready. */
-		if ((ready != NULL && ready->kind == JSON_KIND_BOOL && !ready->u.boolean) || address == NULL ||
-			address->kind != JSON_KIND_STRING)
-			continue;
-		return arena_printf(arena, memchr(address->u.string.bytes, ':', address->u.string.len) ? "[%s]:%d" : "%s:%d",
-							json_text_cstring(arena, address->u.string), (int) number->u.integer);
+		if (!json_is_false(kube_json_at(endpoint, "conditions", "ready", NULL)) && address != NULL)
+			return arena_printf(arena, strchr(address, ':') != NULL ? "[%s]:%d" : "%s:%d", address,
+								(int) json_integer_value(number));
 	}
 	return NULL;
 }
@@ -91,18 +73,19 @@ look_for_endpoint(Asker *kube, Arena *arena, const ServiceAddress *service, cons
 {
 	Ask			question = {.answer_limit = SLICES_LIMIT};
 	Answer		answer;
-	const JsonNode *slices;
-	const JsonNode *slice;
+	json_auto_t *slices = NULL;
+	size_t		i;
+	json_t	   *slice;
 
 	question.path = arena_printf(arena, "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=%s%s",
 								 service->namespace, "kubernetes.io%2Fservice-name%3D", service->name);
-	slices = json_get(ask_document(kube, arena, &question, &answer), "items");
+	slices = ask_document(kube, arena, &question, &answer);
 	if (answer.why != NULL)
 	{
 		*why = answer.why;
 		return BACKEND_WRONG;
 	}
-	for (size_t i = 0; (slice = item_of(slices, i)) != NULL; i++)
+	json_array_foreach(json_object_get(slices, "items"), i, slice)
 	{
 		*address = ready_in(arena, slice, port_name);
 		if (*address != NULL)
@@ -117,8 +100,8 @@ backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const cha
 {
 	Ask			question = {0};
 	Answer		answer;
-	const JsonNode *document;
-	const JsonNode *port;
+	json_auto_t *document = NULL;
+	const json_t *port;
 	const char *external;
 	const char *port_name;
 
@@ -138,8 +121,8 @@ backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const cha
 	/*
 	 * A Service of type ExternalName has no endpoints: kube-apiserver connects to its name and the APIService's port.
 	 */
-	external = json_get_cstring(arena, json_get(document, "spec"), "externalName");
-	if (json_string_is(json_path(document, "spec", "type", NULL), "ExternalName") && external != NULL)
+	external = kube_json_text(document, "spec", "externalName", NULL);
+	if (kube_json_is(kube_json_at(document, "spec", "type", NULL), "ExternalName") && external != NULL)
 	{
 		*address = arena_printf(arena, "%s:%d", external, service->port);
 		return BACKEND_READY;
@@ -151,7 +134,7 @@ backend_look(Asker *kube, Arena *arena, const ServiceAddress *service, const cha
 							service->port);
 		return BACKEND_WRONG;
 	}
-	port_name = json_get_cstring(arena, port, "name");
+	port_name = kube_json_text(port, "name", NULL);
 	return look_for_endpoint(kube, arena, service, port_name == NULL ? "" : port_name, address, why);
 }
 
@@ -168,21 +151,22 @@ bool
 backend_served(Asker *server, Arena *arena, const char *group, const char *version, NameList *plurals, Answer *answer)
 {
 	Ask			question = {.path = arena_printf(arena, "/apis/%s/%s", group, version), .attempts = 2};
-	const JsonNode *resources = json_get(ask_document(server, arena, &question, answer), "resources");
-	const JsonNode *resource;
+	json_auto_t *list = ask_document(server, arena, &question, answer);
 	size_t		capacity = 0;
+	size_t		i;
+	json_t	   *resource;
 
 	memset(plurals, 0, sizeof(*plurals));
 	if (answer->status == 404)
 		return true;
 	if (answer->why != NULL)
 		return false;
-	for (size_t i = 0; (resource = item_of(resources, i)) != NULL; i++)
+	json_array_foreach(json_object_get(list, "resources"), i, resource)
 	{
-		const char *name = json_get_cstring(arena, resource, "name");
+		const char *name = kube_json_text(resource, "name", NULL);
 
 		if (name != NULL && strchr(name, '/') == NULL)
-			add_name(arena, plurals, &capacity, name);
+			add_name(arena, plurals, &capacity, arena_strdup(arena, name));
 	}
 	return true;
 }

@@ -44,13 +44,13 @@ has_resource(Asker *kube, Arena *arena, const ReportKind *kind, const char *vers
 {
 	Ask			question = {.path = arena_printf(arena, "/apis/%s/%s", kind->group, version)};
 	Answer		answer;
-	const JsonNode *list = json_get(ask_document(kube, arena, &question, &answer), "resources");
+	json_auto_t *list = ask_document(kube, arena, &question, &answer);
+	size_t		i;
+	json_t	   *resource;
 
-	for (size_t i = 0; list != NULL && list->kind == JSON_KIND_ARRAY && i < list->u.array.count; i++)
-	{
-		if (json_string_is(json_get(list->u.array.items[i], "name"), kind->resource))
-			return true;
-	}
+	json_array_foreach(json_object_get(list, "resources"), i, resource)
+		if (kube_json_is(json_object_get(resource, "name"), kind->resource))
+		return true;
 	return false;
 }
 
@@ -72,7 +72,9 @@ cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *w
 	Answer		answer;
 	const char *why = NULL;
 	const char *ignored;
-	const JsonNode *versions;
+	json_auto_t *group = NULL;
+	size_t		i;
+	json_t	   *item;
 	CrdReach	reach = crd_reach(kube, arena, kind->group, kind->version, &why);
 
 	*absent = reach == CRD_ABSENT && wanted[0] == '\0';
@@ -85,16 +87,16 @@ cleanup_version(Asker *kube, Arena *arena, const ReportKind *kind, const char *w
 	}
 	if (reach == CRD_STORED && (wanted[0] == '\0' || strcmp(wanted, kind->version) == 0))
 		return kind->version;
-	versions = json_get(ask_document(kube, arena, &question, &answer), "versions");
-	for (size_t i = 0; versions != NULL && versions->kind == JSON_KIND_ARRAY && i < versions->u.array.count; i++)
+	group = ask_document(kube, arena, &question, &answer);
+	json_array_foreach(json_object_get(group, "versions"), i, item)
 	{
-		const char *version = json_get_cstring(arena, versions->u.array.items[i], "version");
+		const char *version = kube_json_text(item, "version", NULL);
 
 		if (version == NULL || (wanted[0] != '\0' && strcmp(version, wanted) != 0))
 			continue;
 		if (crd_reach(kube, arena, kind->group, version, &ignored) == CRD_STORED &&
 			has_resource(kube, arena, kind, version))
-			return version;
+			return arena_strdup(arena, version);
 	}
 	if (reach == CRD_SERVED)
 		explain_hidden(kind, why);
@@ -125,16 +127,11 @@ delete_item(Cleanup *cleanup, Arena *arena, const CleanupItem *item)
 							 transfer_escape(arena, json_text_cstring(arena, item->name))),
 	};
 	Answer		answer;
-	StrBuf		body;
 
-	strbuf_init(&body, arena);
-	strbuf_puts(&body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"propagationPolicy\":\"Background\",");
-	strbuf_puts(&body, "\"preconditions\":{\"uid\":");
-	json_write_string(&body, item->uid.bytes, item->uid.len);
-	strbuf_puts(&body, ",\"resourceVersion\":");
-	json_write_string(&body, item->version.bytes, item->version.len);
-	strbuf_puts(&body, "}}");
-	question.body = (JsonText) {body.bytes, body.len};
+	question.body = kube_json_write(arena, json_pack("{s:s, s:s, s:s, s:{s:s%, s:s%}}", "kind", "DeleteOptions",
+													 "apiVersion", "v1", "propagationPolicy", "Background",
+													 "preconditions", "uid", item->uid.bytes, item->uid.len,
+													 "resourceVersion", item->version.bytes, item->version.len));
 	answer = ask(cleanup->kube, arena, &question);
 	if (answer.status == 404)
 		return true;

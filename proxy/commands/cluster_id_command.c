@@ -59,20 +59,12 @@ write_line(const char *path, const char *line)
 static int
 tell(Arena *arena, Asker *kube)
 {
-	Ask			question = {.path = "/api/v1/namespaces/kube-system"};
 	Answer		answer;
-	const JsonNode *document = ask_document(kube, arena, &question, &answer);
-	const char *uid;
+	const char *uid = ask_cluster_uid(kube, arena, 0, &answer);
 
-	if (answer.why != NULL)
+	if (uid == NULL)
 	{
 		command_error("the namespace kube-system cannot be read: %s", answer.why);
-		return COMMAND_FAILED;
-	}
-	uid = json_get_cstring(arena, json_get(document, "metadata"), "uid");
-	if (uid == NULL || uid[0] == '\0')
-	{
-		command_error("the namespace kube-system has no uid: %s is no kube-apiserver", asker_server(kube));
 		return COMMAND_FAILED;
 	}
 	return write_line(options.output, uid) ? COMMAND_DONE : COMMAND_FAILED;

@@ -14,22 +14,18 @@
 const char *
 cluster_uid(Asker *kube, Arena *arena, const char *given)
 {
-	Ask			question = {.path = "/api/v1/namespaces/kube-system"};
 	Answer		answer;
-	const JsonNode *document;
 	const char *uid;
 
 	if (kube == NULL)
 		return given;
-	document = ask_document(kube, arena, &question, &answer);
-	uid = json_get_cstring(arena, json_get(document, "metadata"), "uid");
+	uid = ask_cluster_uid(kube, arena, 0, &answer);
 	/* A user who may not read the namespace must name the cluster. */
 	if (uid == NULL && given[0] != '\0' && answer.status == 403)
 		return given;
 	if (uid == NULL)
 	{
-		command_error("which cluster it is cannot be found out: %s",
-					  answer.why != NULL ? answer.why : "the namespace kube-system has no uid");
+		command_error("which cluster it is cannot be found out: %s", answer.why);
 		return NULL;
 	}
 	if (given[0] != '\0' && strcasecmp(uid, given) != 0)

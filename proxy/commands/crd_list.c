@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/registration.h"
 #include "cluster/transfer.h"
 
 #define PAGE_TIMEOUT_MS 60000L
@@ -26,22 +27,20 @@
 CrdReach
 crd_reach(Asker *kube, Arena *arena, const char *group, const char *version, const char **why)
 {
-	Ask			question = {.path = arena_printf(arena, "/apis/apiregistration.k8s.io/v1/apiservices/%s.%s", version,
-												 group)};
+	Ask			question = {.path = registration_path(arena, registration_name(arena, group, version))};
 	Answer		answer;
-	const JsonNode *document = ask_document(kube, arena, &question, &answer);
-	const JsonNode *service;
+	json_auto_t *document = ask_document(kube, arena, &question, &answer);
+	Registration registration;
 
 	*why = answer.why;
 	if (answer.status == 404)
 		return CRD_ABSENT;
 	if (document == NULL)
 		return CRD_UNKNOWN;
-	service = json_path(document, "spec", "service", NULL);
-	if (service == NULL || service->kind != JSON_KIND_OBJECT)
+	registration_read(document, &registration);
+	if (!registration.is_remote)
 		return CRD_STORED;
-	*why = arena_printf(arena, "%s/%s", json_get_cstring(arena, service, "namespace"),
-						json_get_cstring(arena, service, "name"));
+	*why = arena_printf(arena, "%s/%s", registration.service.namespace, registration.service.name);
 	return CRD_SERVED;
 }
 
@@ -59,14 +58,12 @@ keep_token(CrdList *list, const char *token)
 
 /* After a 410: continues with the token that it offers, or begins anew. */
 static CrdStep
-go_on(CrdList *list, Arena *arena, JsonText body)
+go_on(CrdList *list, JsonText body)
 {
-	JsonError	error;
-	const JsonNode *status = json_parse(arena, body.bytes, body.len, NULL, NULL, &error);
-	const char *token = json_get_cstring(arena, json_get(status, "metadata"), "continue");
+	json_auto_t *status = kube_json_read(body.bytes, body.len);
 
 	list->moved = true;
-	keep_token(list, token);
+	keep_token(list, kube_json_text(status, "metadata", "continue", NULL));
 	if (list->token != NULL)
 		return CRD_PAGE;
 	list->restarts++;
@@ -85,19 +82,27 @@ crd_list_next(CrdList *list, Arena *arena, const JsonNode **items, int *status, 
 	Answer		answer;
 	const JsonNode *document;
 	const JsonNode *metadata;
+	JsonError	error;
 	bool		first = list->token == NULL;
 
 	question.path = arena_printf(arena, "/apis/%s/%s/%s?limit=%d%s%s", list->group, list->version, list->resource,
 								 list->page_size,
 								 first ? "" : "&continue=", first ? "" : transfer_escape(arena, list->token));
-	document = ask_document(list->kube, arena, &question, &answer);
+	answer = ask(list->kube, arena, &question);
 	*status = answer.status;
 	*why = answer.why;
 	*items = NULL;
 	if (answer.status == 410)
-		return go_on(list, arena, answer.body);
-	if (document == NULL)
+		return go_on(list, answer.body);
+	if (answer.why != NULL)
 		return CRD_FAILED;
+	/* The objects are documents: import copies them. */
+	document = json_parse(arena, answer.body.bytes, answer.body.len, NULL, NULL, &error);
+	if (document == NULL)
+	{
+		*why = arena_printf(arena, "%s%s: %s", asker_server(list->kube), question.path, error.message);
+		return CRD_FAILED;
+	}
 	*items = json_get(document, "items");
 	if (*items != NULL && (*items)->kind != JSON_KIND_ARRAY)
 		*items = NULL;

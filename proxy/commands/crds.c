@@ -30,19 +30,20 @@ add_name(Arena *arena, NameList *list, size_t *capacity, const char *name)
 
 /* Adds the names of a page.  Returns the position of the next page, NULL after the last. */
 static const char *
-take_page(Arena *arena, const JsonNode *page, NameList *names, size_t *capacity)
+take_page(Arena *arena, const json_t *page, NameList *names, size_t *capacity)
 {
-	const JsonNode *items = json_get(page, "items");
-	const char *next = json_get_cstring(arena, json_get(page, "metadata"), "continue");
+	const char *next = kube_json_text(page, "metadata", "continue", NULL);
+	size_t		i;
+	json_t	   *item;
 
-	for (size_t i = 0; items != NULL && items->kind == JSON_KIND_ARRAY && i < items->u.array.count; i++)
+	json_array_foreach(json_object_get(page, "items"), i, item)
 	{
-		const char *name = json_get_cstring(arena, json_get(items->u.array.items[i], "metadata"), "name");
+		const char *name = kube_json_text(item, "metadata", "name", NULL);
 
 		if (name != NULL)
-			add_name(arena, names, capacity, name);
+			add_name(arena, names, capacity, arena_strdup(arena, name));
 	}
-	return next == NULL || next[0] == '\0' ? NULL : next;
+	return next == NULL || next[0] == '\0' ? NULL : arena_strdup(arena, next);
 }
 
 bool
@@ -57,7 +58,7 @@ crds_list(Asker *kube, Arena *arena, NameList *names, const char **why)
 	{
 		Ask			question = {.accept = METADATA_ALONE, .answer_limit = PAGE_LIMIT};
 		Answer		answer;
-		const JsonNode *page;
+		json_auto_t *page = NULL;
 
 		arena_init(&page_arena);
 		question.path = arena_printf(&page_arena, COLLECTION "?limit=%d%s%s", PAGE_SIZE,
@@ -80,17 +81,14 @@ crds_list(Asker *kube, Arena *arena, NameList *names, const char **why)
 }
 
 static bool
-serves(const JsonNode *crd, const char *version)
+serves(const json_t *crd, const char *version)
 {
-	const JsonNode *versions = json_path(crd, "spec", "versions", NULL);
+	size_t		i;
+	json_t	   *item;
 
-	for (size_t i = 0; versions != NULL && versions->kind == JSON_KIND_ARRAY && i < versions->u.array.count; i++)
-	{
-		const JsonNode *served = json_get(versions->u.array.items[i], "served");
-
-		if (json_string_is(json_get(versions->u.array.items[i], "name"), version))
-			return served != NULL && served->kind == JSON_KIND_BOOL && served->u.boolean;
-	}
+	json_array_foreach(kube_json_at(crd, "spec", "versions", NULL), i, item)
+		if (kube_json_is(json_object_get(item, "name"), version))
+		return json_is_true(json_object_get(item, "served"));
 	return false;
 }
 
@@ -106,7 +104,7 @@ crds_of_version(Asker *kube, Arena *arena, const NameList *names, const char *gr
 		const char *dot = strchr(names->names[i], '.');
 		Ask			question = {0};
 		Answer		answer;
-		const JsonNode *crd;
+		json_auto_t *crd = NULL;
 
 		if (dot == NULL || strcmp(dot + 1, group) != 0)
 			continue;

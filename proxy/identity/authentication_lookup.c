@@ -12,6 +12,7 @@
 #include "trust/authentication_config.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "cluster/ask.h"
 
 #define COLLECTION "/api/v1/namespaces/kube-system/configmaps"
 #define NAME "extension-apiserver-authentication"
@@ -26,24 +27,27 @@ authentication_lookup_wanted(void)
 LookupResult
 authentication_lookup(Arena *arena, const char **why)
 {
-	KubeConfig	kubeconfig = {0};
-	const JsonNode *config_map;
+	Asker	   *asker = asker_open(arena, config.authentication_kubeconfig, why);
+	Ask			question = {.path = COLLECTION "/" NAME, .attempts = 1};
+	Answer		answer;
+	json_auto_t *config_map = NULL;
 	char		reason[512];
-	int			status;
 
-	if (!kubeconfig_load(arena, config.authentication_kubeconfig, &kubeconfig, why))
+	if (asker == NULL)
 		return LOOKUP_FAILED;
-	config_map = kubeapi_read(arena, &kubeconfig, COLLECTION "/" NAME, &status, why);
+	config_map = ask_document(asker, arena, &question, &answer);
+	asker_close(asker);
+	*why = answer.why;
 	if (config_map != NULL && authentication_config_publish(config_map, reason, sizeof(reason)))
 		return LOOKUP_DONE;
 	if (config_map != NULL)
 		*why = arena_printf(arena, "the ConfigMap %s cannot be used: %s", NAME, reason);
-	if (status == 404)
+	if (answer.status == 404)
 	{
 		log_line(LOG_WARNING, "there is no ConfigMap %s in kube-system yet: no front proxy is believed", NAME);
 		return LOOKUP_DONE;
 	}
-	if (status != 403)
+	if (answer.status != 403)
 		return LOOKUP_FAILED;
 	*why = arena_printf(arena, "%s; usually fixed by: kubectl create rolebinding -n kube-system NAME "
 						"--role=extension-apiserver-authentication-reader --serviceaccount=NAMESPACE:NAME", *why);
@@ -53,7 +57,7 @@ authentication_lookup(Arena *arena, const char **why)
 /* --- Following the ConfigMap --- */
 
 static void
-take(const JsonNode *config_map)
+take(const json_t *config_map)
 {
 	unsigned	before = authentication_config()->generation;
 	char		why[512];
@@ -66,13 +70,13 @@ take(const JsonNode *config_map)
 }
 
 static void
-on_item(void *state, const JsonNode *object)
+on_item(void *state, const json_t *object)
 {
 	take(object);
 }
 
 static void
-on_event(void *state, const char *type, const JsonNode *object)
+on_event(void *state, const char *type, const json_t *object)
 {
 	if (strcmp(type, "DELETED") == 0)
 		log_line(LOG_WARNING, "the ConfigMap %s was deleted; what it said stays in force", NAME);

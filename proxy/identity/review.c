@@ -286,10 +286,9 @@ read_answer(Review *review, Arena *arena, int code, const json_t *document, cons
 }
 
 static void
-on_answer(void *state, int status, const char *body, size_t len, const char *why)
+on_answer(void *state, int status, const json_t *document, const char *why)
 {
 	Review	   *review = state;
-	json_auto_t *document = kube_json_read(body, len);
 	Arena		arena;
 	bool		answered;
 
@@ -333,7 +332,7 @@ start(ReviewCache *cache, JsonText document, const unsigned char *digest, bool s
 	review->stranger = stranger;
 	cache->under_way[stranger]++;
 	loop_timer_start(&review->timeout, REVIEW_TIMEOUT, on_timeout, review);
-	review->call = kubeapi_post(cache->api, cache->kind->path, document.bytes, document.len,
+	review->call = kubeapi_post(cache->api, cache->kind->path, document,
 								stranger ? cache->kind->strange_budget : cache->kind->budget,
 								on_answer, review);
 	return review;

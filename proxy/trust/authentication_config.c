@@ -21,7 +21,7 @@
 #include "base/watched_file.h"
 
 static AuthenticationConfig *in_force;
-static char *published;			/* canonical JSON of the ConfigMap's data; malloc'ed, NULL: unknown */
+static json_t *published;		/* the ConfigMap's data; NULL: unknown */
 static WatchedFile front_proxy_file;
 static WatchedFile clients_file;
 static bool poll_failed;
@@ -47,9 +47,9 @@ configuration_free(AuthenticationConfig *configuration)
 }
 
 static bool
-load_names(Arena *arena, NameList *list, const JsonNode *data, const char *key, char *why, size_t why_size)
+load_names(Arena *arena, NameList *list, const json_t *data, const char *key, char *why, size_t why_size)
 {
-	if (name_list_parse(arena, json_get_cstring(arena, data, key), list))
+	if (request_header_list(arena, kube_json_text(data, key, NULL), list))
 		return true;
 	snprintf(why, why_size, "%s: not a list of names", key);
 	return false;
@@ -57,11 +57,10 @@ load_names(Arena *arena, NameList *list, const JsonNode *data, const char *key, 
 
 /* Loads a bundle of the ConfigMap; an absent or empty one leaves *store NULL. */
 static bool
-load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const JsonNode *data,
-					  const char *key, char *why,
+load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const json_t *data, const char *key, char *why,
 					  size_t why_size)
 {
-	const char *pem = json_get_cstring(&fresh->arena, data, key);
+	const char *pem = kube_json_text(data, key, NULL);
 
 	if (pem == NULL || pem[0] == '\0')
 		return true;
@@ -69,7 +68,7 @@ load_published_bundle(AuthenticationConfig *fresh, X509_STORE * *store, const Js
 }
 
 static bool
-load_front_proxy(AuthenticationConfig *fresh, const JsonNode *data, char *why, size_t why_size)
+load_front_proxy(AuthenticationConfig *fresh, const json_t *data, char *why, size_t why_size)
 {
 	Arena	   *arena = &fresh->arena;
 	const char *path = config.requestheader_client_ca_file;
@@ -95,7 +94,7 @@ load_front_proxy(AuthenticationConfig *fresh, const JsonNode *data, char *why, s
 }
 
 static bool
-load_clients(AuthenticationConfig *fresh, const JsonNode *data, char *why, size_t why_size)
+load_clients(AuthenticationConfig *fresh, const json_t *data, char *why, size_t why_size)
 {
 	const char *path = config.client_ca_file;
 	JsonText	pem;
@@ -108,19 +107,15 @@ load_clients(AuthenticationConfig *fresh, const JsonNode *data, char *why, size_
 
 /* Builds a configuration from the files and the ConfigMap and puts it in force; on failure nothing changes. */
 static bool
-renew(const char *from, char *why, size_t why_size)
+renew(const json_t *data, char *why, size_t why_size)
 {
 	AuthenticationConfig *fresh = calloc(1, sizeof(*fresh));
-	const JsonNode *data = NULL;
-	JsonError	error;
 
 	if (fresh == NULL)
 		abort();
 	arena_init(&fresh->arena);
 	fresh->ca_names = sk_X509_NAME_new_null();
 	fresh->generation = in_force != NULL ? in_force->generation + 1 : 1;
-	if (from != NULL)
-		data = json_parse(&fresh->arena, from, strlen(from), NULL, NULL, &error);
 	if (fresh->ca_names == NULL || !load_front_proxy(fresh, data, why, why_size) ||
 		!load_clients(fresh, data, why, why_size))
 	{
@@ -172,25 +167,16 @@ authentication_config_incomplete(void)
 }
 
 bool
-authentication_config_publish(const JsonNode *config_map, char *why, size_t why_size)
+authentication_config_publish(const json_t *config_map, char *why, size_t why_size)
 {
-	JsonNode   *data = json_get(config_map, "data");
-	Arena		arena;
-	StrBuf		text;
-	bool		good = true;
+	json_t	   *data = json_object_get(config_map, "data");
+	json_auto_t *told = data != NULL ? json_incref(data) : json_object();
 
-	arena_init(&arena);
-	strbuf_init(&text, &arena);
-	json_write(&text, data != NULL ? data : json_new_object(&arena));
-	if (published == NULL || strcmp(published, text.bytes) != 0)
-	{
-		good = renew(text.bytes, why, why_size);
-		if (good)
-		{
-			free(published);
-			published = strdup(text.bytes);
-		}
-	}
-	arena_free(&arena);
-	return good;
+	if (published != NULL && json_equal(published, told))
+		return true;
+	if (!renew(told, why, why_size))
+		return false;
+	json_decref(published);
+	published = json_incref(told);
+	return true;
 }

@@ -16,6 +16,7 @@
 
 #include <openssl/x509.h>
 
+#include "codec/kube_json.h"
 #include "trust/request_header.h"
 
 /* Never changed, only replaced: pointers into it are valid until control returns to the loop. */
@@ -50,6 +51,6 @@ extern bool authentication_config_incomplete(void);
  * Applies the content of the ConfigMap extension-apiserver-authentication.  The same content again changes nothing.
  * False, with the reason, when the content is invalid: the old configuration stays in force.
  */
-extern bool authentication_config_publish(const JsonNode *config_map, char *why, size_t why_size);
+extern bool authentication_config_publish(const json_t *config_map, char *why, size_t why_size);
 
 #endif							/* AUTHENTICATION_CONFIG_H */

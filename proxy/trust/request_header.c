@@ -16,7 +16,28 @@
 #include <string.h>
 #include <strings.h>
 
+#include "codec/kube_json.h"
 #include "engine/base/json_scan.h"
+
+bool
+request_header_list(Arena *arena, const char *text, NameList *list)
+{
+	bool		empty = text == NULL || *text == '\0';
+	json_auto_t *array = empty ? json_null() : kube_json_read(text, strlen(text));
+	size_t		i;
+	json_t	   *item;
+
+	*list = (NameList) {.names = arena_alloc(arena, (json_array_size(array) + 1) * sizeof(char *))};
+	json_array_foreach(array, i, item)
+	{
+		const char *name = kube_json_text(item, NULL);
+
+		if (name == NULL || *name == '\0')
+			return false;
+		list->names[list->count++] = arena_strdup(arena, name);
+	}
+	return json_is_array(array) || json_is_null(array);
+}
 
 /* Returns the first value of the first listed header whose first value is not empty; NULL when there is none. */
 static const char *

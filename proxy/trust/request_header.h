@@ -27,6 +27,12 @@ typedef struct RequestHeaderNames
 	NameList	extra;			/* all values of all headers with these prefixes; the rest of the name is the key */
 } RequestHeaderNames;
 
+/*
+ * Reads a list of names as the ConfigMap extension-apiserver-authentication has it: a JSON array of non-empty strings;
+ * NULL and "" are an empty list.
+ */
+extern bool request_header_list(Arena *arena, const char *text, NameList *list);
+
 /* False, without a message, when no header names a user.  The user points into the headers. */
 extern bool request_header_user(Arena *arena, const RequestHeaderNames *names, const HttpHeader *headers,
 								size_t count, User *user);

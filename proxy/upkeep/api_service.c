@@ -162,7 +162,7 @@ complain(const ApiService *service, const char *what, int status, const char *wh
 }
 
 static void
-patch_done(void *state, int status, const char *body, size_t len, const char *why)
+patch_done(void *state, int status, const json_t *answer, const char *why)
 {
 	ApiService *service = state;
 
@@ -185,12 +185,10 @@ is_ours(Arena *arena, const Registration *registration)
 }
 
 static void
-read_done(void *state, int status, const char *body, size_t len, const char *why)
+read_done(void *state, int status, const json_t *document, const char *why)
 {
 	ApiService *service = state;
-	const JsonNode *document;
 	Registration registration;
-	JsonError	error;
 	Arena		arena;
 
 	service->call = NULL;
@@ -203,19 +201,17 @@ read_done(void *state, int status, const char *body, size_t len, const char *why
 		return;
 	}
 	arena_init(&arena);
-	document = json_parse(&arena, body, len, NULL, NULL, &error);
 
 	/*
 	 * Without a Service, kube-apiserver serves the group itself.  Another server's Service has its own certificate and
 	 * CAs.
 	 */
-	if (registration_read(&arena, document, &registration) && registration.is_remote && !registration.insecure &&
+	if (registration_read(document, &registration) && registration.is_remote && !registration.insecure &&
 		cas.store != NULL && is_ours(&arena, &registration) && is_outdated(&arena, service, registration.ca_bundle))
 	{
 		JsonText	patch = registration_trust(&arena, &registration, base64_encode(&arena, cas.pem));
 
-		service->call = kubeapi_patch(kube_api, registration_path(&arena, service->name), patch.bytes, patch.len,
-									  patch_done, service);
+		service->call = kubeapi_patch(kube_api, registration_path(&arena, service->name), patch, patch_done, service);
 	}
 	arena_free(&arena);
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -29,7 +30,13 @@
 
 #define LOOK_MS 1000
 #define EVENT_MS (5 * 60 * 1000)
+#define PROGRAM "kube-reports-proxy"
+#define MESSAGE \
+	"The database refused %llu connections for want of room (SQLSTATE 53300): raise max_connections, or the limit of " \
+	"the role or the database, or lower --database-connections, which is %d for this proxy. Requests wait for the " \
+	"connections that are open."
 #define NAMESPACE_FILE "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+#define NAMESPACE_LIMIT 63
 
 static KubeApi *kube_api;
 static LoopTimer timer;
@@ -39,22 +46,17 @@ static bool sending;
 
 /* Returns the namespace of this pod; outside of a cluster, a namespace that every cluster has. */
 static const char *
-pod_namespace(void)
+pod_namespace(Arena *arena)
 {
-	static char name[64];
 	const char *given = getenv("POD_NAMESPACE");
-	FILE	   *file;
+	JsonText	name;
+	const char *why;
 
 	if (given != NULL && given[0] != '\0')
 		return given;
-	file = fopen(NAMESPACE_FILE, "re");
-	if (file != NULL)
-	{
-		if (fgets(name, sizeof(name), file) != NULL)
-			name[strcspn(name, "\r\n")] = '\0';
-		fclose(file);
-	}
-	return name[0] != '\0' ? name : "default";
+	if (!file_read(arena, NAMESPACE_FILE, NAMESPACE_LIMIT, &name, &why) || name.len == 0)
+		return "default";
+	return arena_strndup(arena, name.bytes, strcspn(name.bytes, "\r\n"));
 }
 
 /* Returns POD_NAME or the host name, which is the pod's name unless the pod uses the host's network. */
@@ -67,19 +69,12 @@ pod_name(void)
 	if (given != NULL && given[0] != '\0')
 		return given;
 	if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0')
-		return "kube-reports-proxy";
+		return PROGRAM;
 	return name;
 }
 
 static void
-append_member(StrBuf *buf, const char *key, const char *value)
-{
-	strbuf_printf(buf, ",\"%s\":", key);
-	json_write_string(buf, value, strlen(value));
-}
-
-static void
-answered(void *state, int status, const char *body, size_t len, const char *why)
+answered(void *state, int status, const json_t *answer, const char *why)
 {
 	static bool warned;
 
@@ -96,39 +91,33 @@ answered(void *state, int status, const char *body, size_t len, const char *why)
 static void
 send_event(uint64_t refusals)
 {
-	const char *namespace = pod_namespace();
+	const char *namespace;
 	const char *name = pod_name();
 	time_t		now = time(NULL);
 	struct tm	parts;
 	char		stamp[32];
 	Arena		arena;
-	StrBuf		body;
+	json_t	   *event;
 
 	gmtime_r(&now, &parts);
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &parts);
 	arena_init(&arena);
-	strbuf_init(&body, &arena);
-	strbuf_puts(&body, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"generateName\":");
-	json_write_string(&body, arena_printf(&arena, "%s.", name), strlen(name) + 1);
-	append_member(&body, "namespace", namespace);
-	strbuf_puts(&body, "},\"involvedObject\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\"");
-	append_member(&body, "namespace", namespace);
-	append_member(&body, "name", name);
-	strbuf_puts(&body, "},\"type\":\"Warning\",\"reason\":\"DatabaseConnectionsRefused\"");
-	append_member(&body, "message",
-				  arena_printf(&arena, "The database refused %llu connections for want of room (SQLSTATE 53300): "
-							   "raise max_connections, or the limit of the role or the database, or lower "
-							   "--database-connections, which is %d for this proxy. Requests wait for the "
-							   "connections that are open.", (unsigned long long) refusals, config.connections));
-	append_member(&body, "firstTimestamp", stamp);
-	append_member(&body, "lastTimestamp", stamp);
-	strbuf_puts(&body, ",\"count\":1,\"source\":{\"component\":\"kube-reports-proxy\"}");
-	append_member(&body, "reportingComponent", "kube-reports-proxy");
-	append_member(&body, "reportingInstance", name);
-	strbuf_puts(&body, "}");
+	namespace = pod_namespace(&arena);
+	event = json_pack("{s:s, s:s, s:{s:o, s:o}, s:{s:s, s:s, s:o, s:o}, s:s, s:s, s:o, s:s, s:s, s:i, s:{s:s}, s:s,"
+					  " s:o}",
+					  "apiVersion", "v1", "kind", "Event",
+					  "metadata", "generateName", kube_json_string(arena_printf(&arena, "%s.", name)),
+					  "namespace", kube_json_string(namespace),
+					  "involvedObject", "apiVersion", "v1", "kind", "Pod",
+					  "namespace", kube_json_string(namespace), "name", kube_json_string(name),
+					  "type", "Warning", "reason", "DatabaseConnectionsRefused",
+					  "message", json_sprintf(MESSAGE, (unsigned long long) refusals, config.connections),
+					  "firstTimestamp", stamp, "lastTimestamp", stamp, "count", 1,
+					  "source", "component", PROGRAM,
+					  "reportingComponent", PROGRAM, "reportingInstance", kube_json_string(name));
 	sending = true;
-	kubeapi_post(kube_api, arena_printf(&arena, "/api/v1/namespaces/%s/events", namespace), body.bytes, body.len,
-				 TRANSFER_OTHER, answered, NULL);
+	kubeapi_post(kube_api, arena_printf(&arena, "/api/v1/namespaces/%s/events", namespace),
+				 kube_json_write(&arena, event), TRANSFER_OTHER, answered, NULL);
 	arena_free(&arena);
 }
 

@@ -39,6 +39,7 @@
  */
 #include "upkeep/policies.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -51,6 +52,9 @@
 #include "db/pg.h"
 
 #define SYSTEM_NAMESPACE "/api/v1/namespaces/kube-system"
+
+#define DISABLED "reports.kyverno.io/disabled"
+#define ENABLED "reports.kyverno.io/enabled"
 
 /* Changes within COLLECT_MS are sent together, such as the lists at the start. */
 #define COLLECT_MS 200
@@ -110,7 +114,7 @@ typedef struct Policy
 {
 	struct Policy *next;
 	unsigned	list;			/* number of the last list with this policy */
-	char	   *active;			/* what is sent about it; NULL: nothing */
+	json_t	   *active;			/* what is sent about it; NULL: nothing */
 	char		uid[];
 } Policy;
 
@@ -222,6 +226,16 @@ note_rest(const void *because, int status, const char *what, const char *why)
 	blamed_status = status;
 }
 
+/* The same for an answer with a status, or for none: why. */
+static void
+note_answer(const void *because, int status, const char *what, const char *asked, const char *why)
+{
+	char		told[256];
+
+	snprintf(told, sizeof(told), "%s was answered with status %d", asked, status);
+	note_rest(because, status, what, why != NULL ? why : told);
+}
+
 static void
 note_mended(const void *cause)
 {
@@ -231,10 +245,54 @@ note_mended(const void *cause)
 
 /* ---------- the policies ---------- */
 
-static bool
-same_text(const char *a, const char *b)
+/*
+ * The engine names the rules, those that Kyverno generates, too: the database asks it for them as well.  NULL, with
+ * which all rules count, if the policy has more levels than the engine reads.
+ */
+static json_t *
+policy_rules(const json_t *policy)
 {
-	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+	Arena		arena;
+	JsonText	text;
+	JsonError	error;
+	const JsonNode *document;
+	StrBuf		names;
+	json_t	   *rules = NULL;
+
+	arena_init(&arena);
+	text = kube_json_write(&arena, json_incref((json_t *) policy));
+	strbuf_init(&names, &arena);
+	document = json_parse(&arena, text.bytes, text.len, NULL, NULL, &error);
+	if (document != NULL)
+	{
+		json_write(&names, kyverno_policy_rules(&arena, document));
+		rules = kube_json_read(names.bytes, names.len);
+	}
+	arena_free(&arena);
+	return rules;
+}
+
+/*
+ * What the database is to know about a policy; NULL when its results do not count: a label disables them, or no label
+ * enables them (admission policies of kube-apiserver).
+ */
+static json_t *
+policy_active(const json_t *policy, const PolicyKind *kind)
+{
+	const char *name = kube_json_text(policy, "metadata", "name", NULL);
+	const char *namespace = kube_json_text(policy, "metadata", "namespace", NULL);
+	const char *version = kube_json_text(policy, "metadata", "resourceVersion", NULL);
+	const json_t *labels = kube_json_at(policy, "metadata", "labels", NULL);
+	bool		of_apiserver = kind->group == &groups[2];
+	bool		named = namespace != NULL && namespace[0] != '\0';
+
+	if (name == NULL || (of_apiserver ? !kube_json_is(json_object_get(labels, ENABLED), "true") :
+						 json_object_get(labels, DISABLED) != NULL))
+		return NULL;
+	return json_pack("{s:o, s:s, s:o*, s:s}",
+					 "policy", named ? json_sprintf("%s/%s", namespace, name) : json_string(name),
+					 "source", kind->source, "rules", kind->source[0] == '\0' ? policy_rules(policy) : NULL,
+					 "version", version == NULL ? "" : version);
 }
 
 /* Removes a policy; where points to it. */
@@ -246,7 +304,7 @@ policy_remove(Policy **where)
 	*where = gone->next;
 	if (gone->active != NULL)
 		note_change();
-	free(gone->active);
+	json_decref(gone->active);
 	free(gone);
 }
 
@@ -262,43 +320,36 @@ policy_find(PolicyWatch *watch, const char *uid)
 }
 
 static void
-policy_note(PolicyWatch *watch, const JsonNode *object, bool gone)
+policy_note(PolicyWatch *watch, const json_t *object, bool gone)
 {
-	Arena		arena;
-	Policy	  **where;
-	JsonNode   *active;
-	StrBuf		text;
-	const char *uid;
+	const char *uid = kube_json_text(object, "metadata", "uid", NULL);
+	Policy	  **where = uid != NULL ? policy_find(watch, uid) : NULL;
+	json_t	   *active;
 
-	arena_init(&arena);
-	uid = json_get_cstring(&arena, json_get(object, "metadata"), "uid");
-	where = uid != NULL ? policy_find(watch, uid) : NULL;
-	if (where != NULL && gone && *where != NULL)
-		policy_remove(where);
-	else if (where != NULL && !gone)
+	if (where == NULL)
+		return;
+	if (gone)
 	{
-		if (*where == NULL)
-		{
-			*where = calloc(1, sizeof(Policy) + strlen(uid) + 1);
-			if (*where == NULL)
-				abort();
-			memcpy((*where)->uid, uid, strlen(uid) + 1);
-		}
-		(*where)->list = watch->list;
-		active = kyverno_policy_active(&arena, object, watch->kind->source);
-		strbuf_init(&text, &arena);
-		if (active != NULL)
-			json_write(&text, active);
-		if (!same_text((*where)->active, text.bytes))
-		{
-			free((*where)->active);
-			(*where)->active = text.bytes != NULL ? strdup(text.bytes) : NULL;
-			if (text.bytes != NULL && (*where)->active == NULL)
-				abort();
-			note_change();
-		}
+		if (*where != NULL)
+			policy_remove(where);
+		return;
 	}
-	arena_free(&arena);
+	if (*where == NULL)
+	{
+		*where = calloc(1, sizeof(Policy) + strlen(uid) + 1);
+		if (*where == NULL)
+			abort();
+		memcpy((*where)->uid, uid, strlen(uid) + 1);
+	}
+	(*where)->list = watch->list;
+	active = policy_active(object, watch->kind);
+	if (active != NULL || (*where)->active != NULL)
+	{
+		if (!json_equal((*where)->active, active))
+			note_change();
+		json_decref((*where)->active);
+		(*where)->active = active;
+	}
 }
 
 /* ---------- sending ---------- */
@@ -329,24 +380,19 @@ tell(void *state)
 {
 	PgCall	   *call;
 	Arena		arena;
-	StrBuf		text;
+	json_t	   *set;
 
 	/* Another proxy may know better.  This proxy sends its set when its view is complete again. */
 	if (!view_whole())
 		return;
 	call = pg_call_new(PG_ACTIVE_POLICIES);
-	arena_init(&arena);
-	strbuf_init(&text, &arena);
-	strbuf_putc(&text, '[');
+	set = json_array();
 	for (size_t i = 0; i < KINDS; i++)
 		for (const Policy *policy = watches[i].policies; policy != NULL; policy = policy->next)
 			if (policy->active != NULL)
-			{
-				strbuf_puts(&text, text.len > 1 ? "," : "");
-				strbuf_puts(&text, policy->active);
-			}
-	strbuf_putc(&text, ']');
-	pg_add_text(call, text.bytes);
+				json_array_append(set, policy->active);
+	arena_init(&arena);
+	pg_add_text(call, kube_json_write(&arena, set).bytes);
 	arena_free(&arena);
 	telling_change = changed;
 	changed = false;
@@ -374,7 +420,7 @@ list_begin(void *state)
 }
 
 static void
-list_item(void *state, const JsonNode *object)
+list_item(void *state, const json_t *object)
 {
 	policy_note(state, object, false);
 }
@@ -396,7 +442,7 @@ list_end(void *state)
 }
 
 static void
-on_event(void *state, const char *type, const JsonNode *object)
+on_event(void *state, const char *type, const json_t *object)
 {
 	policy_note(state, object, strcmp(type, "DELETED") == 0);
 }
@@ -425,13 +471,11 @@ static void
 on_absence(void *state)
 {
 	PolicyWatch *watch = state;
-	Arena		arena;
+	char		list[128];
 
 	watch->watched = false;
-	arena_init(&arena);
-	note_rest(watch, 404, not_told, arena_printf(&arena, "the list of %s was answered with status 404",
-												 watch->kind->plural));
-	arena_free(&arena);
+	snprintf(list, sizeof(list), "the list of %s", watch->kind->plural);
+	note_answer(watch, 404, not_told, list, NULL);
 }
 
 static const KubeWatchHandler handler = {
@@ -514,34 +558,27 @@ note_served(const Document *document, const char *plural)
 }
 
 static void
-look_answered(void *state, int status, const char *body, size_t len, const char *why)
+look_answered(void *state, int status, const json_t *answer, const char *why)
 {
 	const Document *document = state;
-	const JsonNode *resources;
+	const json_t *resources = status == 200 ? json_object_get(answer, "resources") : NULL;
+	size_t		i;
+	json_t	   *resource;
 	const char *plural;
-	Arena		arena;
-	JsonError	error;
+	char		path[128];
 
-	arena_init(&arena);
-	resources = status == 200 ? json_get(json_parse(&arena, body, len, NULL, NULL, &error), "resources") : NULL;
-	if (resources != NULL && resources->kind == JSON_KIND_ARRAY)
-	{
-		note_mended(document);
-		for (size_t i = 0; i < resources->u.array.count; i++)
-			if ((plural = json_get_cstring(&arena, resources->u.array.items[i], "name")) != NULL)
-				note_served(document, plural);
-	}
-	else if (status == 404)
+	json_array_foreach(resources, i, resource)
+		if ((plural = kube_json_text(resource, "name", NULL)) != NULL)
+		note_served(document, plural);
+	if (json_is_array(resources) || status == 404)
 		note_mended(document);
 	else
 	{
 		look_failed = true;
-		note_rest(document, status, not_told,
-				  why != NULL ? why : arena_printf(&arena, "/apis/%s/%s was answered with status %d",
-												   document->group->name,
-												   document->group->versions[document->version], status));
+		snprintf(path, sizeof(path), "/apis/%s/%s", document->group->name,
+				 document->group->versions[document->version]);
+		note_answer(document, status, not_told, path, why);
 	}
-	arena_free(&arena);
 	if (--look_asked == 0)
 		look_end();
 }
@@ -591,20 +628,13 @@ look(void *state)
 static void begin(void *state);
 
 static void
-begin_answered(void *state, int status, const char *body, size_t len, const char *why)
+begin_answered(void *state, int status, const json_t *answer, const char *why)
 {
-	Arena		arena;
-	JsonError	error;
-	const char *uid;
+	const char *uid = status == 200 ? kube_json_text(answer, "metadata", "uid", NULL) : NULL;
 
-	arena_init(&arena);
-	uid = status == 200 ? json_get_cstring(&arena,
-										   json_get(json_parse(&arena, body, len, NULL, NULL, &error), "metadata"),
-										   "uid") : NULL;
 	if (uid == NULL)
 	{
-		note_rest(&begin_timer, status, "kube-apiserver does not say which cluster it is",
-				  why != NULL ? why : arena_printf(&arena, SYSTEM_NAMESPACE " was answered with status %d", status));
+		note_answer(&begin_timer, status, "kube-apiserver does not say which cluster it is", SYSTEM_NAMESPACE, why);
 		loop_timer_start(&begin_timer, AGAIN_MS, begin, NULL);
 	}
 	else if (strcasecmp(uid, config.cluster_id) != 0)
@@ -619,7 +649,6 @@ begin_answered(void *state, int status, const char *body, size_t len, const char
 		look(NULL);
 		tell_again(NULL);
 	}
-	arena_free(&arena);
 }
 
 static void

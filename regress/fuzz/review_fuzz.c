@@ -99,15 +99,14 @@ log_line(LogLevel level, const char *format,...)
 }
 
 KubeCall *
-kubeapi_post(KubeApi *api, const char *path, const char *body, size_t len, TransferBudget budget, KubeAnswer answer,
-			 void *state)
+kubeapi_post(KubeApi *api, const char *path, JsonText body, TransferBudget budget, KubeAnswer answer, void *state)
 {
 	KubeCall   *call = &calls[call_count++];
 
 	check(call_count <= CALLS);
 	for (size_t i = 0; i + 1 < call_count; i++)
-		check(!calls[i].open || strcmp(calls[i].document, body) != 0);
-	*call = (KubeCall) {.open = true, .document = strndup(body, len), .answer = answer, .state = state};
+		check(!calls[i].open || strcmp(calls[i].document, body.bytes) != 0);
+	*call = (KubeCall) {.open = true, .document = strndup(body.bytes, body.len), .answer = answer, .state = state};
 	return call;
 }
 
@@ -167,11 +166,12 @@ ask(size_t token, bool again)
 static void
 answer_call(size_t number, int code, const char *body)
 {
+	json_auto_t *answer = code == 0 ? NULL : kube_json_read(body, strlen(body));
+
 	if (number >= call_count || !calls[number].open)
 		return;
 	calls[number].open = false;
-	calls[number].answer(calls[number].state, code, code == 0 ? NULL : body, code == 0 ? 0 : strlen(body),
-						 code == 0 ? "away" : NULL);
+	calls[number].answer(calls[number].state, code, answer, code == 0 ? "away" : NULL);
 }
 
 static void

@@ -15,8 +15,6 @@
 
 #include "engine/base/ascii.h"
 
-#define DISABLED "reports.kyverno.io/disabled"
-#define ENABLED "reports.kyverno.io/enabled"
 #define CONTROLLERS "pod-policies.kyverno.io/autogen-controllers"
 #define ALL_CONTROLLERS "CronJob,DaemonSet,Deployment,Job,ReplicaSet,ReplicationController,StatefulSet"
 
@@ -318,29 +316,4 @@ kyverno_policy_rules(Arena *arena, const JsonNode *policy)
 		if (!is_made(own->u.array.items[i]->u.string))
 			json_append(arena, made, own->u.array.items[i]);
 	return made;
-}
-
-JsonNode *
-kyverno_policy_active(Arena *arena, const JsonNode *policy, const char *source)
-{
-	const JsonNode *metadata = json_get(policy, "metadata");
-	const JsonNode *labels = json_get(metadata, "labels");
-	const char *name = json_get_cstring(arena, metadata, "name");
-	const char *namespace_name = json_get_cstring(arena, metadata, "namespace");
-	const char *version = json_get_cstring(arena, metadata, "resourceVersion");
-	bool		of_apiserver = strcmp(source, "ValidatingAdmissionPolicy") == 0 ||
-	strcmp(source, "MutatingAdmissionPolicy") == 0;
-	JsonNode   *active;
-
-	if (name == NULL || (of_apiserver ? !json_string_is(json_get(labels, ENABLED), "true") :
-						 json_get(labels, DISABLED) != NULL))
-		return NULL;
-	active = json_new_object(arena);
-	json_set(arena, active, "policy", json_new_cstring(arena, namespace_name != NULL && namespace_name[0] != '\0' ?
-													   arena_printf(arena, "%s/%s", namespace_name, name) : name));
-	json_set(arena, active, "source", json_new_cstring(arena, source));
-	if (source[0] == '\0')
-		json_set(arena, active, "rules", kyverno_policy_rules(arena, policy));
-	json_set(arena, active, "version", json_new_cstring(arena, version != NULL ? version : ""));
-	return active;
 }

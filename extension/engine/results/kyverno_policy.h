@@ -20,12 +20,4 @@
  */
 extern JsonNode *kyverno_policy_rules(Arena *arena, const JsonNode *policy);
 
-/*
- * The description of a policy for the database:
- * {"policy":name or namespace/name,"source":...,"rules":[...],"version":resourceVersion}.  source is the source of the
- * results of this kind of policy; "" for ClusterPolicy and Policy, the only kinds with rules.  NULL when the results
- * of the policy do not count: a label disables them, or no label enables them (admission policies of kube-apiserver).
- */
-extern JsonNode *kyverno_policy_active(Arena *arena, const JsonNode *policy, const char *source);
-
 #endif							/* KYVERNO_POLICY_H */
