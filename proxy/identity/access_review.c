@@ -21,6 +21,7 @@
 /* Decisions about longer attributes are not kept in the cache (AUTHZ-11): clients choose the attributes. */
 #define ATTRIBUTES_LIMIT 10000
 
+static json_t *make_document(Arena *arena, const void *asked);
 static bool read_review(const json_t *status, ReviewAnswer *answer, const char **why);
 
 static ReviewKind kind = {
@@ -30,9 +31,16 @@ static ReviewKind kind = {
 	.strange_budget = TRANSFER_STRANGE_ACCESS,
 	.capacity = REMEMBERED_DECISIONS,
 	.most_under_way = DECISIONS_UNDER_WAY,
+	.document = make_document,
 	.read = read_review,
 };
 static ReviewCache *cache;
+
+typedef struct AccessQuestion
+{
+	const User *user;
+	const AccessAttributes *attributes;
+} AccessQuestion;
 
 void
 access_reviews_start(KubeApi *api)
@@ -250,6 +258,48 @@ review_spec(Arena *arena, const User *user, const AccessAttributes *asked)
 					 "extra", user->extra_count > 0 ? user_extra(user) : NULL);
 }
 
+static json_t *
+make_document(Arena *arena, const void *asked)
+{
+	const AccessQuestion *question = asked;
+
+	return json_pack("{s:s, s:s, s:{}, s:o}", "kind", "SubjectAccessReview",
+					 "apiVersion", "authorization.k8s.io/v1", "metadata",
+					 "spec", review_spec(arena, question->user, question->attributes));
+}
+
+/* --- The key --- */
+
+static void
+append_texts(StrBuf *key, const char *const *texts, size_t count)
+{
+	strbuf_printf(key, "%zu ", count);
+	for (size_t i = 0; i < count; i++)
+		strbuf_append(key, texts[i], strlen(texts[i]) + 1);
+}
+
+/* All that the document depends on: texts with the NUL at their ends, lists with their lengths. */
+static JsonText
+question_key(Arena *arena, const User *user, const AccessAttributes *asked)
+{
+	const char *const texts[] = {
+		asked->resource ? "resource" : "", asked->verb, asked->path, asked->group, asked->version, asked->resource_name,
+		asked->subresource, asked->namespace_name, asked->name, asked->label_selector, asked->field_selector,
+		user->name, user->uid == NULL ? "" : user->uid
+	};
+	StrBuf		key;
+
+	strbuf_init(&key, arena);
+	append_texts(&key, texts, sizeof(texts) / sizeof(texts[0]));
+	append_texts(&key, user->groups, user->group_count);
+	for (size_t i = 0; i < user->extra_count; i++)
+	{
+		append_texts(&key, &user->extra[i].key, 1);
+		append_texts(&key, user->extra[i].values, user->extra[i].value_count);
+	}
+	return (JsonText) {key.bytes, key.len};
+}
+
 static size_t
 attributes_length(const AccessAttributes *asked)
 {
@@ -261,12 +311,10 @@ void
 access_review_ask(Arena *arena, const User *user, bool stranger, const AccessAttributes *attributes,
 				  ReviewWaiter *waiter, ReviewDone done, void *state)
 {
-	json_t	   *review = json_pack("{s:s, s:s, s:{}, s:o}", "kind", "SubjectAccessReview",
-								   "apiVersion", "authorization.k8s.io/v1", "metadata",
-								   "spec", review_spec(arena, user, attributes));
+	AccessQuestion question = {user, attributes};
 
-	review_ask(cache, kube_json_write(arena, review), attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger,
-			   waiter, done, state);
+	review_ask(cache, question_key(arena, user, attributes), &question,
+			   attributes_length(attributes) < ATTRIBUTES_LIMIT, stranger, waiter, done, state);
 }
 
 /* --- The answer --- */

@@ -3,7 +3,7 @@
  * review.c
  *	  Reviews by kube-apiserver, each asked once and cached for a while.
  *
- * Answers are found by a keyed digest of the whole document: no two documents
+ * Answers are found by a keyed digest of the whole question: no two questions
  * share a digest, no client can choose a bucket, and a token is not kept in
  * memory after its review.
  *
@@ -30,7 +30,7 @@
 #define TEXT (JSON_COMPACT | JSON_ENCODE_ANY)
 
 /*
- * Number of digests of positively answered documents, which are kept to tell known askers from strangers: a power of
+ * Number of digests of positively answered questions, which are kept to tell known askers from strangers: a power of
  * two.
  */
 #define VOUCHED_SLOTS 8192
@@ -72,7 +72,7 @@ struct ReviewCache
 };
 
 static void
-make_digest(JsonText document, unsigned char *digest)
+make_digest(JsonText question, unsigned char *digest)
 {
 	static unsigned char key[DIGEST_SIZE];
 	static bool known;
@@ -81,7 +81,7 @@ make_digest(JsonText document, unsigned char *digest)
 	if (!known && getrandom(key, sizeof(key), 0) != sizeof(key))
 		abort();
 	known = true;
-	if (HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *) document.bytes, document.len, digest,
+	if (HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *) question.bytes, question.len, digest,
 			 &size) == NULL)
 		abort();
 }
@@ -318,10 +318,11 @@ on_timeout(void *state)
 }
 
 static Review *
-start(ReviewCache *cache, JsonText document, const unsigned char *digest, bool stranger)
+start(ReviewCache *cache, const void *question, const unsigned char *digest, bool stranger)
 {
 	Review	  **bucket = bucket_of(cache, digest);
 	Review	   *review = calloc(1, sizeof(*review));
+	Arena		arena;
 
 	if (review == NULL)
 		abort();
@@ -332,20 +333,22 @@ start(ReviewCache *cache, JsonText document, const unsigned char *digest, bool s
 	review->stranger = stranger;
 	cache->under_way[stranger]++;
 	loop_timer_start(&review->timeout, REVIEW_TIMEOUT, on_timeout, review);
-	review->call = kubeapi_post(cache->api, cache->kind->path, document,
-								stranger ? cache->kind->strange_budget : cache->kind->budget,
-								on_answer, review);
+	arena_init(&arena);
+	review->call = kubeapi_post(cache->api, cache->kind->path,
+								kube_json_write(&arena, cache->kind->document(&arena, question)),
+								stranger ? cache->kind->strange_budget : cache->kind->budget, on_answer, review);
+	arena_free(&arena);
 	return review;
 }
 
 void
-review_ask(ReviewCache *cache, JsonText document, bool remember, bool stranger, ReviewWaiter *waiter, ReviewDone done,
-		   void *state)
+review_ask(ReviewCache *cache, JsonText key, const void *question, bool remember, bool stranger, ReviewWaiter *waiter,
+		   ReviewDone done, void *state)
 {
 	unsigned char digest[DIGEST_SIZE];
 	Review	   *review;
 
-	make_digest(document, digest);
+	make_digest(key, digest);
 	review = find(cache, digest);
 	if (review != NULL && review->call == NULL && (review->expires_at == 0 || review->expires_at <= loop_now()))
 	{
@@ -374,7 +377,7 @@ review_ask(ReviewCache *cache, JsonText document, bool remember, bool stranger, 
 			done(state, REVIEW_REFUSED, NULL);
 			return;
 		}
-		review = start(cache, document, digest, stranger);
+		review = start(cache, question, digest, stranger);
 	}
 	review->remember |= remember;
 	waiter->review = review;

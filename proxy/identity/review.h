@@ -4,8 +4,8 @@
  *	  Reviews by kube-apiserver, each asked once and cached for a while.
  *
  * A review is a document that is posted and returns with a status: a
- * TokenReview or a SubjectAccessReview.  Equal documents are posted once at a
- * time, however many requests wait for the answer, and not at all while the
+ * TokenReview or a SubjectAccessReview.  Equal ones are posted once at a time,
+ * however many requests wait for the answer, and are not even made while the
  * answer is cached.  A failure is never cached.
  *
  * Reference: k8s-conformance AUTHN-06, AUTHZ-11, AUTHZ-12.
@@ -43,6 +43,9 @@ typedef struct ReviewKind
 	size_t		capacity;		/* answers in the cache; the least recently used one makes room */
 	size_t		most_under_way; /* more reviews in progress are refused; strangers are counted separately */
 
+	/* The document to post about a question. */
+	json_t	   *(*document) (Arena *arena, const void *question);
+
 	/* Reads the status of the review; false with *why when it is invalid.  answer and *why point into it. */
 	bool		(*read) (const json_t *status, ReviewAnswer *answer, const char **why);
 } ReviewKind;
@@ -66,13 +69,13 @@ typedef struct ReviewWaiter
 } ReviewWaiter;
 
 /*
- * Asks for a review.  done() runs once, maybe before this returns, unless the waiter is cancelled.  document is copied
- * if needed.  remember: whether the answer may be cached.  stranger: the asker is not known.  Reviews of strangers have
- * their own limits, so that their number delays no others.  After a positive answer, the same document no longer counts
- * as a stranger's.
+ * Asks for a review.  done() runs once, maybe before this returns, unless the waiter is cancelled.  Equal keys mean
+ * equal documents; key and question are used during the call.  remember: whether the answer may be cached.  stranger:
+ * the asker is not known.  Reviews of strangers have their own limits, so that their number delays no others.  After a
+ * positive answer, the same key no longer counts as a stranger's.
  */
-extern void review_ask(ReviewCache *cache, JsonText document, bool remember, bool stranger, ReviewWaiter *waiter,
-					   ReviewDone done, void *state);
+extern void review_ask(ReviewCache *cache, JsonText key, const void *question, bool remember, bool stranger,
+					   ReviewWaiter *waiter, ReviewDone done, void *state);
 
 /* done() will not run.  The review continues and its answer is cached. */
 extern void review_cancel(ReviewWaiter *waiter);

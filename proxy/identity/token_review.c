@@ -18,6 +18,7 @@
 #define REMEMBERED_TOKENS 4096
 #define TOKENS_UNDER_WAY 200
 
+static json_t *make_document(Arena *arena, const void *token);
 static bool read_review(const json_t *status, ReviewAnswer *answer, const char **why);
 
 static ReviewKind kind = {
@@ -27,6 +28,7 @@ static ReviewKind kind = {
 	.strange_budget = TRANSFER_STRANGE_TOKENS,
 	.capacity = REMEMBERED_TOKENS,
 	.most_under_way = TOKENS_UNDER_WAY,
+	.document = make_document,
 	.read = read_review,
 };
 static ReviewCache *cache;
@@ -55,14 +57,18 @@ token_reviews_possible(void)
 	return cache != NULL;
 }
 
+static json_t *
+make_document(Arena *arena, const void *token)
+{
+	return json_pack("{s:s, s:s, s:{}, s:{s:o, s:O*}}", "kind", "TokenReview",
+					 "apiVersion", "authentication.k8s.io/v1", "metadata",
+					 "spec", "token", kube_json_string(token), "audiences", audiences);
+}
+
 void
 token_review_ask(Arena *arena, const char *token, ReviewWaiter *waiter, ReviewDone done, void *state)
 {
-	json_t	   *review = json_pack("{s:s, s:s, s:{}, s:{s:o, s:O*}}", "kind", "TokenReview",
-								   "apiVersion", "authentication.k8s.io/v1", "metadata",
-								   "spec", "token", kube_json_string(token), "audiences", audiences);
-
-	review_ask(cache, kube_json_write(arena, review), true, true, waiter, done, state);
+	review_ask(cache, (JsonText) {token, strlen(token)}, token, true, true, waiter, done, state);
 }
 
 /* --- The answer --- */
