@@ -88,22 +88,10 @@ typedef struct Attempt
 {
 	Arena	   *arena;
 	StrBuf		received;
-	size_t		limit;
 	int			status;
 	bool		untrusted;
 	const char *why;
 } Attempt;
-
-static bool
-attempt_take(void *state, int status, const char *bytes, size_t len)
-{
-	Attempt    *attempt = state;
-
-	if (len > attempt->limit - attempt->received.len)
-		return false;
-	strbuf_append(&attempt->received, bytes, len);
-	return true;
-}
 
 static void
 attempt_done(void *state, int status, const char *why)
@@ -129,7 +117,8 @@ attempt_run(Asker *asker, const Ask *question, Attempt *attempt, long *retry_aft
 		.connections = asker->connections,
 		.retry_after = retry_after,
 		.untrusted = &attempt->untrusted,
-		.take = attempt_take,
+		.received = &attempt->received,
+		.limit = question->answer_limit > 0 ? question->answer_limit : ANSWER_LIMIT,
 		.done = attempt_done,
 		.state = attempt,
 	};
@@ -188,7 +177,7 @@ Answer
 ask(Asker *asker, Arena *arena, const Ask *question)
 {
 	int			attempts = question->attempts > 0 ? question->attempts : ATTEMPTS;
-	Attempt		attempt = {.arena = arena, .limit = question->answer_limit > 0 ? question->answer_limit : ANSWER_LIMIT};
+	Attempt		attempt = {.arena = arena};
 	long		delay = FIRST_DELAY_MS;
 	Answer		answer = {0};
 

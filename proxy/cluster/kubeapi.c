@@ -131,17 +131,6 @@ call_free(KubeCall *call)
 	call_count--;
 }
 
-static bool
-call_take(void *state, int status, const char *bytes, size_t len)
-{
-	KubeCall   *call = state;
-
-	if (call->received.len + len > CALL_ANSWER_LIMIT)
-		return false;
-	strbuf_append(&call->received, bytes, len);
-	return true;
-}
-
 static void
 call_finish(KubeCall *call, int status, const char *why)
 {
@@ -205,7 +194,8 @@ call_start(KubeApi *api, const char *path, JsonText body, bool patch, TransferBu
 		.body_len = body.len,
 		.patch = patch,
 		.timeout_ms = CALL_TIMEOUT_MS,
-		.take = call_take,
+		.received = &call->received,
+		.limit = CALL_ANSWER_LIMIT,
 		.done = call_done,
 		.state = call,
 	};

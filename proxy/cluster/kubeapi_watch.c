@@ -86,15 +86,15 @@ answer_begun(void *state, int status)
 }
 
 static void
-watch_transfer(KubeWatch *watch, const char *path, long timeout_ms,
+watch_transfer(KubeWatch *watch, const char *path, long timeout_ms, size_t limit,
 			   bool (*take) (void *state, int status, const char *bytes, size_t len),
 			   void (*done) (void *state, int status, const char *why))
 {
 	watch->status = 0;
 	strbuf_init(&watch->received, &watch->arena);
 	transfer_start(kubeapi_config(watch->api),
-				   &(TransferRequest) {.path = path, .timeout_ms = timeout_ms, .begun = answer_begun, .take = take,
-				   	.done = done, .state = watch});
+				   &(TransferRequest) {.path = path, .timeout_ms = timeout_ms, .received = &watch->received,
+				   	.limit = limit, .begun = answer_begun, .take = take, .done = done, .state = watch});
 }
 
 static void
@@ -127,17 +127,6 @@ watch_set_live(KubeWatch *watch, bool live)
 }
 
 /* ---------- the list ---------- */
-
-static bool
-page_take(void *state, int status, const char *bytes, size_t len)
-{
-	KubeWatch  *watch = state;
-
-	if (watch->received.len + len > PAGE_LIMIT)
-		return false;
-	strbuf_append(&watch->received, bytes, len);
-	return true;
-}
 
 static void
 watch_free(KubeWatch *watch)
@@ -210,7 +199,7 @@ list_page(KubeWatch *watch)
 									watch->next_page == NULL ? "" : "&continue=",
 									watch->next_page == NULL ? "" : transfer_escape(&watch->arena, watch->next_page));
 
-	watch_transfer(watch, path, PAGE_TIMEOUT_MS, page_take, page_done);
+	watch_transfer(watch, path, PAGE_TIMEOUT_MS, PAGE_LIMIT, NULL, page_done);
 }
 
 /* ---------- the watch ---------- */
@@ -280,9 +269,6 @@ event_take(void *state, int status, const char *bytes, size_t len)
 {
 	KubeWatch  *watch = state;
 
-	if (watch->received.len + len > EVENT_LIMIT)
-		return false;
-	strbuf_append(&watch->received, bytes, len);
 	if (status == 200 && memchr(bytes, '\n', len) != NULL)
 		loop_timer_start(&watch->lines_timer, 0, lines_read, watch);
 	return true;
@@ -321,7 +307,7 @@ watch_begin(KubeWatch *watch)
 
 	watch->lost = false;
 	watch->begun_at = loop_now();
-	watch_transfer(watch, path, (seconds + WATCH_GRACE_S) * 1000L, event_take, watch_done);
+	watch_transfer(watch, path, (seconds + WATCH_GRACE_S) * 1000L, EVENT_LIMIT, event_take, watch_done);
 }
 
 static void

@@ -54,7 +54,9 @@ struct Transfer
 	CURL	   *curl;
 	struct curl_slist *headers;
 	struct curl_slist *connect_to;
-	bool		refused;		/* take() returned false */
+	bool		refused;		/* the answer is beyond the limit, or take() returned false */
+	StrBuf	   *received;
+	size_t		limit;
 	long	   *retry_after;	/* retry_after and untrusted: NULL when not wanted */
 	bool	   *untrusted;
 	void		(*begun) (void *state, int status);
@@ -100,11 +102,13 @@ take_bytes(char *bytes, size_t size, size_t count, void *state)
 {
 	Transfer   *transfer = state;
 
-	if (transfer->take(transfer->state, transfer_status(transfer), bytes, size * count))
-		return size * count;
-	transfer->refused = true;
+	transfer->refused = transfer->received != NULL && size * count > transfer->limit - transfer->received->len;
+	if (!transfer->refused && transfer->received != NULL)
+		strbuf_append(transfer->received, bytes, size * count);
+	if (!transfer->refused && transfer->take != NULL)
+		transfer->refused = !transfer->take(transfer->state, transfer_status(transfer), bytes, size * count);
 	/* Returning less than the given size ends the transfer. */
-	return 0;
+	return transfer->refused ? 0 : size * count;
 }
 
 /* libcurl passes the head line by line, the empty line last.  The head of an interim answer (1xx) does not count. */
@@ -172,6 +176,8 @@ transfer_new(const KubeConfig *kubeconfig, const TransferRequest *request)
 
 	transfer->curl = curl;
 	transfer->begun = request->begun;
+	transfer->received = request->received;
+	transfer->limit = request->limit;
 	transfer->take = request->take;
 	transfer->done = request->done;
 	transfer->state = request->state;

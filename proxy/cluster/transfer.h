@@ -53,9 +53,13 @@ typedef struct TransferRequest
 	/* The head of the answer has arrived; NULL: not wanted.  The restriction of take applies. */
 	void		(*begun) (void *state, int status);
 
+	/* Where the bytes of the answer are appended; NULL: nowhere.  An answer beyond the limit ends the transfer. */
+	StrBuf	   *received;
+	size_t		limit;
+
 	/*
-	 * Bytes of the answer have arrived; false ends the transfer.  libcurl calls this: it must not call functions of
-	 * transfer.h.
+	 * These bytes of the answer have arrived; false ends the transfer.  NULL: not wanted.  libcurl calls this: it must
+	 * not call functions of transfer.h.
 	 */
 	bool		(*take) (void *state, int status, const char *bytes, size_t len);
 
