@@ -24,6 +24,7 @@
 #include "api/namespaces.h"
 #include "api/reply.h"
 #include "base/wakeup.h"
+#include "engine/base/hash.h"
 
 #define BATCH_WRITES 64
 #define BATCH_BYTES (4 * 1024 * 1024)
@@ -38,7 +39,6 @@
 #define COSTLY_OF_USER 16		/* of them, of the same user */
 #define COSTLY_REST_MS 2000		/* the longest pause after one */
 #define COSTLY_TRIES 5			/* of a write that conflicts with others each time */
-#define HASH_SEED 14695981039346656037u
 #define GATHER_MS 1				/* the least time for the clients of a batch to send their next writes */
 #define GATHER_MOST_MS 20		/* the most */
 #define GATHER_SHARE 4			/* that part of the time that the batch took */
@@ -669,15 +669,6 @@ member_costs(Member *write)
 
 /* ---------- a write ---------- */
 
-/* FNV-1a.  A collision only keeps two objects out of the same batch. */
-static uint64_t
-hash(uint64_t seed, const char *bytes, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		seed = (seed ^ (unsigned char) bytes[i]) * 1099511628211u;
-	return seed;
-}
-
 static void
 member_identify(Member *write)
 {
@@ -697,8 +688,9 @@ member_identify(Member *write)
 				return;
 		}
 	}
-	write->key = hash(HASH_SEED, route->namespace_name, strlen(route->namespace_name) + 1);
-	write->key = hash(write->key, name.bytes, name.len) | 1;
+	/* A collision only keeps two objects out of the same batch. */
+	write->key = hash_bytes(HASH_SEED, route->namespace_name, strlen(route->namespace_name) + 1);
+	write->key = hash_bytes(write->key, name.bytes, name.len) | 1;
 }
 
 void
@@ -717,7 +709,7 @@ batch_write(Exchange *exchange)
 	write->exchange = exchange;
 	write->lane = lane;
 	write->body = exchange->body;
-	write->user = hash(HASH_SEED, exchange->user->name, strlen(exchange->user->name));
+	write->user = hash_bytes(HASH_SEED, exchange->user->name, strlen(exchange->user->name));
 	if (write->body.len > COSTLY_BYTES)
 	{
 		costly_insert(write);

@@ -31,6 +31,7 @@
 #include <strings.h>
 
 #include "engine/api/metadata.h"
+#include "engine/base/hash.h"
 #include "base/config.h"
 #include "cluster/kubeapi.h"
 #include "base/log.h"
@@ -135,11 +136,7 @@ static void reconcile(void *state);
 static Namespace **
 bucket_of(const char *name)
 {
-	uint32_t	hash = 2166136261u;
-
-	for (; *name != '\0'; name++)
-		hash = (hash ^ (unsigned char) *name) * 16777619u;
-	return &buckets[hash % BUCKETS];
+	return &buckets[hash_bytes(HASH_SEED, name, strlen(name)) % BUCKETS];
 }
 
 static Namespace *

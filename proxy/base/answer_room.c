@@ -8,10 +8,12 @@
 #include "base/answer_room.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/config.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "engine/base/hash.h"
 
 /* Users are hashed to this many shares.  Two users of one share count as one user. */
 #define SHARES 1024
@@ -45,11 +47,7 @@ static bool release_pending;
 uint64_t
 answer_room_user(const char *name)
 {
-	uint64_t	hash = 14695981039346656037u;
-
-	for (; *name != '\0'; name++)
-		hash = (hash ^ (unsigned char) *name) * 1099511628211u;
-	return hash | 1;
+	return hash_bytes(HASH_SEED, name, strlen(name)) | 1;
 }
 
 static Share *

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "engine/base/hash.h"
 
 /* kube-apiserver's bounds, so that its dashboards fit. */
 const double metric_duration_bounds[DURATION_BUCKETS] =
@@ -157,24 +158,13 @@ make_key(Key *key, const char *verb, const char *group, const char *version, con
 		set_text(key->resource, RESOURCE_SIZE, resource);
 }
 
-static uint32_t
-hash_bytes(const void *bytes, size_t len)
-{
-	const unsigned char *byte = bytes;
-	uint32_t	hash = 2166136261u;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ byte[i]) * 16777619u;
-	return hash;
-}
-
 /*
  * Returns the entry of a key in this worker's table, which is made when new; the overflow entry when the table is full.
  */
 static CounterEntry *
 counter_entry(const Key *key, bool fits)
 {
-	uint32_t	hash = hash_bytes(key, sizeof(*key));
+	uint32_t	hash = hash_bytes(HASH_SEED, key, sizeof(*key));
 
 	for (size_t i = 0; fits && i < COUNTER_SERIES; i++)
 	{
@@ -195,7 +185,7 @@ counter_entry(const Key *key, bool fits)
 static DurationEntry *
 duration_entry(const Key *key, bool fits)
 {
-	uint32_t	hash = hash_bytes(key, sizeof(*key));
+	uint32_t	hash = hash_bytes(HASH_SEED, key, sizeof(*key));
 
 	for (size_t i = 0; fits && i < DURATION_SERIES; i++)
 	{
@@ -245,7 +235,7 @@ metrics_lasting(const char *verb, const char *group, const char *version, const 
 {
 	Key			key;
 	bool		fits = make_key(&key, verb, group, version, resource, 0);
-	uint32_t	hash = hash_bytes(&key, sizeof(key));
+	uint32_t	hash = hash_bytes(HASH_SEED, &key, sizeof(key));
 	LastingEntry *entry = &mine->lasting[LASTING_SERIES];
 
 	for (size_t i = 0; fits && i < LASTING_SERIES; i++)

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/hash.h"
+
 /* The names of an error type in a message and in the reason of a cause. */
 typedef struct FieldErrorWords
 {
@@ -506,18 +508,12 @@ append_subject(StrBuf *buf, const char *kind, const char *group, const char *nam
 	quote_text(buf, name, strlen(name));
 }
 
-/* FNV-1a over both texts of an error. */
+/* A hash of both texts of an error, with their ends. */
 static uint64_t
 error_hash(const FieldError *error)
 {
-	uint64_t	hash = UINT64_C(14695981039346656037);
-
-	for (const char *p = error->field; *p != '\0'; p++)
-		hash = (hash ^ (unsigned char) *p) * UINT64_C(1099511628211);
-	hash = (hash ^ 0xFF) * UINT64_C(1099511628211);
-	for (const char *p = error->message; *p != '\0'; p++)
-		hash = (hash ^ (unsigned char) *p) * UINT64_C(1099511628211);
-	return hash;
+	return hash_bytes(hash_bytes(HASH_SEED, error->field, strlen(error->field) + 1), error->message,
+					  strlen(error->message));
 }
 
 void
