@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 // patience is how long a test waits for what must come soon: the machine may be busy.
 const patience = 60 * time.Second
 
-// A stack is a database and two proxies, run by stack.py.
+// A stack is a database and two proxies, run by stack.py or by the program that STACK names.
 type stack struct {
 	Ports []int  `json:"ports"`
 	Pki   string `json:"pki"`
@@ -37,7 +38,11 @@ type stack struct {
 }
 
 func startStack() (*stack, error) {
-	s := &stack{command: exec.Command("/usr/bin/python3", "stack.py")}
+	program := os.Getenv("STACK")
+	if program == "" {
+		program = "stack.py"
+	}
+	s := &stack{command: exec.Command("/usr/bin/python3", program)}
 	var errorOutput limitedBuffer
 	s.command.Stderr = &errorOutput
 	s.input, _ = s.command.StdinPipe()
@@ -52,7 +57,7 @@ func startStack() (*stack, error) {
 	}
 	if err != nil {
 		s.end()
-		return nil, fmt.Errorf("stack.py: %w\n%s", err, errorOutput.bytes)
+		return nil, fmt.Errorf("%s: %w\n%s", program, err, errorOutput.bytes)
 	}
 	return s, nil
 }

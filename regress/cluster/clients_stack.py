@@ -1,0 +1,78 @@
+#!/usr/bin/python3
+"""What regress/clients/stack.py is, behind a real aggregator: a control plane whose APIServices lead to a proxy.
+
+It speaks as that one does: a line of JSON says where clients find it, both "ports" are kube-apiserver's, and each line
+of standard input is a command:
+
+    restart N        another proxy takes the APIServices over, as in a rolling restart, and the one before begins anew
+    compact          forgets the change log up to now
+
+The stack ends with its standard input.
+"""
+
+import json
+import signal
+import sys
+import unittest.mock
+
+sys.dont_write_bytecode = True
+
+from conftest import HTTP, TOP, Cluster  # noqa: E402
+from control_plane import GROUP_VERSIONS  # noqa: E402
+
+sys.path.append(str(TOP / "regress" / "clients"))
+with unittest.mock.patch.dict(sys.modules, conftest=HTTP):
+    from stack import compact  # noqa: E402
+
+# Clients name namespaces that they do not make.
+FLAGS = ["--disable-admission-plugins=NamespaceLifecycle"]
+
+
+class Clients(Cluster):
+    """Two proxies, one of which the APIServices lead to."""
+
+    def begin(self):
+        self.grant()
+        self.plane.service()
+        self.proxies = [self.proxy(*FLAGS), self.proxy(*FLAGS)]
+        self.lead()
+        return self
+
+    def lead(self):
+        self.plane.apply(*(self.plane.api_service(name, self.proxies[0].port) for name in GROUP_VERSIONS))
+        self.plane.wait_available()
+
+    def obey(self, line):
+        words = line.split()
+        if words[0] == "restart":
+            self.proxies.reverse()
+            self.lead()
+            self.proxies[1].restart()
+        elif words == ["compact"]:
+            compact(self.stack)
+        else:
+            raise ValueError(f"no such command: {line}")
+
+
+def main():
+    cluster = Clients()
+    try:
+        cluster.begin()
+        print(json.dumps({"ports": [cluster.plane.port] * 2, "pki": cluster.stack.pki,
+                          "kubeconfig": cluster.plane.kubeconfig}), flush=True)
+        for line in sys.stdin:
+            try:
+                cluster.obey(line)
+                answer = {}
+            except Exception as error:  # the client that asked fails with it
+                answer = {"error": repr(error)}
+            print(json.dumps(answer), flush=True)
+    finally:
+        cluster.end()
+
+
+if __name__ == "__main__":
+    # An interrupt from the terminal reaches the client as well, which ends this standard input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    main()
