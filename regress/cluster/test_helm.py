@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import node
 from client import POLR, path_of, report, until
 from conftest import TOP, Cluster
-from control_plane import API_SERVICES, GROUP_VERSIONS, NAMESPACE
+from control_plane import API_SERVICES, GROUP_VERSIONS, NAMESPACE, programs
 
 CHART = TOP / "helm" / "kube-reports"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "kube-reports"
@@ -112,11 +113,43 @@ def release(request):
         own.end()
 
 
+def waits(release):
+    """
+    What Kyverno's reportsServer.waitForReady runs before its controllers, for the Service of this chart: whether it
+    found the Service ready.
+    """
+    plane = release.plane
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "waits", "namespace": NAMESPACE}}
+    plane.apply({**role, "kind": "Role", "rules": [{"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
+                                                    "verbs": ["get", "list"]}]},
+                {**role, "kind": "RoleBinding",
+                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "waits"},
+                 "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": NAMESPACE}]})
+    account = pathlib.Path(plane.directory) / "waits"
+    account.mkdir(exist_ok=True)
+    (account / "token").write_text(plane.token(NAMESPACE, "default"), encoding="utf-8")
+    shutil.copy(f"{plane.pki}/ca.crt", account)
+    place = "/run/secrets/kubernetes.io/serviceaccount"
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-ec",
+         f'mount -t tmpfs none /run; mkdir -p {place}; mount --bind {account} {place}; exec "$@"', "sh",
+         programs()["kyverno-readiness-checker"], "check-endpoints", f"--service-name={FULLNAME}",
+         f"--namespace={NAMESPACE}", "--timeout=3s"],
+        capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(plane.port)})
+    ready = "endpoint is ready!" in done.stdout
+    assert ready == (done.returncode == 0) and (ready or "is not ready" in done.stdout), done.stdout + done.stderr
+    return ready
+
+
 def test_install(release):
     """
-    helm install --wait: the database is set up, proxies are ready, groups are taken over, and old reports are hidden.
+    helm install --wait: the database is set up, proxies are ready, as Kyverno's own check finds them, groups are taken
+    over, and old reports are hidden.
     """
+    assert not waits(release)
     release.run("install", RELEASE, str(CHART), "--wait", *release.values())
+    assert waits(release)
     assert release.taken() == list(GROUP_VERSIONS)
     release.plane.wait_available()
     until(lambda: release.names() == [], 30, "lists of the proxies")
