@@ -110,6 +110,7 @@ INSERT INTO public.regress_call VALUES
 	('string_at', $$kube_reports_internal.string_at('{"a": "b"}', 'a')$$),
 	('value_at', $$kube_reports_internal.value_at('{"a": "b"}', 'a')$$),
 	('filter_words', $$kube_reports_internal.filter_words('{"a": "b"}', 'a', '{b}')$$),
+	('known_word', $$kube_reports_internal.known_word('a', 'b', '{b}')$$),
 	('checked_filter', $$kube_reports_internal.checked_filter('{"a": "b"}', '{a}', 'the filter has', 'It has a.')$$),
 	('status_words', $$kube_reports_internal.status_words()$$),
 	('severity_words', $$kube_reports_internal.severity_words()$$),
@@ -321,8 +322,8 @@ SELECT kube_reports.dashboard('{}', '-infinity', '2026-01-01');
 SELECT kube_reports.dashboard(
 	'{"cluster": "x'' OR true --", "namespace": "x'' OR true --", "source": "x'' OR true --"}')->'top_policies' AS
 	policies;
-SELECT count(*) FROM kube_reports.cve('x'' OR true --'),
-	kube_reports.transitions('-infinity', 'infinity', ''' OR true --', '');
+SELECT count(*) FROM kube_reports.cve('x'' OR true --');
+SELECT count(*) FROM kube_reports.transitions('-infinity', 'infinity', ''' OR true --', '');
 -- Asked for by name, text, properties and score, it is not there either.
 SELECT f, (SELECT count(*) FROM kube_reports.search_results(f)) AS results,
 	(SELECT count(*) FROM kube_reports.search_resources(f)) AS resources,

@@ -2,7 +2,31 @@
 \set SHOW_CONTEXT never
 \set one '00000000-0000-0000-0000-000000000001'
 \set none '00000000-0000-0000-0000-000000000002'
+
+-- A cluster where none is known.
+BEGIN;
+DROP EXTENSION kube_reports;
+CREATE EXTENSION kube_reports;
+SELECT kube_reports.create_report(:'none',
+	'{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":"a"}}');
+ROLLBACK;
+
 SELECT kube_reports.register_cluster(:'one', 'here') > 0 AS known;
+
+-- A word that is no status or severity, also where nothing is stored that could be compared with it.
+SELECT count(*) FROM kube_reports.transitions(now(), now(), 'fial', 'pass');
+SELECT count(*) FROM kube_reports.transitions(now(), now(), new => 'passed');
+SELECT kube_reports.make_history(now());
+PREPARE transitions(text, text) AS SELECT count(*) FROM kube_reports.transitions('-infinity', 'infinity', $1, $2);
+SET plan_cache_mode = force_generic_plan;
+EXECUTE transitions('fial', NULL);
+EXECUTE transitions('fail', '');
+EXECUTE transitions(NULL, 'skip');
+RESET plan_cache_mode;
+DEALLOCATE transitions;
+SELECT kube_reports.severity_weight('hihg');
+SELECT s AS severity, kube_reports.severity_weight(s) AS weight
+	FROM unnest(kube_reports_internal.severity_words() || NULL::text) WITH ORDINALITY w(s, place) ORDER BY w.place;
 
 -- An unknown cluster.
 SELECT kube_reports.patch_report(:'none', 'policyreports.wgpolicyk8s.io', 'shop', 'a', '{}');

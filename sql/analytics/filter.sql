@@ -108,19 +108,32 @@ LANGUAGE sql IMMUTABLE
 RETURN ARRAY['unknown', 'info', 'low', 'medium', 'high', 'critical'];
 COMMENT ON FUNCTION kube_reports_internal.severity_words() IS 'the severities of results; unknown: none is given';
 
+-- PARALLEL SAFE and cheap to the planner: views and functions for readers use this function in conditions.
+CREATE FUNCTION kube_reports_internal.known_word(what text, word text, words text[]) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 1
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF word <> ALL (words) THEN
+		RAISE EXCEPTION 'there is no % "%"', what, word
+			USING ERRCODE = 'invalid_parameter_value',
+				HINT = format('It can be %s.', (SELECT string_agg(to_json(w)::text, ', ') FROM unnest(words) w));
+	END IF;
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.known_word(text, text, text[])
+	IS 'true for a word of a list and for null. Raises 22023 for any other, with the words in its hint; what: what the '
+		'word names, such as "status"';
+
 CREATE FUNCTION kube_reports_internal.filter_words(filter jsonb, member text, words text[]) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	given		text[] := kube_reports_internal.filter_strings(filter, member);
-	unknown		text;
 BEGIN
-	SELECT g INTO unknown FROM unnest(given) g WHERE g <> ALL (words) LIMIT 1;
-	IF FOUND THEN
-		RAISE EXCEPTION 'there is no % "%"', member, unknown USING ERRCODE = 'invalid_parameter_value',
-			HINT = format('It can be %s.', (SELECT string_agg(to_json(w)::text, ', ') FROM unnest(words) w));
-	END IF;
+	PERFORM kube_reports_internal.known_word(member, g, words) FROM unnest(given) g;
 	RETURN given;
 END
 $$;

@@ -82,18 +82,21 @@ END;
 COMMENT ON FUNCTION kube_reports.new_failures(timestamptz, uuid)
 	IS 'results that began to warn, fail or be in error at or after a time, or appeared so; cluster null: all';
 
+-- The words are checked once, also when no event is in that time.
 CREATE FUNCTION kube_reports.transitions(from_time timestamptz, to_time timestamptz,
 	old text DEFAULT NULL, new text DEFAULT NULL)
 	RETURNS SETOF kube_reports.result_event
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT e.* FROM kube_reports.result_event e
-	WHERE e.at >= from_time AND e.at < to_time
+	WHERE kube_reports_internal.known_word('status', old, kube_reports_internal.status_words() || ''::text)
+		AND kube_reports_internal.known_word('status', new, kube_reports_internal.status_words() || ''::text)
+		AND e.at >= from_time AND e.at < to_time
 		AND (old IS NULL OR coalesce(e.old_status, '') = old) AND (new IS NULL OR coalesce(e.new_status, '') = new);
 END;
 COMMENT ON FUNCTION kube_reports.transitions(timestamptz, timestamptz, text, text)
 	IS 'changes from one status to another in a time (end exclusive); null: any status; empty: none, it appeared or is '
-		'gone';
+		'gone. Raises 22023 for another word';
 
 CREATE FUNCTION kube_reports.fix_time(from_time timestamptz, to_time timestamptz, gone_is_fixed boolean DEFAULT false)
 	RETURNS TABLE (cluster uuid, cluster_name text, namespace text, severity text, fixed bigint,
@@ -141,9 +144,12 @@ COMMENT ON FUNCTION kube_reports.flapping(timestamptz, timestamptz, integer)
 
 CREATE FUNCTION kube_reports.severity_weight(severity text) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE severity WHEN 'critical' THEN 10 WHEN 'high' THEN 6 WHEN 'medium' THEN 3 WHEN 'info' THEN 0 ELSE 1 END;
+RETURN CASE severity WHEN 'critical' THEN 10 WHEN 'high' THEN 6 WHEN 'medium' THEN 3 WHEN 'low' THEN 1
+	WHEN 'unknown' THEN 1 WHEN 'info' THEN 0
+	ELSE kube_reports_internal.known_word('severity', severity, kube_reports_internal.severity_words())::integer END;
 COMMENT ON FUNCTION kube_reports.severity_weight(text)
-	IS 'what a result counts in weighted scores: critical 10, high 6, medium 3, low and unknown 1, info 0';
+	IS 'what a result counts in weighted scores: critical 10, high 6, medium 3, low, unknown and null 1, info 0. Raises '
+		'22023 for another word';
 
 -- Whole clusters have rows of their own.  Of other clusters, the reader sees the rows of single namespaces.  Unfolded
 -- deltas are added.

@@ -325,7 +325,7 @@ BEGIN
 	IF found_id IS NULL THEN
 		RAISE EXCEPTION 'cluster % is not known', cluster
 			USING ERRCODE = 'undefined_object',
-				DETAIL = (SELECT 'Known are: ' || string_agg(k.name_and_uid, ', ') || '.'
+				DETAIL = (SELECT coalesce('Known are: ' || string_agg(k.name_and_uid, ', ') || '.', 'None is known.')
 					FROM (SELECT concat_ws(' ', c.uid, '(' || nullif(c.name, '') || ')') AS name_and_uid
 						FROM kube_reports.cluster c ORDER BY c.id LIMIT 10) k),
 				HINT = 'register_cluster() makes a cluster known, and so does grant_proxy().';
