@@ -14,6 +14,20 @@ SET client_min_messages = warning;
 SELECT kube_reports.grant_cluster('regress_looking', :'one');
 SELECT kube_reports.grant_namespace('regress_looking', :'one', 'ns');
 RESET client_min_messages;
+
+-- Upkeep notes about once a minute that a proxy serves its cluster, and no other cluster: a connection may last for
+-- weeks.
+UPDATE kube_reports.cluster SET last_seen = now() - interval '2 hours';
+SELECT kube_reports_internal.api_maintain(:'one') IS NOT NULL AS maintained;
+SELECT f.cluster, f.silent_for < interval '1 minute' AS seen FROM kube_reports.fleet_freshness f ORDER BY f.cluster;
+UPDATE kube_reports.cluster SET last_seen = now() - interval '30 seconds' WHERE uid = :'one' RETURNING last_seen \gset
+SELECT kube_reports_internal.api_maintain(:'one') IS NOT NULL AS maintained;
+SELECT c.last_seen = :'last_seen' AS as_before FROM kube_reports.cluster c WHERE c.uid = :'one';
+-- A time far ahead was stored while the clock was ahead.
+UPDATE kube_reports.cluster SET last_seen = now() + interval '1 day' WHERE uid = :'one';
+SELECT kube_reports_internal.api_maintain(:'one') IS NOT NULL AS maintained;
+SELECT c.last_seen <= now() AS of_now FROM kube_reports.cluster c WHERE c.uid = :'one';
+
 CREATE FUNCTION pg_temp.fill(cluster uuid, many integer) RETURNS void LANGUAGE sql AS $$
 	INSERT INTO kube_reports.object (cluster_id, resource_type, namespace, name, metadata, body)
 		SELECT c.id, t, 'ns', 'r' || n, '{}', jsonb_build_object('scope', jsonb_build_object('kind', 'Pod', 'name',

@@ -332,8 +332,8 @@ CREATE VIEW kube_reports.fleet_freshness WITH (security_barrier) AS
 	WHERE c.id IN (SELECT w.id FROM kube_reports_internal.caller_cluster w)
 		OR c.id IN (SELECT n.cluster_id FROM kube_reports_internal.caller_namespace n);
 COMMENT ON VIEW kube_reports.fleet_freshness
-	IS 'clusters with the time a proxy of theirs last said hello, and the newest and the oldest evaluation among the '
-		'reports that the reader may see';
+	IS 'clusters with the time a proxy of theirs last opened a connection or ran upkeep (each minute), and the newest '
+		'and the oldest evaluation among the reports that the reader may see';
 
 ---- frameworks ----
 

@@ -124,21 +124,41 @@ COMMENT ON FUNCTION kube_reports_internal.api_result_counts(uuid, integer, kube_
 		'reports of cluster scope, severity null where there is none, category Other where there is none; at most '
 		'max_rows of them, failing ones (warn, fail, error) first; series: how many there are';
 
+-- A connection of a proxy may last for weeks, so upkeep refreshes the time, too.  Every replica's upkeep calls this; the
+-- row is written about once a minute, and a locked row is left alone.
+CREATE FUNCTION kube_reports_internal.note_served(cluster uuid) RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	UPDATE kube_reports.cluster c SET last_seen = now()
+		WHERE c.id = (SELECT k.id FROM kube_reports.cluster k WHERE k.uid = note_served.cluster
+			-- A time far ahead was stored while the clock was ahead.
+			AND (k.last_seen BETWEEN now() - interval '50 seconds' AND now() + interval '1 minute') IS NOT TRUE
+			FOR NO KEY UPDATE SKIP LOCKED)
+$$;
+COMMENT ON FUNCTION kube_reports_internal.note_served(uuid)
+	IS 'notes that a proxy serves a cluster now, unless that was noted less than a minute ago';
+
 CREATE FUNCTION kube_reports_internal.api_maintain(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+	more		boolean;
 BEGIN
 	IF NOT EXISTS (SELECT FROM kube_reports.cluster c WHERE c.uid = cluster
 		AND kube_reports_internal.may_serve(c.id, caller)) THEN
 		RETURN false;
 	END IF;
-	RETURN kube_reports.maintain();
+	more := kube_reports.maintain();
+	-- The last lock of the transaction: a removal of the cluster locks the store before the row.
+	PERFORM kube_reports_internal.note_served(cluster);
+	RETURN more;
 END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_maintain(uuid, kube_reports_internal.caller)
-	IS 'one small step of upkeep; true when there is more to do';
+	IS 'one small step of upkeep; true when there is more to do. Notes that a proxy serves the cluster';
 
 CREATE FUNCTION kube_reports_internal.api_catch_up(cluster uuid,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller()) RETURNS boolean

@@ -45,7 +45,8 @@ CREATE TABLE kube_reports.cluster (
 );
 COMMENT ON TABLE kube_reports.cluster IS 'Kubernetes clusters whose reports are kept here';
 COMMENT ON COLUMN kube_reports.cluster.uid IS 'uid of the namespace kube-system';
-COMMENT ON COLUMN kube_reports.cluster.last_seen IS 'when a proxy of the cluster last said hello';
+COMMENT ON COLUMN kube_reports.cluster.last_seen
+	IS 'when a proxy of the cluster last opened a connection or ran upkeep, to a minute or two';
 COMMENT ON COLUMN kube_reports.cluster.removing
 	IS 'unregister_cluster() has begun: nobody may act for it any more, and what is left of it goes';
 
