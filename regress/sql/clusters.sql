@@ -121,5 +121,31 @@ DELETE FROM kube_reports_internal.lane;
 SELECT count(*) AS log FROM kube_reports_internal.change;
 DELETE FROM kube_reports.cluster;
 SELECT name, rows FROM pg_temp.rows_of(:'two') WHERE rows <> 0;
+-- The last cluster leaves nothing: without clusters there is no history that could name users or policies.
+CREATE VIEW pg_temp.left_over AS
+	SELECT (SELECT count(*) FROM kube_reports_internal.detail) AS details,
+		(SELECT count(*) FROM kube_reports_internal.criterion) AS criteria,
+		(SELECT count(*) FROM kube_reports_internal.actor) AS actors;
+-- After DML, once upkeep has looked through the tables again.
+SELECT details > 0 AS details, criteria > 0 AS criteria, actors > 0 AS actors FROM pg_temp.left_over;
+SELECT what FROM kube_reports.pending;
+DO $$
+BEGIN
+	FOR step IN 1..300 LOOP
+		EXIT WHEN NOT kube_reports.maintain();
+		COMMIT;
+	END LOOP;
+END
+$$;
+SELECT * FROM pg_temp.left_over;
+SELECT what FROM kube_reports.pending;
+-- By unregister_cluster(), before it returns; the last but one leaves what it shares with the other.
+SELECT kube_reports.register_cluster(:'one') IS NOT NULL AND kube_reports.register_cluster(:'two') IS NOT NULL AS known;
+SELECT pg_temp.fill(:'one', 5), pg_temp.fill(:'two', 5);
+CALL kube_reports.unregister_cluster(:'one');
+SELECT details > 0 AS details, criteria > 0 AS criteria, actors > 0 AS actors FROM pg_temp.left_over;
+SELECT count(*) AS results FROM kube_reports.typed_result r WHERE r.message = 'of ' || :'two' AND r.policy = 'p';
+CALL kube_reports.unregister_cluster(:'two');
+SELECT * FROM pg_temp.left_over;
 DROP OWNED BY regress_leaving, regress_looking;
 DROP ROLE regress_leaving, regress_looking;

@@ -255,6 +255,18 @@ $$;
 COMMENT ON FUNCTION kube_reports_internal.collect_subjects(tid, tid)
 	IS 'removes subjects in a range of places that neither results nor history refer to';
 
+-- History belongs to clusters.  Without any, nothing has to be kept for it.
+CREATE FUNCTION kube_reports_internal.history_names_from() RETURNS timestamptz
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+	SELECT CASE WHEN EXISTS (SELECT FROM kube_reports.cluster) OR kube_reports_internal.is_restoring()
+		THEN kube_reports_internal.history_begins() - interval '1 month' ELSE 'infinity' END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.history_names_from()
+	IS 'the time before which a criterion or actor must have been used last, so that history cannot refer to it: a month '
+		'before the oldest month of history; infinity without clusters, which alone have history';
+
 -- History has no index by criterion, because every write would pay for the index.  Each event comes with counts, so a
 -- criterion's last count is removed after its last event.  When history has dropped the month of that removal, no event
 -- refers to the criterion.  The additional month allows for clocks that were set back.
@@ -267,11 +279,12 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	begins		timestamptz := kube_reports_internal.history_begins() - interval '1 month';
+	begins		timestamptz := kube_reports_internal.history_names_from();
 	candidates	bigint[];
 	unnoted		bigint[];
 BEGIN
-	SELECT count(*), array_agg(k.id) FILTER (WHERE u.used IS NULL AND k.last_counted < begins),
+	SELECT count(*), array_agg(k.id) FILTER (WHERE u.used IS NULL
+				AND (k.last_counted < begins OR begins = 'infinity')),
 			array_agg(k.id ORDER BY k.id) FILTER (WHERE u.used IS NULL AND k.last_counted IS NULL)
 		INTO looked_at, candidates, unnoted
 		FROM kube_reports_internal.criterion k
@@ -285,6 +298,8 @@ BEGIN
 	removed := 0;
 	IF candidates IS NOT NULL THEN
 		PERFORM kube_reports_internal.lock_store();
+		-- Again: a cluster may have come meanwhile.
+		begins := kube_reports_internal.history_names_from();
 		DELETE FROM kube_reports_internal.criterion k WHERE k.id = ANY (candidates) AND k.last_counted < begins
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup r WHERE r.criterion = k.id)
 			AND NOT EXISTS (SELECT FROM kube_reports_internal.rollup_policy p WHERE p.criterion = k.id)
@@ -307,7 +322,7 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-	begins CONSTANT timestamptz := date_trunc('month', kube_reports_internal.history_begins()) - interval '1 month';
+	begins		timestamptz := kube_reports_internal.history_names_from();
 	candidates	bigint[];
 BEGIN
 	SELECT count(*), array_agg(a.id) FILTER (WHERE a.last_used < begins) INTO looked_at, candidates
@@ -315,6 +330,7 @@ BEGIN
 	removed := 0;
 	IF candidates IS NOT NULL THEN
 		PERFORM kube_reports_internal.lock_store();
+		begins := kube_reports_internal.history_names_from();
 		DELETE FROM kube_reports_internal.actor a WHERE a.id = ANY (candidates) AND a.last_used < begins;
 		GET DIAGNOSTICS removed = ROW_COUNT;
 	END IF;

@@ -80,6 +80,9 @@ BEGIN
 	END IF;
 	IF NOT kube_reports_internal.has_rows(cluster_id) THEN
 		PERFORM kube_reports_internal.lock_store();
+		IF kube_reports_internal.remove_shared_rows(cluster_id) THEN
+			RETURN true;
+		END IF;
 		-- Rows that were added meanwhile are deleted with their lane and cluster.
 		DELETE FROM kube_reports_internal.lane l WHERE l.cluster_id = remove_cluster_step.cluster_id;
 		DELETE FROM kube_reports.cluster c WHERE c.id = remove_cluster_step.cluster_id;
@@ -163,6 +166,33 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.remove_cluster_step(integer)
 	IS 'removes the next rows of a cluster that is marked to be removed, at last the cluster; false: it is gone';
+
+-- Without another cluster nobody can use these rows again, and no proxy remains whose upkeep would look for them.
+CREATE FUNCTION kube_reports_internal.remove_shared_rows(cluster_id integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	what		text;
+	removed		bigint;
+BEGIN
+	IF EXISTS (SELECT FROM kube_reports.cluster c WHERE c.id <> remove_shared_rows.cluster_id) THEN
+		RETURN false;
+	END IF;
+	FOREACH what IN ARRAY ARRAY['detail', 'criterion', 'actor'] LOOP
+		EXECUTE format('DELETE FROM kube_reports_internal.%1$I WHERE ctid = ANY (ARRAY('
+			'SELECT x.ctid FROM kube_reports_internal.%1$I x LIMIT 5000))', what);
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		IF removed > 0 THEN
+			RETURN true;
+		END IF;
+	END LOOP;
+	RETURN false;
+END
+$$;
+COMMENT ON FUNCTION kube_reports_internal.remove_shared_rows(integer)
+	IS 'removes the next rows that clusters share (texts, criteria, actors), when the cluster is the only one and has '
+		'no other rows; the caller holds the lock of the store. False: there are none, or there is another cluster';
 
 CREATE FUNCTION kube_reports_internal.has_rows(cluster_id integer) RETURNS boolean
 LANGUAGE sql VOLATILE

@@ -276,10 +276,15 @@ BEGIN
 	DELETE FROM kube_reports_internal.rollup_policy p WHERE p.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.score_daily s WHERE s.cluster_id = OLD.id;
 	DELETE FROM kube_reports_internal.aggregation_queue q WHERE q.cluster_id = OLD.id;
+	-- The cluster shared these with others.  A table that upkeep is at needs no reminder.
+	UPDATE kube_reports_internal.garbage_sweep s SET hurry = true, due_at = '-infinity'
+		WHERE s.what IN (SELECT g.what FROM kube_reports_internal.garbage_sweep g
+			WHERE g.what IN ('detail', 'criterion', 'actor') FOR UPDATE SKIP LOCKED);
 	RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION kube_reports_internal.dml_removed() IS 'trigger: history and counts go with their cluster';
+COMMENT ON FUNCTION kube_reports_internal.dml_removed()
+	IS 'trigger: history and counts go with their cluster; upkeep looks at once for what clusters share';
 
 -- Nobody can watch a removed lane, and nothing else would ever delete its log.
 CREATE FUNCTION kube_reports_internal.dml_lane_removed() RETURNS trigger
