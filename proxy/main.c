@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *	  The parent process: starts, restarts and stops the workers and the upkeep process.
+ *	  The parent process: starts, restarts and stops the workers, the upkeep and the feed process.
  *
  * The parent reads the settings, opens the listening sockets (listeners.c) and
  * forks the workers.  The parent restarts a worker that died; until then the
- * other workers accept the connections to its sockets.  The upkeep process is
- * one more child; it does not listen on any socket.
+ * other workers accept the connections to its sockets.  The upkeep process and
+ * the feed process are children, too; they do not listen on any socket.
  *
  * Shutdown works as in kube-apiserver.  On SIGTERM readyz fails at once, and
  * the proxy serves everything for --shutdown-delay-duration; each answer asks
@@ -48,11 +48,12 @@
 #include "base/notify.h"
 #include "api/result_metrics.h"
 #include "api/api.h"
+#include "api/feed_channel.h"
+#include "api/feed_reader.h"
 #include "api/health.h"
 #include "http/server.h"
 #include "base/termination.h"
 #include "http/tls.h"
-#include "base/wakeup.h"
 #include "commands/command.h"
 #include "db/pg.h"
 #include "upkeep/upkeep.h"
@@ -73,7 +74,7 @@
 /* How often the proxy asks kube-apiserver for what it needs to start, one second apart, before it gives up. */
 #define ASK_ATTEMPTS 60
 
-/* A child.  The upkeep process is the last entry, after the workers. */
+/* A child.  The upkeep process, if there is one, and the feed process are the last entries, after the workers. */
 typedef struct Worker
 {
 	pid_t		pid;			/* 0 when it does not run */
@@ -86,9 +87,15 @@ static Worker *workers;
 static int	child_count;
 
 static bool
+is_feed(int index)
+{
+	return index == child_count - 1;
+}
+
+static bool
 is_upkeep(int index)
 {
-	return index == config.workers;
+	return index == config.workers && !is_feed(index);
 }
 
 /* --- A child --- */
@@ -158,6 +165,23 @@ upkeep_tick(void)
 {
 	metrics_tick();
 	look_for_term(upkeep_end);
+}
+
+/* The feed process ends when the parent says so: after the workers, which it serves to their end. */
+static volatile sig_atomic_t feed_ends;
+
+static void
+on_feed_end(int signal_number)
+{
+	feed_ends = 1;
+}
+
+static void
+feed_tick(void)
+{
+	metrics_tick();
+	if (feed_ends)
+		http_server_exit();
 }
 
 /* A restarted worker reads the authentication settings again: what the parent read at its start may be out of date. */
@@ -237,6 +261,25 @@ run_upkeep(int index, pid_t parent)
 	exit(0);
 }
 
+static _Noreturn void
+run_feed(int index, pid_t parent)
+{
+	struct sigaction end = {.sa_handler = on_feed_end};
+
+	begin_child(index, parent);
+	/* A service manager may send SIGTERM to all processes. */
+	signal(SIGTERM, SIG_IGN);
+	sigaction(SIGUSR2, &end, NULL);
+	/* The name that ps and top show. */
+	prctl(PR_SET_NAME, "kube-reports-fd");
+	listeners_close();
+	/* Starts only the loop. */
+	http_server_start();
+	feed_reader_start();
+	http_server_run(feed_tick, worker_drained);
+	exit(0);
+}
+
 /* --- The parent --- */
 
 static _Noreturn void
@@ -252,7 +295,11 @@ child_name(int index)
 {
 	static char name[32];
 
-	snprintf(name, sizeof(name), is_upkeep(index) ? "the upkeep process" : "worker %d", index);
+	if (is_upkeep(index))
+		return "the upkeep process";
+	if (is_feed(index))
+		return "the feed process";
+	snprintf(name, sizeof(name), "worker %d", index);
 	return name;
 }
 
@@ -267,6 +314,8 @@ start_worker(int index)
 	{
 		if (is_upkeep(index))
 			run_upkeep(index, parent);
+		if (is_feed(index))
+			run_feed(index, parent);
 		run_worker(index, parent);
 	}
 	worker->started_at = loop_now();
@@ -279,13 +328,14 @@ start_worker(int index)
 	worker->pid = pid;
 }
 
+/* Signals all children but the feed process.  Returns how many there are. */
 static int
 signal_workers(int signal_number)
 {
 	int			alive = 0;
 
 	for (int i = 0; i < child_count; i++)
-		if (workers[i].pid > 0)
+		if (workers[i].pid > 0 && !is_feed(i))
 		{
 			alive++;
 			if (signal_number != 0)
@@ -302,9 +352,11 @@ on_worker_gone(int index, int status, bool stopping)
 
 	worker->pid = 0;
 	metrics_worker_gone(index, !stopping);
-	if (stopping)
+	if (index < config.workers)
+		feed_channel_worker_gone(index);
+	if (stopping && (!is_feed(index) || signal_workers(0) == 0))
 		return;
-	if (!is_upkeep(index))
+	if (index < config.workers)
 	{
 		listeners_worker_gone(index);
 		signal_workers(SIGUSR1);
@@ -337,9 +389,12 @@ reap_workers(bool stopping)
 				on_worker_gone(i, status, stopping);
 }
 
-/* Starts the workers that are due.  Returns the milliseconds until the next one is due, at most a minute. */
+/*
+ * Starts the children that are due.  Returns the milliseconds until the next one is due, at most a minute.  When the
+ * proxy stops, only the feed process is started again: the open watches need it.
+ */
 static uint64_t
-start_due_workers(void)
+start_due_workers(bool stopping)
 {
 	uint64_t	wait = 60 * 1000;
 
@@ -347,7 +402,7 @@ start_due_workers(void)
 	{
 		uint64_t	now = loop_now();
 
-		if (workers[i].pid > 0)
+		if (workers[i].pid > 0 || (stopping && !is_feed(i)))
 			continue;
 		if (workers[i].start_at <= now)
 			start_worker(i);
@@ -355,6 +410,19 @@ start_due_workers(void)
 			wait = workers[i].start_at - now;
 	}
 	return wait;
+}
+
+/* Ends the feed process when no other child is left.  True when none is left at all. */
+static bool
+end_feed(int signal_number)
+{
+	pid_t		feed = workers[child_count - 1].pid;
+
+	if (signal_workers(0) > 0)
+		return false;
+	if (feed > 0)
+		kill(feed, signal_number);
+	return feed <= 0;
 }
 
 /* Keeps the workers running until a signal, then stops them.  Returns the exit code. */
@@ -372,13 +440,16 @@ supervise(const sigset_t * signals)
 		int			received;
 
 		reap_workers(stopping);
-		if (stopping && signal_workers(0) == 0)
+		if (stopping && end_feed(SIGUSR2))
 			return code;
-		wait = stopping ? 1000 : start_due_workers();
+		wait = start_due_workers(stopping);
+		if (stopping && wait > 1000)
+			wait = 1000;
 		if (stopping && loop_now() >= kill_at)
 		{
 			log_line(LOG_ERROR, "workers that did not end are killed");
 			signal_workers(SIGKILL);
+			end_feed(SIGKILL);
 			code = 1;
 		}
 		timeout.tv_sec = (time_t) (wait / 1000);
@@ -500,7 +571,7 @@ main(int argc, char **argv)
 	if (config.cluster_id[0] == '\0')
 		learn_cluster_id();
 	learn_authentication();
-	child_count = config.workers + config.upkeep;
+	child_count = config.workers + config.upkeep + 1;
 	workers = calloc((size_t) child_count, sizeof(*workers));
 	if (workers == NULL)
 		start_error("start", strerror(errno));
@@ -514,7 +585,7 @@ main(int argc, char **argv)
 	metrics_init(config.workers, config.upkeep);
 	result_metrics_init();
 	pg_init();
-	wakeup_init(config.workers);
+	feed_channel_init(config.workers);
 	if (!listeners_open(why, sizeof(why)))
 		start_error("the ports", why);
 	write_pid_file();
@@ -527,9 +598,8 @@ main(int argc, char **argv)
 	sigaddset(&signals, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	log_line(LOG_NOTICE, "kube-reports-proxy %s listens at %s port %d (HTTPS), for health and metrics at %s port %d "
-			 "(HTTP, 0: not), with %d workers, "
-			 "%s and at most %d database connections", KUBE_REPORTS_VERSION, config.bind_address, config.secure_port,
-			 config.metrics_bind_address,
+			 "(HTTP, 0: not), with %d workers, the feed process, %s and at most %d database connections",
+			 KUBE_REPORTS_VERSION, config.bind_address, config.secure_port, config.metrics_bind_address,
 			 config.metrics_port, config.workers, config.upkeep ? "the upkeep process" : "no upkeep process",
 			 config.connections);
 	notify_ready();

@@ -14,7 +14,6 @@
 #include "base/config.h"
 #include "base/loop.h"
 #include "base/offload.h"
-#include "base/wakeup.h"
 #include "db/pg.h"
 #include "identity/identity.h"
 
@@ -39,8 +38,7 @@ api_start(int worker)
 	offload_start();
 	identity_start();
 	pg_start_worker(worker);
-	watches_start();
-	wakeup_attach(worker, feed_note_version);
+	watches_start(worker);
 	namespaces_start(false);
 	loop_timer_start(&probe_timer, PROBE_MS, probe, NULL);
 }

@@ -19,11 +19,10 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "api/feed.h"
+#include "api/feed_channel.h"
 #include "base/metrics.h"
 #include "api/namespaces.h"
 #include "api/reply.h"
-#include "base/wakeup.h"
 #include "engine/base/hash.h"
 
 #define BATCH_WRITES 64
@@ -317,10 +316,7 @@ batch_answer(Batch *batch, const PgResult *result)
 		reply_send(write->exchange, &reply, NULL);
 	}
 	if (newest > 0)
-	{
-		feed_wake(batch->lane->lane, newest);
-		wakeup_tell(batch->lane->lane, newest);
-	}
+		feed_channel_written(batch->lane->lane, newest);
 }
 
 static void

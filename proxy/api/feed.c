@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * feed.c
- *	  The change log of a lane, read once for all watchers of this worker.
+ *	  The newest changes of the lanes that are watched in this worker.
  *
- * One api_poll asks for the newest versions of all lanes with feeds.  A feed
- * whose lane moved calls api_changes, one call at a time.  An empty answer
- * means that the feed has read everything up to the version of the previous
- * poll, even if that version has no row any more.  A version from a writer of
- * this proxy makes the feed read, but does not move its position: the database
- * server of that write may have failed before its standby received the write.
+ * The feed process reads the change log (feed_reader.c) and tells all workers
+ * of it through feed_channel.h.  Here a feed keeps what concerns its watchers.
+ * It believes the order of the records and nothing else: when it has missed
+ * one, it begins anew, and each watcher asks the log on its own.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/config.h"
+#include "api/feed_channel.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -27,22 +25,18 @@
 #define RING_EVENTS 1000
 #define RING_BYTES (8 * 1024 * 1024)
 #define RING_SLOTS 1024			/* a power of two above RING_EVENTS */
-#define ROWS_MOST 200			/* of one api_changes call */
-#define ANSWER_BYTES (4 * 1024 * 1024)	/* fewer rows are asked for when an answer is larger */
-#define IDLE_POLL_MS 1000
-#define HEAR_MS 10				/* shortest time between reads for versions of other workers */
+#define RECORDS_AT_ONCE 200		/* taken from the channel before other work has its turn */
+#define POLL_MS 1000
 #define RETRY_MS 500
 #define CALL_TIMEOUT_MS 5000
 #define BOOKMARKS 4				/* kept by a feed */
-#define REPRESENTATIONS 256		/* known to a worker */
-#define FEED_REPRESENTATIONS 16 /* in use in one feed; watches with others read on their own */
 #define POSTGRES_EPOCH 946684800	/* 2000-01-01 in seconds since 1970 */
 
 typedef struct InUse
 {
 	int			number;
-	unsigned	users;
-	int64_t		since;			/* events above this version carry it; -1: no event so far */
+	unsigned	users;			/* 0: given up at the next sweep */
+	int64_t		since;			/* events above this version carry it; -1: not told yet */
 } InUse;
 
 typedef struct Bookmark
@@ -58,22 +52,10 @@ struct Feed
 	unsigned	followers;
 	Follower   *first;
 	int64_t		position;		/* -1: not known yet */
-	int64_t		wanted;			/* newest version heard of: a reason to read */
-	int64_t		heard;			/* from another worker, not in wanted yet */
-	int64_t		polled;			/* result of the last poll */
-	int64_t		asked_wanted;	/* wanted and polled when the call in flight was sent */
-	int64_t		asked_polled;
-	int64_t		polled_position;	/* position when the poll in flight was sent */
-	int64_t		behind;			/* a version below the position that api_changes accepted */
-	bool		check;			/* call api_changes even if wanted is not newer */
-	PgCall	   *call;
-	uint64_t	not_before;		/* after a failure */
-	int			rows;			/* to ask for */
-	int			asked_rows;
+	bool		moved;			/* by the records of this turn */
+	bool		unasked;		/* what is wanted of the lane has changed */
 	InUse		uses[FEED_REPRESENTATIONS];
 	size_t		use_count;
-	int			asked[FEED_REPRESENTATIONS];	/* representations of the call in flight */
-	size_t		asked_count;
 	Event	   *ring[RING_SLOTS];
 	uint64_t	ring_first;		/* number of the oldest event */
 	uint64_t	ring_end;		/* number of the next event to come */
@@ -89,223 +71,9 @@ struct Feed
 static const FeedEvents *told;
 static Feed *feeds;
 static LoopTimer poll_timer;
-static LoopTimer hear_timer;
-static uint64_t heard_at;
-static PgCall *poll_call;
 static int	failed_polls = 2;	/* so feed_database_answers() is false before the first success */
-static char *tokens[REPRESENTATIONS];
-static int	token_count;
-
-static void feed_read(Feed *feed);
-
-static void *
-allocate(size_t size)
-{
-	void	   *pointer = calloc(1, size);
-
-	if (pointer == NULL)
-		abort();
-	return pointer;
-}
-
-/* ---------- frames, representations, events ---------- */
-
-static Frame *
-frame_allocate(size_t len)
-{
-	Frame	   *frame = malloc(sizeof(Frame) + len);
-
-	if (frame == NULL)
-		abort();
-	frame->references = 1;
-	frame->len = len;
-	return frame;
-}
-
-Frame *
-frame_new(const char *bytes, size_t len)
-{
-	Frame	   *frame = frame_allocate(len);
-
-	memcpy(frame->bytes, bytes, len);
-	return frame;
-}
-
-Frame *
-frame_hold(Frame *frame)
-{
-	frame->references++;
-	return frame;
-}
-
-void
-frame_release(Frame *frame)
-{
-	if (frame != NULL && --frame->references == 0)
-		free(frame);
-}
-
-int
-representation_number(JsonText token)
-{
-	for (int i = 0; i < token_count; i++)
-	{
-		if (json_text_is(token, tokens[i]))
-			return i;
-	}
-	if (token_count == REPRESENTATIONS)
-		return -1;
-	tokens[token_count] = strndup(token.bytes, token.len);
-	if (tokens[token_count] == NULL)
-		abort();
-	return token_count++;
-}
-
-JsonText
-representation_token(int number)
-{
-	JsonText	token = {tokens[number], strlen(tokens[number])};
-
-	return token;
-}
-
-/* Reads labels of the form key=value; the key contains no "=". */
-static EventLabel *
-read_labels(Arena *arena, const PgResult *result, size_t row, int column, size_t *count)
-{
-	PgArray		array = pg_array(result, row, column);
-	EventLabel *labels = arena_alloc(arena, (array.left + 1) * sizeof(EventLabel));
-	JsonText	text;
-
-	*count = 0;
-	while (pg_array_next(&array, &text))
-	{
-		const char *equals = text.bytes != NULL ? memchr(text.bytes, '=', text.len) : NULL;
-
-		if (equals == NULL)
-			continue;
-		labels[*count].key.bytes = text.bytes;
-		labels[*count].key.len = (size_t) (equals - text.bytes);
-		labels[*count].value.bytes = equals + 1;
-		labels[*count].value.len = text.len - labels[*count].key.len - 1;
-		(*count)++;
-	}
-	return labels;
-}
-
-static JsonText
-without_newline(JsonText text)
-{
-	while (text.len > 0 && text.bytes[text.len - 1] == '\n')
-		text.len--;
-	return text;
-}
-
-static void
-read_event(Changes *changes, Event *event, size_t row, const int *representations, size_t representation_count)
-{
-	PgResult   *result = changes->result;
-	PgArray		objects = pg_array(result, row, 7);
-	PgArray		old_objects = pg_array(result, row, 8);
-	bool		labels_changed = !pg_is_null(result, row, 8);
-	JsonText	operation = pg_text(result, row, 1);
-
-	event->changes = changes;
-	event->version = pg_int8(result, row, 0);
-	event->operation = operation.len == 1 ? operation.bytes[0] : 'X';
-	event->namespace_name = pg_text(result, row, 2);
-	event->name = pg_text(result, row, 3);
-	event->labels = read_labels(&changes->arena, result, row, 5, &event->label_count);
-	event->old_labels = event->labels;
-	event->old_label_count = event->label_count;
-	if (labels_changed)
-		event->old_labels = read_labels(&changes->arena, result, row, 6, &event->old_label_count);
-	event->views = arena_alloc0(&changes->arena, (representation_count + 1) * sizeof(EventView));
-	for (size_t i = 0; i < representation_count; i++)
-	{
-		EventView  *view = &event->views[event->view_count];
-
-		if (!pg_array_next(&objects, &view->object))
-			break;
-		view->object = without_newline(view->object);
-		if (pg_array_next(&old_objects, &view->old_object))
-			view->old_object = without_newline(view->old_object);
-		view->representation = representations[i];
-		event->view_count++;
-		event->size += view->object.len + view->old_object.len;
-	}
-}
-
-Changes *
-changes_new(PgResult *result, const int *representations, size_t representation_count)
-{
-	Changes    *changes = allocate(sizeof(Changes));
-
-	changes->references = 1;
-	arena_init(&changes->arena);
-	changes->result = result;
-	changes->count = pg_rows(result);
-	changes->events = arena_alloc0(&changes->arena, (changes->count + 1) * sizeof(Event));
-	for (size_t row = 0; row < changes->count; row++)
-	{
-		read_event(changes, &changes->events[row], row, representations, representation_count);
-		changes->size += changes->events[row].size;
-	}
-	return changes;
-}
-
-void
-changes_release(Changes *changes)
-{
-	if (changes == NULL || --changes->references > 0)
-		return;
-	for (size_t i = 0; i < changes->count; i++)
-	{
-		for (size_t v = 0; v < changes->events[i].view_count; v++)
-		{
-			for (int type = 0; type < EVENT_TYPE_COUNT; type++)
-				frame_release(changes->events[i].views[v].frames[type]);
-		}
-	}
-	pg_result_free(changes->result);
-	arena_free(&changes->arena);
-	free(changes);
-}
-
-Frame *
-event_frame(Event *event, EventType type, int representation)
-{
-	static const char *const heads[EVENT_TYPE_COUNT] = {
-		"{\"type\":\"ADDED\",\"object\":", "{\"type\":\"MODIFIED\",\"object\":", "{\"type\":\"DELETED\",\"object\":"
-	};
-
-	for (size_t i = 0; i < event->view_count; i++)
-	{
-		EventView  *view = &event->views[i];
-
-		if (view->representation != representation)
-			continue;
-		if (view->frames[type] == NULL)
-		{
-			/* An object that leaves a selection is shown as before the change; a deleted object in its last state. */
-			JsonText	object = type == EVENT_DELETED && event->operation != 'D' && view->old_object.bytes != NULL ?
-				view->old_object : view->object;
-			size_t		head = strlen(heads[type]);
-			Frame	   *frame;
-
-			if (object.bytes == NULL)
-				return NULL;
-			frame = frame_allocate(head + object.len + 2);
-
-			memcpy(frame->bytes, heads[type], head);
-			memcpy(frame->bytes + head, object.bytes, object.len);
-			memcpy(frame->bytes + head + object.len, "}\n", 2);
-			view->frames[type] = frame;
-		}
-		return view->frames[type];
-	}
-	return NULL;
-}
+static RingRecord record;
+static bool taking_later;		/* feeds_take() was deferred */
 
 /* ---------- the ring ---------- */
 
@@ -379,6 +147,12 @@ feed_begin_use(Feed *feed, int number)
 {
 	InUse	   *use = feed_use(feed, number);
 
+	/* Another one that nobody uses any more makes room. */
+	for (size_t i = 0; use == NULL && feed->use_count == FEED_REPRESENTATIONS && i < feed->use_count; i++)
+	{
+		if (feed->uses[i].users == 0)
+			feed->uses[i] = feed->uses[--feed->use_count];
+	}
 	if (use == NULL)
 	{
 		if (feed->use_count == FEED_REPRESENTATIONS)
@@ -386,7 +160,8 @@ feed_begin_use(Feed *feed, int number)
 		use = &feed->uses[feed->use_count++];
 		use->number = number;
 		use->users = 0;
-		use->since = feed->call == NULL ? feed->position : -1;
+		use->since = -1;
+		feed->unasked = true;
 	}
 	use->users++;
 	return true;
@@ -397,8 +172,21 @@ feed_end_use(Feed *feed, int number)
 {
 	InUse	   *use = feed_use(feed, number);
 
-	if (use != NULL && --use->users == 0)
-		*use = feed->uses[--feed->use_count];
+	if (use != NULL)
+		use->users--;
+}
+
+/* Tells the feed process what is wanted of the lane. */
+static void
+feed_ask(Feed *feed)
+{
+	int			numbers[FEED_REPRESENTATIONS];
+
+	if (!feed->unasked)
+		return;
+	for (size_t i = 0; i < feed->use_count; i++)
+		numbers[i] = feed->uses[i].number;
+	feed->unasked = !feed_channel_follow(feed->lane, numbers, feed->use_count);
 }
 
 /*
@@ -411,7 +199,10 @@ feed_reaches(Feed *feed, int number, bool *in_use, int64_t position)
 	const InUse *use;
 
 	if (!*in_use)
+	{
 		*in_use = feed_begin_use(feed, number);
+		feed_ask(feed);
+	}
 	use = feed_use(feed, number);
 	return *in_use && use->since >= 0 && position >= use->since && position >= feed->ring_floor;
 }
@@ -441,19 +232,14 @@ feed_first_sent(Follower *follower)
 	follower->first_representation = -1;
 }
 
-/* ---------- reading ---------- */
+/* ---------- records ---------- */
 
-/*
- * The log no longer has the position: it was compacted, or the database lost its newest commits.  A follower may be at
- * an older version that the log still has, so each follower asks on its own.
- */
+/* The followers check their own positions before they follow again. */
 static void
-feed_lost(Feed *feed, int64_t floor)
+feed_lost(Feed *feed)
 {
 	Follower   *next;
 
-	log_line(LOG_WARNING, "lane %d: version %lld is lost, the log begins at %lld", feed->lane, (long long) feed->position,
-			 (long long) floor);
 	for (Follower *follower = feed->first; follower != NULL; follower = next)
 	{
 		next = follower->next;
@@ -468,122 +254,90 @@ feed_lost(Feed *feed, int64_t floor)
 		changes_release(event->changes);
 	}
 	feed->ring_bytes = 0;
-	feed->position = feed->wanted = feed->heard = feed->polled = feed->ring_floor = feed->behind = -1;
-	feed->check = false;
+	feed->position = feed->ring_floor = -1;
 	for (size_t i = 0; i < feed->use_count; i++)
 		feed->uses[i].since = -1;
 }
 
+/* Events do not carry a representation any more: its followers read on their own until they do. */
 static void
-feed_note_lag(const PgResult *result, size_t row)
+feed_end_carrying(Feed *feed, InUse *use)
+{
+	use->since = -1;
+	for (Follower *follower = feed->first; follower != NULL; follower = follower->next)
+	{
+		if (follower->representation == use->number || follower->first_representation == use->number)
+			follower->following = false;
+	}
+}
+
+static void
+feed_note_lag(const Event *event)
 {
 	struct timespec now;
 	double		lag;
 
-	if (pg_is_null(result, row, 4))
+	if (event->at == INT64_MIN)
 		return;
 	clock_gettime(CLOCK_REALTIME, &now);
-	lag = (double) (now.tv_sec - POSTGRES_EPOCH) + (double) now.tv_nsec / 1e9 - (double) pg_int8(result, row, 4) / 1e6;
+	lag = (double) (now.tv_sec - POSTGRES_EPOCH) + (double) now.tv_nsec / 1e9 - (double) event->at / 1e6;
 	metrics_feed_lag(lag > 0 ? lag : 0);
 }
 
-/* Forgets the versions from polls and writers: another server may answer from now on. */
 static void
-feed_forget(Feed *feed)
+feed_take_event(Feed *feed, const FeedRecordHead *head, FeedRecordReader *reader)
 {
-	feed->wanted = feed->polled = feed->position;
-	feed->heard = -1;
-}
-
-static void
-feed_read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	Feed	   *feed = state;
+	int			numbers[FEED_REPRESENTATIONS];
+	Arena		arena;
+	Event	   *event;
 	Changes    *changes;
-	int64_t		before = feed->position;
 
-	feed->call = NULL;
-	if (outcome != PG_OK)
-	{
-		/* A later poll starts the next try. */
-		feed_forget(feed);
-		feed->not_before = loop_now() + RETRY_MS;
-		return;
-	}
-
-	changes = changes_new(result, feed->asked, feed->asked_count);
-	if (changes->count > 0 && changes->events[0].operation == 'X')
-	{
-		feed_lost(feed, changes->events[0].version);
-		changes_release(changes);
-		return;
-	}
-
-	/* Events carry representations added meanwhile only from the next answer on. */
-	for (size_t i = 0; i < changes->count; i++)
-	{
-		if (changes->events[i].version <= feed->position || changes->events[i].operation == 'X')
-			continue;
-		feed_note_lag(result, i);
-		ring_append(feed, &changes->events[i]);
-	}
-	/*
-	 * An answer may be cut by its size.  Only an empty answer means that nothing is left up to the version of the last
-	 * poll.
-	 */
-	if (changes->count == 0)
-	{
-		if (feed->asked_polled > feed->position)
-			feed->position = feed->asked_polled;
-		else if (feed->position == before && feed->check)
-			feed->behind = feed->asked_polled;
-		feed->check = false;
-		/* Unless a newer version arrived meanwhile. */
-		if (feed->wanted == feed->asked_wanted)
-			feed->wanted = feed->position;
-	}
-	if (changes->count < (size_t) feed->asked_rows && feed->rows < ROWS_MOST)
-		feed->rows *= 2;
-	if (changes->size > ANSWER_BYTES && feed->rows > 1)
-		feed->rows /= 2;
-	if (feed->rows > ROWS_MOST)
-		feed->rows = ROWS_MOST;
+	arena_init(&arena);
+	event = feed_record_read_event(reader, head, &arena);
 	for (size_t i = 0; i < feed->use_count; i++)
 	{
-		if (feed->uses[i].since < 0)
-			feed->uses[i].since = feed->position;
+		bool		carried = false;
+
+		numbers[i] = feed->uses[i].number;
+		for (size_t v = 0; v < event->view_count; v++)
+			carried = carried || event->views[v].representation == numbers[i];
+		if (!carried && feed->uses[i].since >= 0)
+			feed_end_carrying(feed, &feed->uses[i]);
 	}
+	changes = changes_of_event(event, numbers, feed->use_count);
+	arena_free(&arena);
+	feed_note_lag(&changes->events[0]);
+	ring_append(feed, &changes->events[0]);
 	changes_release(changes);
-	feed_pump(feed);
-	feed_read(feed);
 }
 
-/* Calls api_changes if there may be versions above the position. */
 static void
-feed_read(Feed *feed)
+feed_take_state(Feed *feed, const FeedRecordHead *head, FeedRecordReader *reader)
 {
-	JsonText	representations[FEED_REPRESENTATIONS];
-	PgCall	   *call;
+	bool		carried[FEED_REPRESENTATIONS] = {false};
+	JsonText	token;
 
-	if (feed->call != NULL || feed->position < 0 || (feed->wanted <= feed->position && !feed->check) ||
-		loop_now() < feed->not_before)
-		return;
-	feed->asked_count = feed->use_count;
+	if (feed->position < 0)
+		feed->position = feed->ring_floor = head->version;
+	else if (head->version > feed->position)
+		feed->position = head->version;
+	while (feed_record_token(reader, &token))
+	{
+		for (size_t i = 0; i < feed->use_count; i++)
+		{
+			if (json_text_compare(token, representation_token(feed->uses[i].number)) == 0)
+				carried[i] = true;
+		}
+	}
 	for (size_t i = 0; i < feed->use_count; i++)
 	{
-		feed->asked[i] = feed->uses[i].number;
-		representations[i] = representation_token(feed->uses[i].number);
+		InUse	   *use = &feed->uses[i];
+
+		if (carried[i] && use->since < 0)
+			use->since = feed->position;
+		else if (!carried[i] && use->since >= 0)
+			feed_end_carrying(feed, use);
 	}
-	feed->asked_wanted = feed->wanted;
-	feed->asked_polled = feed->polled;
-	feed->asked_rows = feed->rows;
-	call = pg_call_new(PG_CHANGES);
-	pg_add_int4(call, feed->lane);
-	pg_add_int8(call, feed->position);
-	pg_add_text_array(call, representations, feed->use_count);
-	pg_add_int4(call, feed->rows);
-	feed->call = call;
-	pg_send(call, true, CALL_TIMEOUT_MS, feed_read_done, feed);
 }
 
 static Feed *
@@ -597,113 +351,83 @@ feed_of(int lane)
 }
 
 static void
-feed_want(Feed *feed, int64_t version)
+feeds_take_record(void)
 {
-	if (version > feed->wanted)
-		feed->wanted = version;
-	feed_read(feed);
-}
+	FeedRecordReader reader;
+	FeedRecordHead head = feed_record_begin(&reader, &record);
+	Feed	   *feed = feed_of(head.lane);
 
-void
-feed_wake(int lane, int64_t version)
-{
-	Feed	   *feed = feed_of(lane);
-
-	if (feed != NULL)
-		feed_want(feed, version);
+	if (head.kind == FEED_GENERATION)
+		registry_generation(head.version);
+	if (feed == NULL)
+		return;
+	feed->moved = true;
+	if (feed->position >= 0 && (head.kind == FEED_LOST || head.after > feed->position))
+	{
+		feed_lost(feed);
+		/* A record is missing: an event was too large for the channel. */
+		if (head.kind == FEED_EVENT)
+			feed_channel_ask();
+	}
+	if (head.kind == FEED_STATE)
+		feed_take_state(feed, &head, &reader);
+	else if (head.kind == FEED_EVENT && feed->position >= 0 && head.version > feed->position)
+		feed_take_event(feed, &head, &reader);
 }
 
 static void
-feeds_read(void *state)
+feeds_overrun(void)
 {
-	heard_at = loop_now();
+	log_line(LOG_WARNING, "this worker was too slow for the feed: its watches read the change log on their own");
+	metrics_count(COUNTER_FEED_OVERRUNS, 1);
 	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
+		feed_lost(feed);
+	feed_channel_ask();
+}
+
+static void feeds_take(void *state);
+
+static void
+feeds_take_later(void *state)
+{
+	taking_later = false;
+	feeds_take(NULL);
+}
+
+/* Takes the records that have come, then lets the watches send. */
+static void
+feeds_take(void *state)
+{
+	RingReading reading = RING_RECORD;
+	Feed	   *next;
+
+	for (int i = 0; i < RECORDS_AT_ONCE && reading == RING_RECORD; i++)
 	{
-		feed_want(feed, feed->heard);
-		feed->heard = -1;
+		reading = feed_channel_read(&record);
+		if (reading == RING_RECORD)
+			feeds_take_record();
+		else if (reading == RING_OVERRUN)
+			feeds_overrun();
+	}
+	for (Feed *feed = feeds; feed != NULL; feed = next)
+	{
+		next = feed->next;
+		if (feed->moved)
+			feed_pump(feed);
+		feed->moved = false;
+	}
+	if (reading != RING_EMPTY && !taking_later)
+	{
+		taking_later = true;
+		loop_defer(feeds_take_later, NULL);
 	}
 }
 
-void
-feed_note_version(int lane, int64_t version)
-{
-	Feed	   *feed = feed_of(lane);
-	uint64_t	since = loop_now() - heard_at;
-
-	if (feed == NULL || version <= feed->heard)
-		return;
-	feed->heard = version;
-	if (!hear_timer.running)
-		loop_timer_start(&hear_timer, since < HEAR_MS ? HEAR_MS - since : 0, feeds_read, NULL);
-}
-
-/* ---------- the poll ---------- */
+/* ---------- the database ---------- */
 
 static void poll_send(void *state);
 
-static void
-feed_polled(Feed *feed, int64_t version)
-{
-	if (feed->position < 0)
-	{
-		/* A new feed begins here.  Its ring is empty, so every representation is complete from this version on. */
-		feed->position = feed->polled = feed->ring_floor = version;
-		for (size_t i = 0; i < feed->use_count; i++)
-			feed->uses[i].since = version;
-		feed_pump(feed);
-		/* Versions are above 0, so 0 means that the lane is gone; api_changes reports that. */
-		feed->check = version == 0;
-		feed_want(feed, version);
-		return;
-	}
-	feed->polled = version;
-
-	/* A version below the position before the poll: the database lost its newest commits, or was restored. */
-	if (version < feed->polled_position && version != feed->behind)
-	{
-		feed->wanted = version;
-		feed->check = true;
-	}
-	feed_want(feed, version);
-}
-
-static void
-poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
-{
-	Feed	   *polled = NULL;
-
-	poll_call = NULL;
-	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-	{
-		if (feed->polled_position != INT64_MIN)
-			polled = feed;
-	}
-	if (outcome == PG_OK)
-	{
-		PgArray		versions = pg_array(result, 0, 1);
-		JsonText	version;
-
-		failed_polls = 0;
-		for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-		{
-			/* A feed that was added during the poll is not in the answer. */
-			if (feed->polled_position != INT64_MIN && pg_array_next(&versions, &version) && version.bytes != NULL)
-				feed_polled(feed, pg_array_int8(version));
-		}
-		registry_generation(pg_int8(result, 0, 0));
-		pg_result_free(result);
-		loop_timer_start(&poll_timer, polled != NULL ? (uint64_t) config.poll_interval : IDLE_POLL_MS, poll_send, NULL);
-	}
-	else
-	{
-		for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-			feed_forget(feed);
-		failed_polls++;
-		loop_timer_start(&poll_timer, RETRY_MS, poll_send, NULL);
-	}
-}
-
-/* Ends feeds without followers. */
+/* Ends feeds without followers and the use of representations without users. */
 static void
 feeds_sweep(void)
 {
@@ -713,12 +437,19 @@ feeds_sweep(void)
 	{
 		if (feed->followers > 0)
 		{
+			for (size_t i = feed->use_count; i-- > 0;)
+			{
+				if (feed->uses[i].users > 0)
+					continue;
+				feed->uses[i] = feed->uses[--feed->use_count];
+				feed->unasked = true;
+			}
+			feed_ask(feed);
 			link = &feed->next;
 			continue;
 		}
 		*link = feed->next;
-		if (feed->call != NULL)
-			pg_cancel(feed->call);
+		feed_channel_unfollow(feed->lane);
 		if (feed->bookmark_call != NULL)
 			pg_cancel(feed->bookmark_call);
 		while (feed->ring_first < feed->ring_end)
@@ -731,32 +462,36 @@ feeds_sweep(void)
 }
 
 static void
+poll_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error)
+{
+	if (outcome == PG_OK)
+	{
+		failed_polls = 0;
+		registry_generation(pg_int8(result, 0, 0));
+		pg_result_free(result);
+	}
+	else
+		failed_polls++;
+	loop_timer_start(&poll_timer, outcome == PG_OK ? POLL_MS : RETRY_MS, poll_send, NULL);
+}
+
+/* Asks for the generation of the registry, over this worker's own connections: readyz wants to know of those. */
+static void
 poll_send(void *state)
 {
-	int32_t    *lanes;
-	size_t		count = 0;
+	PgCall	   *call = pg_call_new(PG_POLL);
+	int32_t		none = 0;
 
 	feeds_sweep();
-
-	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-		count++;
-	lanes = allocate((count + 1) * sizeof(int32_t));
-	count = 0;
-	for (Feed *feed = feeds; feed != NULL; feed = feed->next)
-	{
-		lanes[count++] = feed->lane;
-		feed->polled_position = feed->position;
-	}
-	poll_call = pg_call_new(PG_POLL);
-	pg_add_int4_array(poll_call, lanes, count);
-	free(lanes);
-	pg_send(poll_call, true, CALL_TIMEOUT_MS, poll_done, NULL);
+	pg_add_int4_array(call, &none, 0);
+	pg_send(call, true, CALL_TIMEOUT_MS, poll_done, NULL);
 }
 
 void
-feed_start(const FeedEvents *events)
+feed_start(int worker, const FeedEvents *events)
 {
 	told = events;
+	feed_channel_attach(worker, feeds_take);
 	poll_send(NULL);
 }
 
@@ -775,18 +510,14 @@ feed_attach(Follower *follower, int lane)
 
 	if (feed == NULL)
 	{
-		Feed	  **end = &feeds;
-
-		feed = allocate(sizeof(Feed));
+		feed = calloc(1, sizeof(Feed));
+		if (feed == NULL)
+			abort();
 		feed->lane = lane;
-		feed->position = feed->wanted = feed->heard = feed->polled = feed->ring_floor = feed->behind = -1;
-		feed->polled_position = INT64_MIN;
-		feed->rows = ROWS_MOST;
-
-		/* Append, because the answer of a poll under way is in the order of the list. */
-		while (*end != NULL)
-			end = &(*end)->next;
-		*end = feed;
+		feed->position = feed->ring_floor = -1;
+		feed->unasked = true;
+		feed->next = feeds;
+		feeds = feed;
 		metrics_gauge_add(GAUGE_FEEDS, 1);
 	}
 	follower->feed = feed;
@@ -797,11 +528,9 @@ feed_attach(Follower *follower, int lane)
 	feed->first = follower;
 	feed->followers++;
 	follower->in_use = feed_begin_use(feed, follower->representation);
-	follower->first_in_use = follower->first_representation >= 0 && feed_begin_use(feed, follower->first_representation);
-
-	/* The first watcher should not wait for the idle poll. */
-	if (poll_call == NULL && feed->position < 0)
-		loop_timer_start(&poll_timer, 0, poll_send, NULL);
+	follower->first_in_use = follower->first_representation >= 0 &&
+		feed_begin_use(feed, follower->first_representation);
+	feed_ask(feed);
 }
 
 void

@@ -1,106 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * feed.h
- *	  The change log of a lane, read once for all watchers of this worker.
+ *	  The newest changes of the lanes that are watched in this worker.
  *
- * A feed exists while its lane has watchers.  It reads the changes after its
- * position and keeps the newest ones in a ring (1,000 events or 8 MB).  Each
- * watcher has a cursor in the ring: the ring is its queue and needs no memory
- * per watcher.  When the ring must drop an event that a watcher has not taken
- * yet (its client does not read), that stream ends cleanly and the client
- * resumes.
+ * A feed exists while its lane has watchers.  It takes the changes after its
+ * position, which the feed process reads for all workers, and keeps the newest
+ * ones in a ring (1,000 events or 8 MB).  Each watcher has a cursor in the
+ * ring: the ring is its queue and needs no memory per watcher.  When the ring
+ * must drop an event that a watcher has not taken yet (its client does not
+ * read), that stream ends cleanly and the client resumes.
  *
- * position: the feed has read everything up to it.  Only answers of
- * api_changes move it; wake-ups and polls are hints.  Events carry the
- * representations that were in use when they were read.  A watcher reads the
- * log on its own until it has caught up, when its position is older than the
- * ring or than the first event with its representation.
- *
- * An event is encoded at most once per type and representation.
+ * position: the feed has everything up to it.  Only records of the feed
+ * process move it.  Events carry the representations that were in use when
+ * they were read.  A watcher reads the log on its own until it has caught up,
+ * when its position is older than the ring or than the first event with its
+ * representation.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FEED_H
 #define FEED_H
 
-#include "db/pg.h"
-
-/* Bytes that several streams may send at the same time; reference-counted. */
-typedef struct Frame
-{
-	unsigned	references;
-	size_t		len;
-	char		bytes[];
-} Frame;
-
-extern Frame *frame_new(const char *bytes, size_t len);
-extern Frame *frame_hold(Frame *frame);
-extern void frame_release(Frame *frame);	/* accepts NULL */
-
-typedef enum EventType
-{
-	EVENT_ADDED,
-	EVENT_MODIFIED,
-	EVENT_DELETED,
-	EVENT_TYPE_COUNT
-} EventType;
-
-typedef struct EventLabel
-{
-	JsonText	key;
-	JsonText	value;
-} EventLabel;
-
-/* One representation of an event. */
-typedef struct EventView
-{
-	int			representation;
-	JsonText	object;
-	JsonText	old_object;		/* bytes NULL: the labels did not change */
-	Frame	   *frames[EVENT_TYPE_COUNT];
-} EventView;
-
-typedef struct Changes Changes;
-
-typedef struct Event
-{
-	Changes    *changes;		/* the answer that the pointers below point into */
-	int64_t		version;
-	char		operation;		/* A, M, D or X */
-	JsonText	namespace_name;
-	JsonText	name;
-	EventLabel *labels;
-	size_t		label_count;
-	EventLabel *old_labels;		/* of the state before; the same as labels when they did not change */
-	size_t		old_label_count;
-	EventView  *views;
-	size_t		view_count;
-	size_t		size;			/* of its objects */
-} Event;
-
-/* The answer of one api_changes call; reference-counted, one reference for each event in the ring. */
-struct Changes
-{
-	unsigned	references;
-	Arena		arena;
-	PgResult   *result;
-	Event	   *events;
-	size_t		count;
-	size_t		size;
-};
-
-extern Changes *changes_new(PgResult *result, const int *representations, size_t representation_count);
-extern void changes_release(Changes *changes);
-
-/*
- * The frame of an event; the event keeps ownership.  NULL when the event does not carry the object in the
- * representation.
- */
-extern Frame *event_frame(Event *event, EventType type, int representation);
-
-/* Maps tokens of representations to small numbers, which stay valid as long as the worker runs. */
-extern int	representation_number(JsonText token);
-extern JsonText representation_token(int number);
+#include "api/event.h"
 
 typedef struct Feed Feed;
 
@@ -131,17 +52,11 @@ typedef struct FeedEvents
 	void		(*bookmark) (Follower *follower, int64_t version, Frame *frame);
 } FeedEvents;
 
-/* Begins to poll. */
-extern void feed_start(const FeedEvents *events);
+/* Begins to follow the feed process, and to poll. */
+extern void feed_start(int worker, const FeedEvents *events);
 
 /* False after two failed polls in a row, or before the first good one. */
 extern bool feed_database_answers(void);
-
-/* This worker committed a write. */
-extern void feed_wake(int lane, int64_t version);
-
-/* Another worker committed a write. */
-extern void feed_note_version(int lane, int64_t version);
 
 extern void feed_attach(Follower *follower, int lane);
 extern void feed_detach(Follower *follower);

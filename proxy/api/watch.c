@@ -354,6 +354,7 @@ read_done(void *state, PgOutcome outcome, PgResult *result, const PgError *error
 	watch->must_read = false;
 	answer_room_hold(&watch->reading, pg_result_bytes(result));
 	watch->changes = changes_new(result, representations, representations[1] >= 0 ? 2 : 1);
+	metrics_count(COUNTER_WATCH_RENDERED, watch->changes->count * (representations[1] >= 0 ? 2 : 1));
 	watch->next_change = 0;
 	if (watch->changes->count > 0 && watch->changes->events[0].operation == 'X')
 	{
@@ -683,10 +684,10 @@ room_released(void *state)
 }
 
 void
-watches_start(void)
+watches_start(int worker)
 {
 	answer_room_on_release(room_released, NULL);
-	feed_start(&feed_events);
+	feed_start(worker, &feed_events);
 	loop_timer_start(&tick_timer, TICK_MS, tick, NULL);
 }
 

@@ -19,7 +19,7 @@
 #include "api/exchange.h"
 
 /* Starts the feeds and the clock of the watches. */
-extern void watches_start(void);
+extern void watches_start(int worker);
 
 extern void watch_start(Exchange *exchange);
 

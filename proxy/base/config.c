@@ -132,8 +132,8 @@ static const Flag flags[] =
 	{"read-database", FLAG_STRING, &config.read_database, "", 0, 0,
 	"connection string of a streaming standby: lists and watches of versions that it has are read there"},
 	{"database-connections", FLAG_INTEGER, &config.connections, NULL, 1, 4096,
-		"connections of the whole proxy to the database, at most; 3 for each worker and 2 for upkeep are needed; by "
-		"default 6 for each worker and 2 for upkeep, but no more than 40, so that two proxies fit into "
+		"connections of the whole proxy to the database, at most; 3 for each worker, 2 for upkeep and 1 for the feed "
+		"are needed; by default 6 for each worker and these 3, but no more than 40, so that two proxies fit into "
 	"max_connections = 100"},
 	{"disable-admission-plugins", FLAG_PARSED, &plugins_parser, "", 0, 0,
 		"NamespaceLifecycle: create in any namespace; otherwise, where there is a kube-apiserver, only in one that "
@@ -212,21 +212,21 @@ config_refuse(const char *flag, const char *reason)
 static void
 check_connections(void)
 {
-	int			upkeep = config.upkeep ? UPKEEP_CONNECTIONS : 0;
-	int			least = config.workers * WORKER_LEAST_CONNECTIONS + upkeep;
+	int			others = FEED_CONNECTIONS + (config.upkeep ? UPKEEP_CONNECTIONS : 0);
+	int			least = config.workers * WORKER_LEAST_CONNECTIONS + others;
 	char		reason[160];
 
 	if (config.connections == 0)
 	{
-		config.connections = config.workers * WORKER_USEFUL_CONNECTIONS + upkeep;
+		config.connections = config.workers * WORKER_USEFUL_CONNECTIONS + others;
 		if (config.connections > MOST_DEFAULT_CONNECTIONS)
 			config.connections = MOST_DEFAULT_CONNECTIONS;
 	}
 	if (config.connections >= least)
 		return;
-	snprintf(reason, sizeof(reason), "%d are too few for %d workers%s: at least %d are needed, or fewer --workers",
-			 config.connections,
-			 config.workers, config.upkeep ? " and the upkeep process" : "", least);
+	snprintf(reason, sizeof(reason),
+			 "%d are too few for %d workers%s and the feed: at least %d are needed, or fewer --workers",
+			 config.connections, config.workers, config.upkeep ? ", the upkeep process" : "", least);
 	usage_error("database-connections", NULL, reason);
 }
 

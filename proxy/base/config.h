@@ -27,10 +27,14 @@ typedef enum LoggingFormat
 	LOGGING_TEXT				/* in klog's format */
 } LoggingFormat;
 
-/* Database connections: the least that a worker needs, the most that it can use; those of the upkeep process. */
+/*
+ * Database connections: the least that a worker needs, the most that it can use; those of the upkeep process and of the
+ * feed process.
+ */
 #define WORKER_LEAST_CONNECTIONS 3
 #define WORKER_USEFUL_CONNECTIONS 6
 #define UPKEEP_CONNECTIONS 2
+#define FEED_CONNECTIONS 1
 
 typedef struct Config
 {

@@ -34,6 +34,8 @@ const double metric_call_bounds[CALL_BUCKETS] =
 WorkerBlock *metric_blocks;
 int			metric_block_count;
 int			metric_worker_count;
+int			metric_upkeep;
+int			metric_feed;
 double		metric_start_time;
 static WorkerBlock *mine;		/* of this worker */
 
@@ -49,7 +51,7 @@ metric_nanoseconds(void)
 void
 metrics_init(int workers, bool upkeep)
 {
-	int			count = workers + upkeep;
+	int			count = workers + upkeep + 1;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -63,6 +65,8 @@ metrics_init(int workers, bool upkeep)
 	}
 	metric_block_count = count;
 	metric_worker_count = workers;
+	metric_upkeep = upkeep ? workers : -1;
+	metric_feed = count - 1;
 	mine = &metric_blocks[0];
 }
 

@@ -3,8 +3,8 @@
  * metrics.h
  *	  Counters, gauges and histograms in memory shared by all processes of the proxy.
  *
- * Any worker answers for the whole proxy.  Each worker and the upkeep process
- * add to their own slots; a scrape sums them up.  When a worker dies, its
+ * Any worker answers for the whole proxy.  Each process adds
+ * to its own slots; a scrape sums them up.  When a worker dies, its
  * counters stay counted and its gauges are cleared.
  *
  *-------------------------------------------------------------------------
@@ -16,7 +16,10 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* The parent calls this before it forks.  upkeep: there is an upkeep process; its number follows the last worker's. */
+/*
+ * The parent calls this before it forks.  The numbers of the upkeep process, if there is one, and of the feed process
+ * follow the last worker's.
+ */
 extern void metrics_init(int workers, bool upkeep);
 
 /* A worker calls this first; clears the gauges of its slots. */
@@ -53,9 +56,10 @@ typedef enum MetricGauge
 	GAUGE_DB_BUSY,
 	GAUGE_DB_QUEUED,
 	GAUGE_FEEDS,
-	GAUGE_DB_READS,				/* connections that are open or being opened, by use (four gauges) */
+	GAUGE_DB_READS,				/* connections that are open or being opened, by use (five gauges) */
 	GAUGE_DB_WRITES,
 	GAUGE_DB_UPKEEP,
+	GAUGE_DB_FEED,
 	GAUGE_DB_STANDBY,
 	GAUGE_COUNT
 } MetricGauge;
@@ -66,6 +70,9 @@ typedef enum MetricCounter
 	COUNTER_WATCH_EVENTS,		/* events handed to watchers */
 	COUNTER_WATCH_BYTES,
 	COUNTER_WATCH_OVERFLOWS,	/* streams closed because their queue was full */
+	COUNTER_WATCH_RENDERED,		/* events read by watches on their own, once for each representation */
+	COUNTER_FEED_RENDERED,		/* events read by the feed process, likewise */
+	COUNTER_FEED_OVERRUNS,		/* how often a worker was too slow for the feed process */
 	COUNTER_DB_ERRORS,
 	COUNTER_DB_INTERRUPTS,		/* calls cancelled at the server */
 	COUNTER_DB_REFUSALS,		/* connections refused because the server had no room */

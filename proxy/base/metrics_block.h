@@ -3,7 +3,7 @@
  * metrics_block.h
  *	  The shared memory of metrics: metrics.c counts, metrics_text.c reads.
  *
- * Each worker and the upkeep process has its own block in one shared mapping
+ * Each process but the parent has its own block in one shared mapping
  * and is the only writer of that block.  So there is no lock that a dying
  * worker could leave behind.  A table entry becomes visible with one atomic
  * store after its key is complete; an entry whose writer died before that
@@ -144,8 +144,10 @@ typedef struct WorkerBlock
 } WorkerBlock;
 
 extern WorkerBlock *metric_blocks;
-extern int	metric_block_count; /* workers first, then the upkeep process */
+extern int	metric_block_count; /* workers first, then the upkeep process and the feed process */
 extern int	metric_worker_count;
+extern int	metric_upkeep;		/* number of the upkeep process's block; -1: there is none */
+extern int	metric_feed;
 extern double metric_start_time;
 
 /* Nanoseconds of the monotonic clock. */

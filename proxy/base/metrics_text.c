@@ -314,10 +314,10 @@ write_database_calls(StrBuf *buf)
 static void
 write_upkeep(StrBuf *buf)
 {
-	const WorkerBlock *block = &metric_blocks[metric_worker_count];
+	const WorkerBlock *block = &metric_blocks[metric_upkeep >= 0 ? metric_upkeep : 0];
 	uint64_t	now = metric_nanoseconds();
 
-	if (metric_block_count == metric_worker_count)
+	if (metric_upkeep < 0)
 		return;
 	if (load(&block->maintained_at) != 0)
 	{
@@ -451,6 +451,7 @@ write_gauges(StrBuf *buf)
 		{GAUGE_DB_READS, "reads"},
 		{GAUGE_DB_WRITES, "writes"},
 		{GAUGE_DB_UPKEEP, "upkeep"},
+		{GAUGE_DB_FEED, "feed"},
 		{GAUGE_DB_STANDBY, "standby"},
 	};
 	long long	connections = gauge_sum(GAUGE_DB_CONNECTIONS);
@@ -489,6 +490,12 @@ write_counters(StrBuf *buf)
 		{COUNTER_WATCH_BYTES, "kube_reports_watch_bytes_total", "Bytes of these events."},
 		{COUNTER_WATCH_OVERFLOWS, "kube_reports_watch_overflows_total",
 		"Watches closed because their client was too slow."},
+		{COUNTER_FEED_RENDERED, "kube_reports_feed_events_rendered_total",
+		"Events that the feed process read for all watchers, once for each representation."},
+		{COUNTER_WATCH_RENDERED, "kube_reports_watch_events_rendered_total",
+		"Events that watches read on their own to catch up, once for each representation."},
+		{COUNTER_FEED_OVERRUNS, "kube_reports_feed_overruns_total",
+		"How often a worker was too slow for the feed process."},
 		{COUNTER_DB_ERRORS, "kube_reports_database_errors_total", "Calls that failed."},
 		{COUNTER_DB_INTERRUPTS, "kube_reports_database_interrupts_total",
 		"Calls stopped because their time was up or their client gone."},
@@ -524,12 +531,16 @@ write_counters(StrBuf *buf)
 	metrics_write_head(buf, "kube_reports_worker_restarts_total", "counter",
 					   "Workers that died and were started again.");
 	strbuf_printf(buf, "kube_reports_worker_restarts_total %llu\n", (unsigned long long) restarts);
-	if (metric_block_count == metric_worker_count)
+	metrics_write_head(buf, "kube_reports_feed_restarts_total", "counter",
+					   "How often the feed process died and was started again.");
+	strbuf_printf(buf, "kube_reports_feed_restarts_total %llu\n",
+				  (unsigned long long) load(&metric_blocks[metric_feed].restarts));
+	if (metric_upkeep < 0)
 		return;
 	metrics_write_head(buf, "kube_reports_upkeep_restarts_total", "counter",
 					   "How often the upkeep process died and was started again.");
 	strbuf_printf(buf, "kube_reports_upkeep_restarts_total %llu\n",
-				  (unsigned long long) load(&metric_blocks[metric_worker_count].restarts));
+				  (unsigned long long) load(&metric_blocks[metric_upkeep].restarts));
 }
 
 static void

@@ -838,7 +838,7 @@ pg_init(void)
 void
 pg_start_worker(int worker)
 {
-	int			shared = config.connections - (config.upkeep ? UPKEEP_CONNECTIONS : 0);
+	int			shared = config.connections - FEED_CONNECTIONS - (config.upkeep ? UPKEEP_CONNECTIONS : 0);
 	int			mine = shared / config.workers + (worker < shared % config.workers);
 	int			for_writes = mine > 4 ? 2 : 1;
 	int			for_reads = mine - for_writes;
@@ -865,6 +865,15 @@ pg_start_upkeep(void)
 
 	pool_start(&reads, config.database, target, 1, 0, GAUGE_DB_UPKEEP, NULL);
 	pool_start(&writes, config.database, target, 1, 0, GAUGE_DB_UPKEEP, NULL);
+	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
+}
+
+void
+pg_start_feed(void)
+{
+	PgTarget   *target = pg_target_new(config.database, false, names_resolved, &reads);
+
+	pool_start(&reads, config.database, target, FEED_CONNECTIONS, 0, GAUGE_DB_FEED, READ_LOCK_TIMEOUT);
 	loop_timer_start(&sweep_timer, SWEEP_MS, sweep, NULL);
 }
 

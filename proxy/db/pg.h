@@ -5,9 +5,10 @@
  *
  * A proxy opens at most --database-connections connections.  The upkeep
  * process has two of them: one for its steps, one for work that must not wait
- * for the steps.  The workers share the rest evenly.  Each worker has two
- * pools, reads and writes, so that batches that wait for a commit never starve
- * reads: 2 of 3 connections are for reads, 3 of 4 or 5, all but 2 of more.
+ * for the steps.  The feed process has one.  The workers share the rest
+ * evenly.  Each worker has two pools, reads and writes, so that batches that
+ * wait for a commit never starve reads: 2 of 3 connections are for reads, 3 of
+ * 4 or 5, all but 2 of more.
  * One of the connections for reads is kept from lists; if there are 3 or more,
  * another one is kept for urgent calls.  With --read-database, a third pool
  * leads to the standby, with one connection less than the pool for reads; what
@@ -108,6 +109,7 @@ extern void pg_init(void);
 
 extern void pg_start_worker(int worker);
 extern void pg_start_upkeep(void);
+extern void pg_start_feed(void);
 
 /* True when a connection for reads is open; otherwise *why (why may be NULL) is the reason, for the log and readyz. */
 extern bool pg_connected(const char **why);

@@ -222,7 +222,7 @@ class Proxy:
         return self
 
     def processes(self):
-        """Ids of the parent, its workers and the upkeep process."""
+        """Ids of the parent, its workers, the upkeep and the feed process."""
         def below(pid):
             with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
                 for child in children.read().split():
@@ -230,20 +230,28 @@ class Proxy:
                     yield from below(int(child))
         return [self.process.pid, *below(self.process.pid)]
 
-    def upkeep(self):
-        """The id of the upkeep process, or None while there is none."""
+    def named(self, name):
+        """The id of the process with this name, or None while there is none."""
         for pid in self.processes()[1:]:
             try:
-                if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii") == "kube-reports-up\n":
+                if pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii") == name + "\n":
                     return pid
             except OSError:
                 pass
         return None
 
+    def upkeep(self):
+        """The id of the upkeep process, or None while there is none."""
+        return self.named("kube-reports-up")
+
+    def feed(self):
+        """The id of the feed process, or None while there is none."""
+        return self.named("kube-reports-fd")
+
     def workers(self):
         """Ids of the workers."""
-        upkeep = self.upkeep()
-        return [pid for pid in self.processes()[1:] if pid != upkeep]
+        others = (self.upkeep(), self.feed())
+        return [pid for pid in self.processes()[1:] if pid not in others]
 
     def memory(self, field="VmRSS"):
         """Sum of a memory counter of all its processes, in bytes."""

@@ -97,14 +97,14 @@ def test_replicas_without_upkeep(own_stack):
     assert proxy.upkeep() is None and len(proxy.workers()) == 2
     assert proxy.metric("kube_reports_upkeep_restarts_total") is None
     assert proxy.metric('kube_reports_database_connections_open{use="upkeep"}') == 0
-    assert proxy.metric("kube_reports_database_connections_limit") == 12
+    assert proxy.metric("kube_reports_database_connections_limit") == 13
     refused = subprocess.run(proxy.command + ["--result-metrics-series=10"], capture_output=True, text=True,
                              timeout=30, check=False)
     assert refused.returncode == 2 and "--result-metrics-series: needs --upkeep" in refused.stderr
 
 
-@pytest.mark.parametrize("flags, least", [(["--workers=8", "--database-connections=25"], 26), (["--workers=14"], 44),
-                                          (["--workers=8", "--database-connections=23", "--upkeep=false"], 24)])
+@pytest.mark.parametrize("flags, least", [(["--workers=8", "--database-connections=26"], 27), (["--workers=14"], 45),
+                                          (["--workers=8", "--database-connections=24", "--upkeep=false"], 25)])
 def test_too_few_connections(stack, flags, least):
     """Refused at the start, with what is needed"""
     refused = subprocess.run(stack.first.command + flags, capture_output=True, text=True, timeout=30, check=False)
@@ -117,7 +117,7 @@ def test_the_budget(own_stack, ns):
     However much is asked at once, no more connections than --database-connections; the metrics tell which are for what
     """
     own_stack.begin()
-    proxy = own_stack.proxy(flags=["--workers=2", "--database-connections=8"])
+    proxy = own_stack.proxy(flags=["--workers=2", "--database-connections=9"])
     api, path = proxy.api(), path_of(POLR, ns)
     api.create(POLR, report("r"), ns)
     done, most = threading.Event(), [0]
@@ -133,14 +133,14 @@ def test_the_budget(own_stack, ns):
 
     def all_open():
         most[0] = max(most[0], len(backends(own_stack)))
-        return most[0] >= 8
+        return most[0] >= 9
     until(all_open, 60, "all of them to be in use")
     for _ in range(20):
         all_open()
-    assert proxy.metric("kube_reports_database_connections_limit") == 8
+    assert proxy.metric("kube_reports_database_connections_limit") == 9
     shown = {use: proxy.metric(f'kube_reports_database_connections_open{{use="{use}"}}')
-             for use in ("reads", "writes", "upkeep", "standby")}
+             for use in ("reads", "writes", "upkeep", "feed", "standby")}
     done.set()
     for thread in threads:
         thread.join()
-    assert most[0] == 8 and shown == {"reads": 4, "writes": 2, "upkeep": 2, "standby": 0}
+    assert most[0] == 9 and shown == {"reads": 4, "writes": 2, "upkeep": 2, "feed": 1, "standby": 0}
