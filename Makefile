@@ -211,7 +211,7 @@ sql/build/sql/kube_reports.control: extension/kube_reports.control
 
 PROXY = proxy/build/kube-reports-proxy
 PROXY_CFLAGS ?= -O2 -g -fstack-protector-strong -D_FORTIFY_SOURCE=2
-PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl jansson yaml-0.1 zlib
+PROXY_PACKAGES = libh2o-evloop libpq openssl libcurl jansson yaml-0.1 zlib liblz4
 PROXY_COMPILE = $(CC) $(WARNINGS) $(PROXY_CFLAGS) -Iproxy -Iextension -D_GNU_SOURCE -DARENA_THREADS -DH2O_USE_LIBUV=0 \
 	-DKUBE_REPORTS_VERSION='"$(EXTVERSION)"' \
 	$(shell pkg-config --cflags-only-I $(PROXY_PACKAGES))

@@ -12,8 +12,10 @@
 #include "backend.h"
 
 #include "access/detoast.h"
+#include "access/toast_internals.h"
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
+#include "port/pg_bswap.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -29,6 +31,10 @@ PG_FUNCTION_INFO_V1(report_from_jsonb);
 PG_FUNCTION_INFO_V1(string_at);
 PG_FUNCTION_INFO_V1(value_at);
 PG_FUNCTION_INFO_V1(document_size);
+PG_FUNCTION_INFO_V1(packed);
+
+/* The first byte of a packed document.  No JSON text begins with it. */
+#define PACKED_LZ4 1
 
 /* Raises an error with the position unless the text is one JSON object. */
 static void
@@ -98,7 +104,8 @@ report_send(PG_FUNCTION_ARGS)
 {
 	require_all_arguments(fcinfo);
 
-	return textsend(fcinfo);
+	/* One copy.  textsend() makes a second one, into a buffer that grows. */
+	PG_RETURN_BYTEA_P(PG_GETARG_TEXT_P_COPY(0));
 }
 
 Datum
@@ -201,4 +208,34 @@ document_size(PG_FUNCTION_ARGS)
 	require_all_arguments(fcinfo);
 
 	PG_RETURN_INT32((int32) (toast_raw_datum_size(PG_GETARG_DATUM(0)) - VARHDRSZ));
+}
+
+/*
+ * Leaves decompression to the reader, which the bytes then reach faster: a quarter as many are copied and sent.  Only
+ * the form of lz4: the first byte, four bytes of the length of the text in network order, a block.
+ */
+Datum
+packed(PG_FUNCTION_ARGS)
+{
+	require_all_arguments(fcinfo);
+
+	struct varlena *stored = (struct varlena *) PG_GETARG_POINTER(0);
+	uint32		length;
+	size_t		size;
+	bytea	   *result;
+	char	   *bytes;
+
+	if (VARATT_IS_EXTERNAL(stored))
+		stored = detoast_external_attr(stored);
+	if (!VARATT_IS_COMPRESSED(stored) || TOAST_COMPRESS_METHOD(stored) != TOAST_LZ4_COMPRESSION_ID)
+		PG_RETURN_POINTER(pg_detoast_datum_packed(stored));
+	length = pg_hton32(TOAST_COMPRESS_EXTSIZE(stored));
+	size = VARSIZE(stored) - VARHDRSZ_COMPRESSED;
+	result = palloc(VARHDRSZ + 1 + sizeof(length) + size);
+	SET_VARSIZE(result, VARHDRSZ + 1 + sizeof(length) + size);
+	bytes = VARDATA(result);
+	bytes[0] = PACKED_LZ4;
+	memcpy(bytes + 1, &length, sizeof(length));
+	memcpy(bytes + 1 + sizeof(length), (char *) stored + VARHDRSZ_COMPRESSED, size);
+	PG_RETURN_BYTEA_P(result);
 }

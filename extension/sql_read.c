@@ -83,8 +83,8 @@ sql_list_plan(PG_FUNCTION_ARGS)
 	bool		watch;
 	bool		fits;
 	HeapTuple	tuple;
-	Datum		values[20];
-	bool		nulls[20] = {false};
+	Datum		values[21];
+	bool		nulls[21] = {false};
 
 	arena_init_for(&arena, argument_bytes(fcinfo, 2, -1));
 	strbuf_init(&status, &arena);
@@ -137,6 +137,9 @@ sql_list_plan(PG_FUNCTION_ARGS)
 		values[17] = BoolGetDatum(options.from_now);
 		values[18] = BoolGetDatum(options.bookmarks);
 		values[19] = Int64GetDatum(options.timeout_seconds);
+		nulls[20] = !render_splices(&transform);
+		values[20] = CStringGetTextDatum(arena_printf(&arena, "%s %s %s", transform_token(&arena, &transform),
+													  definition->api_version, definition->kind));
 	}
 	tuple = heap_form_tuple(row, values, nulls);
 	arena_free(&arena);

@@ -22,11 +22,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "api/list_items.h"
 #include "api/reply.h"
 
 #define ENCODING_BYTES ((size_t) 256 * 1024)	/* memory of a compressor */
 #define COLUMN_CODE 0
-#define COLUMN_BODY 4
 #define COLUMN_CURSOR 5
 #define SEND_BYTES ((size_t) 256 * 1024)
 
@@ -120,7 +120,7 @@ pieces_take(Pieces *pieces)
 	PgResult   *result = pieces->ready;
 
 	pieces->ready = NULL;
-	pieces->taken = result != NULL ? pg_result_bytes(result) : 0;
+	pieces->taken = result != NULL ? piece_room(result) : 0;
 	pieces_hold(pieces);
 	/* Without room the next piece is not fetched ahead, but only when there is nothing to send. */
 	if (result == NULL || pieces->statement == PG_DELETE_COLLECTION ||
@@ -142,29 +142,6 @@ pieces_end(Pieces *pieces)
 	pieces->complete = true;
 	pieces->taken = 0;
 	pieces_hold(pieces);
-}
-
-JsonText
-piece_bytes(const PgResult *piece, Arena *arena)
-{
-	size_t		rows = pg_rows(piece);
-	size_t		len = 0;
-	char	   *bytes;
-
-	if (rows == 1)
-		return pg_text(piece, 0, COLUMN_BODY);
-	for (size_t row = 0; row < rows; row++)
-		len += pg_text(piece, row, COLUMN_BODY).len;
-	bytes = arena_alloc(arena, len + 1);
-	len = 0;
-	for (size_t row = 0; row < rows; row++)
-	{
-		JsonText	part = pg_text(piece, row, COLUMN_BODY);
-
-		memcpy(bytes + len, part.bytes, part.len);
-		len += part.len;
-	}
-	return (JsonText) {bytes, len};
 }
 
 JsonText
@@ -370,6 +347,12 @@ list_advance(List *list)
 			return;
 		}
 		bytes = piece_take(&list->sending, result);
+		if (bytes.bytes == NULL)
+		{
+			piece_drop(&list->sending);
+			list_abort(list, piece_unknown.message);
+			return;
+		}
 		if (list->encoding == NULL)
 			piece_send(&list->sending, bytes, list->exchange->http);
 		else if (!list_encode(list, bytes, last))
@@ -408,7 +391,13 @@ list_arrived(void *state)
 		list->pieces.taken = pg_result_bytes(result);
 		list->pieces.ready = NULL;
 		reply.body = piece_bytes(result, &exchange->arena);
-		reply_send(exchange, &reply, result);
+		if (reply.body.bytes != NULL)
+			reply_send(exchange, &reply, result);
+		else
+		{
+			pg_result_free(result);
+			reply_outcome(exchange, PG_FAILED, &piece_unknown);
+		}
 		return;
 	}
 	if (list->pieces.statement == PG_DELETE_COLLECTION)

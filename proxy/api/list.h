@@ -55,12 +55,6 @@ extern PgResult *pieces_take(Pieces *pieces);
 
 extern void pieces_end(Pieces *pieces);
 
-/*
- * The bytes of a piece: its rows, concatenated.  They are in the result, or in the arena when the piece has several
- * rows.
- */
-extern JsonText piece_bytes(const PgResult *piece, Arena *arena);
-
 /* A piece on its way to the client, 256 KB at a time: TLS copies the bytes that it gets. */
 typedef struct PieceSending
 {
@@ -70,7 +64,7 @@ typedef struct PieceSending
 	JsonText	rest;
 } PieceSending;
 
-/* Returns the bytes of a piece; the PieceSending owns the piece from here on. */
+/* Returns the bytes of a piece (list_items.h); the PieceSending owns the piece from here on. */
 extern JsonText piece_take(PieceSending *sending, PgResult *piece);
 
 /* Sends the bytes of the taken piece, as they are or encoded. */

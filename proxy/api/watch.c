@@ -26,6 +26,7 @@
 #include "api/feed.h"
 #include "api/gathered.h"
 #include "api/list.h"
+#include "api/list_items.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "api/reply.h"
@@ -469,6 +470,12 @@ watch_send_initial(Watch *watch)
 			return true;
 		}
 		body = piece_take(&watch->sending_piece, result);
+		if (body.bytes == NULL)
+		{
+			watch_fail(watch, reply_failure(&watch->sending_piece.arena, &piece_unknown));
+			piece_drop(&watch->sending_piece);
+			return true;
+		}
 		if (body.len > 0)
 			feed_first_sent(&watch->follower);
 		metrics_count(COUNTER_WATCH_BYTES, body.len);

@@ -166,6 +166,7 @@ extern void pg_send(PgCall *call, bool urgent, uint64_t timeout_ms, PgDone done,
 /* done() will not run.  A statement already sent may still take effect. */
 extern void pg_cancel(PgCall *call);
 
+extern int	pg_columns(const PgResult *result);
 extern size_t pg_rows(const PgResult *result);
 extern bool pg_is_null(const PgResult *result, size_t row, int column);
 

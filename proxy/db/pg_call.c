@@ -48,7 +48,7 @@ const PgStatementText pg_statements[PG_STATEMENT_COUNT] = {
 	[PG_DOCUMENTS] = {"documents", "SELECT * FROM kube_reports_internal.api_documents($1::uuid)", 4,
 	false, false, false},
 	[PG_GET] = {"get", "SELECT * FROM kube_reports_internal.api_get($1::uuid, $2::text)", 5, true, false, true},
-	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 6,
+	[PG_LIST] = {"list", "SELECT * FROM kube_reports_internal.api_list($1::uuid, $2::text, $3::text)", 10,
 	true, false, false},
 	[PG_WRITE] = {"write",
 		"CALL kube_reports_internal.api_write($1::uuid, $2::text[], $3::bytea[], $4::int4 = 1, NULL, NULL, NULL, "
@@ -302,6 +302,12 @@ pg_call_free(PgCall *call)
 }
 
 /* ---------- results ---------- */
+
+int
+pg_columns(const PgResult *result)
+{
+	return PQnfields((const PGresult *) result);
+}
 
 size_t
 pg_rows(const PgResult *result)

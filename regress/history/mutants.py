@@ -19,6 +19,7 @@ def replace(database, function, *pairs, name="kube_reports"):
 
 BATCH = "kube_reports_internal.write_batch(uuid, text[], bytea[], integer, boolean, kube_reports_internal.caller)"
 GUARD = ("IF first_version <= newest THEN", "IF false THEN")
+API_LIST = "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)"
 LIST_WINDOW = ("kube_reports_internal.list_window(integer, integer, integer, boolean, bigint, boolean, text, text, "
                "text, text, text[], text, text, integer)")
 
@@ -68,18 +69,19 @@ def cached_sequence(database):
 
 def volatile_list(database):
     """The list's version and its rows come from two snapshots."""
-    for function in ("kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)", LIST_WINDOW):
+    for function in (API_LIST, LIST_WINDOW):
         database.psql(f"ALTER FUNCTION {function} VOLATILE")
-    replace(database, "kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)",
+    replace(database, API_LIST,
             ("IF place IS NOT NULL THEN\n\t\tat_version",
              "PERFORM pg_sleep(0.01);\n\tIF place IS NOT NULL THEN\n\t\tat_version"))
 
 
 def glued_cursor(database):
     """Keys are compared as one text instead of as a pair."""
-    replace(database, LIST_WINDOW,
-            ("(o.namespace, o.name) > (after_namespace, after_name)",
-             "o.namespace || o.name > after_namespace || after_name"))
+    for function in (API_LIST, LIST_WINDOW):
+        replace(database, function,
+                ("(o.namespace, o.name) > (after_namespace, after_name)",
+                 "o.namespace || o.name > after_namespace || after_name"))
 
 
 def silent_compaction(database):

@@ -438,7 +438,8 @@ def test_lists_starve_nobody(own_stack, ns):
         ALTER FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller) RENAME TO api_list_at_once;
         CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
             OUT code integer, OUT content_type text,
-            OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text) RETURNS SETOF record
+            OUT retry_after integer, OUT warnings text[], OUT body bytea, OUT next_cursor text, OUT envelope text,
+            OUT version bigint, OUT metadata kube_reports.report, OUT document bytea) RETURNS SETOF record
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         BEGIN
             -- Locks are not waited for so long.

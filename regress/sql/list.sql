@@ -11,6 +11,20 @@ CREATE FUNCTION pg_temp.request(query jsonb DEFAULT '{}', namespace text DEFAULT
 		'resource', 'policyreports',
 		'namespace', namespace, 'query', query, 'accept', accept))::text
 $$;
+-- A piece as the proxy puts it together, but without the bodies of stored items.
+CREATE FUNCTION pg_temp.piece(request text, cursor text, OUT code int, OUT body bytea, OUT next_cursor text)
+LANGUAGE sql AS $$
+	SELECT min(r.code),
+		string_agg(coalesce(r.body, '') || CASE WHEN r.metadata IS NULL THEN ''::bytea ELSE convert_to(concat(
+			CASE WHEN r.how = 'next' OR r.how = 'first' AND r.number > 2 THEN ',' END,
+			format('{"metadata":%s}', r.metadata), CASE r.how WHEN 'event' THEN E'\n' END), 'UTF8') END, ''
+				ORDER BY r.number),
+		max(r.next_cursor)
+	FROM (SELECT l.*, l.ordinality AS number,
+			split_part(first_value(l.envelope) OVER (ORDER BY l.ordinality), ' ', 4) AS how
+		FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001', request, cursor)
+			WITH ORDINALITY l) r
+$$;
 -- Names of a list, whether it goes on, and how many remain.
 CREATE FUNCTION pg_temp.names(query jsonb DEFAULT '{}', namespace text DEFAULT NULL, OUT code int, OUT names text,
 	OUT continues boolean, OUT remaining text, OUT token text, OUT version bigint)
@@ -19,9 +33,7 @@ DECLARE
 	answer record;
 	document jsonb;
 BEGIN
-	SELECT min(l.code) AS code, string_agg(l.body, '') AS body INTO answer
-		FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001',
-			pg_temp.request(query, namespace), NULL) l;
+	SELECT p.code, p.body INTO answer FROM pg_temp.piece(pg_temp.request(query, namespace), NULL) p;
 	code := answer.code;
 	document := convert_from(answer.body, 'UTF8')::jsonb;
 	IF code <> 200 THEN
@@ -117,8 +129,7 @@ BEGIN
 	pieces := 0;
 	bytes := '';
 	LOOP
-		SELECT string_agg(l.body, '') AS body, (array_agg(l.next_cursor))[count(*)] AS next_cursor INTO answer
-			FROM kube_reports_internal.api_list('00000000-0000-0000-0000-000000000001', request, cursor) l;
+		SELECT p.body, p.next_cursor INTO answer FROM pg_temp.piece(request, cursor) p;
 		pieces := pieces + 1;
 		bytes := bytes || answer.body;
 		cursor := answer.next_cursor;

@@ -28,9 +28,9 @@ BEGIN
 END
 $$;
 CREATE FUNCTION pg_temp.list(cluster uuid, OUT code integer, OUT names text[], OUT version bigint) LANGUAGE sql AS $$
-	SELECT l.code, ARRAY(SELECT jsonb_path_query(l.body, '$.items[*].metadata.name') #>> '{}'),
-		(l.body #>> '{metadata,resourceVersion}')::bigint
-	FROM (SELECT min(l.code) AS code, convert_from(string_agg(l.body, ''), 'UTF8')::jsonb AS body
+	SELECT l.code, l.names, (l.body #>> '{metadata,resourceVersion}')::bigint
+	FROM (SELECT min(l.code) AS code, convert_from(string_agg(l.body, ''), 'UTF8')::jsonb AS body,
+			array_remove(array_agg(l.metadata::jsonb->>'name'), NULL) AS names
 		FROM kube_reports_internal.api_list(cluster,
 			'{"verb":"list","group":"wgpolicyk8s.io","version":"v1alpha2","resource":"policyreports"}', NULL) l) l
 $$;

@@ -176,10 +176,16 @@ COMMENT ON FUNCTION kube_reports_internal.list_window(integer, integer, integer,
 CREATE FUNCTION kube_reports_internal.api_list(cluster uuid, request text, cursor text,
 		caller kube_reports_internal.caller DEFAULT kube_reports_internal.this_caller(),
 		OUT code integer, OUT content_type text, OUT retry_after integer, OUT warnings text[],
-			OUT body bytea, OUT next_cursor text)
+			OUT body bytea, OUT next_cursor text,
+			OUT envelope text, OUT version bigint, OUT metadata kube_reports.report, OUT document bytea)
 	RETURNS SETOF record
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+-- A session keeps these plans for weeks, perhaps from when the tables were empty: force index scans.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET max_parallel_workers_per_gather = 0
+SET jit = off
 AS $$
 DECLARE
 	piece_bytes	CONSTANT bigint := 1048576;
@@ -190,6 +196,15 @@ DECLARE
 	stored		record;
 	newest		bigint;
 	at_version	bigint;
+	-- The list has all stored objects, each as it is stored.
+	plain		boolean;
+	most_rows	bigint;
+	rows_before bigint;
+	stored_body kube_reports.report;
+	size		bigint;
+	-- What is added to the texts of an item.
+	envelope_bytes CONSTANT integer := 100;
+	only_namespace CONSTANT text := asked->>'namespace';
 	after_namespace text;
 	after_name	text;
 	items_before bigint := coalesce((place->>'items')::bigint, 0);
@@ -270,47 +285,86 @@ BEGIN
 	body := CASE WHEN place IS NULL AND NOT plan.initial_events
 		THEN kube_reports_internal.render_list(target.definition_id, target.definition, plan.transform, 'h',
 			at_version, '', NULL) ELSE '' END;
+	envelope := plan.envelope || CASE WHEN plan.initial_events THEN ' event' WHEN items_before > 0 THEN ' next'
+		ELSE ' first' END;
 	RETURN NEXT;
 	code := NULL;
 	content_type := NULL;
 	retry_after := NULL;
+	body := NULL;
+	envelope := NULL;
 	transform := CASE items_before WHEN 0 THEN plan.transform ELSE replace(plan.transform, '+columns', '') END;
 	separated := items_before > 0 AND NOT plan.initial_events;
 	-- One below the largest bigint: one item more is asked for than is shown.
 	most_items := CASE WHEN plan.max_items > 0 THEN least(plan.max_items, 9223372036854775806) - items_before
 		ELSE 9223372036854775806 END;
+	plain := plan.envelope IS NOT NULL AND newest = at_version AND plan.terms = '{}' AND plan.field_name IS NULL
+		AND plan.label_selector = '' AND plan.field_selector = '';
 	LOOP
 		more := false;
-		FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id,
-			target.lane, plan.needs_body,
-				at_version, newest > at_version, asked->>'namespace', plan.field_name, after_namespace, after_name,
-				plan.terms, plan.label_selector, plan.field_selector,
-					least(window_rows, fitting_rows, most_items - items + 1)::integer) w
-		LOOP
-			-- A full page ends at its last item, even within a window.
-			IF items = most_items OR bytes >= piece_bytes THEN
-				more := true;
-				EXIT;
-			ELSIF stored.metadata IS NULL THEN
-				more := true;
-				after_namespace := coalesce(stored.namespace, after_namespace);
-				after_name := coalesce(stored.name, after_name);
-			ELSE
-				body := kube_reports_internal.render_item(target.definition_id, target.definition, transform,
-					plan.initial_events, separated,
-					stored.metadata, stored.body, stored.version);
+		IF plain THEN
+			most_rows := least(window_rows, fitting_rows, most_items - items);
+			rows_before := items;
+			-- Without rows the key becomes null; then nothing follows.
+			FOR after_namespace, after_name, version, metadata, stored_body, size IN
+				SELECT o.namespace, o.name, o.version, o.metadata, CASE WHEN plan.needs_body THEN o.body END,
+					envelope_bytes + kube_reports.document_size(o.metadata)
+						+ CASE WHEN plan.needs_body THEN kube_reports.document_size(o.body) ELSE 0 END
+				FROM kube_reports.object o
+				WHERE o.cluster_id = target.cluster_id AND o.resource_type = target.type_id
+					AND (o.namespace, o.name) > (after_namespace, after_name)
+					AND o.namespace <= coalesce(only_namespace, '~')
+					AND (only_namespace IS NULL OR o.namespace = only_namespace)
+				ORDER BY o.namespace, o.name
+				LIMIT most_rows
+			LOOP
+				document := kube_reports_internal.packed(stored_body);
 				RETURN NEXT;
-				IF items = 0 THEN
-					-- Only the first event of a table has its columns.
-					transform := replace(plan.transform, '+columns', '');
-					separated := NOT plan.initial_events;
-				END IF;
 				items := items + 1;
-				bytes := bytes + octet_length(body);
-				after_namespace := stored.namespace;
-				after_name := stored.name;
-			END IF;
-		END LOOP;
+				bytes := bytes + size;
+				EXIT WHEN bytes >= piece_bytes;
+			END LOOP;
+			more := bytes >= piece_bytes OR items - rows_before = most_rows;
+		ELSE
+			FOR stored IN SELECT w.* FROM kube_reports_internal.list_window(target.cluster_id, target.type_id,
+				target.lane, plan.needs_body,
+					at_version, newest > at_version, only_namespace, plan.field_name, after_namespace, after_name,
+					plan.terms, plan.label_selector, plan.field_selector,
+						least(window_rows, fitting_rows, most_items - items + 1)::integer) w
+			LOOP
+				-- A full page ends at its last item, even within a window.
+				IF items = most_items OR bytes >= piece_bytes THEN
+					more := true;
+					EXIT;
+				ELSIF stored.metadata IS NULL THEN
+					more := true;
+					after_namespace := coalesce(stored.namespace, after_namespace);
+					after_name := coalesce(stored.name, after_name);
+				ELSE
+					IF plan.envelope IS NOT NULL THEN
+						version := stored.version;
+						metadata := stored.metadata;
+						document := kube_reports_internal.packed(stored.body);
+						bytes := bytes + envelope_bytes + kube_reports.document_size(metadata)
+							+ coalesce(kube_reports.document_size(stored.body), 0);
+					ELSE
+						body := kube_reports_internal.render_item(target.definition_id, target.definition, transform,
+							plan.initial_events, separated,
+							stored.metadata, stored.body, stored.version);
+						bytes := bytes + octet_length(body);
+						IF items = 0 THEN
+							-- Only the first event of a table has its columns.
+							transform := replace(plan.transform, '+columns', '');
+							separated := NOT plan.initial_events;
+						END IF;
+					END IF;
+					RETURN NEXT;
+					items := items + 1;
+					after_namespace := stored.namespace;
+					after_name := stored.name;
+				END IF;
+			END LOOP;
+		END IF;
 		EXIT WHEN NOT more OR items = most_items OR bytes >= piece_bytes;
 		-- Small objects or few matches: make the window larger.
 		IF bytes < piece_bytes / 2 THEN
@@ -322,6 +376,9 @@ BEGIN
 	END LOOP;
 
 	body := NULL;
+	version := NULL;
+	metadata := NULL;
+	document := NULL;
 	IF more AND items < most_items THEN
 		next_cursor := jsonb_build_object('version', at_version, 'namespace', after_namespace, 'name', after_name,
 			'items', items_before + items, 'window', window_rows)::text;
@@ -334,7 +391,7 @@ BEGIN
 	-- A full page has a continue token if any object follows, matching or not.  A list of one name has one page.
 	IF items = most_items AND (plan.field_name IS NULL OR (target.namespaced AND asked->>'namespace' IS NULL)) THEN
 		remaining := kube_reports_internal.count_after(target.cluster_id, target.type_id, target.lane, at_version,
-			asked->>'namespace', after_namespace, after_name);
+			only_namespace, after_namespace, after_name);
 		IF remaining IS DISTINCT FROM 0 THEN
 			token := kube_reports_internal.continue_token(at_version, target.namespaced,
 				coalesce(asked->>'namespace', ''), after_namespace, after_name);
@@ -350,7 +407,9 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.api_list(uuid, text, text, kube_reports_internal.caller)
 	IS 'answers a list, piece by piece: the first row is a reply, whose body goes on in the rows behind it; call again '
-		'with the last row''s next_cursor until that is null. With a watch request: its initial events as frames';
+		'with the last row''s next_cursor until that is null. With a watch request: its initial events as frames. '
+		'envelope (transform, apiVersion, kind, and first, next or event): items come as they are stored, and the '
+		'caller puts them together';
 
 CREATE FUNCTION kube_reports_internal.continue_expired(token text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -109,6 +109,13 @@ RETURN octet_length(document);
 COMMENT ON FUNCTION kube_reports.document_size(kube_reports.report)
 	IS 'bytes of a document, without reading or decompressing it';
 
+CREATE FUNCTION kube_reports_internal.packed(document kube_reports.report) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN convert_to(document, 'UTF8');
+COMMENT ON FUNCTION kube_reports_internal.packed(kube_reports.report)
+	IS 'a document as it is stored: the byte 1, four bytes of its length and a block of lz4; or its text, when it is not '
+		'stored with lz4';
+
 CREATE FUNCTION kube_reports_internal.crd_definitions(crd kube_reports.report) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
@@ -368,7 +375,7 @@ CREATE FUNCTION kube_reports_internal.list_plan(definition_id bigint, definition
 		OUT max_items bigint, OUT has_continue boolean, OUT continue_version bigint,
 		OUT continue_namespace text, OUT continue_name text, OUT match "char", OUT version bigint,
 		OUT initial_events boolean, OUT initial_bookmark boolean, OUT from_now boolean, OUT bookmarks boolean,
-		OUT timeout_seconds bigint)
+		OUT timeout_seconds bigint, OUT envelope text)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -378,7 +385,8 @@ END
 $$;
 COMMENT ON FUNCTION kube_reports_internal.list_plan(bigint, kube_reports.report, text)
 	IS 'what a list or watch asks for; code 200 or the Status to answer. match: r most recent, a any, n not older, e '
-		'exact';
+		'exact; envelope: transform, apiVersion and kind when items are put together from stored texts as they are, '
+		'else null';
 
 CREATE FUNCTION kube_reports_internal.render_object(definition_id bigint,
 	definition kube_reports.report, transform text,

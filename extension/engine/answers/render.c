@@ -272,6 +272,12 @@ render_item(StrBuf *buf, const Definition *definition, const Transform *transfor
 }
 
 bool
+render_splices(const Transform *transform)
+{
+	return !transform->pretty && (transform->kind == TRANSFORM_OBJECT || transform->kind == TRANSFORM_PARTIAL);
+}
+
+bool
 render_needs_body(const Definition *definition, const Transform *transform)
 {
 	if (transform->kind == TRANSFORM_OBJECT)

@@ -26,6 +26,12 @@ extern void render_object(StrBuf *buf, const Definition *definition, const Trans
 extern void render_item(StrBuf *buf, const Definition *definition, const Transform *transform,
 						JsonText metadata, JsonText body, int64_t version, int64_t now);
 
+/*
+ * Whether an item is put together from the stored texts, without parsing them.  Such an item needs only api_version and
+ * kind of the definition, so that the proxy can render it, which has no definitions.
+ */
+extern bool render_splices(const Transform *transform);
+
 /* Whether the transform reads the body at all (metadata-only lists must not). */
 extern bool render_needs_body(const Definition *definition, const Transform *transform);
 

@@ -1,0 +1,119 @@
+"""
+Items of lists: the proxy puts them together from what the database stores, packed or not.  Their bytes are those that
+the database renders for a get.
+"""
+
+import json
+import random
+import re
+
+import pytest
+
+from client import PARTIAL, PARTIAL_LIST, POLR, failure, path_of, report, result
+
+FORMS = {"small": 1, "packed": 20, "outside": 3000}
+# How the server keeps a body: the attributes of the column while it is written.
+KEPT = ("SET COMPRESSION lz4", "SET COMPRESSION pglz", "SET STORAGE EXTERNAL", "SET STORAGE PLAIN")
+STORED = "ALTER TABLE kube_reports.object ALTER COLUMN body SET STORAGE EXTENDED"
+
+
+def documents():
+    """Reports of several sizes, one of them of bytes that nothing makes smaller."""
+    for name, count in FORMS.items():
+        yield report(name, results=[result(f"policy-{n}", message="the same words again") for n in range(count)])
+    noise = random.Random(7)
+    yield report("noise", results=[result(message="".join(chr(noise.randrange(32, 0x2fff)) for _ in range(40000)))])
+    yield report("escapes", labels={"a": "b"}, results=[result(message='"\\\u0001 \u00e4 \U0001f600')])
+
+
+@pytest.fixture(scope="module")
+def filled(module_stack):
+    """Reports in every form in which a server keeps documents; each form has a namespace."""
+    proxy = module_stack.proxy()
+    api = proxy.api()
+    lz4 = module_stack.database.psql("SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = "
+                                     "'default_toast_compression'") == "t"
+    for n, how in enumerate(KEPT):
+        if "lz4" in how and not lz4:
+            continue
+        module_stack.database.psql(f"ALTER TABLE kube_reports.object ALTER COLUMN body {how}", user="postgres")
+        for document in documents():
+            if "PLAIN" in how and len(json.dumps(document)) > 6000:
+                continue
+            api.create(POLR, document, f"kept-{n}")
+        module_stack.database.psql(STORED, user="postgres")
+    module_stack.lz4 = lz4
+    module_stack.api = api
+    return module_stack
+
+
+def items_of(api, text, namespace, accept=None):
+    """The items of a list as gets give them, in order."""
+    names = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in json.loads(text)["items"]]
+    assert names == sorted(names)
+    return [api.get(path_of(POLR, *name), accept=accept).body.rstrip(b"\n") for name in names]
+
+
+def test_forms(filled):
+    """The server keeps some bodies as text, some packed, inside the row and outside of it"""
+    forms = filled.database.psql("SELECT count(DISTINCT (pg_column_compression(body), pg_column_size(body) > 2000,"
+                                 " get_byte(kube_reports_internal.packed(body), 0))) FROM kube_reports.object")
+    assert int(forms) >= (6 if filled.lz4 else 4)
+    if filled.lz4:
+        assert filled.database.psql("SELECT count(*) > 1 FROM kube_reports.object WHERE"
+                                    " get_byte(kube_reports_internal.packed(body), 0) = 1") == "t"
+
+
+@pytest.mark.parametrize("accept, item", ((None, None), (PARTIAL_LIST, PARTIAL)))
+def test_items(filled, accept, item):
+    """A list has the bytes of its objects, however they are stored"""
+    api = filled.api
+    for namespace in (None, "kept-0", "kept-1", "kept-2", "kept-3"):
+        listed = api.get(path_of(POLR, namespace), accept=accept).body
+        head, tail = re.match(rb'(.*?"items":\[).*(\],[^\]]*\n)$', listed, re.DOTALL).groups()
+        assert listed == head + b",".join(items_of(api, listed, namespace, item)) + tail
+
+
+def test_ways(filled):
+    """A list has the same items by pages, by a selector, at a version, compressed, and as initial events"""
+    api, path = filled.api, path_of(POLR)
+    whole = api.get(path)
+    items = items_of(api, whole.body, None)
+    version = whole.json["metadata"]["resourceVersion"]
+    paged, token = [], None
+    while token != "":
+        page = api.get(path, limit=3, **({"continue": token} if token else {}))
+        paged += items_of(api, page.body, None)
+        token = page.json["metadata"].get("continue", "")
+    assert paged == items
+    for query in ({"labelSelector": "nothing!=this"}, {"fieldSelector": "metadata.name!=nobody"},
+                  {"resourceVersion": version, "resourceVersionMatch": "Exact"}):
+        assert api.get(path, **query).body == whole.body
+    with api.watch(path, sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
+                   allowWatchBookmarks="true") as watch:
+        assert [watch.event() for _ in items] == [("ADDED", json.loads(item)) for item in items]
+        assert watch.event()[0] == "BOOKMARK"
+    # The log gives the state that was.
+    for n in range(2):
+        api.put_report(POLR, f"later-{n}", "kept-1", [result()])
+    api.delete(path_of(POLR, "kept-1", "packed"))
+    at_version = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+    assert api.get(path, **at_version).body == whole.body
+    for n in range(2):
+        api.delete(path_of(POLR, "kept-1", f"later-{n}"))
+
+
+def test_damaged(own_stack, ns):
+    """A document that cannot be unpacked, or an answer of another form, is an error and not a shorter list"""
+    own_stack.begin()
+    api = own_stack.proxy().api()
+    api.create(POLR, report("r"), ns)
+    packed = "kube_reports_internal.packed(kube_reports.report)"
+    own_stack.database.psql(f"ALTER FUNCTION {packed} RENAME TO packed_well", user="postgres")
+    for block in ("01", "0100", "01ffffffff00", "010000000a1f61", "0100000010ffffffffffffffff"):
+        own_stack.database.psql("CREATE OR REPLACE FUNCTION kube_reports_internal.packed(document kube_reports.report)"
+                                f" RETURNS bytea LANGUAGE sql RETURN '\\x{block}'::bytea", user="postgres")
+        failure(api.get(path_of(POLR, ns)), 500, "InternalError")
+        with api.watch(path_of(POLR, ns), sendInitialEvents="true", resourceVersionMatch="NotOlderThan") as watch:
+            assert watch.event()[0] == "ERROR"
+    assert api.get(path_of(POLR, ns, "r")).code == 200
