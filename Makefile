@@ -277,7 +277,7 @@ $(FUZZ_BUILD)/%.o: regress/fuzz/%.c $(FUZZ_BUILD)/flags
 
 $(FUZZ_BUILD)/%_fuzz: $(FUZZ_BUILD)/%_fuzz.o $(FUZZ_BUILD)/limits.o $(FUZZ_MAIN) $(FUZZ_ENGINE)
 	$(CC) $(FUZZ_CFLAGS) $(FUZZ_LDFLAGS) -o $@ $^ -Wl,--wrap=LLVMFuzzerTestOneInput -Wl,--as-needed \
-		-lpcre2-8 -ljansson -lyaml -lz -lssl -lcrypto -lm
+		-lpcre2-8 -ljansson -lyaml -lz -llz4 -lssl -lcrypto -lm
 
 .SECONDARY:
 -include $(wildcard $(FUZZ_BUILD)/*.d) $(FUZZ_ENGINE:.o=.d)
